@@ -1,0 +1,267 @@
+#include "hyperion/base/config.h"
+
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <sstream>
+
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+
+namespace hyperion::base {
+namespace {
+
+std::string real_text(double value) {
+  std::string text = format("{}", value);
+  if (text.find_first_of(".en") == text.npos) text += ".0";
+  return text;
+}
+
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    if (c == '\n') {
+      out += "\\n";
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      out += format("\\u{:04x}", static_cast<int>(c));
+    } else {
+      out += c;
+    }
+  }
+  return out + "\"";
+}
+
+std::string type_name(const Setting& setting) {
+  const char* names[] = {"whole number", "number", "true or false", "text"};
+  return names[setting.value.index()];
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string out;
+  for (const auto& word : words) out += (out.empty() ? "" : ", ") + word;
+  return out;
+}
+
+std::string range_text(const Setting& setting) {
+  const auto end = [&](double value) {
+    return setting.value.index() == 0 ? format("{}", static_cast<int64_t>(value)) : format("{:g}", value);
+  };
+  return format("{} to {}", end(setting.range.low), end(setting.range.high));
+}
+
+[[noreturn]] void wrong_type(const Setting& setting, const std::string& got, const std::string& place) {
+  throw ConfigError(format("{} must be a {}, not {}, {}", setting.name(), type_name(setting), got, place), setting.meaning);
+}
+
+void check_range(const Setting& setting, double value, const std::string& shown, const std::string& place) {
+  if (value >= setting.range.low && value <= setting.range.high) return;  // NaN fails both
+  throw ConfigError(format("{} = {} is out of range, {}", setting.name(), shown, place),
+                    format("{}: {}{}{}", setting.meaning, range_text(setting), setting.unit.empty() ? "" : " ", setting.unit));
+}
+
+void assign(Setting& setting, int64_t value, const std::string& place) {
+  check_range(setting, static_cast<double>(value), format("{}", value), place);
+  *std::get<int64_t*>(setting.value) = value;
+}
+void assign(Setting& setting, double value, const std::string& place) {
+  check_range(setting, value, format("{:g}", value), place);
+  *std::get<double*>(setting.value) = value;
+}
+void assign(Setting& setting, const std::string& value, const std::string& place) {
+  if (!setting.choices.empty() && std::find(setting.choices.begin(), setting.choices.end(), value) == setting.choices.end()) {
+    const auto near = nearest(value, setting.choices.data(), setting.choices.data() + setting.choices.size());
+    throw ConfigError(format("{} = \"{}\" is not one of {}, {}", setting.name(), value, joined(setting.choices), place),
+                      near.empty() ? setting.meaning : format("did you mean \"{}\"?", near));
+  }
+  *std::get<std::string*>(setting.value) = value;
+}
+
+void assign_node(Setting& setting, const toml::node& node, const std::string& place) {
+  const auto got = [&] {
+    std::ostringstream type;
+    type << node.type();
+    return "a TOML " + type.str();
+  };
+  if (setting.value.index() == 0 && node.is_integer()) return assign(setting, *node.value<int64_t>(), place);
+  if (setting.value.index() == 1 && node.is_number()) return assign(setting, *node.value<double>(), place);
+  if (setting.value.index() == 2 && node.is_boolean()) {
+    *std::get<bool*>(setting.value) = *node.value<bool>();
+    return;
+  }
+  if (setting.value.index() == 3 && node.is_string()) return assign(setting, *node.value<std::string>(), place);
+  wrong_type(setting, got(), place);
+}
+
+template <class T>
+bool whole(const std::string& text, T& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc{} && end == text.data() + text.size();
+}
+
+void assign_text(Setting& setting, const std::string& text, const std::string& place) {
+  if (setting.value.index() == 3) return assign(setting, text, place);
+  if (setting.value.index() == 2) {
+    const bool yes = text == "true" || text == "1", no = text == "false" || text == "0";
+    if (!yes && !no) wrong_type(setting, quoted(text), place);
+    *std::get<bool*>(setting.value) = yes;
+    return;
+  }
+  if (setting.value.index() == 0) {
+    int64_t value = 0;
+    if (!whole(text, value)) wrong_type(setting, quoted(text), place);
+    return assign(setting, value, place);
+  }
+  double value = 0;
+  if (!whole(text, value)) wrong_type(setting, quoted(text), place);
+  assign(setting, value, place);
+}
+
+std::string place_of(const toml::source_region& source, const std::string& file) {
+  return format("{}:{}:{}", file, source.begin.line, source.begin.column);
+}
+
+}  // namespace
+
+std::string Setting::text() const {
+  switch (value.index()) {
+    case 0: return format("{}", *std::get<int64_t*>(value));
+    case 1: return real_text(*std::get<double*>(value));
+    case 2: return *std::get<bool*>(value) ? "true" : "false";
+    default: return quoted(*std::get<std::string*>(value));
+  }
+}
+
+Settings::Section Settings::section(const std::string& name, const std::string& meaning) {
+  sections_.emplace_back(name, meaning);
+  return {*this, name};
+}
+
+using Section = Settings::Section;
+Section& Section::integer(const char* key, int64_t& value, Range range, const char* meaning, const char* unit) {
+  owner_.settings_.push_back({name_, key, meaning, unit, &value, range, {}, format("{}", value)});
+  return *this;
+}
+Section& Section::real(const char* key, double& value, Range range, const char* meaning, const char* unit) {
+  owner_.settings_.push_back({name_, key, meaning, unit, &value, range, {}, real_text(value)});
+  return *this;
+}
+Section& Section::flag(const char* key, bool& value, const char* meaning) {
+  owner_.settings_.push_back({name_, key, meaning, "", &value, {}, {}, value ? "true" : "false"});
+  return *this;
+}
+Section& Section::text(const char* key, std::string& value, const char* meaning) {
+  owner_.settings_.push_back({name_, key, meaning, "", &value, {}, {}, quoted(value)});
+  return *this;
+}
+Section& Section::choice(const char* key, std::string& value, std::vector<std::string> choices, const char* meaning) {
+  owner_.settings_.push_back({name_, key, meaning, "", &value, {}, std::move(choices), quoted(value)});
+  return *this;
+}
+
+Setting& Settings::find(const std::string& section, const std::string& key, const std::string& place) {
+  std::vector<std::string> keys, sections;
+  for (auto& setting : settings_) {
+    if (setting.section == section && setting.key == key) return setting;
+    keys.push_back(setting.section == section ? setting.key : setting.name());
+  }
+  bool known_section = false;
+  for (const auto& [name, meaning] : sections_) {
+    known_section |= name == section;
+    sections.push_back(name);
+  }
+  std::string near;
+  if (known_section) {
+    near = nearest(key, keys.data(), keys.data() + keys.size());
+    if (!near.empty() && near.find('.') == near.npos) near = section + "." + near;
+  } else if (const auto other = nearest(section, sections.data(), sections.data() + sections.size()); !other.empty()) {
+    near = other + "." + key;
+  }
+  throw ConfigError(format("unknown setting {}.{}, {}", section, key, place),
+                    near.empty() ? "`hyperion train --help` lists all settings" : format("did you mean {}?", near));
+}
+
+void Settings::read_toml(std::string_view text, const std::string& file) {
+  toml::table table;
+  try {
+    table = toml::parse(text, file);
+  } catch (const toml::parse_error& error) {
+    throw ConfigError(format("{}, {}", error.description(), place_of(error.source(), file)), "the recipe must be TOML");
+  }
+  for (const auto& [section, node] : table) {
+    const std::string name(section.str());
+    const auto* keys = node.as_table();
+    if (keys == nullptr)
+      throw ConfigError(format("{} stands outside any section, {}", name, place_of(section.source(), file)),
+                        "put it under a [section] header");
+    for (const auto& [key, value] : *keys) {
+      const std::string place = place_of(key.source(), file);
+      Setting& setting = find(name, std::string(key.str()), place);
+      assign_node(setting, value, place_of(value.source(), file));
+      setting.origin = place;
+    }
+  }
+}
+
+void Settings::read_environment(const char* const* environment) {
+  for (; *environment != nullptr; ++environment) {
+    const std::string_view entry = *environment;
+    const size_t equals = entry.find('=');
+    if (!entry.starts_with("HYPERION_") || equals == entry.npos) continue;
+    const std::string variable(entry.substr(0, equals));
+    const size_t cut = variable.find("__");
+    if (cut == variable.npos) continue;
+    const auto lower = [](std::string word) {
+      for (char& c : word) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+      return word;
+    };
+    Setting& setting = find(lower(variable.substr(9, cut - 9)), lower(variable.substr(cut + 2)), "environment variable " + variable);
+    assign_text(setting, std::string(entry.substr(equals + 1)), "environment variable " + variable);
+    setting.origin = variable;
+  }
+}
+
+void Settings::set(const std::string& name, const std::string& value, const std::string& origin) {
+  const size_t dot = name.find('.');
+  Setting& setting = find(name.substr(0, dot), dot == name.npos ? "" : name.substr(dot + 1), origin);
+  assign_text(setting, value, origin);
+  setting.origin = origin;
+}
+
+const Setting& Settings::at(const std::string& name) const {
+  for (const auto& setting : settings_)
+    if (setting.name() == name) return setting;
+  throw Error(format("no setting is called {}", name));
+}
+
+std::string Settings::toml(bool with_origin) const {
+  std::string out;
+  for (const auto& [section, meaning] : sections_) {
+    out += format("{}[{}]\n", out.empty() ? "" : "\n", section);
+    for (const auto& setting : settings_) {
+      if (setting.section != section) continue;
+      const std::string line = format("{} = {}", setting.key, setting.text());
+      out += with_origin ? format("{:<40} # {}\n", line, setting.origin) : line + "\n";
+    }
+  }
+  return out;
+}
+
+std::string Settings::help() const {
+  std::string out;
+  for (const auto& [section, meaning] : sections_) {
+    out += format("\n[{}] {}\n", section, meaning);
+    for (const auto& setting : settings_) {
+      if (setting.section != section) continue;
+      std::string allowed = joined(setting.choices);
+      if (setting.value.index() < 2) allowed = range_text(setting) + (setting.unit.empty() ? "" : " " + setting.unit);
+      out += format("  --{:<28} {} (default {}{}{})\n", setting.name(), setting.meaning, setting.default_text,
+                    allowed.empty() ? "" : "; ", allowed);
+    }
+  }
+  return out;
+}
+
+}  // namespace hyperion::base

@@ -1,0 +1,67 @@
+// Settings: each is one member of a plain struct, bound here once to its name, default, range, unit and meaning. From that one
+// binding come the recipe reader, the HYPERION_SECTION__KEY variables, --section.key=value, --help and `config show --origin`.
+//
+//   struct OptimConfig { double lr = 3e-4; };
+//   void describe(Settings& settings, OptimConfig& config) {
+//     settings.section("optim", "the update rule").real("lr", config.lr, {0, 10}, "peak learning rate");
+//   }
+#pragma once
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace hyperion::base {
+
+struct Range {
+  double low, high;  // both allowed
+};
+
+struct Setting {
+  std::string section, key, meaning, unit;
+  std::variant<int64_t*, double*, bool*, std::string*> value;
+  Range range{0, 0};
+  std::vector<std::string> choices;  // of a text; empty: any
+  std::string default_text;
+  std::string origin = "default";
+
+  std::string name() const { return section + "." + key; }
+  std::string text() const;  // as TOML writes it
+};
+
+class Settings {
+ public:
+  class Section {
+   public:
+    Section(Settings& owner, std::string name) : owner_(owner), name_(std::move(name)) {}
+    Section& integer(const char* key, int64_t& value, Range range, const char* meaning, const char* unit = "");
+    Section& real(const char* key, double& value, Range range, const char* meaning, const char* unit = "");
+    Section& flag(const char* key, bool& value, const char* meaning);
+    Section& text(const char* key, std::string& value, const char* meaning);
+    Section& choice(const char* key, std::string& value, std::vector<std::string> choices, const char* meaning);
+
+   private:
+    Settings& owner_;
+    std::string name_;
+  };
+  Section section(const std::string& name, const std::string& meaning);
+
+  // Each throws ConfigError with the place, and a did-you-mean for an unknown name. Later calls win.
+  void read_toml(std::string_view text, const std::string& file);
+  void read_environment(const char* const* environment);               // as ::environ
+  void set(const std::string& name, const std::string& value, const std::string& origin);  // name is "section.key"
+
+  const Setting& at(const std::string& name) const;
+  const std::vector<Setting>& all() const { return settings_; }
+  std::string toml(bool with_origin) const;  // a recipe that gives these values again
+  std::string help() const;                  // one line a setting, by section
+
+ private:
+  Setting& find(const std::string& section, const std::string& key, const std::string& place);
+  std::vector<std::pair<std::string, std::string>> sections_;  // name, meaning
+  std::vector<Setting> settings_;
+};
+
+}  // namespace hyperion::base

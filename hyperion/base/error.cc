@@ -1,0 +1,75 @@
+#include "hyperion/base/error.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "hyperion/base/format.h"
+
+namespace hyperion::base {
+
+Activity& current_activity() {
+  thread_local Activity activity;
+  return activity;
+}
+
+OperationScope::OperationScope(std::string_view name) : outer_(std::move(current_activity().operation)) {
+  current_activity().operation = name;
+}
+OperationScope::~OperationScope() { current_activity().operation = std::move(outer_); }
+
+Error::Error(std::string what, std::string hint)
+    : what_(std::move(what)), hint_(std::move(hint)), activity_(current_activity()) {}
+
+FileError::FileError(std::string what, int code, std::string hint)
+    : Error(code == 0 ? std::move(what) : what + ": " + std::strerror(code), std::move(hint)), code_(code) {}
+
+Interrupted::Interrupted(std::string what, int exit_code, std::string hint)
+    : Error(std::move(what), std::move(hint)), exit_code_(exit_code) {}
+
+std::string error_text(const Error& error) {
+  const Activity& activity = error.activity();
+  std::string text = format("error: {}", error.what());
+  std::string place;
+  if (activity.rank != 0) place += format("rank {}, ", activity.rank);
+  if (activity.step >= 0) place += format("step {}, ", activity.step);
+  if (!activity.operation.empty()) place += format("in {}, ", activity.operation);
+  if (!place.empty()) text += " (" + place.substr(0, place.size() - 2) + ")";
+  text += "\n";
+  if (!error.hint().empty()) text += format("hint: {}\n", error.hint());
+  return text;
+}
+
+void check_failed(const char* file, int line, const char* condition, const std::string& message) {
+  throw Error(format("{} ({} is false at {}:{})", message, condition, file, line),
+              "this is a bug in hyperion; please report it with the command you ran");
+}
+
+namespace {
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t above = row[j];
+      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])});
+      diagonal = above;
+    }
+  }
+  return row[b.size()];
+}
+}  // namespace
+
+std::string nearest(std::string_view word, const std::string* begin, const std::string* end) {
+  std::string best;
+  size_t best_distance = std::max<size_t>(1, word.size() / 3) + 1;
+  for (const std::string* candidate = begin; candidate != end; ++candidate) {
+    const size_t distance = edit_distance(word, *candidate);
+    if (distance < best_distance) best = *candidate, best_distance = distance;
+  }
+  return best;
+}
+
+}  // namespace hyperion::base

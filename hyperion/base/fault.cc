@@ -1,0 +1,84 @@
+#include "hyperion/base/fault.h"
+
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+
+namespace hyperion::base {
+namespace {
+
+struct Armed {
+  Fault action = Fault::none;
+  int64_t passings_left = 1;
+};
+
+std::map<std::string, Armed, std::less<>> parse(std::string_view specs) {
+  static const std::map<std::string, Fault, std::less<>> actions = {
+      {"kill", Fault::kill}, {"throw", Fault::fail},          {"enospc", Fault::disk_full},
+      {"tear", Fault::tear}, {"interrupt", Fault::interrupt}, {"sleep", Fault::sleep}};
+  std::map<std::string, Armed, std::less<>> armed;
+  while (!specs.empty()) {
+    const std::string_view spec = specs.substr(0, specs.find(','));
+    specs.remove_prefix(std::min(specs.size(), spec.size() + 1));
+    const size_t equals = spec.find('='), at = spec.find('@');
+    const auto action = equals == spec.npos ? actions.end() : actions.find(spec.substr(equals + 1, at - equals - 1));
+    const int64_t nth = at == spec.npos ? 1 : std::atoll(std::string(spec.substr(at + 1)).c_str());
+    if (action == actions.end() || nth < 1)
+      throw ConfigError(format("fault spec \"{}\" cannot be read", spec),
+                        "write name=kill|throw|enospc|tear|interrupt|sleep, optionally followed by @n");
+    armed[std::string(spec.substr(0, equals))] = {action->second, nth};
+  }
+  return armed;
+}
+
+struct Registry {
+  std::mutex mutex;
+  bool from_environment = true;
+  std::map<std::string, Armed, std::less<>> armed;
+};
+Registry& registry() {
+  static Registry instance;
+  return instance;
+}
+
+Fault take(std::string_view name) {
+  Registry& faults = registry();
+  std::lock_guard lock(faults.mutex);
+  if (faults.from_environment) {
+    faults.from_environment = false;
+    if (const char* specs = std::getenv("HYPERION_FAULTS")) faults.armed = parse(specs);
+  }
+  const auto found = faults.armed.find(name);
+  if (found == faults.armed.end() || --found->second.passings_left != 0) return Fault::none;
+  return found->second.action;
+}
+
+}  // namespace
+
+void set_faults(std::string_view specs) {
+  auto armed = parse(specs);
+  std::lock_guard lock(registry().mutex);
+  registry().from_environment = false;
+  registry().armed = std::move(armed);
+}
+
+Fault fault_point(std::string_view name) {
+  const Fault fault = take(name);
+  switch (fault) {
+    case Fault::kill: ::kill(::getpid(), SIGKILL); break;
+    case Fault::interrupt: ::kill(::getpid(), SIGINT); break;
+    case Fault::sleep: ::usleep(300'000); break;
+    case Fault::fail: throw Error(format("fault point {} was switched on", name));
+    default: break;
+  }
+  return fault;
+}
+
+}  // namespace hyperion::base

@@ -1,0 +1,18 @@
+#include "hyperion/base/json.h"
+
+#include <nlohmann/json.hpp>
+
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+
+namespace hyperion::base {
+
+Json parse_json(std::string_view text, const std::string& place) {
+  try {
+    return Json::parse(text);
+  } catch (const Json::parse_error& error) {
+    throw CorruptError(format("{} is not JSON (byte {})", place, error.byte));
+  }
+}
+
+}  // namespace hyperion::base

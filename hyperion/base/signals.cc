@@ -1,0 +1,37 @@
+#include "hyperion/base/signals.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+
+namespace hyperion::base {
+namespace {
+std::atomic<int> asked{0};
+static_assert(std::atomic<int>::is_always_lock_free);
+
+void note(int signal) {
+  if (signal == SIGINT && asked.load() == SIGINT) ::_exit(128 + SIGINT);
+  asked.store(signal);
+}
+}  // namespace
+
+void watch_stop_signals() {
+  struct sigaction action {};
+  action.sa_handler = note;
+  for (int signal : {SIGINT, SIGTERM, SIGUSR1}) ::sigaction(signal, &action, nullptr);
+  ::signal(SIGPIPE, SIG_IGN);
+}
+
+int stop_signal() { return asked.load(); }
+
+int stop_exit_code(int signal) { return signal == SIGINT ? 128 + SIGINT : 75; }
+
+void throw_if_stopped(const char* doing) {
+  if (const int signal = stop_signal()) throw Interrupted(format("stopped while {}", doing), 128 + signal);
+}
+
+}  // namespace hyperion::base
