@@ -1,0 +1,54 @@
+#include "hyperion/kernels/adamw.h"
+
+#include "hyperion/base/error.h"
+#include "hyperion/kernels/adamw_math.h"
+#include "hyperion/kernels/gpu.h"
+
+namespace hyperion::kernels {
+namespace {
+
+template <class T>
+T* data(const at::Tensor& tensor) {
+  return static_cast<T*>(tensor.data_ptr());
+}
+
+template <class Weight, class Gradient>
+void update(const at::Tensor& master, const at::Tensor& first, const at::Tensor& second, const at::Tensor& weight,
+            const at::Tensor& gradient, const at::Tensor& scale, const AdamWNumbers& numbers) {
+  const AdamWArrays<Weight, Gradient> arrays{data<float>(master),  data<float>(first),       data<float>(second),
+                                             data<Weight>(weight), data<Gradient>(gradient), data<float>(scale)};
+  if (master.is_cuda()) {
+    adamw_gpu(arrays, master.numel(), numbers, current_gpu_stream(master.get_device()));
+  } else {
+    adamw_cpu(arrays, master.numel(), numbers);
+  }
+}
+
+}  // namespace
+
+void adamw(at::Tensor master, at::Tensor first, at::Tensor second, at::Tensor weight, const at::Tensor& gradient,
+           const at::Tensor& scale, const AdamWStep& step) {
+  for (const at::Tensor& tensor : {master, first, second, weight, gradient})
+    HYPERION_CHECK(tensor.is_contiguous() && tensor.numel() == master.numel(), "adamw takes equal, contiguous tensors");
+  HYPERION_CHECK(scale.numel() == 1 && scale.scalar_type() == at::kFloat, "adamw's scale is one fp32 number");
+  const AdamWNumbers numbers{step.lr,    step.beta1,       step.beta2,      step.epsilon,
+                             step.decay, step.correction1, step.correction2};
+  const bool narrow_weight = weight.scalar_type() == at::kBFloat16;
+  const bool narrow_gradient = gradient.scalar_type() == at::kBFloat16;
+  if (narrow_weight && narrow_gradient) return update<Bfloat16, Bfloat16>(master, first, second, weight, gradient, scale, numbers);
+  if (narrow_weight) return update<Bfloat16, float>(master, first, second, weight, gradient, scale, numbers);
+  HYPERION_CHECK(!narrow_gradient, "an fp32 weight has an fp32 gradient");
+  update<float, float>(master, first, second, weight, gradient, scale, numbers);
+}
+
+void adamw_reference(at::Tensor master, at::Tensor first, at::Tensor second, at::Tensor weight, const at::Tensor& gradient,
+                     const at::Tensor& scale, const AdamWStep& step) {
+  const at::Tensor scaled = gradient.to(at::kFloat).mul(scale);
+  first.mul_(step.beta1).add_(scaled, 1 - step.beta1);
+  second.mul_(step.beta2).addcmul_(scaled, scaled, 1 - step.beta2);
+  master.mul_(1 - step.lr * step.decay);
+  master.addcdiv_(first.div(step.correction1), second.div(step.correction2).sqrt_().add_(step.epsilon), -step.lr);
+  if (!weight.is_same(master)) weight.copy_(master);
+}
+
+}  // namespace hyperion::kernels

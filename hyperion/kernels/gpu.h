@@ -1,0 +1,10 @@
+// What the .cu files share: one source for CUDA and HIP, raw pointers only. Streams travel as void*.
+#pragma once
+#include <cstdint>
+
+namespace hyperion::kernels {
+
+// The stream that work on this device is queued on now; null without a GPU build.
+void* current_gpu_stream(int device);
+
+}  // namespace hyperion::kernels

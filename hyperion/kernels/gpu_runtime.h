@@ -1,0 +1,43 @@
+// CUDA and HIP under one set of names; for .cu files only.
+#pragma once
+#ifdef __HIPCC__
+#include <hip/hip_runtime.h>
+#else
+#include <cuda_runtime.h>
+#endif
+
+#include <cstdint>
+#include <cstdio>
+#include <stdexcept>
+
+namespace hyperion::kernels {
+
+#ifdef __HIPCC__
+using GpuStream = hipStream_t;
+inline const char* last_gpu_error() {
+  const hipError_t error = hipGetLastError();
+  return error == hipSuccess ? nullptr : hipGetErrorString(error);
+}
+#else
+using GpuStream = cudaStream_t;
+inline const char* last_gpu_error() {
+  const cudaError_t error = cudaGetLastError();
+  return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
+}
+#endif
+
+inline void check_launch(const char* kernel) {
+  if (const char* error = last_gpu_error()) {
+    char text[256];
+    std::snprintf(text, sizeof text, "GPU kernel %s could not be launched: %s", kernel, error);
+    throw std::runtime_error(text);
+  }
+}
+
+// Enough blocks to fill any GPU, few enough that each thread does some work; kernels loop by the grid's size.
+inline unsigned grid_for(int64_t elements, int threads) {
+  const int64_t blocks = (elements + threads - 1) / threads;
+  return static_cast<unsigned>(blocks < 4096 ? blocks : 4096);
+}
+
+}  // namespace hyperion::kernels

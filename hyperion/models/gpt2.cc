@@ -1,0 +1,197 @@
+#include "hyperion/models/gpt2.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/matmul.h>
+
+#include <cmath>
+
+#include "hyperion/base/config.h"
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+#include "hyperion/nn/attention.h"
+#include "hyperion/nn/layers.h"
+
+namespace hyperion::models {
+namespace {
+
+using nn::Init;
+using nn::Pass;
+
+constexpr double kDeviation = 0.02;
+
+// Residual projections start smaller, by the number of residual additions, so that depth does not grow the variance.
+Init residual_init(const Gpt2Config& config) {
+  return Init::normal(kDeviation / std::sqrt(2.0 * static_cast<double>(config.layers)));
+}
+
+class Attention final : public nn::Module {
+ public:
+  Attention(const Gpt2Config& config, size_t layer) : heads_(config.heads), layer_(layer), dropout_(config.dropout) {
+    c_attn_ = register_module("c_attn", std::make_shared<nn::LinearInOut>(config.width, 3 * config.width, Init::normal(kDeviation)));
+    c_proj_ = register_module("c_proj", std::make_shared<nn::LinearInOut>(config.width, config.width, residual_init(config)));
+  }
+
+  at::Tensor forward(const at::Tensor& input, Pass& pass) override {
+    const int64_t batch = input.size(0), length = input.size(1), width = input.size(2);
+    const auto packed = run(*c_attn_, input, pass).view({batch, length, 3, heads_, width / heads_}).permute({2, 0, 3, 1, 4});
+    const auto mixed = nn::attend(packed[0], packed[1], packed[2], layer_, pass);
+    const auto output = run(*c_proj_, mixed.transpose(1, 2).reshape({batch, length, width}), pass);
+    return nn::dropout(output, dropout_, "attn", layer_, pass);
+  }
+
+ private:
+  int64_t heads_;
+  size_t layer_;
+  double dropout_;
+  std::shared_ptr<nn::LinearInOut> c_attn_, c_proj_;
+};
+
+class FeedForward final : public nn::Module {
+ public:
+  FeedForward(const Gpt2Config& config, size_t layer) : layer_(layer), dropout_(config.dropout) {
+    c_fc_ = register_module("c_fc", std::make_shared<nn::LinearInOut>(config.width, 4 * config.width, Init::normal(kDeviation)));
+    c_proj_ = register_module("c_proj", std::make_shared<nn::LinearInOut>(4 * config.width, config.width, residual_init(config)));
+  }
+
+  at::Tensor forward(const at::Tensor& input, Pass& pass) override {
+    const auto output = run(*c_proj_, at::gelu(run(*c_fc_, input, pass), "tanh"), pass);
+    return nn::dropout(output, dropout_, "mlp", layer_, pass);
+  }
+
+ private:
+  size_t layer_;
+  double dropout_;
+  std::shared_ptr<nn::LinearInOut> c_fc_, c_proj_;
+};
+
+class Block final : public nn::Module {
+ public:
+  Block(const Gpt2Config& config, size_t layer) {
+    ln_1_ = register_module("ln_1", std::make_shared<nn::LayerNorm>(config.width));
+    attn_ = register_module("attn", std::make_shared<Attention>(config, layer));
+    ln_2_ = register_module("ln_2", std::make_shared<nn::LayerNorm>(config.width));
+    mlp_ = register_module("mlp", std::make_shared<FeedForward>(config, layer));
+  }
+
+  at::Tensor forward(const at::Tensor& input, Pass& pass) override {
+    const auto middle = input + run(*attn_, run(*ln_1_, input, pass), pass);
+    return middle + run(*mlp_, run(*ln_2_, middle, pass), pass);
+  }
+
+ private:
+  std::shared_ptr<nn::LayerNorm> ln_1_, ln_2_;
+  std::shared_ptr<Attention> attn_;
+  std::shared_ptr<FeedForward> mlp_;
+};
+
+// The blocks, as the list Hugging Face calls h.
+class Blocks final : public nn::Module {
+ public:
+  explicit Blocks(const Gpt2Config& config) {
+    for (int64_t i = 0; i < config.layers; ++i)
+      blocks_.push_back(register_module(std::to_string(i), std::make_shared<Block>(config, i)));
+  }
+  at::Tensor forward(const at::Tensor& input, Pass& pass) override {
+    at::Tensor hidden = input;
+    for (auto& block : blocks_) hidden = run(*block, hidden, pass);
+    return hidden;
+  }
+
+ private:
+  std::vector<std::shared_ptr<Block>> blocks_;
+};
+
+class Transformer final : public nn::Module {
+ public:
+  explicit Transformer(const Gpt2Config& config) : dropout_(config.dropout) {
+    wte_ = register_module("wte", std::make_shared<nn::Embedding>(config.vocabulary, config.width, Init::normal(kDeviation)));
+    wpe_ = register_module("wpe", std::make_shared<nn::Embedding>(config.context, config.width, Init::normal(kDeviation)));
+    h_ = register_module("h", std::make_shared<Blocks>(config));
+    ln_f_ = register_module("ln_f", std::make_shared<nn::LayerNorm>(config.width));
+  }
+
+  at::Tensor forward(const at::Tensor& ids, Pass& pass) override {
+    const int64_t first = pass.cache != nullptr ? pass.cache->length() : 0;
+    const auto places = at::arange(first, first + ids.size(1), ids.options());
+    at::Tensor hidden = run(*wte_, ids, pass) + run(*wpe_, places, pass);
+    hidden = nn::dropout(hidden, dropout_, "embd", 0, pass);
+    return run(*ln_f_, run(*h_, hidden, pass), pass);
+  }
+  const at::Tensor& token_table() const { return wte_->weight(); }
+
+ private:
+  double dropout_;
+  std::shared_ptr<nn::Embedding> wte_, wpe_;
+  std::shared_ptr<Blocks> h_;
+  std::shared_ptr<nn::LayerNorm> ln_f_;
+};
+
+class Gpt2 final : public nn::Module, public LanguageModel {
+ public:
+  explicit Gpt2(const Gpt2Config& config) : config_(config) {
+    transformer_ = register_module("transformer", std::make_shared<Transformer>(config));
+  }
+
+  at::Tensor forward(const at::Tensor& ids, Pass& pass) override {
+    return at::matmul(run(*transformer_, ids, pass), transformer_->token_table().t());
+  }
+
+  at::Tensor logits(const at::Tensor& ids, Pass& pass) override {
+    const int64_t seen = (pass.cache != nullptr ? pass.cache->length() : 0) + ids.size(1);
+    if (seen > config_.context)
+      throw base::ConfigError(base::format("{} tokens are more than the model's context of {}", seen, config_.context),
+                              "give less text or ask for fewer new tokens");
+    return forward(ids, pass);
+  }
+
+  std::vector<Parameter> parameters() override {
+    std::vector<Parameter> list;
+    for (const auto& item : named_parameters()) {
+      const bool table = item.key().ends_with("wte.weight") || item.key().ends_with("wpe.weight");
+      list.push_back({item.key(), item.value(), item.value().dim() >= 2 && !table});
+    }
+    return list;
+  }
+
+  void initialise(uint64_t seed) override { nn::Module::initialise(seed); }
+  void to(at::Device device, at::ScalarType type) override { torch::nn::Module::to(device, type); }
+  int64_t context() const override { return config_.context; }
+
+  strategy::ModelShape shape(int64_t length) const override {
+    int64_t all = 0;
+    for (const auto& tensor : torch::nn::Module::parameters()) all += tensor.numel();
+    const int64_t positions = config_.context * config_.width;
+    return strategy::decoder_shape(all, all - positions, config_.layers, config_.width, config_.vocabulary, length);
+  }
+
+ private:
+  Gpt2Config config_;
+  std::shared_ptr<Transformer> transformer_;
+};
+
+}  // namespace
+
+void describe(base::Settings& settings, Gpt2Config& config) {
+  settings.section("model", "a GPT-2 style decoder")
+      .integer("layers", config.layers, {1, 1024}, "transformer blocks")
+      .integer("heads", config.heads, {1, 1024}, "attention heads; must divide the width")
+      .integer("width", config.width, {8, 65536}, "hidden width")
+      .integer("context", config.context, {8, 1 << 20}, "longest sequence", "tokens")
+      .integer("vocabulary", config.vocabulary, {256, 1 << 20}, "token ids; 256 for bytes")
+      .real("dropout", config.dropout, {0, 0.9}, "probability of dropping an activation in training");
+}
+
+void check(const Gpt2Config& config) {
+  if (config.width % config.heads != 0)
+    throw base::ConfigError(base::format("model.heads = {} does not divide model.width = {}", config.heads, config.width),
+                            "choose a width that is a multiple of the heads, usually 64 a head");
+}
+
+std::unique_ptr<LanguageModel> make_gpt2(const Gpt2Config& config) {
+  check(config);
+  return std::make_unique<Gpt2>(config);
+}
+
+}  // namespace hyperion::models

@@ -1,0 +1,22 @@
+// GPT-2 (Radford et al., 2019): pre-norm decoder, learned positions, tanh GELU, output tied to the token embedding.
+#pragma once
+#include <memory>
+
+#include "hyperion/models/language_model.h"
+
+namespace hyperion::base {
+class Settings;
+}
+
+namespace hyperion::models {
+
+struct Gpt2Config {
+  int64_t layers = 4, heads = 4, width = 128, context = 128, vocabulary = 256;
+  double dropout = 0.0;
+};
+void describe(base::Settings& settings, Gpt2Config& config);
+void check(const Gpt2Config& config);  // throws ConfigError on settings that contradict each other
+
+std::unique_ptr<LanguageModel> make_gpt2(const Gpt2Config& config);
+
+}  // namespace hyperion::models

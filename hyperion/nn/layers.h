@@ -1,0 +1,37 @@
+// The plain layers every model is made of.
+#pragma once
+#include "hyperion/nn/module.h"
+
+namespace hyperion::nn {
+
+// y = x W + b with W stored [in, out], as GPT-2's published weights are.
+class LinearInOut final : public Module {
+ public:
+  LinearInOut(int64_t in, int64_t out, Init init);
+  at::Tensor forward(const at::Tensor& input, Pass& pass) override;
+
+ private:
+  at::Tensor weight_, bias_;
+};
+
+class Embedding final : public Module {
+ public:
+  Embedding(int64_t count, int64_t width, Init init);
+  at::Tensor forward(const at::Tensor& ids, Pass& pass) override;
+  const at::Tensor& weight() const { return weight_; }
+
+ private:
+  at::Tensor weight_;
+};
+
+class LayerNorm final : public Module {
+ public:
+  explicit LayerNorm(int64_t width, double epsilon = 1e-5);
+  at::Tensor forward(const at::Tensor& input, Pass& pass) override;
+
+ private:
+  at::Tensor weight_, bias_;
+  double epsilon_;
+};
+
+}  // namespace hyperion::nn
