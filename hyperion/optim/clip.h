@@ -1,0 +1,17 @@
+// The global gradient norm and the factor that clips it, both left on the device: no stall.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+namespace hyperion::optim {
+
+struct ClipResult {
+  at::Tensor norm;   // fp32 scalar, before clipping
+  at::Tensor scale;  // fp32 scalar, min(1, limit / norm)
+};
+
+// Reduced in fp32, in the order given, whatever the gradients' type. limit 0: scale is 1.
+ClipResult clip_factor(const std::vector<at::Tensor>& gradients, double limit);
+
+}  // namespace hyperion::optim

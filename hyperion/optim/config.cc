@@ -1,0 +1,26 @@
+#include "hyperion/optim/config.h"
+
+#include "hyperion/base/config.h"
+
+namespace hyperion::optim {
+
+void describe(base::Settings& settings, OptimConfig& config) {
+  settings.section("optim", "the update rule and its schedule")
+      .choice("rule", config.rule, {"adamw", "sgd"}, "how gradients change weights")
+      .real("lr", config.lr, {0, 100}, "peak learning rate")
+      .choice("schedule", config.schedule, {"constant", "linear", "cosine"}, "shape of the learning rate after warm-up")
+      .integer("warmup", config.warmup, {0, 1'000'000'000}, "linear rise to the peak", "steps")
+      .real("final_lr_ratio", config.final_lr_ratio, {0, 1}, "last learning rate, as a part of the peak")
+      .real("weight_decay", config.weight_decay, {0, 10}, "decoupled decay of matrices (not norms, biases, embeddings)")
+      .real("beta1", config.beta1, {0, 0.999999}, "AdamW: decay of the first moment")
+      .real("beta2", config.beta2, {0, 0.999999}, "AdamW: decay of the second moment")
+      .real("epsilon", config.epsilon, {1e-16, 1}, "AdamW: added to the root of the second moment")
+      .real("momentum", config.momentum, {0, 0.999999}, "SGD: momentum")
+      .real("clip", config.clip, {0, 1e9}, "largest global gradient norm; 0 switches clipping off");
+}
+
+Schedule schedule_of(const OptimConfig& config, int64_t steps) {
+  return {config.schedule, config.lr, config.final_lr_ratio, config.warmup, steps};
+}
+
+}  // namespace hyperion::optim
