@@ -1,0 +1,70 @@
+// The safetensors format: an 8-byte length, a JSON header, then raw little-endian tensors. The reader is strict: it
+// checks the whole header against the file before it hands out a byte, and every refusal is a CorruptError that names
+// the file, the tensor and the reason. docs/format_checkpoint.md shows the format on one page.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "hyperion/base/files.h"
+
+namespace hyperion::checkpoint {
+
+struct NamedTensor {
+  std::string name;
+  at::Tensor tensor;
+};
+
+using Metadata = std::map<std::string, std::string>;
+
+struct WrittenFile {
+  uint64_t bytes = 0;
+  std::string xxh3_128;  // of the whole file, 32 hexadecimal digits
+};
+
+// Writes and syncs one file. Tensors may be on any device and strided in any way; each in turn is brought to the CPU,
+// so at most one copy is alive. Data is laid out as the format's own writer does (widest type first, then by name), so
+// that every tensor is aligned. Names are unique UTF-8; a type the format does not know is a ConfigError. A failed
+// write throws FileError and leaves the broken file for the caller to remove.
+WrittenFile write_safetensors(base::FileSystem& files, const base::Path& path, const std::vector<NamedTensor>& tensors,
+                              const Metadata& metadata = {});
+
+// One file, mapped. Safe to read from many threads.
+class SafetensorsFile {
+ public:
+  explicit SafetensorsFile(const base::Path& path);
+  // Reads a mapping made before (its checksum verified, say); `path` is for messages.
+  SafetensorsFile(std::shared_ptr<const base::MappedFile> mapping, const base::Path& path);
+
+  const std::vector<std::string>& names() const { return names_; }  // in the order of their bytes
+  bool has(const std::string& name) const { return entries_.count(name) != 0; }
+  const Metadata& metadata() const { return metadata_; }
+
+  // Of a tensor in the file; another name is a CorruptError.
+  const std::vector<int64_t>& shape(const std::string& name) const;
+  at::ScalarType dtype(const std::string& name) const;
+  // A CPU tensor that views the mapping and keeps it alive: read it, never write to it. Copied only where the file left
+  // it out of alignment for its type.
+  at::Tensor tensor(const std::string& name) const;
+
+ private:
+  struct Entry {
+    at::ScalarType dtype;
+    std::vector<int64_t> shape;
+    std::string_view bytes;
+  };
+  const Entry& entry(const std::string& name) const;
+
+  base::Path path_;
+  std::shared_ptr<const base::MappedFile> mapping_;
+  std::vector<std::string> names_;
+  std::unordered_map<std::string, Entry> entries_;
+  Metadata metadata_;
+};
+
+}  // namespace hyperion::checkpoint
