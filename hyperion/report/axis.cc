@@ -60,6 +60,9 @@ std::string linear_label(double value, double step, double largest) {
 
 std::string log_label(double value) {
   if (value >= 1e15 || value < 1e-3) return scientific(value);
+  const bool exact_count =
+      value < 1e6 && std::abs(value - std::round(value)) < kSlack && std::fmod(std::round(value), 100) != 0;
+  if (exact_count) return base::format("{:.0f}", value);  // 16384 is better known than 16.384k
   const Suffix suffix = suffix_for(value);
   return without_trailing_zeros(base::format("{:.4f}", value / suffix.scale)) + suffix.text;
 }
@@ -80,7 +83,7 @@ std::vector<Tick> log_ticks(double low, double high, int wanted) {
   const int last = static_cast<int>(std::ceil(std::log10(high) - kSlack));
   const int decades = last - first;
   const int stride = std::max(1, static_cast<int>(std::lround(static_cast<double>(decades) / wanted)));
-  const bool between = decades * 2 <= wanted;
+  const bool between = 3 * std::log10(high / low) <= wanted + 2;
   std::vector<Tick> ticks;
   for (int exponent = first; exponent <= last; exponent += stride) {
     for (double times : {1.0, 2.0, 5.0}) {
@@ -124,6 +127,11 @@ void round_out_log(Axis& axis) {
 double Axis::fraction(double value) const {
   if (log) return std::log(value / low) / std::log(high / low);
   return (value - low) / (high - low);
+}
+
+void tick_at(Axis& axis, const std::vector<double>& values) {
+  axis.ticks.clear();
+  for (double value : values) axis.ticks.push_back({value, log_label(value)});
 }
 
 Axis make_axis(double low, double high, bool log, int wanted_ticks, bool round_out) {

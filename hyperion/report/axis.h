@@ -23,4 +23,8 @@ struct Axis {
 // around it.
 Axis make_axis(double low, double high, bool log, int wanted_ticks, bool round_out);
 
+// Ticks at these ascending values of a log axis instead: sizes that were measured say more than the decades between
+// them.
+void tick_at(Axis& axis, const std::vector<double>& values);
+
 }  // namespace hyperion::report

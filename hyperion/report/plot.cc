@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
@@ -17,7 +18,8 @@ using base::format;
 
 constexpr size_t kMostPoints = 1000;
 constexpr size_t kMostMarkers = 40;  // a series this short shows each of its points
-constexpr double kCharacter = 6.7;   // typical width at 12 px
+constexpr size_t kMostNamedPlaces = 9;
+constexpr double kCharacter = 6.7;  // typical width at 12 px
 constexpr double kTitleCharacter = 8.2;
 constexpr double kRow = 19;
 constexpr double kTooLarge = 1e300;  // differences of such values would overflow
@@ -61,6 +63,18 @@ struct Bounds {
   }
   bool empty() const { return low > high; }
 };
+
+// The x of all points where there are few enough to name each, else empty.
+std::vector<double> few_places(const std::vector<Series>& all) {
+  std::set<double> places;
+  for (const Series& series : all) {
+    for (size_t i = 0; i < series.x.size(); ++i) {
+      if (std::isfinite(series.y[i])) places.insert(series.x[i]);
+      if (places.size() > kMostNamedPlaces) return {};
+    }
+  }
+  return {places.begin(), places.end()};
+}
 
 std::string styles() {
   std::string out =
@@ -239,6 +253,8 @@ std::string svg(const Plot& plot) {
   frame.left = 12 + widest_label(frame.y) + 8;
   frame.right = std::max(frame.right, frame.left + 20);
   frame.x = make_axis(x.low, x.high, plot.log_x, std::max(2, static_cast<int>((frame.right - frame.left) / 80)), false);
+  const std::vector<double> places = few_places(all);
+  if (plot.log_x && places.size() > 1) tick_at(frame.x, places);
   out += grid(frame) + lines(all, frame);
   if (!plot.x_label.empty()) {
     out +=
