@@ -1,0 +1,238 @@
+#include "hyperion/report/metrics.h"
+
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+#include "hyperion/base/json.h"
+#include "hyperion/base/log.h"
+
+namespace hyperion::report {
+namespace {
+
+using base::Json;
+
+// The one list of a step's keys, for writing and reading alike.
+template <class Record, class Visit>
+void each_field(Record& record, Visit&& visit) {
+  visit("step", record.step);
+  visit("loss", record.loss);
+  visit("grad_norm", record.grad_norm);
+  visit("lr", record.lr);
+  visit("step_ms", record.step_ms);
+  visit("tokens", record.tokens);
+  visit("tokens_per_s", record.tokens_per_s);
+  visit("tflops", record.tflops);
+  visit("mfu", record.mfu);
+  visit("memory_allocated", record.memory_allocated);
+  visit("memory_reserved", record.memory_reserved);
+  visit("memory_peak", record.memory_peak);
+  visit("data_wait_ms", record.data_wait_ms);
+  visit("forward_ms", record.forward_ms);
+  visit("backward_ms", record.backward_ms);
+  visit("optimizer_ms", record.optimizer_ms);
+  visit("comm_ms", record.comm_ms);
+  visit("comm_total_ms", record.comm_total_ms);
+}
+
+template <class Record, class Visit>
+void each_eval_field(Record& record, Visit&& visit) {
+  visit("step", record.step);
+  visit("split", record.split);
+  visit("loss", record.loss);
+  visit("perplexity", record.perplexity);
+  visit("token_accuracy", record.token_accuracy);
+  visit("answers_right", record.answers_right);
+}
+
+// Numbers are written with as many digits as give the same bits when read.
+std::string json_text(int64_t value) { return base::format("{}", value); }
+std::string json_text(double value) { return std::isfinite(value) ? base::format("{}", value) : "null"; }
+std::string json_text(const std::string& value) {
+  return Json(value).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+template <class T>
+std::string json_text(const std::optional<T>& value) {
+  return value ? json_text(*value) : "null";
+}
+
+std::string csv_text(int64_t value) { return base::format("{}", value); }
+std::string csv_text(double value) { return base::format("{}", value); }
+template <class T>
+std::string csv_text(const std::optional<T>& value) {
+  return value ? csv_text(*value) : "";
+}
+
+// Appends `"key":value` members to one object.
+struct JsonLine {
+  std::string text = "{";
+  template <class T>
+  void operator()(const char* key, const T& value) {
+    if (text.size() > 1) text += ',';
+    text += base::format("\"{}\":{}", key, json_text(value));
+  }
+  std::string finished(bool nonfinite) const { return text + (nonfinite ? ",\"nonfinite\":true}\n" : "}\n"); }
+};
+
+std::string json_line(const StepRecord& record) {
+  JsonLine line;
+  each_field(record, line);
+  return line.finished(!std::isfinite(record.loss) || !std::isfinite(record.grad_norm));
+}
+
+std::string json_line(const EvalRecord& record) {
+  JsonLine line;
+  each_eval_field(record, line);
+  return line.finished(!std::isfinite(record.loss));
+}
+
+std::string csv_line(const StepRecord& record) {
+  std::string line;
+  each_field(record, [&](const char*, const auto& value) { line += (line.empty() ? "" : ",") + csv_text(value); });
+  return line + "\n";
+}
+
+std::string csv_header() {
+  std::string line;
+  const StepRecord any;
+  each_field(any, [&](const char* key, const auto&) { line += std::string(line.empty() ? "" : ",") + key; });
+  return line + "\n";
+}
+
+struct FromJson {
+  const Json& object;
+  void operator()(const char* key, int64_t& value) const { value = object.at(key).get<int64_t>(); }
+  void operator()(const char* key, std::string& value) const { value = object.at(key).get<std::string>(); }
+  void operator()(const char* key, double& value) const {
+    const Json& json = object.at(key);
+    value = json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>();
+  }
+  template <class T>
+  void operator()(const char* key, std::optional<T>& value) const {
+    const auto at = object.find(key);
+    if (at != object.end() && !at->is_null()) value = at->template get<T>();
+  }
+};
+
+// Hands out whole lines with their newline; what a torn write left at the end is none.
+class Lines {
+ public:
+  explicit Lines(std::string_view text) : rest_(text) {}
+  bool next(std::string_view& line) {
+    const size_t end = rest_.find('\n');
+    if (end == std::string_view::npos) return false;
+    line = rest_.substr(0, end + 1);
+    rest_.remove_prefix(end + 1);
+    return true;
+  }
+
+ private:
+  std::string_view rest_;
+};
+
+std::optional<int64_t> json_step(std::string_view line) {
+  const Json object = Json::parse(line, nullptr, false);
+  if (!object.is_object()) return std::nullopt;
+  const auto step = object.find("step");
+  if (step == object.end() || !step->is_number_integer()) return std::nullopt;
+  return step->get<int64_t>();
+}
+
+std::optional<int64_t> csv_step(std::string_view line) {
+  int64_t step = 0;
+  const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), step);
+  if (error != std::errc() || end == line.data() + line.size() || *end != ',') return std::nullopt;
+  return step;
+}
+
+struct Kept {
+  std::string text;
+  int64_t unreadable = 0;
+};
+
+Kept keep_records(std::string_view text, int64_t last_step, std::optional<int64_t> (*step_of)(std::string_view)) {
+  Kept kept;
+  Lines lines(text);
+  for (std::string_view line; lines.next(line);) {
+    const auto step = step_of(line);
+    if (!step)
+      ++kept.unreadable;
+    else if (*step <= last_step)
+      kept.text += line;
+  }
+  return kept;
+}
+
+void mend(base::FileSystem& files, const base::Path& path, const std::string& old_text, const Kept& kept) {
+  if (kept.unreadable > 0) {
+    base::log_warn(base::format("dropped {} lines that are no records from {}", kept.unreadable, path.string()));
+  }
+  if (kept.text != old_text) base::write_atomically(files, path, kept.text);
+}
+
+std::unique_ptr<base::WritableFile> open_jsonl(base::FileSystem& files, const base::Path& path, int64_t last_step) {
+  if (files.exists(path)) {
+    const std::string text = files.read(path);
+    mend(files, path, text, keep_records(text, last_step, json_step));
+  }
+  return files.open_append(path);
+}
+
+std::unique_ptr<base::WritableFile> open_csv(base::FileSystem& files, const base::Path& path, int64_t last_step) {
+  const std::string header = csv_header();
+  const std::string text = files.exists(path) ? files.read(path) : "";
+  std::string_view rows = text;
+  const bool same_columns = rows.starts_with(header);
+  if (same_columns) rows.remove_prefix(header.size());
+  Kept kept;
+  if (same_columns) kept = keep_records(rows, last_step, csv_step);
+  kept.text = header + kept.text;
+  mend(files, path, text, kept);
+  return files.open_append(path);
+}
+
+void read_record(const Json& object, Metrics& metrics) {
+  if (object.contains("split")) {
+    each_eval_field(metrics.evaluations.emplace_back(), FromJson{object});
+  } else {
+    each_field(metrics.steps.emplace_back(), FromJson{object});
+  }
+}
+
+}  // namespace
+
+MetricsWriter::MetricsWriter(base::FileSystem& files, const base::Path& run, int rank, int64_t last_step_to_keep) {
+  files.create_folders(run);
+  if (rank == 0) jsonl_ = open_jsonl(files, run / "metrics.jsonl", last_step_to_keep);
+  csv_ = open_csv(files, run / base::format("metrics.rank-{}.csv", rank), last_step_to_keep);
+}
+
+void MetricsWriter::write(const StepRecord& record) {
+  if (jsonl_) jsonl_->append(json_line(record));
+  csv_->append(csv_line(record));
+}
+
+void MetricsWriter::write(const EvalRecord& record) {
+  if (jsonl_) jsonl_->append(json_line(record));
+}
+
+Metrics read_metrics(std::string_view text, const std::string& place) {
+  Metrics metrics;
+  Lines lines(text);
+  int64_t number = 0;
+  for (std::string_view line; lines.next(line);) {
+    ++number;
+    try {
+      read_record(base::parse_json(line, place), metrics);
+    } catch (const std::exception& error) {
+      throw base::CorruptError(base::format("not a record: {}, {}:{}", error.what(), place, number),
+                               "the line was changed after it was written; remove it to read the others");
+    }
+  }
+  return metrics;
+}
+
+}  // namespace hyperion::report

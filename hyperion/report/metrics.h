@@ -1,0 +1,61 @@
+// What a run measured: written as it happens, one line a record, and read back for pages and `runs show`.
+//
+// metrics.jsonl (rank 0): one object a step with the keys below in this order, and one object with a `split` an
+// evaluation. What cannot be had is null. A loss or gradient norm that is not finite is null too, beside "nonfinite":
+// true. metrics.rank-N.csv (each rank): a header, then one row a step; what cannot be had is empty, else nan and inf
+// are written so.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hyperion/base/files.h"
+
+namespace hyperion::report {
+
+struct StepRecord {
+  int64_t step = 0;  // from 1
+  double loss = 0, grad_norm = 0, lr = 0, step_ms = 0;
+  int64_t tokens = 0;  // of this step, over all ranks
+  double tokens_per_s = 0;
+  std::optional<double> tflops, mfu;                                      // mfu: 0.4 is 40%
+  std::optional<int64_t> memory_allocated, memory_reserved, memory_peak;  // bytes
+  double data_wait_ms = 0, forward_ms = 0, backward_ms = 0, optimizer_ms = 0;
+  std::optional<double> comm_ms, comm_total_ms;  // exposed, and all of it
+};
+
+struct EvalRecord {
+  int64_t step = 0;
+  std::string split;  // "validation"
+  double loss = 0, perplexity = 0, token_accuracy = 0;
+  std::optional<double> answers_right;  // 0.93 is 93%, as token_accuracy
+};
+
+// A line is in the operating system's hands when write returns: kill -9 loses none. Nothing is synced, so a power cut
+// may lose the last ones. A write that throws may leave a part of a line; the next writer of the run drops it.
+class MetricsWriter {
+ public:
+  // Opens or creates the files in folder `run`. Of what is there it keeps whole records up to and with step
+  // `last_step_to_keep` (a fresh run: 0), and replaces a file atomically where something had to go.
+  MetricsWriter(base::FileSystem& files, const base::Path& run, int rank, int64_t last_step_to_keep);
+
+  void write(const StepRecord& record);
+  void write(const EvalRecord& record);  // ranks other than 0 ignore it
+
+ private:
+  std::unique_ptr<base::WritableFile> jsonl_, csv_;  // jsonl_ is null but on rank 0
+};
+
+struct Metrics {
+  std::vector<StepRecord> steps;
+  std::vector<EvalRecord> evaluations;
+};
+
+// Reads the text of a metrics.jsonl; null numbers come back as NaN or nullopt. A torn last line is skipped. Any other
+// line that is no record is a CorruptError naming `place` and the line.
+Metrics read_metrics(std::string_view text, const std::string& place = "metrics.jsonl");
+
+}  // namespace hyperion::report

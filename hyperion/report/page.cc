@@ -1,0 +1,146 @@
+#include "hyperion/report/page.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "hyperion/base/format.h"
+#include "hyperion/report/html.h"
+#include "hyperion/report/markup.h"
+#include "hyperion/report/run_plots.h"
+
+namespace hyperion::report {
+namespace {
+
+using base::format;
+
+std::string percent(double fraction) {
+  return std::isfinite(fraction) ? format("{:.1f}%", fraction * 100) : "not finite";
+}
+
+std::string figure(double value) {
+  if (!std::isfinite(value)) return "not finite";
+  if (value != 0 && std::abs(value) < 0.01) return format("{:.2e}", value);
+  return std::abs(value) < 1000 ? format("{:.4g}", value) : base::with_commas(std::llround(value));
+}
+
+std::string count_text(int64_t count) {
+  const auto value = static_cast<double>(count);
+  if (count >= 1'000'000'000) return format("{:.2f} B", value / 1e9);
+  if (count >= 1'000'000) return format("{:.2f} M", value / 1e6);
+  return base::with_commas(count);
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+std::vector<Card> step_cards(const RunPage& page) {
+  const std::vector<StepRecord>& steps = page.metrics.steps;
+  if (steps.empty()) return {};
+  std::vector<double> rates;
+  int64_t tokens = 0;
+  for (const StepRecord& record : steps) {
+    rates.push_back(std::isfinite(record.tokens_per_s) ? record.tokens_per_s : 0);
+    tokens += record.tokens;
+  }
+  const std::string of = page.total_steps > 0 ? "of " + base::with_commas(page.total_steps) : "";
+  return {{"Tokens a second", base::with_commas(std::llround(median(rates))), "median step"},
+          {"Steps", base::with_commas(steps.back().step), of},
+          {"Tokens seen", count_text(tokens), ""}};
+}
+
+std::vector<Card> evaluation_cards(const RunPage& page) {
+  if (page.metrics.evaluations.empty()) {
+    if (page.metrics.steps.empty()) return {};
+    return {{"Final loss", figure(page.metrics.steps.back().loss), "training, last step"}};
+  }
+  const EvalRecord& last = page.metrics.evaluations.back();
+  std::vector<Card> out;
+  if (last.answers_right) out.push_back({"Answers right", percent(*last.answers_right), last.split});
+  out.push_back({"Final loss", figure(last.loss), last.split});
+  out.push_back({"Perplexity", figure(last.perplexity), last.split});
+  out.push_back({"Token accuracy", percent(last.token_accuracy), last.split});
+  return out;
+}
+
+std::string headline(const RunPage& page) {
+  std::vector<Card> all = evaluation_cards(page);
+  const std::vector<Card> steps = step_cards(page);
+  all.insert(all.end(), steps.begin(), steps.end());
+  if (page.seconds)
+    all.push_back({"Training time", base::duration_text(*page.seconds), *page.seconds < 3600 ? "min:s" : "h:min:s"});
+  if (page.parameters) all.push_back({"Parameters", count_text(*page.parameters), ""});
+  return all.empty() ? "" : cards(all);
+}
+
+std::string sample_html(const Sample& sample) {
+  std::string badge, expected;
+  if (sample.right)
+    badge = format("<span class=\"badge {0}\">{1} {0}</span>", *sample.right ? "right" : "wrong",
+                   *sample.right ? "✓" : "✗");
+  if (!sample.expected.empty() && !sample.right.value_or(false)) {
+    expected = format("<p class=\"expected\">expected {}</p>", escaped(sample.expected));
+  }
+  return format(
+      "<div class=\"sample\"><p class=\"question mono\">{}</p><div class=\"answer\"><p "
+      "class=\"mono\">{}</p>{}</div>{}</div>\n",
+      escaped(sample.question), escaped(sample.answer), badge, expected);
+}
+
+std::string samples_section(const std::vector<Sample>& samples) {
+  if (samples.empty()) return {};
+  std::string all;
+  for (const Sample& sample : samples) all += sample_html(sample);
+  return section("Questions and answers", "<div class=\"samples\">\n" + all + "</div>\n");
+}
+
+std::string config_section(const std::vector<ConfigRow>& rows) {
+  if (rows.empty()) return {};
+  std::string body, group;
+  for (const ConfigRow& row : rows) {
+    if (row.section != group)
+      body += format("<tr class=\"group\"><th colspan=\"3\" scope=\"rowgroup\">{}</th></tr>\n", escaped(row.section));
+    group = row.section;
+    body += format("<tr{}><td>{}</td><td class=\"mono\">{}</td><td>{}</td></tr>\n",
+                   row.origin == "default" ? " class=\"default\"" : "", escaped(row.key), escaped(row.value),
+                   escaped(row.origin));
+  }
+  return section(
+      "Settings",
+      "<div class=\"scroll\"><table>\n<thead><tr><th>Setting</th><th>Value</th><th>From</th></tr></thead>\n<tbody>\n" +
+          body + "</tbody>\n</table></div>\n");
+}
+
+std::string checkpoints_section(const std::vector<CheckpointRow>& checkpoints) {
+  if (checkpoints.empty()) return {};
+  std::vector<std::vector<std::string>> rows;
+  for (const CheckpointRow& row : checkpoints) {
+    rows.push_back({base::with_commas(row.step), row.folder, base::bytes_text(row.bytes), row.note});
+  }
+  return section("Checkpoints", table({"Step", "Folder", "Size", ""}, rows));
+}
+
+}  // namespace
+
+std::vector<ConfigRow> config_rows(const base::Settings& settings) {
+  std::vector<ConfigRow> rows;
+  for (const base::Setting& setting : settings.all()) {
+    const std::string unit = setting.unit.empty() ? "" : " " + setting.unit;
+    rows.push_back({setting.section, setting.key, setting.text() + unit, setting.origin});
+  }
+  return rows;
+}
+
+std::string run_page(const RunPage& page) {
+  std::string body = headline(page);
+  if (!page.metrics.steps.empty()) body += section("Curves", plot_grid(run_plots(page.metrics), true));
+  body += samples_section(page.samples);
+  body += config_section(page.config);
+  if (!page.environment.empty()) body += section("Environment", facts(page.environment));
+  body += checkpoints_section(page.checkpoints);
+  return html_page(page.title, page.lead, body);
+}
+
+}  // namespace hyperion::report

@@ -1,0 +1,49 @@
+// The page of one run: its figures, curves, answers, settings, machine and checkpoints, in one file that needs nothing
+// else.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "hyperion/base/config.h"
+#include "hyperion/report/metrics.h"
+
+namespace hyperion::report {
+
+struct Sample {
+  std::string question, answer;
+  std::string expected;       // empty: nothing to compare with
+  std::optional<bool> right;  // unknown: not marked
+};
+
+struct ConfigRow {
+  std::string section, key, value, origin;  // origin "default" is set back
+};
+std::vector<ConfigRow> config_rows(const base::Settings& settings);
+
+struct CheckpointRow {
+  int64_t step = 0;
+  std::string folder;
+  uint64_t bytes = 0;
+  std::string note;  // "kept", "newest"; may be empty
+};
+
+// What the caller knows of a run. Each part may be empty; the page leaves out what it has no content for.
+struct RunPage {
+  std::string title;  // the run's name
+  std::string lead;   // one sentence under it
+  Metrics metrics;
+  int64_t total_steps = 0;  // asked for; 0: unknown
+  std::optional<int64_t> parameters;
+  std::optional<double> seconds;  // wall time of training
+  std::vector<Sample> samples;
+  std::vector<ConfigRow> config;
+  std::vector<std::pair<std::string, std::string>> environment;
+  std::vector<CheckpointRow> checkpoints;
+};
+
+std::string run_page(const RunPage& page);
+
+}  // namespace hyperion::report

@@ -1,0 +1,89 @@
+#include "hyperion/report/run_plots.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+namespace hyperion::report {
+namespace {
+
+constexpr double kOutlier = 12;  // times the median
+
+template <class Value>
+Series series_of(const std::vector<StepRecord>& steps, const char* name, Value value) {
+  Series series{name, {}, {}};
+  for (const StepRecord& record : steps) {
+    series.x.push_back(static_cast<double>(record.step));
+    series.y.push_back(value(record));
+  }
+  return series;
+}
+
+bool has_outliers(const Series& series) {
+  std::vector<double> values;
+  for (double y : series.y) {
+    if (std::isfinite(y) && y > 0) values.push_back(y);
+  }
+  if (values.size() < 3) return false;
+  std::sort(values.begin(), values.end());
+  return values.back() > kOutlier * values[values.size() / 2];
+}
+
+bool all_zero(const Series& series) {
+  return std::all_of(series.y.begin(), series.y.end(), [](double y) { return y == 0 || std::isnan(y); });
+}
+
+Plot over_steps(const char* title, const char* y_label, std::vector<Series> series) {
+  Plot plot;
+  plot.title = title;
+  plot.x_label = "step";
+  plot.y_label = y_label;
+  plot.height = 300;
+  plot.log_y = std::any_of(series.begin(), series.end(), has_outliers);
+  plot.series = std::move(series);
+  return plot;
+}
+
+Plot loss_plot(const Metrics& metrics) {
+  std::vector<Series> series{series_of(metrics.steps, "training", [](const StepRecord& r) { return r.loss; })};
+  std::map<std::string, size_t> place;  // of a split in `series`
+  for (const EvalRecord& record : metrics.evaluations) {
+    const auto [at, is_new] = place.emplace(record.split, series.size());
+    if (is_new) series.push_back({record.split, {}, {}});
+    series[at->second].x.push_back(static_cast<double>(record.step));
+    series[at->second].y.push_back(record.loss);
+  }
+  Plot plot = over_steps("Loss", "nats a token", std::move(series));
+  plot.height = 340;
+  return plot;
+}
+
+Plot phases_plot(const std::vector<StepRecord>& steps) {
+  std::vector<Series> series{
+      series_of(steps, "whole step", [](const StepRecord& r) { return r.step_ms; }),
+      series_of(steps, "forward", [](const StepRecord& r) { return r.forward_ms; }),
+      series_of(steps, "backward", [](const StepRecord& r) { return r.backward_ms; }),
+      series_of(steps, "optimizer", [](const StepRecord& r) { return r.optimizer_ms; }),
+      series_of(steps, "waiting for data", [](const StepRecord& r) { return r.data_wait_ms; }),
+      series_of(steps, "exposed communication", [](const StepRecord& r) { return r.comm_ms.value_or(std::nan("")); }),
+  };
+  std::erase_if(series, all_zero);
+  return over_steps("Step time", "milliseconds", std::move(series));
+}
+
+}  // namespace
+
+std::vector<Plot> run_plots(const Metrics& metrics) {
+  const auto& steps = metrics.steps;
+  return {
+      loss_plot(metrics),
+      over_steps("Learning rate", "", {series_of(steps, "learning rate", [](const StepRecord& r) { return r.lr; })}),
+      over_steps("Gradient norm", "before clipping",
+                 {series_of(steps, "norm", [](const StepRecord& r) { return r.grad_norm; })}),
+      over_steps("Speed", "tokens a second",
+                 {series_of(steps, "tokens a second", [](const StepRecord& r) { return r.tokens_per_s; })}),
+      phases_plot(steps),
+  };
+}
+
+}  // namespace hyperion::report
