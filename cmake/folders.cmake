@@ -1,4 +1,5 @@
-# hyperion_folder(NAME USES lower folders... [TORCH]): one static library from hyperion/NAME/*.cc.
+# hyperion_folder(NAME USES lower folders... [TORCH | HIDDEN_TORCH]): one static library from hyperion/NAME/*.cc; with HIDDEN_TORCH
+# only its sources see LibTorch.
 # With HYPERION_CUDA each x_gpu.cu joins and x_gpu_stub.cc stays out; without it the other way round, so callers keep one path.
 function(hyperion_sources folder out)
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/hyperion/${folder}/*.cc)
@@ -13,7 +14,7 @@ function(hyperion_sources folder out)
 endfunction()
 
 function(hyperion_folder name)
-  cmake_parse_arguments(arg "TORCH" "" "USES" ${ARGN})
+  cmake_parse_arguments(arg "TORCH;HIDDEN_TORCH" "" "USES" ${ARGN})
   hyperion_sources(${name} sources)
   if(NOT sources)
     add_library(hyperion_${name} INTERFACE)
@@ -24,6 +25,8 @@ function(hyperion_folder name)
   target_link_libraries(hyperion_${name} PUBLIC ${arg_USES} hyperion_compiler)
   if(arg_TORCH)
     target_link_libraries(hyperion_${name} PUBLIC hyperion_torch)
+  elseif(arg_HIDDEN_TORCH)
+    target_link_libraries(hyperion_${name} PRIVATE hyperion_torch)
   endif()
 endfunction()
 

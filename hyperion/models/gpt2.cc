@@ -7,7 +7,6 @@
 
 #include <cmath>
 
-#include "hyperion/base/config.h"
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/nn/attention.h"
@@ -172,22 +171,6 @@ class Gpt2 final : public nn::Module, public LanguageModel {
 };
 
 }  // namespace
-
-void describe(base::Settings& settings, Gpt2Config& config) {
-  settings.section("model", "a GPT-2 style decoder")
-      .integer("layers", config.layers, {1, 1024}, "transformer blocks")
-      .integer("heads", config.heads, {1, 1024}, "attention heads; must divide the width")
-      .integer("width", config.width, {8, 65536}, "hidden width")
-      .integer("context", config.context, {8, 1 << 20}, "longest sequence", "tokens")
-      .integer("vocabulary", config.vocabulary, {256, 1 << 20}, "token ids; 256 for bytes")
-      .real("dropout", config.dropout, {0, 0.9}, "probability of dropping an activation in training");
-}
-
-void check(const Gpt2Config& config) {
-  if (config.width % config.heads != 0)
-    throw base::ConfigError(base::format("model.heads = {} does not divide model.width = {}", config.heads, config.width),
-                            "choose a width that is a multiple of the heads, usually 64 a head");
-}
 
 std::unique_ptr<LanguageModel> make_gpt2(const Gpt2Config& config) {
   check(config);

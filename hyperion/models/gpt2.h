@@ -1,6 +1,7 @@
 // GPT-2 (Radford et al., 2019): pre-norm decoder, learned positions, tanh GELU, output tied to the token embedding.
 #pragma once
 #include <memory>
+#include <string>
 
 #include "hyperion/models/language_model.h"
 
@@ -16,6 +17,10 @@ struct Gpt2Config {
 };
 void describe(base::Settings& settings, Gpt2Config& config);
 void check(const Gpt2Config& config);  // throws ConfigError on settings that contradict each other
+
+// As Hugging Face's config.json writes it; from_json throws CorruptError naming `place` on anything it does not know.
+std::string to_json(const Gpt2Config& config);
+Gpt2Config gpt2_from_json(const std::string& text, const std::string& place);
 
 std::unique_ptr<LanguageModel> make_gpt2(const Gpt2Config& config);
 

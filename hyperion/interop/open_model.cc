@@ -1,0 +1,76 @@
+#include "hyperion/interop/open_model.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+#include "hyperion/base/json.h"
+#include "hyperion/checkpoint/load.h"
+
+namespace hyperion::interop {
+namespace {
+
+using base::format;
+using base::Path;
+
+bool is_run(base::FileSystem& files, const Path& path) { return files.exists(path / "run.json"); }
+bool is_checkpoint(base::FileSystem& files, const Path& path) { return files.exists(path / "manifest.json"); }
+
+void copy_weights(models::LanguageModel& model, const checkpoint::LoadedCheckpoint& loaded, at::Device device) {
+  at::NoGradGuard no_grad;
+  auto parameters = model.parameters();
+  model.to(device, loaded.tensor("model." + parameters.front().name).scalar_type());
+  for (auto& parameter : model.parameters()) {
+    const at::Tensor& saved = loaded.tensor("model." + parameter.name);
+    if (saved.sizes() != parameter.tensor.sizes())
+      throw base::CorruptError(format("{}: {} has another shape than the model", loaded.path.string(), parameter.name));
+    parameter.tensor.copy_(saved);
+  }
+}
+
+}  // namespace
+
+Path runs_folder() {
+  const char* folder = std::getenv("HYPERION_RUNS");
+  return folder != nullptr && *folder != '\0' ? Path(folder) : Path("runs");
+}
+
+Path find_run(base::FileSystem& files, const std::string& name_or_path) {
+  if (name_or_path.empty()) throw base::ConfigError("no run was named", "`hyperion runs ls` lists them");
+  const Path named = runs_folder() / name_or_path;
+  if (is_run(files, named)) return named;
+  if (is_run(files, name_or_path)) return Path(name_or_path).lexically_normal();
+  std::vector<std::string> names;
+  for (const auto& path : files.list(runs_folder()))
+    if (is_run(files, path)) names.push_back(path.filename().string());
+  const std::string near = base::nearest(name_or_path, names.data(), names.data() + names.size());
+  throw base::ConfigError(format("no run called \"{}\" in {}, and no run folder of that path", name_or_path, runs_folder().string()),
+                          near.empty() ? "`hyperion runs ls` lists the runs; HYPERION_RUNS names another folder"
+                                       : format("did you mean {}?", near));
+}
+
+OpenedModel open_model(base::FileSystem& files, const std::string& argument, at::Device device) {
+  OpenedModel opened;
+  checkpoint::LoadedCheckpoint loaded;
+  if (is_checkpoint(files, argument)) {
+    loaded = checkpoint::load_checkpoint(files, argument);
+    const Path above = std::filesystem::absolute(argument).lexically_normal().parent_path().parent_path();
+    if (is_run(files, above)) opened.run = above;
+  } else {
+    opened.run = find_run(files, argument);
+    loaded = checkpoint::load_newest(files, opened.run / "checkpoints");
+  }
+  const auto state = base::parse_json(loaded.state, loaded.path.string());
+  if (!state.contains("model")) throw base::CorruptError(format("{} says nothing of its model", loaded.path.string()));
+  opened.config = models::gpt2_from_json(state["model"].dump(), loaded.path.string());
+  opened.model = models::make_gpt2(opened.config);
+  copy_weights(*opened.model, loaded, device);
+  opened.step = loaded.step;
+  opened.checkpoint = loaded.path;
+  return opened;
+}
+
+}  // namespace hyperion::interop

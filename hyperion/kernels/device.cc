@@ -1,0 +1,49 @@
+#include "hyperion/kernels/device.h"
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <ATen/detail/CUDAHooksInterface.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <sched.h>
+
+#include <cstdlib>
+
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+
+namespace hyperion::kernels {
+
+int gpu_count() { return at::hasCUDA() ? at::detail::getCUDAHooks().deviceCount() : 0; }
+
+c10::Device open_device(const std::string& name) {
+  const int count = gpu_count();
+  if (name == "cpu" || (name == "auto" && count == 0)) return c10::kCPU;
+  int index = 0;
+  if (name.starts_with("cuda:")) index = std::atoi(name.c_str() + 5);
+  if (index >= count)
+    throw base::PreflightError(base::format("device \"{}\" was asked for, but {} usable from here", name,
+                                            count == 0 ? "no GPU is" : base::format("only {} GPUs are", count)),
+                               "use --device cpu, or see what `hyperion doctor` says of the GPU, its driver and this build");
+  return {c10::kCUDA, static_cast<c10::DeviceIndex>(index)};
+}
+
+void synchronise(c10::Device device) {
+  if (device.is_cuda()) c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
+}
+
+void set_cpu_threads(int64_t threads) {
+  cpu_set_t usable;
+  if (threads == 0) threads = std::getenv("OMP_NUM_THREADS") != nullptr ? at::get_num_threads() : 0;
+  if (threads == 0) threads = ::sched_getaffinity(0, sizeof usable, &usable) == 0 ? CPU_COUNT(&usable) : 1;
+  at::set_num_threads(static_cast<int>(threads));
+}
+int64_t cpu_threads() { return at::get_num_threads(); }
+
+void use_deterministic_algorithms() {
+  ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
+  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
+  at::globalContext().setDeterministicCuDNN(true);
+  at::globalContext().setBenchmarkCuDNN(false);
+}
+
+}  // namespace hyperion::kernels

@@ -1,0 +1,24 @@
+// The devices LibTorch can compute on here.
+#pragma once
+#include <c10/core/Device.h>
+
+#include <string>
+
+namespace hyperion::kernels {
+
+int gpu_count();  // 0 in a build without CUDA, or without a driver
+
+// "auto" (a GPU if there is one), "cpu", "cuda" or "cuda:1". Throws PreflightError where there is no such GPU.
+c10::Device open_device(const std::string& name);
+
+std::string device_text(c10::Device device);  // "NVIDIA H200", "CPU"
+void synchronise(c10::Device device);         // waits for everything queued; nothing on the CPU
+
+// Threads of CPU operations; results keep their bits only while this stays the same. 0: the cores this process may use.
+void set_cpu_threads(int64_t threads);
+int64_t cpu_threads();
+
+// Bit-for-bit repeatable GPU operations, at some cost in speed. Call before the first GPU operation.
+void use_deterministic_algorithms();
+
+}  // namespace hyperion::kernels

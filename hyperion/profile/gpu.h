@@ -1,0 +1,13 @@
+// The GPU's side of timers and memory; a stub stands in where the build has none.
+#pragma once
+#include <memory>
+
+#include "hyperion/profile/memory.h"
+#include "hyperion/profile/step_timer.h"
+
+namespace hyperion::profile {
+
+std::unique_ptr<StepTimer> make_gpu_step_timer();
+MemoryUse gpu_memory_use();
+
+}  // namespace hyperion::profile

@@ -1,0 +1,44 @@
+#include <ATen/cuda/CUDAEvent.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+
+#include <vector>
+
+#include "hyperion/profile/gpu.h"
+
+namespace hyperion::profile {
+namespace {
+
+class GpuStepTimer final : public StepTimer {
+ public:
+  GpuStepTimer() { record(); }
+
+  void mark(Phase phase) override {
+    record();
+    phases_.push_back(phase);
+  }
+
+  PhaseTimes milliseconds() override {
+    PhaseTimes times{};
+    events_.back().synchronize();
+    for (size_t i = 0; i < phases_.size(); ++i)
+      times[static_cast<size_t>(phases_[i])] += events_[i].elapsed_time(events_[i + 1]);
+    return times;
+  }
+
+ private:
+  void record() { events_.emplace_back(cudaEventDefault).record(); }
+  std::vector<at::cuda::CUDAEvent> events_;
+  std::vector<Phase> phases_;
+};
+
+}  // namespace
+
+std::unique_ptr<StepTimer> make_gpu_step_timer() { return std::make_unique<GpuStepTimer>(); }
+
+MemoryUse gpu_memory_use() {
+  const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(c10::cuda::current_device());
+  const auto& allocated = stats.allocated_bytes[0];
+  return {allocated.current, stats.reserved_bytes[0].current, allocated.peak};
+}
+
+}  // namespace hyperion::profile

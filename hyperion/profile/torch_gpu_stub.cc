@@ -1,0 +1,11 @@
+#include "hyperion/base/error.h"
+#include "hyperion/profile/gpu.h"
+
+namespace hyperion::profile {
+
+std::unique_ptr<StepTimer> make_gpu_step_timer() {
+  throw base::Error("this build has no GPU timers", "build the cuda preset");
+}
+MemoryUse gpu_memory_use() { return {}; }
+
+}  // namespace hyperion::profile
