@@ -1,0 +1,29 @@
+// How good a model is on data it never saw.
+#pragma once
+#include <functional>
+#include <vector>
+
+#include "hyperion/data/source.h"
+#include "hyperion/models/language_model.h"
+#include "hyperion/report/metrics.h"
+#include "hyperion/report/page.h"
+#include "hyperion/train/config.h"
+
+namespace hyperion::train {
+
+// Loss, perplexity and token accuracy over the first eval.batches batches of a source, in its own order.
+report::EvalRecord evaluate(models::LanguageModel& model, at::Device device, const data::Source& source, const RunConfig& config);
+
+struct Answers {
+  double right = 0;                     // part of the questions answered exactly
+  std::vector<report::Sample> samples;  // every question with what the model said
+};
+
+// Lets the model answer each question until the end of the line. `on_progress(done, all)` may be empty.
+Answers answer_questions(models::LanguageModel& model, at::Device device, const std::vector<data::Question>& questions,
+                         const std::function<void(size_t, size_t)>& on_progress = nullptr);
+
+// A few of them as lines for people: question, answer, right or what was expected.
+std::string sample_lines(const std::vector<report::Sample>& samples, size_t most);
+
+}  // namespace hyperion::train

@@ -1,0 +1,69 @@
+#include "hyperion/train/run_folder.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "hyperion/base/clock.h"
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+#include "hyperion/base/version.h"
+#include "hyperion/host/cpu.h"
+#include "hyperion/host/memory.h"
+#include "hyperion/kernels/device.h"
+
+namespace hyperion::train {
+
+using base::ConfigError;
+using base::format;
+using base::Path;
+
+RunFolder RunFolder::create(base::FileSystem& files, const Path& runs, const std::string& name, const std::string& resolved_toml) {
+  if (name.empty() || name.find('/') != name.npos || name.front() == '.')
+    throw ConfigError(format("\"{}\" cannot be a run's name", name), "use letters, digits, '-', '_' and '.'; HYPERION_RUNS names the folder");
+  files.create_folders(runs);
+  const Path path = runs / name;
+  // mkdir itself decides who made it, should two start at once.
+  if (::mkdir(path.c_str(), 0755) != 0) {
+    if (errno == EEXIST)
+      throw ConfigError(format("the run folder {} exists already", path.string()),
+                        format("go on with it: hyperion resume {}; or choose another name: --run NAME", name));
+    throw base::FileError(format("cannot create folder {}", path.string()), errno,
+                          "check the permissions, or choose another folder with HYPERION_RUNS");
+  }
+  try {
+    auto lock = std::make_unique<base::FileLock>(path / ".lock", format("{} is being used by another process", path.string()));
+    files.create_folders(path / "logs");
+    base::write_atomically(files, path / "config.resolved.toml", resolved_toml);
+    return {path, std::move(lock)};
+  } catch (...) {
+    std::error_code ignored;  // the first failure is the one to tell
+    std::filesystem::remove_all(path, ignored);
+    throw;
+  }
+}
+
+RunFolder RunFolder::open(base::FileSystem& files, const Path& path) {
+  if (!files.exists(path / "config.resolved.toml"))
+    throw ConfigError(format("{} holds no config.resolved.toml", path.string()), "it is not a run of hyperion's, or was never begun");
+  return {path, std::make_unique<base::FileLock>(path / ".lock", format("run {} is being trained by another process", path.filename().string()))};
+}
+
+std::string default_run_name(const Path& recipe, double unix_seconds) {
+  return format("{}-{}", recipe.stem().string(), base::file_stamp(unix_seconds));
+}
+
+std::vector<std::pair<std::string, std::string>> environment_facts(const std::string& device_text) {
+  char host[256] = "unknown";
+  ::gethostname(host, sizeof host - 1);
+  const auto cpu = host::read_cpu();
+  return {{"hyperion", base::version_text()},
+          {"host", host},
+          {"device", device_text},
+          {"cpu", format("{}, {} cores usable", cpu.model, cpu.usable_cores)},
+          {"memory", base::bytes_text(host::read_memory().total)},
+          {"threads", format("{}", kernels::cpu_threads())}};
+}
+
+}  // namespace hyperion::train

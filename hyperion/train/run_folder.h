@@ -1,0 +1,37 @@
+// A run's folder: made once, locked while in use, and laid out as users expect.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "hyperion/base/files.h"
+#include "hyperion/report/run_record.h"
+
+namespace hyperion::train {
+
+class RunFolder {
+ public:
+  // Makes `runs/name` with its logs folder and configuration. An existing one is a ConfigError: nothing is overwritten.
+  static RunFolder create(base::FileSystem& files, const base::Path& runs, const std::string& name, const std::string& resolved_toml);
+  // Opens an existing one; a ConfigError where another process is using it.
+  static RunFolder open(base::FileSystem& files, const base::Path& path);
+
+  const base::Path& path() const { return path_; }
+  std::string name() const { return path_.filename().string(); }
+  base::Path config() const { return path_ / "config.resolved.toml"; }
+  base::Path checkpoints() const { return path_ / "checkpoints"; }
+  base::Path metrics() const { return path_ / "metrics.jsonl"; }
+  base::Path report() const { return path_ / "report.html"; }
+
+ private:
+  RunFolder(base::Path path, std::unique_ptr<base::FileLock> lock) : path_(std::move(path)), lock_(std::move(lock)) {}
+  base::Path path_;
+  std::unique_ptr<base::FileLock> lock_;
+};
+
+// "recipe-20261115-014000" for recipes/recipe.toml.
+std::string default_run_name(const base::Path& recipe, double unix_seconds);
+
+// What this run is computed on and with, for run.json and the report.
+std::vector<std::pair<std::string, std::string>> environment_facts(const std::string& device_text);
+
+}  // namespace hyperion::train

@@ -1,0 +1,21 @@
+// The loop: from a fresh start or the newest good checkpoint to the last step, leaving metrics, checkpoints and a report.
+#pragma once
+#include "hyperion/base/config.h"
+#include "hyperion/base/files.h"
+#include "hyperion/train/config.h"
+#include "hyperion/train/run_folder.h"
+
+namespace hyperion::train {
+
+struct TrainRequest {
+  const RunConfig& config;
+  const base::Settings& settings;  // bound to config; for the report
+  RunFolder& run;
+  std::string recipe;
+  bool resume = false;
+};
+
+// Throws Interrupted after a checkpoint when a signal asked to stop. Prints the step lines, and at the end what was reached.
+void train(base::FileSystem& files, const TrainRequest& request);
+
+}  // namespace hyperion::train
