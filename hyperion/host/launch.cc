@@ -1,0 +1,198 @@
+#include "hyperion/host/launch.h"
+
+#include <climits>
+#include <cstdlib>
+#include <optional>
+
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+#include "hyperion/host/host_list.h"
+#include "hyperion/host/system_files.h"
+
+namespace hyperion::host {
+namespace {
+
+// The variables of one environment, read with complaint.
+class Variables {
+ public:
+  explicit Variables(const Lookup& lookup) : lookup_(lookup) {}
+
+  std::string text(const char* name) const {
+    const char* value = lookup_(name);
+    return value == nullptr ? std::string() : std::string(trimmed(value));
+  }
+  bool has(const char* name) const { return !text(name).empty(); }
+
+  std::optional<int> number(const char* name, int least = 0) const {
+    const std::string value = text(name);
+    if (value.empty()) return std::nullopt;
+    const auto number = whole_number(value);
+    if (!number || *number < least || *number > INT_MAX)
+      throw base::ConfigError(base::format("{}={} is not a whole number of at least {}", name, value, least),
+                              base::format("unset {} to train alone, or start through the launcher again", name));
+    return static_cast<int>(*number);
+  }
+
+  // `other` is the variable whose presence made this one needed.
+  int needed(const char* name, const char* other, int least = 0) const {
+    const auto value = number(name, least);
+    if (!value)
+      throw base::ConfigError(base::format("{} is set but {} is not", other, name),
+                              base::format("set {} too, or unset {} to train alone", name, other));
+    return *value;
+  }
+
+ private:
+  const Lookup& lookup_;
+};
+
+// The names that one launcher uses; null where it has none.
+struct Names {
+  Launcher launcher;
+  const char *rank, *world, *local_rank, *local_world, *node;
+};
+constexpr Names kTorchrun{Launcher::torchrun, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK"};
+constexpr Names kSlurm{Launcher::slurm, "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", nullptr, "SLURM_NODEID"};
+constexpr Names kSlurmStep{Launcher::slurm, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS",
+                           "SLURM_LOCALID", nullptr,        "SLURM_NODEID"};
+constexpr Names kOpenMpi{Launcher::open_mpi,           "OMPI_COMM_WORLD_RANK",       "OMPI_COMM_WORLD_SIZE",
+                         "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", nullptr};
+constexpr Names kPmi{Launcher::pmi, "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", nullptr};
+
+void check_below(const char* low_name, int low, const char* high_name, int high) {
+  if (low >= high)
+    throw base::ConfigError(base::format("{}={} is not below {}={}", low_name, low, high_name, high),
+                            base::format("ranks count from 0 to {} less 1", high_name));
+}
+
+// A job of one process, or of one process a pod, need not tell its local rank; elsewhere two ranks would take one GPU.
+int local_rank(const Variables& variables, const Names& names, int world) {
+  if (const auto told = variables.number(names.local_rank)) return *told;
+  if (world == 1 || variables.has("KUBERNETES_SERVICE_HOST")) return 0;
+  return variables.needed(names.local_rank, names.rank);
+}
+
+Launch read_set(const Variables& variables, const Names& names) {
+  Launch launch;
+  launch.launcher = names.launcher;
+  launch.rank = variables.needed(names.rank, variables.has(names.world) ? names.world : names.local_rank);
+  launch.world = variables.needed(names.world, names.rank, 1);
+  check_below(names.rank, launch.rank, names.world, launch.world);
+  launch.local_rank = local_rank(variables, names, launch.world);
+  if (names.local_world != nullptr) launch.local_world = variables.number(names.local_world, 1).value_or(0);
+  if (launch.local_world > 0) check_below(names.local_rank, launch.local_rank, names.local_world, launch.local_world);
+  if (names.node != nullptr) launch.node = variables.number(names.node).value_or(-1);
+  return launch;
+}
+
+void read_master(const Variables& variables, const char* address, const char* port, Launch& launch) {
+  if (variables.has(address)) launch.master_address = variables.text(address);
+  launch.master_port = variables.number(port, 1).value_or(launch.master_port);
+  if (launch.master_port > 65535)
+    throw base::ConfigError(base::format("{}={} is no TCP port", port, launch.master_port), "ports end at 65535");
+}
+
+std::optional<Launch> torchrun(const Variables& variables) {
+  const bool any = variables.has("RANK") || variables.has("WORLD_SIZE") || variables.has("LOCAL_RANK");
+  // An indexed Job of Kubernetes often gives the size only and counts by JOB_COMPLETION_INDEX.
+  if (!any || (!variables.has("RANK") && variables.has("JOB_COMPLETION_INDEX"))) return std::nullopt;
+  Launch launch = read_set(variables, kTorchrun);
+  read_master(variables, "MASTER_ADDR", "MASTER_PORT", launch);
+  if (launch.world > 1 && launch.master_address.empty())
+    throw base::ConfigError("RANK and WORLD_SIZE are set but MASTER_ADDR is not",
+                            "set MASTER_ADDR and MASTER_PORT to where rank 0 runs, or start through torchrun");
+  launch.agent_store = variables.text("TORCHELASTIC_USE_AGENT_STORE") == "True";
+  launch.restarts = variables.number("TORCHELASTIC_RESTART_COUNT").value_or(0);
+  launch.job = variables.text("TORCHELASTIC_RUN_ID");
+  return launch;
+}
+
+std::optional<Launch> slurm(const Variables& variables) {
+  if (!variables.has("SLURM_PROCID")) return std::nullopt;
+  const bool in_step = variables.has("SLURM_STEP_NUM_TASKS");
+  const bool batch_script = !in_step && variables.text("ENVIRONMENT") == "BATCH";
+  if (batch_script) return std::nullopt;
+  Launch launch = read_set(variables, in_step ? kSlurmStep : kSlurm);
+  if (variables.has("SLURM_JOB_NODELIST"))
+    launch.master_address = expand_hosts(variables.text("SLURM_JOB_NODELIST")).front();
+  launch.job = variables.text("SLURM_JOB_ID");
+  read_master(variables, "MASTER_ADDR", "MASTER_PORT", launch);
+  return launch;
+}
+
+std::optional<Launch> message_passing(const Variables& variables, const Names& names) {
+  if (!variables.has(names.rank) && !variables.has(names.world)) return std::nullopt;
+  Launch launch = read_set(variables, names);
+  read_master(variables, "MASTER_ADDR", "MASTER_PORT", launch);
+  return launch;
+}
+
+std::optional<Launch> kubernetes(const Variables& variables) {
+  const char* rank = variables.has("PET_NODE_RANK") ? "PET_NODE_RANK" : "JOB_COMPLETION_INDEX";
+  const char* world = variables.has("PET_NNODES") ? "PET_NNODES" : "WORLD_SIZE";
+  if (!variables.has(rank) || !variables.has(world)) return std::nullopt;
+  const std::string processes = variables.text("PET_NPROC_PER_NODE");
+  if (!processes.empty() && processes != "1")
+    throw base::ConfigError(base::format("PET_NPROC_PER_NODE={} asks for several processes a pod", processes),
+                            "start them with: torchrun --no-python hyperion train ..., or set it to 1");
+  Launch launch = read_set(variables, {Launcher::kubernetes, rank, world, "LOCAL_RANK", nullptr, rank});
+  launch.local_world = 1;
+  read_master(variables, "MASTER_ADDR", "MASTER_PORT", launch);
+  read_master(variables, "PET_MASTER_ADDR", "PET_MASTER_PORT", launch);
+  launch.job = variables.text("JOB_NAME");
+  return launch;
+}
+
+Launch alone(const Variables& variables) {
+  Launch launch;
+  if (variables.has("JOB_COMPLETION_INDEX"))
+    launch.note = "JOB_COMPLETION_INDEX is set but neither PET_NNODES nor WORLD_SIZE: each pod trains alone";
+  else if (variables.has("SLURM_PROCID"))
+    launch.note = "inside a SLURM batch script but not under srun: this process trains alone";
+  return launch;
+}
+
+}  // namespace
+
+std::string_view launcher_name(Launcher launcher) {
+  switch (launcher) {
+    case Launcher::torchrun:
+      return "torchrun";
+    case Launcher::slurm:
+      return "SLURM";
+    case Launcher::open_mpi:
+      return "Open MPI";
+    case Launcher::pmi:
+      return "PMI";
+    case Launcher::kubernetes:
+      return "Kubernetes";
+    case Launcher::alone:
+      break;
+  }
+  return "alone";
+}
+
+std::string Launch::text() const {
+  if (launcher == Launcher::alone) return "alone, no launcher's variables are set";
+  return base::format("{}, rank {} of {}, local rank {}", launcher_name(launcher), rank, world, local_rank);
+}
+
+Launch find_launch(const Lookup& lookup) {
+  const Variables variables(lookup);
+  if (const auto found = torchrun(variables)) return *found;
+  const auto by_slurm = slurm(variables);
+  const auto by_open_mpi = message_passing(variables, kOpenMpi);
+  if (by_slurm && by_open_mpi)
+    return by_slurm->rank == by_open_mpi->rank && by_slurm->world == by_open_mpi->world ? *by_slurm : *by_open_mpi;
+  if (by_slurm) return *by_slurm;
+  if (by_open_mpi) return *by_open_mpi;
+  if (const auto found = message_passing(variables, kPmi)) return *found;
+  if (const auto found = kubernetes(variables)) return *found;
+  return alone(variables);
+}
+
+Launch find_launch() {
+  return find_launch([](const char* name) { return std::getenv(name); });
+}
+
+}  // namespace hyperion::host

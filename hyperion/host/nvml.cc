@@ -1,0 +1,147 @@
+#include "hyperion/host/nvml.h"
+
+#include "hyperion/base/format.h"
+#include "hyperion/host/dynamic_library.h"
+
+namespace hyperion::host {
+namespace {
+
+// Values of the library's enumerations.
+constexpr int kGpuSensor = 0, kSlowdownThreshold = 1, kSmClock = 1, kMemoryClock = 2;
+constexpr unsigned kMostLinks = 18;
+
+// A fact that the library may refuse, or not know how to tell.
+template <class Function, class... Arguments>
+std::optional<int> ask(Function function, Arguments... arguments) {
+  unsigned value = 0;
+  if (function == nullptr || function(arguments..., &value) != 0) return std::nullopt;
+  return static_cast<int>(value);
+}
+
+template <class Function>
+std::optional<double> ask_watts(Function function, Nvml::Device device) {
+  const auto milliwatts = ask(function, device);
+  return milliwatts ? std::optional<double>(*milliwatts / 1000.0) : std::nullopt;
+}
+
+template <class Function>
+std::string ask_text(Function function, Nvml::Device device) {
+  char text[128] = {};
+  return function != nullptr && function(device, text, sizeof text) == 0 ? text : "";
+}
+
+std::optional<int> active_links(const Nvml& nvml, Nvml::Device device) {
+  if (nvml.nvlink_state == nullptr) return std::nullopt;
+  int active = 0;
+  bool told = false;
+  for (unsigned link = 0; link < kMostLinks; ++link) {
+    int state = 0;
+    if (nvml.nvlink_state(device, link, &state) != 0) continue;
+    told = true;
+    active += state == 1 ? 1 : 0;
+  }
+  return told ? std::optional<int>(active) : std::nullopt;
+}
+
+Gpu describe(const Nvml& nvml, int index, Nvml::Device device) {
+  Gpu gpu;
+  gpu.index = index;
+  gpu.vendor = GpuVendor::nvidia;
+  if (const std::string name = ask_text(nvml.name, device); !name.empty()) gpu.name = name;
+  gpu.uuid = ask_text(nvml.uuid, device);
+  NvmlMemory memory{};
+  if (nvml.memory != nullptr && nvml.memory(device, &memory) == 0)
+    gpu.memory_total = memory.total, gpu.memory_used = memory.used;
+  gpu.temperature = ask(nvml.temperature, device, kGpuSensor);
+  gpu.slowdown_temperature = ask(nvml.temperature_threshold, device, kSlowdownThreshold);
+  gpu.power = ask_watts(nvml.power_usage, device);
+  gpu.power_limit = ask_watts(nvml.power_limit, device);
+  gpu.sm_clock = ask(nvml.clock, device, kSmClock);
+  gpu.memory_clock = ask(nvml.clock, device, kMemoryClock);
+  gpu.pcie_generation = ask(nvml.pcie_generation, device);
+  gpu.pcie_generation_max = ask(nvml.pcie_generation_max, device);
+  gpu.pcie_width = ask(nvml.pcie_width, device);
+  gpu.pcie_width_max = ask(nvml.pcie_width_max, device);
+  gpu.links = active_links(nvml, device);
+  return gpu;
+}
+
+std::string failure(const Nvml& nvml, const char* doing, int code) {
+  const char* words = nvml.error_text == nullptr ? nullptr : nvml.error_text(code);
+  return base::format("NVML {}: {}", doing, words == nullptr ? base::format("error {}", code) : words);
+}
+
+GpuSurvey survey_open(const Nvml& nvml) {
+  GpuSurvey survey;
+  unsigned count = 0;
+  if (const int code = nvml.device_count(&count); code != 0) {
+    survey.absent.push_back(failure(nvml, "cannot count GPUs", code));
+    return survey;
+  }
+  survey.telemetry = true;
+  char driver[96] = {};
+  const bool driver_told = nvml.driver_version != nullptr && nvml.driver_version(driver, sizeof driver) == 0;
+  int cuda = 0;
+  const bool cuda_told = nvml.cuda_driver_version != nullptr && nvml.cuda_driver_version(&cuda) == 0;
+  for (unsigned index = 0; index < count; ++index) {
+    Nvml::Device device = nullptr;
+    if (const int code = nvml.device_at(index, &device); code != 0) {
+      survey.absent.push_back(failure(nvml, base::format("cannot open GPU {}", index).c_str(), code));
+      continue;
+    }
+    Gpu gpu = describe(nvml, static_cast<int>(index), device);
+    if (driver_told) gpu.driver = driver;
+    if (cuda_told) gpu.cuda_driver = cuda;
+    survey.gpus.push_back(std::move(gpu));
+  }
+  if (count == 0) survey.absent.emplace_back("NVML answers, but sees no NVIDIA GPU");
+  return survey;
+}
+
+}  // namespace
+
+std::optional<Nvml> load_nvml(const char* library, std::string& reason) {
+  const DynamicLibrary loaded(library);
+  if (!loaded.loaded()) {
+    reason = loaded.reason();
+    return std::nullopt;
+  }
+  Nvml nvml;
+  const bool whole = loaded.find("nvmlInit_v2", nvml.init) && loaded.find("nvmlShutdown", nvml.shutdown) &&
+                     loaded.find("nvmlErrorString", nvml.error_text) &&
+                     loaded.find("nvmlDeviceGetCount_v2", nvml.device_count) &&
+                     loaded.find("nvmlDeviceGetHandleByIndex_v2", nvml.device_at);
+  if (!whole) {
+    reason = base::format("{} lacks functions every NVML has", library);
+    return std::nullopt;
+  }
+  loaded.find("nvmlSystemGetDriverVersion", nvml.driver_version);
+  loaded.find("nvmlSystemGetCudaDriverVersion_v2", nvml.cuda_driver_version);
+  loaded.find("nvmlDeviceGetName", nvml.name);
+  loaded.find("nvmlDeviceGetUUID", nvml.uuid);
+  loaded.find("nvmlDeviceGetMemoryInfo", nvml.memory);
+  loaded.find("nvmlDeviceGetTemperature", nvml.temperature);
+  loaded.find("nvmlDeviceGetTemperatureThreshold", nvml.temperature_threshold);
+  loaded.find("nvmlDeviceGetPowerUsage", nvml.power_usage);
+  loaded.find("nvmlDeviceGetEnforcedPowerLimit", nvml.power_limit);
+  loaded.find("nvmlDeviceGetClockInfo", nvml.clock);
+  loaded.find("nvmlDeviceGetCurrPcieLinkGeneration", nvml.pcie_generation);
+  loaded.find("nvmlDeviceGetMaxPcieLinkGeneration", nvml.pcie_generation_max);
+  loaded.find("nvmlDeviceGetCurrPcieLinkWidth", nvml.pcie_width);
+  loaded.find("nvmlDeviceGetMaxPcieLinkWidth", nvml.pcie_width_max);
+  loaded.find("nvmlDeviceGetNvLinkState", nvml.nvlink_state);
+  return nvml;
+}
+
+GpuSurvey survey_nvidia(const Nvml& nvml) {
+  if (const int code = nvml.init(); code != 0) {
+    GpuSurvey survey;
+    survey.absent.push_back(failure(nvml, "does not start", code));
+    return survey;
+  }
+  GpuSurvey survey = survey_open(nvml);
+  nvml.shutdown();
+  return survey;
+}
+
+}  // namespace hyperion::host

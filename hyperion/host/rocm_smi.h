@@ -1,0 +1,39 @@
+// AMD's management library, as far as we ask it. Our own declarations of its C interface; 0 is success everywhere.
+// Clocks and PCIe are read from /sys: the library's structures for them changed shape between versions.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "hyperion/base/files.h"
+#include "hyperion/host/gpu.h"
+
+namespace hyperion::host {
+
+constexpr const char* kRocmSmiLibrary = "librocm_smi64.so";
+
+// One pointer a function of the library. The first three are always there; another may be null, then its fact is
+// unknown.
+struct RocmSmi {
+  int (*init)(uint64_t flags) = nullptr;
+  int (*shutdown)() = nullptr;
+  int (*device_count)(uint32_t*) = nullptr;
+  int (*name)(uint32_t, char*, size_t) = nullptr;
+  int (*unique_id)(uint32_t, uint64_t*) = nullptr;
+  int (*pci_id)(uint32_t, uint64_t*) = nullptr;
+  int (*driver_version)(int component, char*, uint32_t) = nullptr;
+  int (*memory_total)(uint32_t, int kind, uint64_t*) = nullptr;
+  int (*memory_used)(uint32_t, int kind, uint64_t*) = nullptr;
+  int (*temperature)(uint32_t, uint32_t sensor, int metric, int64_t* millidegrees) = nullptr;
+  int (*power)(uint32_t, uint64_t* microwatts, int* kind) = nullptr;
+  int (*power_average)(uint32_t, uint32_t sensor, uint64_t* microwatts) = nullptr;  // where `power` is not there yet
+  int (*power_limit)(uint32_t, uint32_t sensor, uint64_t* microwatts) = nullptr;
+  int (*link_type)(uint32_t from, uint32_t to, uint64_t* hops, int* kind) = nullptr;
+};
+
+// Nothing and the reason where the library is absent or lacks a function that is always needed.
+std::optional<RocmSmi> load_rocm_smi(const char* library, std::string& reason);
+
+GpuSurvey survey_amd(const RocmSmi& rocm, const base::Path& root = "/");
+
+}  // namespace hyperion::host
