@@ -31,7 +31,7 @@ function(hyperion_folder name)
 endfunction()
 
 function(hyperion_program name)
-  cmake_parse_arguments(arg "TORCH" "FOLDER" "USES" ${ARGN})
+  cmake_parse_arguments(arg "" "FOLDER" "USES" ${ARGN})
   hyperion_sources(${arg_FOLDER} sources)
   add_executable(${name} ${sources})
   list(TRANSFORM arg_USES PREPEND hyperion_)

@@ -4,7 +4,6 @@
 #include <ATen/Parallel.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
-#include <sched.h>
 
 #include <cstdlib>
 
@@ -31,12 +30,7 @@ void synchronise(c10::Device device) {
   if (device.is_cuda()) c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
 }
 
-void set_cpu_threads(int64_t threads) {
-  cpu_set_t usable;
-  if (threads == 0) threads = std::getenv("OMP_NUM_THREADS") != nullptr ? at::get_num_threads() : 0;
-  if (threads == 0) threads = ::sched_getaffinity(0, sizeof usable, &usable) == 0 ? CPU_COUNT(&usable) : 1;
-  at::set_num_threads(static_cast<int>(threads));
-}
+void set_cpu_threads(int64_t threads) { at::set_num_threads(static_cast<int>(threads)); }
 int64_t cpu_threads() { return at::get_num_threads(); }
 
 void use_deterministic_algorithms() {

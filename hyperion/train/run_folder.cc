@@ -57,12 +57,12 @@ std::string default_run_name(const Path& recipe, double unix_seconds) {
 std::vector<std::pair<std::string, std::string>> environment_facts(const std::string& device_text) {
   char host[256] = "unknown";
   ::gethostname(host, sizeof host - 1);
-  const auto cpu = host::read_cpu();
+  const auto cpu = host::this_cpu();
   return {{"hyperion", base::version_text()},
           {"host", host},
           {"device", device_text},
-          {"cpu", format("{}, {} cores usable", cpu.model, cpu.usable_cores)},
-          {"memory", base::bytes_text(host::read_memory().total)},
+          {"cpu", format("{}, {} cores usable", cpu.model, cpu.usable_cores())},
+          {"memory", base::bytes_text(host::memory().total)},
           {"threads", format("{}", kernels::cpu_threads())}};
 }
 

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -19,6 +20,7 @@
 #include "hyperion/checkpoint/save.h"
 #include "hyperion/checkpoint/step_folder.h"
 #include "hyperion/data/batches.h"
+#include "hyperion/host/cpu.h"
 #include "hyperion/kernels/device.h"
 #include "hyperion/profile/memory.h"
 #include "hyperion/report/metrics.h"
@@ -60,7 +62,8 @@ class Trainer {
   };
 
   static at::Device open_device(const LoopConfig& train) {
-    kernels::set_cpu_threads(train.threads);
+    const bool named = std::getenv("OMP_NUM_THREADS") != nullptr;  // LibTorch read it already
+    if (train.threads > 0 || !named) kernels::set_cpu_threads(train.threads > 0 ? train.threads : host::this_cpu().usable_cores());
     const at::Device device = kernels::open_device(train.device);
     if (train.deterministic) kernels::use_deterministic_algorithms();
     return device;
