@@ -1,0 +1,66 @@
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "hyperion/base/error.h"
+#include "hyperion/base/files.h"
+#include "hyperion/base/format.h"
+#include "hyperion/base/json.h"
+#include "hyperion/cli/commands.h"
+#include "hyperion/cli/resolve.h"
+
+namespace hyperion::cli {
+
+using base::format;
+
+int config_command(const ConfigOptions& options) {
+  train::RunConfig config;
+  const auto settings = resolve(config, options.recipe, options.overrides);
+  if (options.json) {
+    base::Json json = base::Json::object();
+    for (const auto& setting : settings.all()) {
+      auto& entry = json[setting.section][setting.key];
+      std::visit([&](auto* value) { entry["value"] = *value; }, setting.value);
+      entry["origin"] = setting.origin;
+    }
+    std::printf("%s\n", json.dump(2).c_str());
+  } else {
+    std::printf("%s", settings.toml(options.origin).c_str());
+  }
+  return 0;
+}
+
+int init_command(const std::string& folder) {
+  auto& files = base::real_files();
+  const base::Path recipe = base::Path(folder) / "recipe.toml";
+  if (files.exists(recipe))
+    throw base::ConfigError(format("{} exists already", recipe.string()), "nothing was changed; name another folder");
+  train::RunConfig config;
+  auto settings = train::bind(config);
+  std::string text = "# A recipe for hyperion: every setting with its default. Run it with: hyperion train recipe.toml\n";
+  std::string section;
+  for (const auto& setting : settings.all()) {
+    if (setting.section != section) text += format("\n[{}]\n", section = setting.section);
+    std::string choices;
+    for (const auto& choice : setting.choices) choices += (choices.empty() ? ": " : " | ") + choice;
+    text += format("{:<28} # {}{}{}\n", format("{} = {}", setting.key, setting.text()), setting.meaning,
+                   setting.unit.empty() ? "" : ", " + setting.unit, choices);
+  }
+  files.create_folders(folder);
+  base::write_atomically(files, recipe, text);
+  std::printf("wrote %s\nnext: hyperion train %s\n", recipe.c_str(), recipe.c_str());
+  return 0;
+}
+
+std::string settings_help() {
+  train::RunConfig config;
+  return train::bind(config).help();
+}
+
+std::vector<std::string> setting_names() {
+  train::RunConfig config;
+  std::vector<std::string> names;
+  for (const auto& setting : train::bind(config).all()) names.push_back(setting.name());
+  return names;
+}
+
+}  // namespace hyperion::cli

@@ -1,0 +1,54 @@
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "hyperion/base/clock.h"
+#include "hyperion/base/format.h"
+#include "hyperion/base/log.h"
+#include "hyperion/base/version.h"
+#include "hyperion/bench/hardware.h"
+#include "hyperion/bench/hardware_report.h"
+#include "hyperion/cli/commands.h"
+#include "hyperion/comm/versions.h"
+#include "hyperion/doctor/doctor.h"
+#include "hyperion/interop/open_model.h"
+
+namespace hyperion::cli {
+
+int doctor_command(bool json, bool quick) {
+  const auto checks = doctor::examine({interop::runs_folder(), quick});
+  const auto text = json ? doctor::doctor_json(checks) : doctor::doctor_table(checks, base::use_colour(STDOUT_FILENO));
+  std::printf("%s%s", text.c_str(), text.ends_with('\n') ? "" : "\n");
+  return doctor::any_fail(checks) ? 3 : 0;
+}
+
+int bench_hardware_command(const BenchOptions& options) {
+  bench::HardwareOptions hardware;
+  if (!options.sizes.empty()) hardware.sizes = options.sizes;
+  hardware.dtypes = options.dtypes;
+  hardware.only = options.only;
+  hardware.device = options.device;
+  hardware.quick = options.quick;
+  const std::string stamp = base::file_stamp(base::real_clock().unix_seconds());
+  hardware.folder = interop::runs_folder() / (options.run.empty() ? "bench-hardware-" + stamp : options.run);
+  const auto result = bench::run_hardware_bench(hardware);
+  bench::write_hardware_files(result, hardware.folder);
+  const auto text = options.json ? bench::hardware_json(result) : bench::hardware_table(result, base::use_colour(STDOUT_FILENO));
+  std::printf("%s%s", text.c_str(), text.ends_with('\n') ? "" : "\n");
+  if (!options.json) std::printf("files: %s\n", hardware.folder.c_str());
+  return 0;
+}
+
+std::string version_lines() {
+  const auto versions = comm::library_versions();
+  std::string out = base::format("hyperion {}\n", base::version_text());
+  const auto line = [&](const comm::LibraryVersion& library) {
+    out += base::format("{} {}\n", library.name, library.loaded.empty() ? "absent" : library.loaded);
+  };
+  line(versions.torch);
+  for (const auto& library : versions.gpu_libraries) line(library);
+  if (!versions.gpu_form) out += "CUDA/HIP: not in this build\n";
+  return out;
+}
+
+}  // namespace hyperion::cli

@@ -1,0 +1,246 @@
+// The only place with main, argv and exit codes.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <new>
+
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+#include "hyperion/base/signals.h"
+#include "hyperion/cli/commands.h"
+#include "hyperion/cli/completion.h"
+
+namespace hyperion::cli {
+namespace {
+
+using base::ConfigError;
+using base::format;
+
+struct Flags {
+  TrainOptions train;
+  ResumeOptions resume;
+  ConfigOptions config;
+  EvalOptions eval;
+  GenerateOptions generate;
+  BenchOptions bench;
+  std::string init_folder = ".", run, shell;
+  bool json = false, quick = false;
+  std::string steps, seed, device, precision, optimize;
+};
+
+// The flags everyone types, each a short name of a setting.
+void add_short_flags(CLI::App* command, Flags& flags) {
+  command->add_option("--steps", flags.steps, "same as --train.steps");
+  command->add_option("--seed", flags.seed, "same as --train.seed");
+  command->add_option("--device", flags.device, "cpu, cuda or auto");
+  command->add_option("--precision", flags.precision, "fp32 or bf16");
+  command->add_option("--optimize", flags.optimize, "reference or fused");
+  command->allow_extras();
+}
+
+// What is left over after the known flags: --section.key=value or --section.key value.
+std::vector<Override> overrides_of(CLI::App* command, const Flags& flags) {
+  std::vector<Override> overrides;
+  const std::pair<const char*, const std::string*> shorts[] = {{"steps", &flags.steps},         {"seed", &flags.seed},
+                                                               {"device", &flags.device},       {"precision", &flags.precision},
+                                                               {"optimize", &flags.optimize}};
+  for (const auto& [name, value] : shorts)
+    if (!value->empty()) overrides.push_back({format("train.{}", name), *value, format("--{}", name)});
+  const auto rest = command->remaining();
+  for (size_t i = 0; i < rest.size(); ++i) {
+    const std::string& word = rest[i];
+    const size_t equals = word.find('='), dot = word.find('.');
+    if (!word.starts_with("--") || dot == word.npos || dot > equals) {
+      std::vector<std::string> known;
+      for (const auto* option : command->get_options()) known.push_back(option->get_name());
+      for (const auto& name : setting_names()) known.push_back("--" + name);
+      const auto near = base::nearest(word.substr(0, equals), known.data(), known.data() + known.size());
+      throw ConfigError(format("unexpected argument {}", word),
+                        near.empty() ? format("`hyperion {} --help` lists the flags", command->get_name()) : format("did you mean {}?", near));
+    }
+    const std::string name = word.substr(2, equals == word.npos ? word.npos : equals - 2);
+    if (equals == word.npos && i + 1 == rest.size()) throw ConfigError(format("{} needs a value", word), format("write {}=VALUE", word));
+    overrides.push_back({name, equals == word.npos ? rest[++i] : word.substr(equals + 1), "--" + name});
+  }
+  return overrides;
+}
+
+void add_train_commands(CLI::App& app, Flags& flags) {
+  auto* train = app.add_subcommand("train", "train a model from a recipe");
+  train->add_option("RECIPE", flags.train.recipe, "a TOML file, such as recipes/quickstart.toml")->required();
+  train->add_option("--run", flags.train.run, "name of the run (default: recipe and time)");
+  train->add_flag("--dry-run", flags.train.dry_run, "show what would be run; write nothing");
+  add_short_flags(train, flags);
+  train->footer("\nExamples:\n  hyperion train recipes/quickstart.toml\n  hyperion train recipes/quickstart.toml --run mine --steps 200 --optim.lr=1e-3\n"
+                "  HYPERION_OPTIM__LR=1e-3 hyperion train recipes/quickstart.toml --precision bf16\n\nSettings (recipe < "
+                "HYPERION_SECTION__KEY < flag):\n" + settings_help());
+  auto* resume = app.add_subcommand("resume", "go on with a run from its newest good checkpoint");
+  resume->add_option("RUN", flags.resume.run, "the run's name or folder")->required();
+  add_short_flags(resume, flags);
+  resume->footer("\nExamples:\n  hyperion resume quickstart\n  hyperion resume quickstart --steps 3000");
+  auto* config = app.add_subcommand("config", "look at settings")->require_subcommand(1);
+  auto* show = config->add_subcommand("show", "the settings a recipe, the environment and flags give together");
+  show->add_option("RECIPE", flags.config.recipe, "a TOML file; defaults without");
+  show->add_flag("--origin", flags.config.origin, "say where each value came from");
+  show->add_flag("--json", flags.config.json, "as JSON, with origins");
+  add_short_flags(show, flags);
+  show->footer("\nExample:\n  hyperion config show recipes/quickstart.toml --origin --optim.lr=1e-3");
+  auto* init = app.add_subcommand("init", "write a recipe to start from");
+  init->add_option("FOLDER", flags.init_folder, "where (default: here)");
+  init->footer("\nExample:\n  hyperion init my-model && hyperion train my-model/recipe.toml");
+}
+
+void add_model_commands(CLI::App& app, Flags& flags) {
+  auto* eval = app.add_subcommand("eval", "measure a model on data it never saw");
+  eval->add_option("MODEL", flags.eval.model, "a run's name or folder, or a checkpoint's folder")->required();
+  eval->add_option("--device", flags.eval.device, "cpu, cuda or auto");
+  eval->add_option("--batches", flags.eval.batches, "validation batches (default: as the run)")->check(CLI::Range(1, 1'000'000));
+  eval->add_flag("--json", flags.eval.json, "as JSON");
+  eval->footer("\nExample:\n  hyperion eval quickstart");
+  auto* generate = app.add_subcommand("generate", "continue a text with a model");
+  generate->add_option("MODEL", flags.generate.model, "a run's name or folder, or a checkpoint's folder")->required();
+  generate->add_option("--prompt", flags.generate.prompt, "the text to continue; - reads stdin")->required();
+  generate->add_option("--tokens", flags.generate.tokens, "new tokens at most (default 64)")->check(CLI::Range(1, 1 << 20));
+  generate->add_option("--temperature", flags.generate.temperature, "0 always takes the likeliest (default 0)")->check(CLI::Range(0.0, 100.0));
+  generate->add_option("--top-k", flags.generate.top_k, "choose among the k likeliest; 0: all")->check(CLI::Range(0, 1 << 20));
+  generate->add_option("--seed", flags.generate.seed, "of the choices (default 1)")->check(CLI::NonNegativeNumber);
+  generate->add_option("--stop", flags.generate.stop, "end at this character");
+  generate->add_option("--device", flags.generate.device, "cpu, cuda or auto");
+  generate->add_flag("--json", flags.generate.json, "as JSON");
+  generate->footer("\nExamples:\n  hyperion generate quickstart --prompt '347+85:'\n  echo -n 12+30: | hyperion generate quickstart --prompt -");
+}
+
+void add_machine_commands(CLI::App& app, Flags& flags) {
+  auto* doctor = app.add_subcommand("doctor", "check this machine, and say what to do");
+  doctor->add_flag("--json", flags.json, "as JSON");
+  doctor->add_flag("--quick", flags.quick, "skip the disk's trial write");
+  doctor->footer("\nExits with 3 when something would stop training.\n\nExample:\n  hyperion doctor");
+  auto* bench = app.add_subcommand("bench", "measure")->require_subcommand(1);
+  auto* hardware = bench->add_subcommand("hardware", "matrix products, memory bandwidth, transfers, launch latency");
+  hardware->add_option("--sizes", flags.bench.sizes, "sides of square matrices (default 1024,2048,4096,8192)")->delimiter(',');
+  hardware->add_option("--dtypes", flags.bench.dtypes, "of fp32,tf32,fp16,bf16,fp8 (default: all supported)")->delimiter(',');
+  hardware->add_option("--only", flags.bench.only, "of matmul,bandwidth,transfer,latency (default: all)")->delimiter(',');
+  hardware->add_option("--device", flags.bench.device, "cpu, cuda or auto");
+  hardware->add_option("--run", flags.bench.run, "folder name for the files (default: bench-hardware and time)");
+  hardware->add_flag("--quick", flags.bench.quick, "short: less repeats, no long cases");
+  hardware->add_flag("--json", flags.bench.json, "as JSON");
+  hardware->footer("\nExamples:\n  hyperion bench hardware --quick\n  hyperion bench hardware --sizes 4096,8192 --dtypes bf16");
+  auto* runs = app.add_subcommand("runs", "look at runs")->require_subcommand(1);
+  auto* list = runs->add_subcommand("ls", "all runs, newest first");
+  list->add_flag("--json", flags.json, "as JSON");
+  auto* show = runs->add_subcommand("show", "one run in full");
+  show->add_option("RUN", flags.run, "the run's name or folder")->required();
+  show->add_flag("--json", flags.json, "as JSON");
+  runs->footer("\nExamples:\n  hyperion runs ls\n  hyperion runs show quickstart");
+  auto* completion = app.add_subcommand("completion", "print shell completion");
+  completion->add_option("SHELL", flags.shell, "bash or zsh")->required()->check(CLI::IsMember({"bash", "zsh"}));
+  completion->footer("\nExample:\n  source <(hyperion completion bash)");
+}
+
+void collect(const CLI::App* app, const std::string& path, std::vector<CompletionCommand>& commands) {
+  CompletionCommand command{path, {}};
+  for (const auto* option : app->get_options()) {
+    if (option->get_name().starts_with("--")) command.words.push_back(option->get_name());
+    command.takes_run |= option->get_name() == "RUN" || option->get_name() == "MODEL";
+  }
+  for (const auto* child : app->get_subcommands({})) command.words.push_back(child->get_name());
+  command.takes_settings = app->get_allow_extras();
+  commands.push_back(command);
+  for (const auto* child : app->get_subcommands({})) collect(child, path.empty() ? child->get_name() : path + " " + child->get_name(), commands);
+}
+
+int completion_command(const CLI::App& app, const std::string& shell) {
+  std::vector<CompletionCommand> commands;
+  collect(&app, "", commands);
+  std::printf("%s", (shell == "bash" ? bash_completion : zsh_completion)(commands, setting_names()).c_str());
+  return 0;
+}
+
+int dispatch(CLI::App& app, Flags& flags) {
+  auto* command = app.get_subcommands().front();
+  const std::string name = command->get_name();
+  if (name == "train") return flags.train.overrides = overrides_of(command, flags), train_command(flags.train);
+  if (name == "resume") return flags.resume.overrides = overrides_of(command, flags), resume_command(flags.resume);
+  if (name == "config")
+    return flags.config.overrides = overrides_of(command->get_subcommands().front(), flags), config_command(flags.config);
+  if (name == "init") return init_command(flags.init_folder);
+  if (name == "eval") return eval_command(flags.eval);
+  if (name == "generate") return generate_command(flags.generate);
+  if (name == "doctor") return doctor_command(flags.json, flags.quick);
+  if (name == "bench") return bench_hardware_command(flags.bench);
+  if (name == "completion") return completion_command(app, flags.shell);
+  if (command->got_subcommand("ls")) return runs_list_command(flags.json);
+  return runs_show_command(flags.run, flags.json);
+}
+
+// CLI11 says what is wrong; we add what was likely meant.
+int usage_error(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
+  std::vector<std::string> known;
+  for (const auto* command : app.get_subcommands({})) known.push_back(command->get_name());
+  std::string hint = "`hyperion --help` shows the commands";
+  for (int i = 1; i < argc; ++i) {
+    if (argv[i][0] == '-') continue;
+    const auto near = base::nearest(argv[i], known.data(), known.data() + known.size());
+    if (near == argv[i]) {
+      hint = format("`hyperion {} --help` shows how", argv[i]);
+    } else if (!near.empty()) {
+      hint = format("did you mean `hyperion {}`?", near);
+    }
+    break;
+  }
+  std::fprintf(stderr, "error: %s\nhint: %s\n", error.what(), hint.c_str());
+  return 2;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app{"hyperion trains deep networks, from a laptop's CPU to a cluster of GPUs, and shows where time and memory went."};
+  app.name("hyperion");
+  app.set_version_flag("--version", [] { return version_lines(); }, "versions of hyperion and what is under it");
+  app.require_subcommand(1);
+  app.footer("\nExamples:\n  hyperion doctor\n  hyperion train recipes/quickstart.toml --run first\n  hyperion generate first --prompt '347+85:'\n"
+             "\nRuns live in ./runs, or where HYPERION_RUNS says. Exit codes: 0 fine, 1 failed, 2 usage, 3 preflight, 75 preempted, 130 Ctrl-C.");
+  Flags flags;
+  add_train_commands(app, flags);
+  add_model_commands(app, flags);
+  add_machine_commands(app, flags);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return error.get_exit_code() == 0 ? app.exit(error) : usage_error(app, error, argc, argv);
+  }
+  return dispatch(app, flags);
+}
+
+// LibTorch's messages carry a backtrace after the first line.
+int report_foreign(const std::exception& error) {
+  const std::string what = error.what();
+  const bool memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr || what.find("allocate") != what.npos || what.find("out of memory") != what.npos;
+  std::fprintf(stderr, "error: %s\n", memory && what == "std::bad_alloc" ? "out of memory" : what.substr(0, what.find('\n')).c_str());
+  if (memory) std::fprintf(stderr, "hint: use a smaller train.batch, a larger train.accumulate, or a smaller model\n");
+  return 1;
+}
+
+}  // namespace
+}  // namespace hyperion::cli
+
+int main(int argc, char** argv) {
+  hyperion::base::watch_stop_signals();
+  try {
+    const int code = hyperion::cli::run(argc, argv);
+    if (std::fflush(stdout) != 0) {
+      std::fprintf(stderr, "error: the output could not be written\n");
+      return 1;
+    }
+    return code;
+  } catch (const hyperion::base::Interrupted& stop) {
+    std::fprintf(stderr, "%s\n", stop.what());
+    if (!stop.hint().empty()) std::fprintf(stderr, "hint: %s\n", stop.hint().c_str());
+    return stop.exit_code();
+  } catch (const hyperion::base::Error& error) {
+    std::fputs(hyperion::base::error_text(error).c_str(), stderr);
+    return error.exit_code();
+  } catch (const std::exception& error) {
+    return hyperion::cli::report_foreign(error);
+  }
+}

@@ -1,0 +1,17 @@
+// From recipe, environment and flags to one checked configuration.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "hyperion/cli/commands.h"
+#include "hyperion/train/config.h"
+
+namespace hyperion::cli {
+
+// Recipe < HYPERION_SECTION__KEY < flags. An empty recipe means defaults. The settings point into `config`.
+base::Settings resolve(train::RunConfig& config, const std::string& recipe, const std::vector<Override>& overrides);
+
+// The configuration a run was started with, as its folder holds it.
+base::Settings read_run_config(train::RunConfig& config, const base::Path& file, const std::vector<Override>& overrides);
+
+}  // namespace hyperion::cli
