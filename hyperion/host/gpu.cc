@@ -21,10 +21,15 @@ GpuSurvey survey_gpus() {
     join(survey, survey_nvidia(*nvml));
   else
     survey.absent.push_back(reason);
-  if (const auto rocm = load_rocm_smi(kRocmSmiLibrary, reason))
-    join(survey, survey_amd(*rocm));
-  else
-    survey.absent.push_back(reason);
+  std::string first_reason;
+  for (const char* library : kRocmSmiLibraries) {
+    if (const auto rocm = load_rocm_smi(library, reason)) {
+      join(survey, survey_amd(*rocm));
+      return survey;
+    }
+    if (first_reason.empty()) first_reason = reason;
+  }
+  survey.absent.push_back(first_reason);
   return survey;
 }
 

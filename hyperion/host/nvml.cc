@@ -9,6 +9,7 @@ namespace {
 // Values of the library's enumerations.
 constexpr int kGpuSensor = 0, kSlowdownThreshold = 1, kSmClock = 1, kMemoryClock = 2;
 constexpr unsigned kMostLinks = 18;
+constexpr int kLeastLimit = 50, kMostLimit = 120;  // degrees; cards of later make answer with offsets instead
 
 // A fact that the library may refuse, or not know how to tell.
 template <class Function, class... Arguments>
@@ -54,6 +55,8 @@ Gpu describe(const Nvml& nvml, int index, Nvml::Device device) {
     gpu.memory_total = memory.total, gpu.memory_used = memory.used;
   gpu.temperature = ask(nvml.temperature, device, kGpuSensor);
   gpu.slowdown_temperature = ask(nvml.temperature_threshold, device, kSlowdownThreshold);
+  if (gpu.slowdown_temperature && (*gpu.slowdown_temperature < kLeastLimit || *gpu.slowdown_temperature > kMostLimit))
+    gpu.slowdown_temperature.reset();
   gpu.power = ask_watts(nvml.power_usage, device);
   gpu.power_limit = ask_watts(nvml.power_limit, device);
   gpu.sm_clock = ask(nvml.clock, device, kSmClock);

@@ -10,7 +10,10 @@
 
 namespace hyperion::host {
 
-constexpr const char* kRocmSmiLibrary = "librocm_smi64.so";
+// Without the development package only a numbered name is there, and ROCm lies out of the loader's path.
+inline constexpr const char* kRocmSmiLibraries[] = {"librocm_smi64.so", "librocm_smi64.so.7", "librocm_smi64.so.1",
+                                                    "/opt/rocm/lib/librocm_smi64.so",
+                                                    "/opt/rocm/lib/librocm_smi64.so.7"};
 
 // One pointer a function of the library. The first three are always there; another may be null, then its fact is
 // unknown.

@@ -1,0 +1,10 @@
+// Whether the wall clock of this machine is held right by a time service.
+#pragma once
+#include <optional>
+
+namespace hyperion::host {
+
+// Nothing where the kernel does not let us ask.
+std::optional<bool> clock_synchronised();
+
+}  // namespace hyperion::host
