@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <barrier>
+#include <numeric>
 #include <thread>
 #include <vector>
 
 #include "hyperion/base/clock.h"
-#include "hyperion/base/error.h"
-#include "hyperion/base/signals.h"
+#include "hyperion/bench/timing.h"
 
 namespace hyperion::bench {
 namespace {
@@ -21,9 +21,10 @@ struct Loop {
   const char* vectors;
 };
 
-// Each loop adds factor * factor to every accumulator. The empty asm makes the compiler take the factor for changed, so that
-// it neither multiplies once and only adds, nor merges accumulators. The loops differ in vector width and target alone; they
-// are written out because a vector type is split by the target of the function it stands in, so no body can be shared.
+// Each loop adds factor * factor to every accumulator. The empty asm makes the compiler take the factor for changed, so
+// that it neither multiplies once and only adds, nor merges accumulators. The loops differ in vector width and target
+// alone; they are written out because a vector type is split by the target of the function it stands in, so no body can
+// be shared.
 #if defined(__x86_64__)
 __attribute__((target("avx512f"))) float run_avx512(int64_t rounds) {
   using Vector = float __attribute__((vector_size(64)));
@@ -85,42 +86,41 @@ Loop widest_loop() {
   return {run_base, kBaseAccumulators * 4 * 2, kBaseVectors};
 }
 
-double seconds_for(const Loop& loop, int threads, int64_t rounds) {
-  std::barrier start(threads + 1);
-  std::vector<float> results(threads);
-  std::vector<std::thread> team;
-  for (int i = 0; i < threads; ++i) {
-    team.emplace_back([&, i] {
-      start.arrive_and_wait();
-      results[i] = loop.run(rounds);
-    });
+// Operations a second of one thread, from slices short enough that most are not interrupted by another program.
+double thread_rate(const Loop& loop, double seconds) {
+  constexpr double kSlice = 5e-4;
+  int64_t rounds = 1 << 12;
+  double spent = 0;
+  std::vector<double> rates;
+  while (spent < seconds || rates.empty()) {
+    const double begin = base::real_clock().seconds();
+    [[maybe_unused]] volatile float kept = loop.run(rounds);
+    const double taken = std::max(base::real_clock().seconds() - begin, 1e-9);
+    spent += taken;
+    if (taken < kSlice) {
+      rounds *= 2;
+    } else {
+      rates.push_back(loop.operations_a_round * static_cast<double>(rounds) / taken);
+    }
   }
-  start.arrive_and_wait();
-  const double begin = base::real_clock().seconds();
-  for (std::thread& member : team) member.join();
-  const double seconds = base::real_clock().seconds() - begin;
-  for (float result : results) HYPERION_CHECK(result >= 0, "the peak loop left its range");
-  return seconds;
+  return quantile(rates, 0.9);
 }
 
 }  // namespace
 
 CpuPeak measure_cpu_peak(int threads, double seconds) {
   const Loop loop = widest_loop();
-  constexpr int kRepeats = 5;
-  const double wanted = std::max(seconds / kRepeats, 1e-3);
-  int64_t rounds = 1 << 12;
-  double taken = seconds_for(loop, threads, rounds);
-  while (taken < wanted) {
-    rounds = static_cast<int64_t>(static_cast<double>(rounds) * std::clamp(1.2 * wanted / taken, 1.5, 16.0));
-    taken = seconds_for(loop, threads, rounds);
+  std::vector<double> rates(threads);
+  std::barrier start(threads);
+  std::vector<std::thread> team;
+  for (int i = 0; i < threads; ++i) {
+    team.emplace_back([&, i] {
+      start.arrive_and_wait();
+      rates[i] = thread_rate(loop, seconds);
+    });
   }
-  for (int repeat = 1; repeat < kRepeats; ++repeat) {
-    base::throw_if_stopped("benchmarking");
-    taken = std::min(taken, seconds_for(loop, threads, rounds));
-  }
-  const double operations = loop.operations_a_round * static_cast<double>(rounds) * threads;
-  return {operations / taken / 1e12, threads, loop.vectors};
+  for (std::thread& member : team) member.join();
+  return {std::accumulate(rates.begin(), rates.end(), 0.0) / 1e12, threads, loop.vectors};
 }
 
 }  // namespace hyperion::bench

@@ -22,13 +22,13 @@ class TimedDevice {
  public:
   virtual ~TimedDevice() = default;
   virtual c10::Device place() const = 0;
-  virtual std::string name() const = 0;                      // as the driver or the system reports it
-  virtual std::vector<std::string> dtypes() const = 0;       // that products run in here
+  virtual std::string name() const = 0;                 // as the driver or the system reports it
+  virtual std::vector<std::string> dtypes() const = 0;  // that products run in here
   virtual Peaks peaks() const = 0;
   virtual std::string peak_source() const = 0;
-  virtual uint64_t free_bytes() const = 0;                   // that a new tensor could take
-  virtual bool has_transfers() const = 0;                    // whether its memory is not the host's
-  virtual Block timed(std::function<void()> work) const = 0; // on the device's clock; the work may be asynchronous
+  virtual uint64_t free_bytes() const = 0;                    // that a new tensor could take
+  virtual bool has_transfers() const = 0;                     // whether its memory is not the host's
+  virtual Block timed(std::function<void()> work) const = 0;  // on the device's clock; the work may be asynchronous
   virtual std::vector<LatencyCase> latencies() const = 0;
 };
 

@@ -1,4 +1,3 @@
-#include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/ones.h>
 #include <sched.h>
@@ -84,8 +83,7 @@ class Cpu final : public TimedDevice {
 
   std::vector<LatencyCase> latencies() const override {
     at::Tensor one = at::ones({1});
-    return {{"tensor operation", timed([one]() mutable { one.add_(1); })},
-            {"thread team", timed([] { at::parallel_for(0, at::get_num_threads(), 1, [](int64_t, int64_t) {}); })}};
+    return {{"tensor operation", timed([one]() mutable { one.add_(1); })}};
   }
 
  private:

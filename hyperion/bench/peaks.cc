@@ -23,8 +23,8 @@ constexpr Peaks with_bandwidth(Peaks peaks, double bandwidth) {
   return peaks;
 }
 
-// fp32, tf32, fp16, bf16, fp8 in TFLOP/s; bandwidth in GB/s. AMD's fp32 is that of its matrix units, which products use.
-// GeForce cards run fp16 and fp8 at half rate when they accumulate in fp32, as we do.
+// fp32, tf32, fp16, bf16, fp8 in TFLOP/s; bandwidth in GB/s. AMD's fp32 is that of its matrix units, which products
+// use. GeForce cards run fp16 and fp8 at half rate when they accumulate in fp32, as we do.
 constexpr Entry kEntries[] = {
     {"B200", {75, 1125, 2250, 2250, 4500, 0}},
     {"H200", with_bandwidth(kHopper, 4800)},
@@ -61,7 +61,8 @@ constexpr Entry kEntries[] = {
     {"MI325X", with_bandwidth(kMi300, 6000)},
 };
 
-constexpr std::array<std::string_view, 7> kVendorWords = {"NVIDIA", "AMD", "INSTINCT", "TESLA", "GEFORCE", "GRAPHICS", "OAM"};
+constexpr std::array<std::string_view, 7> kVendorWords = {"NVIDIA",  "AMD",      "INSTINCT", "TESLA",
+                                                          "GEFORCE", "GRAPHICS", "OAM"};
 
 std::string without_vendor(std::string_view name) {
   std::string result, word;
@@ -94,7 +95,8 @@ double Peaks::of(std::string_view dtype) const {
 
 const Peaks* find_peaks(std::string_view device_name) {
   const std::string name = without_vendor(device_name);
-  const auto* found = std::find_if(std::begin(kEntries), std::end(kEntries), [&](const Entry& e) { return name == e.name; });
+  const auto* found =
+      std::find_if(std::begin(kEntries), std::end(kEntries), [&](const Entry& e) { return name == e.name; });
   return found == std::end(kEntries) ? nullptr : &found->peaks;
 }
 

@@ -25,8 +25,8 @@ struct Budget {
 // Runs the work `calls` times back to back and returns the seconds of all of them together.
 using Block = std::function<double(int64_t calls)>;
 
-// Seconds a call. Two calls come first that do not count (libraries load, pages and caches fill); a call over the budget
-// has one such and is measured once. Throws Interrupted between blocks when a stop was asked for.
+// Seconds a call. Two calls come first that do not count (libraries load, pages and caches fill); a call over the
+// budget has one such and is measured once. Throws Interrupted between blocks when a stop was asked for.
 Spread repeat(const Block& block, const Budget& budget);
 
 }  // namespace hyperion::bench
