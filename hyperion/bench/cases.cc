@@ -19,6 +19,7 @@ namespace hyperion::bench {
 namespace {
 
 constexpr double kLongestProduct = 60, kLongestQuickProduct = 3;  // seconds of a single one
+constexpr int64_t kMostQuickElements = 100'000'000;
 constexpr std::array<int64_t, 3> kTransferBytes = {1 << 20, 16 << 20, 256 << 20};
 
 // Whether fp32 products on the GPU may round their inputs to tf32, until the end of the scope.
@@ -61,11 +62,16 @@ Budget budget_of(const HardwareOptions& options) {
   return {.seconds = options.quick ? std::min(options.seconds_per_case, 0.2) : options.seconds_per_case};
 }
 
+void leave_out(const CaseContext& context, const std::string& what, const std::string& why) {
+  context.result.notes.push_back(what + " left out: " + why);
+}
+
 bool fits(const CaseContext& context, int64_t bytes, const std::string& what) {
   const uint64_t free = context.device.free_bytes();
   if (static_cast<uint64_t>(bytes) <= free / 2) return true;
-  context.result.notes.push_back(base::format("{} left out: its {} do not fit in half of the {} of free memory", what,
-                                              base::bytes_text(static_cast<uint64_t>(bytes)), base::bytes_text(free)));
+  leave_out(context, what,
+            base::format("its {} do not fit in half of the {} of free memory",
+                         base::bytes_text(static_cast<uint64_t>(bytes)), base::bytes_text(free)));
   return false;
 }
 
@@ -82,16 +88,14 @@ void measure_product(const CaseContext& context, const std::string& dtype, int64
   const std::string what = base::format("{} product of {}", dtype, n);
   context.begin(what);
   if (dtype == "fp8" && n % 16 != 0) {
-    context.result.notes.push_back(what + " left out: fp8 needs a multiple of 16");
-    return;
+    return leave_out(context, what, "fp8 needs a multiple of 16");
   }
   // Two factors and a result, and what making the factors needs beside them in fp32.
   if (!fits(context, 4 * n * n * 4, what)) return;
   const Tf32Scope scope(dtype == "tf32");
   const double longest = context.options.quick ? kLongestQuickProduct : kLongestProduct;
   if (const double likely = predicted_seconds(context.device, dtype, n); likely > longest) {
-    context.result.notes.push_back(base::format("{} left out: one would take about {:.0f} s", what, likely));
-    return;
+    return leave_out(context, what, base::format("one would take about {:.0f} s", likely));
   }
   const double operations = 2.0 * static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n);
   const Spread seconds = repeat(context.device.timed(product(context.device, dtype, n)), budget_of(context.options));
@@ -110,26 +114,28 @@ at::Tensor random_vector(const at::TensorOptions& place, int64_t elements) {
   return vector;
 }
 
-void add_bandwidth_row(const CaseContext& context, const std::string& name, int64_t elements, double bytes_an_element,
-                       std::function<void()> work) {
-  const Spread seconds = repeat(context.device.timed(std::move(work)), budget_of(context.options));
-  context.result.rows.push_back({"bandwidth", name, elements, seconds, bytes_an_element * static_cast<double>(elements),
-                                 context.device.peaks().bandwidth});
+std::function<void()> copy_work(const at::TensorOptions& place, int64_t elements) {
+  at::Tensor from = random_vector(place, elements), to = at::ones({elements}, place);
+  return [=]() mutable { to.copy_(from); };
 }
 
-void measure_copy_and_triad(const CaseContext& context, int64_t elements) {
-  const std::string text = base::format("{} elements", base::with_commas(elements));
+std::function<void()> triad_work(const at::TensorOptions& place, int64_t elements) {
+  at::Tensor b = random_vector(place, elements), c = random_vector(place, elements), a = at::ones({elements}, place);
+  return [=]() mutable { at::add_out(a, b, c, 3); };
+}
+
+void measure_vectors(const CaseContext& context, const std::string& name, int64_t elements, int64_t vectors,
+                     std::function<void()> (*work)(const at::TensorOptions&, int64_t)) {
+  const std::string what = base::format("{} of {} elements", name, base::with_commas(elements));
+  context.begin(what);
+  if (context.options.quick && elements > kMostQuickElements)
+    return leave_out(context, what, "too long for a quick look");
+  const int64_t bytes = elements * vectors * 4;
+  if (!fits(context, bytes, what)) return;
   const at::TensorOptions place = at::TensorOptions().device(context.device.place());
-  context.begin("copy of " + text);
-  if (fits(context, elements * 8, "copy of " + text)) {
-    at::Tensor from = random_vector(place, elements), to = at::ones({elements}, place);
-    add_bandwidth_row(context, "copy", elements, 8, [=]() mutable { to.copy_(from); });
-  }
-  context.begin("triad of " + text);
-  if (fits(context, elements * 12, "triad of " + text)) {
-    at::Tensor b = random_vector(place, elements), c = random_vector(place, elements), a = at::ones({elements}, place);
-    add_bandwidth_row(context, "triad", elements, 12, [=]() mutable { at::add_out(a, b, c, 3); });
-  }
+  const Spread seconds = repeat(context.device.timed(work(place, elements)), budget_of(context.options));
+  context.result.rows.push_back(
+      {"bandwidth", name, elements, seconds, static_cast<double>(bytes), context.device.peaks().bandwidth});
 }
 
 void measure_transfer(const CaseContext& context, bool pinned, int64_t bytes) {
@@ -167,7 +173,8 @@ void measure_products(const CaseContext& context) {
 }
 
 void measure_bandwidth(const CaseContext& context) {
-  for (int64_t elements : context.options.elements) measure_copy_and_triad(context, elements);
+  for (int64_t elements : context.options.elements) measure_vectors(context, "copy", elements, 2, copy_work);
+  for (int64_t elements : context.options.elements) measure_vectors(context, "triad", elements, 3, triad_work);
 }
 
 void measure_transfers(const CaseContext& context) {

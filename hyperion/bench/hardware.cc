@@ -22,7 +22,7 @@ namespace {
 const std::vector<std::string> kDtypes = {"fp32", "tf32", "fp16", "bf16", "fp8"};
 const std::vector<std::string> kKinds = {"matmul", "bandwidth", "transfer", "latency"};
 const std::vector<std::string> kDevices = {"auto", "cpu", "cuda"};
-constexpr int64_t kLargestSize = 1 << 20, kMostElements = int64_t{1} << 40, kQuickElements = 100'000'000;
+constexpr int64_t kLargestSize = 1 << 20, kMostElements = int64_t{1} << 40;
 
 bool contains(const std::vector<std::string>& words, const std::string& word) {
   return std::find(words.begin(), words.end(), word) != words.end();
@@ -85,9 +85,6 @@ HardwareOptions settle(HardwareOptions options, const TimedDevice& device) {
   }
   if (options.dtypes.empty()) options.dtypes = here;
   if (options.only.empty()) options.only = kKinds;
-  if (options.quick) {
-    std::erase_if(options.elements, [&](int64_t n) { return n > kQuickElements; });
-  }
   return options;
 }
 

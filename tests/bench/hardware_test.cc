@@ -1,8 +1,10 @@
 #include "hyperion/bench/hardware.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
+#include <csignal>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -10,6 +12,7 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/faulty_files.h"
 #include "hyperion/base/json.h"
+#include "hyperion/base/signals.h"
 #include "hyperion/bench/cpu_peak.h"
 #include "hyperion/bench/hardware_report.h"
 
@@ -140,6 +143,29 @@ TEST(Hardware, what_does_not_fit_in_memory_is_left_out_and_named) {
   EXPECT_TRUE(result.rows.empty());
   ASSERT_EQ(result.notes.size(), 2u);
   EXPECT_NE(result.notes[0].find("left out"), std::string::npos);
+}
+
+TEST(Hardware, a_quick_bench_says_which_vectors_it_left_out) {
+  HardwareOptions options = tiny();
+  options.elements = {1000, 200'000'000};
+  options.only = {"bandwidth"};
+  const HardwareResult result = run_hardware_bench(options);
+  EXPECT_EQ(result.rows.size(), 2u);
+  EXPECT_EQ(result.notes.size(), 2u);
+}
+
+TEST(HardwareDeathTest, a_stop_request_ends_the_bench) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto stopped = [] {
+    base::watch_stop_signals();
+    ::raise(SIGTERM);
+    try {
+      run_hardware_bench(tiny());
+    } catch (const base::Interrupted& error) {
+      ::_exit(error.exit_code());
+    }
+  };
+  EXPECT_EXIT(stopped(), testing::ExitedWithCode(128 + SIGTERM), "");
 }
 
 TEST(Hardware, json_parses_back_to_the_rows) {
