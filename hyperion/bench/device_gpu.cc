@@ -1,0 +1,90 @@
+#include <ATen/core/Tensor.h>
+#include <ATen/cuda/CUDAContext.h>
+#include <ATen/cuda/CUDAEvent.h>
+#include <ATen/ops/ones.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include "hyperion/base/clock.h"
+#include "hyperion/bench/device.h"
+#include "hyperion/bench/empty_kernel.h"
+
+namespace hyperion::bench {
+namespace {
+
+void launch() { launch_empty_kernel(c10::cuda::getCurrentCUDAStream().stream()); }
+
+class Gpu final : public TimedDevice {
+ public:
+  c10::Device place() const override { return c10::Device(c10::kCUDA, c10::cuda::current_device()); }
+  std::string name() const override { return at::cuda::getCurrentDeviceProperties()->name; }
+
+  std::vector<std::string> dtypes() const override {
+    const cudaDeviceProp* properties = at::cuda::getCurrentDeviceProperties();
+    const int capability = properties->major * 10 + properties->minor;
+    std::vector<std::string> dtypes = {"fp32"};
+    if (capability >= 80) dtypes.push_back("tf32");
+    dtypes.push_back("fp16");
+    if (capability >= 80) dtypes.push_back("bf16");
+    if (capability >= 89) dtypes.push_back("fp8");
+    return dtypes;
+  }
+
+  Peaks peaks() const override {
+    const Peaks* known = find_peaks(name());
+    return known ? *known : Peaks{};
+  }
+  std::string peak_source() const override {
+    return find_peaks(name()) ? "datasheet, dense" : "not known for this GPU";
+  }
+
+  uint64_t free_bytes() const override {
+    c10::cuda::CUDACachingAllocator::emptyCache();
+    size_t free = 0, total = 0;
+    C10_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+    return free;
+  }
+  bool has_transfers() const override { return true; }
+
+  Block timed(std::function<void()> work) const override {
+    return [work = std::move(work)](int64_t calls) {
+      at::cuda::CUDAEvent begin(cudaEventDefault), end(cudaEventDefault);
+      begin.record();
+      for (int64_t call = 0; call < calls; ++call) work();
+      end.record();
+      end.synchronize();
+      return begin.elapsed_time(end) / 1e3;
+    };
+  }
+
+  std::vector<LatencyCase> latencies() const override {
+    at::Tensor one = at::ones({1}, at::TensorOptions().device(place()));
+    return {{"kernel launch", timed(launch)},
+            {"launch and wait", launch_and_wait},
+            {"tensor operation", timed([one]() mutable { one.add_(1); })}};
+  }
+
+ private:
+  static double launch_and_wait(int64_t calls) {
+    const c10::cuda::CUDAStream stream = c10::cuda::getCurrentCUDAStream();
+    const double begin = base::real_clock().seconds();
+    for (int64_t call = 0; call < calls; ++call) {
+      launch();
+      stream.synchronize();
+    }
+    return base::real_clock().seconds() - begin;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<TimedDevice> gpu_device(std::string& why) {
+  if (c10::cuda::device_count() == 0) {
+    why = "no CUDA device is visible";
+    return nullptr;
+  }
+  return std::make_unique<Gpu>();
+}
+
+}  // namespace hyperion::bench
