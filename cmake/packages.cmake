@@ -25,7 +25,7 @@ target_include_directories(hyperion_torch SYSTEM INTERFACE
   ${HYPERION_TORCH}/include ${HYPERION_TORCH}/include/torch/csrc/api/include)
 target_compile_options(hyperion_torch INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fopenmp>)
 target_link_libraries(hyperion_torch INTERFACE -L${HYPERION_TORCH}/lib -ltorch_cpu -lc10
-  ${HYPERION_TORCH_GOMP} -Wl,--unresolved-symbols=ignore-in-shared-libs -Wl,-rpath,${HYPERION_TORCH}/lib)
+  -l:libgomp.so.1 -Wl,--unresolved-symbols=ignore-in-shared-libs -Wl,-rpath,${HYPERION_TORCH}/lib)
 
 # fmt is the copy inside LibTorch, reached through a folder that shows nothing else of torch's.
 set(fmt_only ${CMAKE_BINARY_DIR}/fmt_only)

@@ -59,7 +59,8 @@ std::string settings_help() {
 std::vector<std::string> setting_names() {
   train::RunConfig config;
   std::vector<std::string> names;
-  for (const auto& setting : train::bind(config).all()) names.push_back(setting.name());
+  const auto settings = train::bind(config);
+  for (const auto& setting : settings.all()) names.push_back(setting.name());
   return names;
 }
 
