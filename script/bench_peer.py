@@ -1,7 +1,7 @@
 """What a plain PyTorch script reaches in matrix products and copies, to hold `hyperion bench hardware` against.
 
   bench_peer.py measure [--sizes 8192] [--elements 500000000] [--seconds 1]   prints JSON
-  bench_peer.py compare FOLDER [--bar 0.97]   reads ours-N.json and peer-N.json there, prints ratios, exit 1 under the bar
+  bench_peer.py compare FOLDER [--bar 0.97]   reads ours-N.json and peer-N.json there; exit 1 under the bar
 """
 import argparse
 import json
@@ -36,6 +36,10 @@ def seconds_a_call(torch, work, budget):
     return statistics.median(samples)
 
 
+def row(kind, name, size, unit, value):
+    return {"kind": kind, "name": name, "size": size, "unit": unit, "value": value}
+
+
 def measure(sizes, elements, budget):
     import torch
     rows = []
@@ -45,12 +49,12 @@ def measure(sizes, elements, budget):
         for n in sizes:
             a, b = (torch.randn(n, n, device="cuda").to(types[name]) for _ in range(2))
             seconds = seconds_a_call(torch, lambda: torch.matmul(a, b), budget)
-            rows.append({"kind": "matmul", "name": name, "size": n, "unit": "TFLOP/s", "value": 2 * n**3 / seconds / 1e12})
+            rows.append(row("matmul", name, n, "TFLOP/s", 2 * n**3 / seconds / 1e12))
     for count in elements:
         source = torch.rand(count, device="cuda")
         target = torch.empty_like(source)
         seconds = seconds_a_call(torch, lambda: target.copy_(source), budget)
-        rows.append({"kind": "bandwidth", "name": "copy", "size": count, "unit": "GB/s", "value": 8 * count / seconds / 1e9})
+        rows.append(row("bandwidth", "copy", count, "GB/s", 8 * count / seconds / 1e9))
     return {"device_name": torch.cuda.get_device_name(), "torch": torch.__version__, "rows": rows}
 
 
@@ -58,9 +62,9 @@ def read_rounds(folder, who):
     """{(kind, name, size): (unit, [value of each round])}"""
     values = {}
     for path in sorted(pathlib.Path(folder).glob(f"{who}-*.json")):
-        for row in json.loads(path.read_text())["rows"]:
-            key = (row["kind"], row["name"], row["size"])
-            values.setdefault(key, (row["unit"], []))[1].append(row["value"])
+        for found in json.loads(path.read_text())["rows"]:
+            key = (found["kind"], found["name"], found["size"])
+            values.setdefault(key, (found["unit"], []))[1].append(found["value"])
     return values
 
 
@@ -69,7 +73,8 @@ def compare(folder, bar):
     if not peers:
         print(f"error: no peer-N.json in {folder}", file=sys.stderr)
         return False
-    print(f"{'case':<28}{'ours':>12}{'torch':>12}  {'':<8}{'ratio':>7}   (medians of {len(next(iter(peers.values()))[1])} rounds)")
+    rounds = len(next(iter(peers.values()))[1])
+    print(f"{'case':<28}{'ours':>12}{'torch':>12}  {'':<8}{'ratio':>7}   (medians of {rounds} rounds)")
     good = True
     for key, (unit, theirs) in peers.items():
         case = f"{key[1]} {key[2]:,}"
@@ -80,7 +85,8 @@ def compare(folder, bar):
         mine, other = statistics.median(ours[key][1]), statistics.median(theirs)
         ratio = mine / other
         good = good and ratio >= bar
-        print(f"{case:<28}{mine:>12.1f}{other:>12.1f}  {unit:<8}{ratio:>7.3f}{'' if ratio >= bar else f'   under {bar}'}")
+        verdict = "" if ratio >= bar else f"   under {bar}"
+        print(f"{case:<28}{mine:>12.1f}{other:>12.1f}  {unit:<8}{ratio:>7.3f}{verdict}")
     return good
 
 

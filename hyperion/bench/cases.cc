@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "hyperion/base/format.h"
 
@@ -75,13 +76,20 @@ bool fits(const CaseContext& context, int64_t bytes, const std::string& what) {
   return false;
 }
 
-// Seconds that a product of size n is likely to take, from one small enough to be quick anywhere.
-double predicted_seconds(const TimedDevice& device, const std::string& dtype, int64_t n) {
+// Seconds that a product of size n is likely to take: at best, so that a busy moment does not leave it out.
+double predicted_seconds(const CaseContext& context, const std::string& dtype, int64_t n) {
+  const auto cubed = [](int64_t from, int64_t to) {
+    return std::pow(static_cast<double>(to) / static_cast<double>(from), 3);
+  };
   const int64_t small = std::min<int64_t>(n, 256);
-  const Block block = device.timed(product(device, dtype, small));
-  block(1);
-  const double ratio = static_cast<double>(n) / static_cast<double>(small);
-  return block(1) * ratio * ratio * ratio;
+  const Block block = context.device.timed(product(context.device, dtype, small));
+  double best = block(1);
+  for (int probe = 0; probe < 4; ++probe) best = std::min(best, block(1));
+  best *= cubed(small, n);
+  for (const HardwareRow& row : context.result.rows) {
+    if (row.kind == "matmul" && row.name == dtype) best = std::min(best, row.seconds.low * cubed(row.size, n));
+  }
+  return best;
 }
 
 void measure_product(const CaseContext& context, const std::string& dtype, int64_t n) {
@@ -94,7 +102,7 @@ void measure_product(const CaseContext& context, const std::string& dtype, int64
   if (!fits(context, 4 * n * n * 4, what)) return;
   const Tf32Scope scope(dtype == "tf32");
   const double longest = context.options.quick ? kLongestQuickProduct : kLongestProduct;
-  if (const double likely = predicted_seconds(context.device, dtype, n); likely > longest) {
+  if (const double likely = predicted_seconds(context, dtype, n); likely > longest) {
     return leave_out(context, what, base::format("one would take about {:.0f} s", likely));
   }
   const double operations = 2.0 * static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n);

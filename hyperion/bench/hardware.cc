@@ -5,7 +5,7 @@
 #include <torch/headeronly/version.h>
 
 #include <algorithm>
-#include <cmath>
+#include <cstdlib>
 #include <memory>
 
 #include "hyperion/base/clock.h"
@@ -88,6 +88,13 @@ HardwareOptions settle(HardwareOptions options, const TimedDevice& device) {
   return options;
 }
 
+// Other programs take from what is measured; who reads the figures should know.
+void note_load(HardwareResult& result) {
+  double load = 0;
+  if (::getloadavg(&load, 1) != 1 || load < 0.25 * result.threads) return;
+  result.notes.push_back(base::format("load average {:.1f} at the start: other programs may have slowed this", load));
+}
+
 // One line, redrawn; where there is no terminal, a log line each time another kind begins.
 class Progress {
  public:
@@ -137,6 +144,7 @@ HardwareResult run_hardware_bench(const HardwareOptions& asked) {
   result.unix_seconds = base::real_clock().unix_seconds();
   result.threads = at::get_num_threads();
   result.quick = options.quick;
+  note_load(result);
 
   Progress progress(count_cases(*device, options));
   const CaseContext context{*device, options, result, [&](const std::string& what) { progress.begin(what); }};

@@ -51,7 +51,7 @@ struct HardwareResult {
   int threads = 0;          // that LibTorch uses on the CPU
   bool quick = false;
   std::vector<HardwareRow> rows;
-  std::vector<std::string> notes;  // what was left out, and why
+  std::vector<std::string> notes;  // what was left out and why; a load seen at the start
 };
 
 // Throws ConfigError for options that cannot be meant or that the device cannot do, PreflightError where `cuda` is

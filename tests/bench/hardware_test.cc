@@ -34,6 +34,14 @@ const HardwareResult& tiny_result() {
   return result;
 }
 
+std::vector<std::string> left_out(const HardwareResult& result) {
+  std::vector<std::string> notes;
+  for (const std::string& note : result.notes) {
+    if (note.find(" left out: ") != std::string::npos) notes.push_back(note);
+  }
+  return notes;
+}
+
 // What a test needs of the error: its hint.
 std::string hint_of(const HardwareOptions& options) {
   try {
@@ -141,8 +149,7 @@ TEST(Hardware, what_does_not_fit_in_memory_is_left_out_and_named) {
   options.only = {"bandwidth"};
   const HardwareResult result = run_hardware_bench(options);
   EXPECT_TRUE(result.rows.empty());
-  ASSERT_EQ(result.notes.size(), 2u);
-  EXPECT_NE(result.notes[0].find("left out"), std::string::npos);
+  EXPECT_EQ(left_out(result).size(), 2u);
 }
 
 TEST(Hardware, a_quick_bench_says_which_vectors_it_left_out) {
@@ -151,7 +158,7 @@ TEST(Hardware, a_quick_bench_says_which_vectors_it_left_out) {
   options.only = {"bandwidth"};
   const HardwareResult result = run_hardware_bench(options);
   EXPECT_EQ(result.rows.size(), 2u);
-  EXPECT_EQ(result.notes.size(), 2u);
+  EXPECT_EQ(left_out(result).size(), 2u);
 }
 
 TEST(HardwareDeathTest, a_stop_request_ends_the_bench) {
