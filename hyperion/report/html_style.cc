@@ -33,7 +33,9 @@ overflow-wrap:anywhere}
 .plots figure{background:var(--sheet);border:1px solid var(--rule);border-radius:12px;padding:8px;box-shadow:var(--shadow);
 min-width:0}
 .plots .wide{grid-column:1/-1}
-.plots svg{display:block;width:100%;height:auto}
+.plots .narrow{display:none}
+@media (max-width:760px){.plots .wide{display:none}.plots .narrow{display:block}}
+.plots svg{display:block;margin:0 auto;width:100%;height:auto}
 .scroll{overflow-x:auto;background:var(--sheet);border:1px solid var(--rule);border-radius:12px;box-shadow:var(--shadow)}
 table{border-collapse:collapse;width:100%;font-size:14.5px}
 th{font-size:13px;font-weight:600;color:var(--soft);text-align:left;white-space:nowrap}
@@ -45,9 +47,9 @@ tr.group th{padding-top:16px;color:var(--ink);font-size:14px}
 tr.default td{color:var(--soft)}
 .facts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(320px,100%),1fr));gap:0 32px;background:var(--sheet);
 border:1px solid var(--rule);border-radius:12px;padding:8px 18px;box-shadow:var(--shadow)}
-.facts div{display:flex;gap:16px;justify-content:space-between;padding:7px 0;font-size:14.5px}
-.facts dt{color:var(--soft);flex:none}
-.facts dd{text-align:right;overflow-wrap:anywhere;min-width:0}
+.facts div{display:grid;grid-template-columns:104px 1fr;gap:12px;padding:7px 0;font-size:14.5px}
+.facts dt{color:var(--soft)}
+.facts dd{overflow-wrap:anywhere;min-width:0}
 .samples{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(300px,100%),1fr));gap:12px}
 .sample{background:var(--sheet);border:1px solid var(--rule);border-radius:12px;padding:12px 16px;box-shadow:var(--shadow)}
 .sample p{margin:0;white-space:pre-wrap;overflow-wrap:anywhere}
