@@ -8,7 +8,8 @@
 namespace hyperion::report {
 namespace {
 
-constexpr double kSlack = 1e-9;  // of a step: rounding must not lose the tick at the end
+constexpr double kSmallestSpan = 1e-290;  // below it a step has no exact power of ten
+constexpr double kSlack = 1e-9;           // of a step: rounding must not lose the tick at the end
 
 double nice_step(double span, int wanted) {
   const double raw = span / std::max(wanted, 1);
@@ -101,20 +102,27 @@ void widen_single_value(Axis& axis) {
     axis.low = value / 2;
     axis.high = value * 2;
   } else {
-    const double around = value == 0 ? 1 : std::abs(value) * 0.1;
+    const double around = std::abs(value) < kSmallestSpan ? 1 : std::abs(value) * 0.1;
     axis.low = value - around;
     axis.high = value + around;
   }
 }
 
+// The nearest of 1, 2, 5 times a power of ten at or below `value`.
+double nice_below(double value) {
+  const double power = std::pow(10.0, std::floor(std::log10(value) + kSlack));
+  for (double times : {5.0, 2.0}) {
+    if (value >= times * power * (1 - kSlack)) return times * power;
+  }
+  return power;
+}
+
 void round_out_log(Axis& axis) {
-  const double low_power = std::floor(std::log10(axis.low) + kSlack),
-               high_power = std::ceil(std::log10(axis.high) - kSlack);
   const double span = std::log10(axis.high / axis.low);
-  // A whole decade more on each side would leave a short range in a corner of the picture.
-  if (span > 1.5) {
-    axis.low = std::pow(10.0, low_power);
-    axis.high = std::pow(10.0, high_power);
+  // Round figures at both ends would leave a short range in a corner of the picture.
+  if (span > 0.7) {
+    axis.low = nice_below(axis.low);
+    axis.high = 10 / nice_below(10 / axis.high);
   } else {
     const double margin = std::pow(10.0, std::max(span * 0.08, 0.01));
     axis.low /= margin;
@@ -136,12 +144,13 @@ void tick_at(Axis& axis, const std::vector<double>& values) {
 
 Axis make_axis(double low, double high, bool log, int wanted_ticks, bool round_out) {
   Axis axis{low, high, log, {}};
-  const double smallest_span = std::max(std::abs(low), std::abs(high)) * 1e-12;
-  if (!(high - low > smallest_span)) widen_single_value(axis);
+  const double smallest_span = std::max(std::max(std::abs(low), std::abs(high)) * 1e-12, kSmallestSpan);
+  const bool single = log ? !(high > low * (1 + 1e-12)) : !(high - low > smallest_span);
+  if (single) widen_single_value(axis);
   if (log && round_out) round_out_log(axis);
   if (log) axis.ticks = log_ticks(axis.low, axis.high, wanted_ticks);
   if (axis.ticks.size() >= 2) return axis;
-  if (!log && round_out && axis.low > 0 && axis.low < 0.3 * axis.high) axis.low = 0;
+  if (!log && axis.low > 0 && axis.low < (round_out ? 0.3 : 0.05) * axis.high) axis.low = 0;
   const double step = nice_step(axis.high - axis.low, wanted_ticks);
   if (!log && round_out) {
     axis.low = std::floor(axis.low / step + kSlack) * step;

@@ -18,9 +18,9 @@ struct Axis {
   double fraction(double value) const;  // 0 at low, 1 at high
 };
 
-// Ticks at 1, 2 or 5 times a power of ten (log: at decades, with 2 and 5 between where there are few). `round_out`
-// widens the range to the ticks around it, and down to 0 where that costs little. A range of one value is widened
-// around it.
+// Ticks at 1, 2 or 5 times a power of ten (log: at decades, with 2 and 5 between where there are few). The range goes
+// down to 0 where that costs little, and `round_out` widens it to round figures. A range of one value is widened around
+// it.
 Axis make_axis(double low, double high, bool log, int wanted_ticks, bool round_out);
 
 // Ticks at these ascending values of a log axis instead: sizes that were measured say more than the decades between

@@ -66,9 +66,13 @@ std::string plot_grid(const std::vector<Plot>& plots, bool wide_first) {
   std::string out = "<div class=\"plots\">\n";
   for (size_t i = 0; i < plots.size(); ++i) {
     const bool wide = wide_first && i == 0;
-    Plot plot = plots[i];
-    if (wide) plot.width = plot.width * 2 + 16;
-    out += format("<figure{}>{}</figure>\n", wide ? " class=\"wide\"" : "", svg(plot));
+    if (wide) {
+      // Drawn twice: scaled down to a small window, the wide form's text would be too small to read.
+      Plot plot = plots[i];
+      plot.width = plot.width * 2 + 32;
+      out += format("<figure class=\"wide\">{}</figure>\n", svg(plot));
+    }
+    out += format("<figure{}>{}</figure>\n", wide ? " class=\"narrow\"" : "", svg(plots[i]));
   }
   return out + "</div>\n";
 }

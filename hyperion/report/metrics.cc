@@ -168,7 +168,7 @@ Kept keep_records(std::string_view text, int64_t last_step, std::optional<int64_
 
 void mend(base::FileSystem& files, const base::Path& path, const std::string& old_text, const Kept& kept) {
   if (kept.unreadable > 0) {
-    base::log_warn(base::format("dropped {} lines that are no records from {}", kept.unreadable, path.string()));
+    base::log_warn(base::format("{}: left out unreadable lines: {}", path.string(), kept.unreadable));
   }
   if (kept.text != old_text) base::write_atomically(files, path, kept.text);
 }

@@ -46,9 +46,8 @@ std::vector<Card> step_cards(const RunPage& page) {
     tokens += record.tokens;
   }
   const std::string of = page.total_steps > 0 ? "of " + base::with_commas(page.total_steps) : "";
-  return {{"Tokens a second", base::with_commas(std::llround(median(rates))), "median step"},
-          {"Steps", base::with_commas(steps.back().step), of},
-          {"Tokens seen", count_text(tokens), ""}};
+  return {{"Tokens a second", base::with_commas(std::llround(median(rates))), count_text(tokens) + " tokens seen"},
+          {"Steps", base::with_commas(steps.back().step), of}};
 }
 
 std::vector<Card> evaluation_cards(const RunPage& page) {

@@ -22,7 +22,8 @@ constexpr size_t kMostNamedPlaces = 9;
 constexpr double kCharacter = 6.7;  // typical width at 12 px
 constexpr double kTitleCharacter = 8.2;
 constexpr double kRow = 19;
-constexpr double kTooLarge = 1e300;  // differences of such values would overflow
+constexpr double kTooLarge =
+    1e300;  // differences of such values would overflow, and powers of ten below its inverse vanish
 
 // Okabe and Ito's colours, which colour-blind people tell apart; the dark ones are lightened for a dark page.
 struct Colour {
@@ -41,7 +42,7 @@ struct Frame {
   double at_y(double value) const { return bottom - y.fraction(value) * (bottom - top); }
 };
 
-bool drawable(double value, bool log) { return std::abs(value) < kTooLarge && (!log || value > 0); }
+bool drawable(double value, bool log) { return std::abs(value) < kTooLarge && (!log || value > 1 / kTooLarge); }
 
 // Points that cannot stand on these axes become gaps.
 Series with_gaps(const Series& series, const Plot& plot) {
@@ -249,7 +250,7 @@ std::string svg(const Plot& plot) {
   out += legend(plot, top);
   Frame frame{0, plot.width - 18.0, top + 14, plot.height - (plot.x_label.empty() ? 28.0 : 46.0), {}, {}};
   frame.bottom = std::max(frame.bottom, frame.top + 20);
-  frame.y = make_axis(y.low, y.high, plot.log_y, std::max(2, static_cast<int>((frame.bottom - frame.top) / 48)), true);
+  frame.y = make_axis(y.low, y.high, plot.log_y, std::max(2, static_cast<int>((frame.bottom - frame.top) / 38)), true);
   frame.left = 12 + widest_label(frame.y) + 8;
   frame.right = std::max(frame.right, frame.left + 20);
   frame.x = make_axis(x.low, x.high, plot.log_x, std::max(2, static_cast<int>((frame.right - frame.left) / 80)), false);

@@ -37,9 +37,10 @@ Plot over_steps(const char* title, const char* y_label, std::vector<Series> seri
   Plot plot;
   plot.title = title;
   plot.x_label = "step";
-  plot.y_label = y_label;
-  plot.height = 300;
+  plot.width = 520;
+  plot.height = 290;
   plot.log_y = std::any_of(series.begin(), series.end(), has_outliers);
+  plot.y_label = plot.log_y ? std::string(y_label) + " (log scale)" : y_label;
   plot.series = std::move(series);
   return plot;
 }
@@ -54,7 +55,7 @@ Plot loss_plot(const Metrics& metrics) {
     series[at->second].y.push_back(record.loss);
   }
   Plot plot = over_steps("Loss", "nats a token", std::move(series));
-  plot.height = 340;
+  plot.height = 330;
   return plot;
 }
 
@@ -64,8 +65,8 @@ Plot phases_plot(const std::vector<StepRecord>& steps) {
       series_of(steps, "forward", [](const StepRecord& r) { return r.forward_ms; }),
       series_of(steps, "backward", [](const StepRecord& r) { return r.backward_ms; }),
       series_of(steps, "optimizer", [](const StepRecord& r) { return r.optimizer_ms; }),
-      series_of(steps, "waiting for data", [](const StepRecord& r) { return r.data_wait_ms; }),
-      series_of(steps, "exposed communication", [](const StepRecord& r) { return r.comm_ms.value_or(std::nan("")); }),
+      series_of(steps, "data wait", [](const StepRecord& r) { return r.data_wait_ms; }),
+      series_of(steps, "communication", [](const StepRecord& r) { return r.comm_ms.value_or(std::nan("")); }),
   };
   std::erase_if(series, all_zero);
   return over_steps("Step time", "milliseconds", std::move(series));

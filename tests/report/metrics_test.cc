@@ -1,0 +1,214 @@
+#include "hyperion/report/metrics.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <csignal>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "hyperion/base/error.h"
+#include "hyperion/base/faulty_files.h"
+#include "hyperion/base/format.h"
+
+namespace hyperion::report {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+class MetricsFiles : public ::testing::Test {
+ protected:
+  MetricsFiles() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "hyperion_metrics_XXXXXX").string();
+    run_ = ::mkdtemp(pattern.data());
+  }
+  ~MetricsFiles() override { std::filesystem::remove_all(run_); }
+
+  std::string read(const char* name) { return base::real_files().read(run_ / name); }
+  void append(const char* name, std::string_view text) { base::real_files().open_append(run_ / name)->append(text); }
+  void write_steps(int64_t keep, int64_t first, int64_t last, int rank = 0) {
+    MetricsWriter writer(base::real_files(), run_, rank, keep);
+    for (int64_t step = first; step <= last; ++step) writer.write(step_record(step));
+  }
+  static StepRecord step_record(int64_t step) {
+    StepRecord record;
+    record.step = step;
+    record.loss = 1.0 / 3 + static_cast<double>(step);
+    record.lr = 3e-4;
+    record.tokens = 1024;
+    return record;
+  }
+  std::vector<int64_t> steps() {
+    std::vector<int64_t> out;
+    for (const StepRecord& record : read_metrics(read("metrics.jsonl")).steps) out.push_back(record.step);
+    return out;
+  }
+
+  base::Path run_;
+};
+using Steps = std::vector<int64_t>;
+
+TEST_F(MetricsFiles, read_back_bit_for_bit) {
+  StepRecord full{7, 0.1, 1e-300,           3e-4, 12.125, 4096, 1.0 / 7, 315.5, 0.4,
+                  1, 2,   int64_t{1} << 60, 0.1,  0.2,    0.3,  0.4,     0.5,   0.6};
+  EvalRecord evaluation{7, "validation \"a\"", 0.7, 2.01, 0.9, 0.95};
+  MetricsWriter writer(base::real_files(), run_, 0, 0);
+  writer.write(full);
+  writer.write(evaluation);
+  const Metrics metrics = read_metrics(read("metrics.jsonl"));
+  ASSERT_EQ(metrics.steps.size(), 1u);
+  ASSERT_EQ(metrics.evaluations.size(), 1u);
+  const StepRecord& step = metrics.steps[0];
+  EXPECT_EQ(step.loss, full.loss);
+  EXPECT_EQ(step.grad_norm, full.grad_norm);
+  EXPECT_EQ(step.tokens_per_s, full.tokens_per_s);
+  EXPECT_EQ(step.tflops, full.tflops);
+  EXPECT_EQ(step.memory_peak, full.memory_peak);
+  EXPECT_EQ(step.comm_total_ms, full.comm_total_ms);
+  EXPECT_EQ(metrics.evaluations[0].split, evaluation.split);
+  EXPECT_EQ(metrics.evaluations[0].answers_right, evaluation.answers_right);
+}
+
+TEST_F(MetricsFiles, carry_the_keys_of_the_conventions_and_null_for_the_unknown) {
+  write_steps(0, 1, 1);
+  const auto object = nlohmann::ordered_json::parse(read("metrics.jsonl"));
+  std::string keys;
+  for (const auto& [key, value] : object.items()) keys += key + " ";
+  EXPECT_EQ(
+      keys,
+      "step loss grad_norm lr step_ms tokens tokens_per_s tflops mfu memory_allocated memory_reserved memory_peak "
+      "data_wait_ms forward_ms backward_ms optimizer_ms comm_ms comm_total_ms ");
+  for (const char* key :
+       {"tflops", "mfu", "memory_allocated", "memory_reserved", "memory_peak", "comm_ms", "comm_total_ms"}) {
+    EXPECT_TRUE(object.at(key).is_null()) << key;
+  }
+  const std::string csv = read("metrics.rank-0.csv");
+  EXPECT_EQ(csv.substr(0, 23), "step,loss,grad_norm,lr,");
+  EXPECT_NE(csv.find(",,"), std::string::npos);
+}
+
+TEST_F(MetricsFiles, mark_a_loss_that_is_not_finite) {
+  {
+    MetricsWriter writer(base::real_files(), run_, 0, 0);
+    for (double loss : {kNan, std::numeric_limits<double>::infinity()}) {
+      StepRecord record = step_record(1);
+      record.loss = loss;
+      writer.write(record);
+    }
+    writer.write(EvalRecord{1, "validation", kNan, kNan, 0.5, std::nullopt});
+  }
+  const std::string text = read("metrics.jsonl");
+  std::string_view rest = text;
+  for (int i = 0; i < 3; ++i) {
+    const auto object = nlohmann::json::parse(rest.substr(0, rest.find('\n')));
+    EXPECT_TRUE(object.at("loss").is_null());
+    EXPECT_EQ(object.at("nonfinite"), true);
+    rest.remove_prefix(rest.find('\n') + 1);
+  }
+  EXPECT_TRUE(std::isnan(read_metrics(text).steps[1].loss));
+  EXPECT_NE(read("metrics.rank-0.csv").find("\n1,nan,"), std::string::npos);
+}
+
+TEST_F(MetricsFiles, drop_later_steps_and_evaluations_on_resume) {
+  {
+    MetricsWriter writer(base::real_files(), run_, 0, 0);
+    for (int64_t step = 1; step <= 10; ++step) {
+      writer.write(step_record(step));
+      if (step % 5 == 0) writer.write(EvalRecord{step, "validation", 1, 2, 0.5, std::nullopt});
+    }
+  }
+  write_steps(6, 7, 8);
+  EXPECT_EQ(steps(), (Steps{1, 2, 3, 4, 5, 6, 7, 8}));
+  EXPECT_EQ(read_metrics(read("metrics.jsonl")).evaluations.size(), 1u);
+  const std::string csv = read("metrics.rank-0.csv");
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 9);
+  EXPECT_EQ(csv.find("step,", 1), std::string::npos) << "the header stands once";
+  EXPECT_EQ(csv.find("\n9,"), std::string::npos);
+}
+
+TEST_F(MetricsFiles, leave_an_undamaged_file_alone) {
+  write_steps(0, 1, 3);
+  const std::string before = read("metrics.jsonl");
+  base::FaultyFileSystem files;
+  MetricsWriter writer(files, run_, 0, 3);
+  EXPECT_EQ(read("metrics.jsonl"), before);
+  writer.write(step_record(4));
+  EXPECT_EQ(steps(), (Steps{1, 2, 3, 4}));
+}
+
+TEST_F(MetricsFiles, drop_a_torn_last_line) {
+  write_steps(0, 1, 3);
+  append("metrics.jsonl", "{\"step\":4,\"loss\":1.2");
+  append("metrics.rank-0.csv", "4,1.2,0.");
+  EXPECT_EQ(steps(), (Steps{1, 2, 3})) << "a reader skips it";
+  write_steps(9, 4, 4);
+  EXPECT_EQ(steps(), (Steps{1, 2, 3, 4}));
+  const std::string csv = read("metrics.rank-0.csv");
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 5);
+}
+
+TEST_F(MetricsFiles, resume_over_a_line_that_is_no_record) {
+  write_steps(0, 1, 2);
+  append("metrics.jsonl", std::string(40, '\0') + "\n");
+  EXPECT_THROW(read_metrics(read("metrics.jsonl")), base::CorruptError);
+  write_steps(2, 3, 3);
+  EXPECT_EQ(steps(), (Steps{1, 2, 3}));
+}
+
+TEST_F(MetricsFiles, name_the_line_that_is_no_record) {
+  try {
+    read_metrics("{\"step\":1,\"split\":\"v\",\"loss\":1,\"perplexity\":2,\"token_accuracy\":0}\n{\"step\":\"two\"}\n",
+                 "a/m.jsonl");
+    FAIL();
+  } catch (const base::CorruptError& error) {
+    EXPECT_NE(std::string(error.what()).find("a/m.jsonl:2"), std::string::npos) << error.what();
+  }
+  EXPECT_THROW(read_metrics("[]\n"), base::CorruptError);
+  EXPECT_THROW(read_metrics("7\n"), base::CorruptError);
+  EXPECT_TRUE(read_metrics("").steps.empty());
+}
+
+TEST_F(MetricsFiles, keep_the_old_content_when_the_rewrite_fails) {
+  write_steps(0, 1, 5);
+  const std::string before = read("metrics.jsonl");
+  for (int64_t n = 1; n <= 4; ++n) {
+    base::FaultyFileSystem files;
+    files.fail_operation(n);
+    try {
+      MetricsWriter writer(files, run_, 0, 2);
+      break;
+    } catch (const base::FileError&) {
+      const std::string now = read("metrics.jsonl");
+      EXPECT_TRUE(now == before || steps() == (Steps{1, 2})) << n;
+    }
+  }
+}
+
+TEST_F(MetricsFiles, other_ranks_write_only_their_table) {
+  {
+    MetricsWriter writer(base::real_files(), run_, 3, 0);
+    writer.write(step_record(1));
+    writer.write(EvalRecord{1, "validation", 1, 2, 0.5, std::nullopt});
+  }
+  EXPECT_FALSE(base::real_files().exists(run_ / "metrics.jsonl"));
+  const std::string csv = read("metrics.rank-3.csv");
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 2);
+}
+
+TEST_F(MetricsFiles, survive_kill_9) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    MetricsWriter writer(base::real_files(), run_, 0, 0);
+    for (int64_t step = 1; step <= 50; ++step) writer.write(step_record(step));
+    ::kill(::getpid(), SIGKILL);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(steps().size(), 50u);
+}
+
+}  // namespace
+}  // namespace hyperion::report
