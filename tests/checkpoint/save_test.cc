@@ -188,6 +188,13 @@ TEST_F(Save, a_full_disk_at_any_byte_leaves_no_trace) {
   EXPECT_TRUE(newest_is(2));
 }
 
+TEST_F(Save, a_failing_disk_is_told_once_and_in_words) {
+  FaultyFileSystem faulty;
+  faulty.fail_operation(2);
+  const std::string text = error_of([&] { save_checkpoint(faulty, folder_, make_snapshot(3), 2); });
+  EXPECT_TRUE(text.ends_with("shard-0.safetensors: Input/output error")) << text;
+}
+
 TEST_F(Save, every_fault_point_may_throw_or_find_the_disk_full) {
   save(1);
   for (const char* action : {"throw", "enospc"})
