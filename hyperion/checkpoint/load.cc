@@ -68,6 +68,8 @@ LoadedCheckpoint load_newest(base::FileSystem& files, const Path& folder) {
     try {
       return load_checkpoint(files, entries[i].path);
     } catch (const base::Error& error) {
+      // A run that goes on saving may have removed or replaced it since it was listed: there is a newer one now.
+      if (!files.exists(entries[i].path)) return load_newest(files, folder);
       wrong += format("\n  step {}: {}", entries[i].step, error.what());
       if (i + 1 < entries.size())
         base::log_warn(format("checkpoint of step {} is bad, falling back to step {}: {}", entries[i].step,

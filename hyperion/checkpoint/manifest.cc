@@ -17,7 +17,7 @@ using base::CorruptError;
 using base::format;
 using nlohmann::ordered_json;
 
-constexpr int kFormat = 1;
+constexpr uint64_t kFormat = 1;
 constexpr size_t kPieceBytes = size_t{16} << 20;
 constexpr double kQuietSeconds = 2;
 
@@ -39,8 +39,16 @@ bool is_hash(const std::string& text) {
   return text.size() == 32 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
+// The JSON library would turn -1 or 1.5 into a count without a word.
+uint64_t read_count(const base::Json& json, const char* name, const std::string& place) {
+  const base::Json& count = json.at(name);
+  if (!count.is_number_unsigned() || count.get<uint64_t>() > INT64_MAX)
+    throw CorruptError(format("{} has a {} that is not a count", place, name));
+  return count.get<uint64_t>();
+}
+
 ManifestFile read_file(const base::Json& json, const std::string& place) {
-  ManifestFile file{json.at("name").get<std::string>(), json.at("bytes").get<uint64_t>(),
+  ManifestFile file{json.at("name").get<std::string>(), read_count(json, "bytes", place),
                     json.at("xxh3_128").get<std::string>()};
   // A manifest may only speak of files beside it.
   if (file.name.empty() || file.name.front() == '.' || file.name.find('/') != std::string::npos)
@@ -50,14 +58,15 @@ ManifestFile read_file(const base::Json& json, const std::string& place) {
 }
 
 Manifest read_members(const base::Json& json, const std::string& place) {
-  if (const auto found = json.at("format").get<int64_t>(); found != kFormat)
+  if (const uint64_t found = read_count(json, "format", place); found != kFormat)
     throw CorruptError(format("{} is of format {}, this program reads format {}", place, found, kFormat),
                        "load it with the version that wrote it");
-  Manifest manifest{json.at("step").get<int64_t>(),
+  Manifest manifest{static_cast<int64_t>(read_count(json, "step", place)),
                     json.at("created").get<std::string>(),
                     json.at("version").get<std::string>(),
                     {},
                     json.at("state").dump()};
+  if (!json.at("state").is_object()) throw CorruptError(format("{} has a state that is not an object", place));
   std::set<std::string> names;
   for (const base::Json& file : json.at("files")) {
     manifest.files.push_back(read_file(file, place));

@@ -1,6 +1,7 @@
 #include "hyperion/checkpoint/save.h"
 
 #include <cerrno>
+#include <cstring>
 
 #include "hyperion/base/clock.h"
 #include "hyperion/base/error.h"
@@ -24,6 +25,15 @@ constexpr const char* kFullDiskHint =
 void pass(const char* point, const Path& path) {
   if (base::fault_point(point) == base::Fault::disk_full)
     throw FileError(format("cannot write {}", path.string()), ENOSPC, kFullDiskHint);
+}
+
+FileError with_hint(const FileError& error) {
+  const bool full = error.code() == ENOSPC || error.code() == EDQUOT;
+  // A FileError adds the system's words for its code; they are already there.
+  std::string what = error.what();
+  const std::string words = format(": {}", std::strerror(error.code()));
+  if (what.ends_with(words)) what.resize(what.size() - words.size());
+  return {what, error.code(), full ? kFullDiskHint : "check the disk; earlier checkpoints are as they were"};
 }
 
 // For work that must not hide the failure, or undo the success, that came before it.
@@ -113,9 +123,7 @@ Path save_checkpoint(base::FileSystem& files, const Path& folder, const Snapshot
     write_and_place(files, partial, complete, snapshot);
   } catch (const FileError& error) {
     if (!error.hint().empty()) throw;
-    const bool full = error.code() == ENOSPC || error.code() == EDQUOT;
-    throw FileError(error.what(), error.code(),
-                    full ? kFullDiskHint : "check the disk; earlier checkpoints are as they were");
+    throw with_hint(error);
   }
   pass("checkpoint.after_rename", complete);
   remove_old(files, folder, snapshot.step, keep);

@@ -105,6 +105,39 @@ TEST_F(Load, when_none_is_good_each_is_told) {
   }
 }
 
+// A disk on which another process saves step 3 and removes the rest, just as a file is read for the n-th time.
+class BusyFiles final : public base::FileSystem {
+ public:
+  BusyFiles(base::Path folder, int n) : folder_(std::move(folder)), left_(n) {}
+  std::string read(const base::Path& path) override {
+    if (--left_ == 0) save_checkpoint(real_files(), folder_, make_snapshot(3), 1);
+    return real_files().read(path);
+  }
+  std::unique_ptr<base::WritableFile> create(const base::Path& path) override { return real_files().create(path); }
+  std::unique_ptr<base::WritableFile> open_append(const base::Path& path) override {
+    return real_files().open_append(path);
+  }
+  void rename(const base::Path& from, const base::Path& to) override { real_files().rename(from, to); }
+  void create_folders(const base::Path& path) override { real_files().create_folders(path); }
+  void remove_all(const base::Path& path) override { real_files().remove_all(path); }
+  bool exists(const base::Path& path) override { return real_files().exists(path); }
+  uint64_t size(const base::Path& path) override { return real_files().size(path); }
+  std::vector<base::Path> list(const base::Path& folder) override { return real_files().list(folder); }
+
+ private:
+  base::Path folder_;
+  int left_;
+};
+
+TEST_F(Load, looks_again_when_a_running_job_removes_what_was_listed) {
+  for (const int nth : {1, 2, 3}) {
+    BusyFiles files(folder_, nth);
+    EXPECT_TRUE(is_snapshot(load_newest(files, folder_), 3)) << nth;
+    std::filesystem::remove_all(folder_);
+    SetUp();
+  }
+}
+
 TEST_F(Load, no_checkpoint_at_all_is_a_mistake_of_the_caller) {
   for (const char* name : {"missing", "empty"}) {
     if (name == std::string("empty")) real_files().create_folders(folder_ / name);

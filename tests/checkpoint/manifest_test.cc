@@ -14,7 +14,7 @@ Manifest example() {
       120,
       "2026-11-15T01:40:00Z",
       "0.1.0",
-      {{"shard-0.safetensors", 18446744073709551615u, std::string(32, 'a')}, {"notes.json", 0, std::string(32, '0')}},
+      {{"shard-0.safetensors", 9223372036854775807u, std::string(32, 'a')}, {"notes.json", 0, std::string(32, '0')}},
       R"({"cursor":{"epoch":1,"offset":9007199254740993},"lr":0.0003,"text":"é"})"};
 }
 
@@ -58,8 +58,9 @@ TEST(Manifest, a_sound_checksum_does_not_excuse_wrong_content) {
   EXPECT_NE(refusal(head + R"([{"name":"../x","bytes":1,"xxh3_128":")" + hash + "\"}]").find("not in its folder"),
             std::string::npos);
   EXPECT_NE(refusal(head + R"([{"name":"x","bytes":1,"xxh3_128":"zz"}])").find("no hash for x"), std::string::npos);
-  EXPECT_NE(refusal(head + R"([{"name":"x","bytes":-1,"xxh3_128":")" + hash + "\"}]").find("wrong type"),
+  EXPECT_NE(refusal(head + R"([{"name":"x","bytes":-1,"xxh3_128":")" + hash + "\"}]").find("not a count"),
             std::string::npos);
+  EXPECT_NE(refusal(R"({"format":1,"step":1.5)").find("a step that is not a count"), std::string::npos);
   const std::string x = R"({"name":"x","bytes":1,"xxh3_128":")" + hash + "\"}";
   EXPECT_NE(refusal(head + "[" + x + "," + x + "]").find("lists x twice"), std::string::npos);
   EXPECT_NE(refusal("nonsense").find("not JSON"), std::string::npos);

@@ -51,7 +51,10 @@ bool is_snapshot(const LoadedCheckpoint& loaded, int64_t step) {
   return true;
 }
 
-void write_bytes(const base::Path& path, std::string_view bytes) { base::real_files().create(path)->append(bytes); }
+void write_bytes(const base::Path& path, std::string_view bytes) {
+  std::filesystem::remove(path);  // some file systems flush a file that is emptied and written again
+  base::real_files().create(path)->append(bytes);
+}
 
 void flip_bit(const base::Path& path, size_t byte, int bit) {
   std::string bytes = base::real_files().read(path);
