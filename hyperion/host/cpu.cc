@@ -88,10 +88,10 @@ std::vector<std::string> vector_sets(const std::string& cpuinfo) {
   return sets;
 }
 
-// Logical cores that share a physical one tell the same list of siblings.
+// Logical cores that share a physical one tell the same list of siblings. Numbers may have gaps where cores are offline.
 int physical_cores(const base::Path& root, int logical) {
   std::set<std::string> groups;
-  for (int core = 0, seen = 0; seen < logical && core < 4096; ++core) {
+  for (int core = 0, seen = 0; seen < logical && core < 2 * logical + 1; ++core) {
     const std::string folder = base::format("/sys/devices/system/cpu/cpu{}/topology/", core);
     auto siblings = system_text(root, folder + "core_cpus_list");
     if (!siblings) siblings = system_text(root, folder + "thread_siblings_list");
