@@ -1,4 +1,5 @@
 #include "hyperion/bench/empty_kernel.h"
+#include "hyperion/kernels/gpu_runtime.h"
 
 namespace hyperion::bench {
 namespace {
@@ -7,6 +8,6 @@ __global__ void empty_kernel() {}
 
 }  // namespace
 
-void launch_empty_kernel(void* stream) { empty_kernel<<<1, 1, 0, static_cast<cudaStream_t>(stream)>>>(); }
+void launch_empty_kernel(void* stream) { empty_kernel<<<1, 1, 0, static_cast<kernels::GpuStream>(stream)>>>(); }
 
 }  // namespace hyperion::bench

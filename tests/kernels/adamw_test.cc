@@ -1,0 +1,68 @@
+#include "hyperion/kernels/adamw.h"
+
+#include <ATen/ops/full.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
+
+#include "tests/kernels/support_devices.h"
+
+namespace hyperion {
+namespace {
+
+using testing::OnDevice;
+using testing::relative_error;
+
+struct Case {
+  at::Tensor master, first, second, weight, gradient, scale;
+};
+
+Case make_case(int64_t count, at::ScalarType weight_type, at::ScalarType gradient_type, at::Device device) {
+  const auto options = at::TensorOptions().device(device).dtype(at::kFloat);
+  Case c;
+  c.master = at::randn({count}, options);
+  c.first = at::randn({count}, options);
+  c.second = at::randn({count}, options).square();
+  c.weight = weight_type == at::kFloat ? c.master : c.master.to(weight_type);
+  c.gradient = at::randn({count}, options).to(gradient_type);
+  c.scale = at::full({}, 0.37, options);
+  return c;
+}
+
+Case copy(const Case& c) {
+  Case other{c.master.clone(), c.first.clone(), c.second.clone(), {}, c.gradient.clone(), c.scale.clone()};
+  other.weight = c.weight.is_same(c.master) ? other.master : c.weight.clone();
+  return other;
+}
+
+class AdamW : public OnDevice {};
+
+TEST_P(AdamW, agrees_with_its_reference_on_odd_sizes_and_types) {
+  const std::pair<at::ScalarType, at::ScalarType> types[] = {
+      {at::kFloat, at::kFloat}, {at::kBFloat16, at::kBFloat16}, {at::kBFloat16, at::kFloat}};
+  for (const int64_t count : {1, 3, 257, 100'003}) {
+    for (const auto& [weight_type, gradient_type] : types) {
+      Case fast = make_case(count, weight_type, gradient_type, GetParam()), plain = copy(fast);
+      const kernels::AdamWStep step{1e-2f, 0.9f, 0.95f, 1e-8f, 0.1f, 0.3f, 0.2f};
+      kernels::adamw(fast.master, fast.first, fast.second, fast.weight, fast.gradient, fast.scale, step);
+      kernels::adamw_reference(plain.master, plain.first, plain.second, plain.weight, plain.gradient, plain.scale, step);
+      EXPECT_LT(relative_error(fast.master, plain.master), 1e-6);
+      EXPECT_LT(relative_error(fast.first, plain.first), 1e-6);
+      EXPECT_LT(relative_error(fast.second, plain.second), 1e-6);
+      EXPECT_TRUE(fast.weight.equal(fast.master.to(weight_type))) << "the weight is the rounded master";
+    }
+  }
+}
+
+TEST_P(AdamW, rounds_to_bf16_as_torch_does_for_every_kind_of_number) {
+  const auto options = at::TensorOptions().device(GetParam()).dtype(at::kFloat);
+  Case c = make_case(1 << 16, at::kBFloat16, at::kFloat, GetParam());
+  c.master.mul_(1e30).mul_(at::randn({1 << 16}, options).mul_(20).exp_());  // into infinities and denormals
+  const kernels::AdamWStep still{0.0f, 0.9f, 0.95f, 1e-8f, 0.0f, 1.0f, 1.0f};
+  kernels::adamw(c.master, c.first, c.second, c.weight, c.gradient, c.scale, still);
+  EXPECT_TRUE(c.weight.equal(c.master.to(at::kBFloat16)));
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, AdamW, ::testing::ValuesIn(testing::devices()), testing::device_name);
+
+}  // namespace
+}  // namespace hyperion
