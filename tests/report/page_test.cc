@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
-#include <regex>
+#include <string>
 
 #include "hyperion/base/error.h"
 #include "hyperion/report/html.h"
@@ -14,6 +14,12 @@ namespace {
 const std::string kHostile = "<script>alert('x')</script>&\"<img src=http://evil.example/a.png>";
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+size_t count(const std::string& text, const std::string& part) {
+  size_t found = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
 
 RunPage full_page(const std::string& word) {
   RunPage page;
@@ -51,7 +57,8 @@ TEST(RunPage, leaves_no_input_unescaped) {
 TEST(RunPage, needs_nothing_from_elsewhere) {
   std::string html = run_page(full_page("quiet"));
   // The name of SVG's namespace is no address that anything is fetched from.
-  html = std::regex_replace(html, std::regex("xmlns=\"http://www.w3.org/2000/svg\""), "");
+  const std::string space = "xmlns=\"http://www.w3.org/2000/svg\"";
+  for (size_t at; (at = html.find(space)) != std::string::npos;) html.erase(at, space.size());
   for (const char* outside : {"http:", "https:", "//", "src=", "href=", "url(", "@import", "<script", "<link"}) {
     EXPECT_FALSE(has(html, outside)) << outside;
   }
@@ -90,11 +97,8 @@ TEST(RunPage, every_element_that_opens_closes) {
   const std::string html = run_page(full_page("run"));
   for (const char* tag :
        {"div", "section", "dl", "dt", "dd", "table", "tr", "td", "th", "p", "svg", "figure", "text", "span"}) {
-    const std::regex open(std::string("<") + tag + "[ >]"), close(std::string("</") + tag + ">");
-    const auto count = [&](const std::regex& pattern) {
-      return std::distance(std::sregex_iterator(html.begin(), html.end(), pattern), std::sregex_iterator());
-    };
-    EXPECT_EQ(count(open), count(close)) << tag;
+    const std::string name = tag;
+    EXPECT_EQ(count(html, "<" + name + " ") + count(html, "<" + name + ">"), count(html, "</" + name + ">")) << tag;
   }
 }
 
