@@ -88,7 +88,7 @@ std::vector<std::string> vector_sets(const std::string& cpuinfo) {
   return sets;
 }
 
-// Logical cores that share a physical one tell the same list of siblings. Numbers may have gaps where cores are offline.
+// Logical cores that share a physical one tell the same list of siblings. Offline cores leave gaps in the numbers.
 int physical_cores(const base::Path& root, int logical) {
   std::set<std::string> groups;
   for (int core = 0, seen = 0; seen < logical && core < 2 * logical + 1; ++core) {

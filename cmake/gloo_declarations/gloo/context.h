@@ -1,5 +1,5 @@
-// What c10d's ProcessGroupGloo.hpp needs declared and the LibTorch wheel does not ship. The code behind these names is in
-// libtorch_cpu. Nothing here is ever made by us, so the classes stay incomplete or abstract.
+// What c10d's ProcessGroupGloo.hpp needs declared and the LibTorch wheel does not ship. The code behind these names is
+// in libtorch_cpu. Nothing here is ever made by us, so the classes stay incomplete or abstract.
 #pragma once
 #include <chrono>
 #include <cstdint>
