@@ -52,9 +52,10 @@ int generate_command(const GenerateOptions& options);
 int doctor_command(bool json, bool quick);
 
 struct BenchOptions {
-  std::vector<int64_t> sizes;
+  std::vector<int64_t> sizes, elements;
   std::vector<std::string> dtypes, only;
-  std::string device = "auto", run;
+  std::string device = "auto", folder;
+  double seconds = 1;
   bool json = false, quick = false;
 };
 int bench_hardware_command(const BenchOptions& options);

@@ -29,8 +29,11 @@ int bench_hardware_command(const BenchOptions& options) {
   hardware.only = options.only;
   hardware.device = options.device;
   hardware.quick = options.quick;
-  const std::string stamp = base::file_stamp(base::real_clock().unix_seconds());
-  hardware.folder = interop::runs_folder() / (options.run.empty() ? "bench-hardware-" + stamp : options.run);
+  if (!options.elements.empty()) hardware.elements = options.elements;
+  hardware.seconds_per_case = options.seconds;
+  hardware.folder = options.folder;
+  if (options.folder.empty())
+    hardware.folder = interop::runs_folder() / ("bench-hardware-" + base::file_stamp(base::real_clock().unix_seconds()));
   const auto result = bench::run_hardware_bench(hardware);
   bench::write_hardware_files(result, hardware.folder);
   const auto text = options.json ? bench::hardware_json(result) : bench::hardware_table(result, base::use_colour(STDOUT_FILENO));

@@ -122,7 +122,9 @@ void add_machine_commands(CLI::App& app, Flags& flags) {
   hardware->add_option("--dtypes", flags.bench.dtypes, "of fp32,tf32,fp16,bf16,fp8 (default: all supported)")->delimiter(',');
   hardware->add_option("--only", flags.bench.only, "of matmul,bandwidth,transfer,latency (default: all)")->delimiter(',');
   hardware->add_option("--device", flags.bench.device, "cpu, cuda or auto");
-  hardware->add_option("--run", flags.bench.run, "folder name for the files (default: bench-hardware and time)");
+  hardware->add_option("--elements", flags.bench.elements, "vector lengths (default 10 to 500 million)")->delimiter(',');
+  hardware->add_option("--seconds", flags.bench.seconds, "time for each case (default 1)")->check(CLI::Range(0.01, 3600.0));
+  hardware->add_option("--folder", flags.bench.folder, "where the files go (default: bench-hardware and time, among the runs)");
   hardware->add_flag("--quick", flags.bench.quick, "short: less repeats, no long cases");
   hardware->add_flag("--json", flags.bench.json, "as JSON");
   hardware->footer("\nExamples:\n  hyperion bench hardware --quick\n  hyperion bench hardware --sizes 4096,8192 --dtypes bf16");
