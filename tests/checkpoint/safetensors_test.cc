@@ -1,5 +1,6 @@
 #include "hyperion/checkpoint/safetensors.h"
 
+#include <ATen/Context.h>
 #include <ATen/ops/empty.h>
 #include <gtest/gtest.h>
 
@@ -65,6 +66,16 @@ TEST_F(Safetensors, writes_the_values_of_strided_tensors) {
   write_safetensors(real_files(), path_, tensors);
   const SafetensorsFile file(path_);
   for (const NamedTensor& named : tensors) EXPECT_TRUE(same_bits(file.tensor(named.name), named.tensor)) << named.name;
+}
+
+TEST_F(Safetensors, writes_tensors_that_lie_on_a_gpu) {
+  if (!at::globalContext().hasCUDA()) GTEST_SKIP() << "no GPU, or a build without CUDA";
+  std::mt19937 random(6);
+  const at::Tensor host = random_tensor(random, {300, 70}, at::kBFloat16), device = host.to(at::kCUDA);
+  write_safetensors(real_files(), path_, {{"whole", device}, {"transposed", device.t()}});
+  const SafetensorsFile file(path_);
+  EXPECT_TRUE(same_bits(file.tensor("whole"), host));
+  EXPECT_TRUE(same_bits(file.tensor("transposed"), host.t()));
 }
 
 TEST_F(Safetensors, names_and_metadata_may_hold_any_text) {
