@@ -226,23 +226,35 @@ int report_foreign(const std::exception& error) {
 }  // namespace
 }  // namespace hyperion::cli
 
-int main(int argc, char** argv) {
-  hyperion::base::watch_stop_signals();
+namespace {
+
+int guarded_run(int argc, char** argv) {
+  using hyperion::base::Error;
+  using hyperion::base::Interrupted;
   try {
-    const int code = hyperion::cli::run(argc, argv);
-    if (std::fflush(stdout) != 0) {
-      std::fprintf(stderr, "error: the output could not be written\n");
-      return 1;
-    }
-    return code;
-  } catch (const hyperion::base::Interrupted& stop) {
+    return hyperion::cli::run(argc, argv);
+  } catch (const Interrupted& stop) {
     std::fprintf(stderr, "%s\n", stop.what());
     if (!stop.hint().empty()) std::fprintf(stderr, "hint: %s\n", stop.hint().c_str());
     return stop.exit_code();
-  } catch (const hyperion::base::Error& error) {
+  } catch (const Error& error) {
     std::fputs(hyperion::base::error_text(error).c_str(), stderr);
     return error.exit_code();
   } catch (const std::exception& error) {
     return hyperion::cli::report_foreign(error);
   }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  hyperion::base::watch_stop_signals();
+  int code = guarded_run(argc, argv);
+  if (std::fflush(stdout) != 0 && code == 0) {
+    std::fprintf(stderr, "error: the output could not be written\n");
+    code = 1;
+  }
+  std::fflush(stderr);
+  // Not through static destructors: LibTorch's own, beside CUDA's libraries, are not safe to run.
+  ::_exit(code);
 }
