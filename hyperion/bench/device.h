@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "hyperion/bench/peaks.h"
+#include "hyperion/host/peaks.h"
 #include "hyperion/bench/timing.h"
 
 namespace hyperion::bench {
@@ -24,7 +24,7 @@ class TimedDevice {
   virtual c10::Device place() const = 0;
   virtual std::string name() const = 0;                 // as the driver or the system reports it
   virtual std::vector<std::string> dtypes() const = 0;  // that products run in here
-  virtual Peaks peaks() const = 0;
+  virtual host::Peaks peaks() const = 0;
   virtual std::string peak_source() const = 0;
   virtual uint64_t free_bytes() const = 0;                    // that a new tensor could take
   virtual bool has_transfers() const = 0;                     // whether its memory is not the host's

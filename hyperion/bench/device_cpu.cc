@@ -19,8 +19,8 @@ class Cpu final : public TimedDevice {
   c10::Device place() const override { return c10::Device(c10::kCPU); }
   std::string name() const override { return base::format("{}, {} cores", facts_.model, facts_.usable_cores()); }
   std::vector<std::string> dtypes() const override { return {"fp32", "fp16", "bf16"}; }
-  Peaks peaks() const override {
-    Peaks peaks;
+  host::Peaks peaks() const override {
+    host::Peaks peaks;
     peaks.fp32 = peak_.tflops;
     return peaks;
   }

@@ -31,12 +31,12 @@ class Gpu final : public TimedDevice {
     return dtypes;
   }
 
-  Peaks peaks() const override {
-    const Peaks* known = find_peaks(name());
-    return known ? *known : Peaks{};
+  host::Peaks peaks() const override {
+    const host::Peaks* known = host::find_peaks(name());
+    return known ? *known : host::Peaks{};
   }
   std::string peak_source() const override {
-    return find_peaks(name()) ? "datasheet, dense" : "not known for this GPU";
+    return host::find_peaks(name()) ? "datasheet, dense" : "not known for this GPU";
   }
 
   uint64_t free_bytes() const override {

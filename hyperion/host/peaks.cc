@@ -1,11 +1,11 @@
-#include "hyperion/bench/peaks.h"
+#include "hyperion/host/peaks.h"
 
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <string>
 
-namespace hyperion::bench {
+namespace hyperion::host {
 namespace {
 
 struct Entry {
@@ -100,4 +100,4 @@ const Peaks* find_peaks(std::string_view device_name) {
   return found == std::end(kEntries) ? nullptr : &found->peaks;
 }
 
-}  // namespace hyperion::bench
+}  // namespace hyperion::host

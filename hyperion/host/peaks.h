@@ -3,14 +3,14 @@
 #pragma once
 #include <string_view>
 
-namespace hyperion::bench {
+namespace hyperion::host {
 
 struct Peaks {
   // TFLOP/s; 0: not supported or not known.
   double fp32 = 0, tf32 = 0, fp16 = 0, bf16 = 0, fp8 = 0;
   double bandwidth = 0;  // GB/s (1e9 bytes); 0: not known
 
-  double of(std::string_view dtype) const;  // by the names of hardware.h; 0 for another
+  double of(std::string_view dtype) const;  // fp32, tf32, fp16, bf16, fp8; 0 for another
 };
 
 // Null for a GPU that is not in the table; the look-up is exact but for the vendor's words, so that a slower sibling
@@ -18,4 +18,4 @@ struct Peaks {
 // as programs see it.
 const Peaks* find_peaks(std::string_view device_name);
 
-}  // namespace hyperion::bench
+}  // namespace hyperion::host

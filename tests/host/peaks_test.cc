@@ -1,8 +1,8 @@
-#include "hyperion/bench/peaks.h"
+#include "hyperion/host/peaks.h"
 
 #include <gtest/gtest.h>
 
-namespace hyperion::bench {
+namespace hyperion::host {
 namespace {
 
 double bf16(const char* name) {
@@ -48,4 +48,4 @@ TEST(Peaks, a_sibling_or_a_slice_is_not_taken_for_the_whole) {
 }
 
 }  // namespace
-}  // namespace hyperion::bench
+}  // namespace hyperion::host

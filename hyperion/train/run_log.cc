@@ -1,0 +1,88 @@
+#include "hyperion/train/run_log.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "hyperion/base/clock.h"
+#include "hyperion/base/format.h"
+#include "hyperion/checkpoint/step_folder.h"
+#include "hyperion/report/step_line.h"
+
+namespace hyperion::train {
+
+using base::format;
+
+RunLog::RunLog(base::FileSystem& files, const TrainRequest& request, int64_t parameters, const std::string& device)
+    : files_(files), request_(request), started_(base::real_clock().seconds()) {
+  if (request.resume && files_.exists(request.run.path() / "run.json")) {
+    record_ = report::read_run_record(files_, request.run.path());
+  } else {
+    record_.created = base::utc_text(base::real_clock().unix_seconds());
+    record_.recipe = request.recipe;
+  }
+  record_.name = request.run.name();
+  record_.steps = request.config.train.steps;
+  record_.parameters = parameters;
+  record_.environment = environment_facts(device);
+  write_record("running");
+}
+
+void RunLog::begin(int64_t step_done, double seconds_before) {
+  first_step_ = record_.step = step_done;
+  seconds_before_ = seconds_before;
+  started_ = base::real_clock().seconds();
+  metrics_ = std::make_unique<report::MetricsWriter>(files_, request_.run.path(), 0, step_done);
+}
+
+void RunLog::step(const report::StepRecord& record) {
+  metrics_->write(record);
+  record_.loss = record.loss;
+  record_.step = record.step;
+  const int64_t steps = record_.steps, done = std::max<int64_t>(1, record.step - first_step_);
+  const double eta = static_cast<double>(steps - record.step) * (base::real_clock().seconds() - started_) / static_cast<double>(done);
+  const std::string line = report::step_line(record, steps, eta);
+  if (progress_.live()) return progress_.show(line);
+  if (record.step % request_.config.train.log_every != 0 && record.step != first_step_ + 1 && record.step != steps) return;
+  std::printf("%s\n", line.c_str());
+  std::fflush(stdout);
+}
+
+void RunLog::evaluation(const report::EvalRecord& record) {
+  metrics_->write(record);
+  record_.validation_loss = record.loss;
+  record_.perplexity = record.perplexity;
+  record_.token_accuracy = record.token_accuracy;
+  base::log_info(format("step {}  validation loss {:.4f}  perplexity {:.3f}  token accuracy {:.1f}%", record.step, record.loss,
+                        record.perplexity, 100 * record.token_accuracy));
+}
+
+double RunLog::seconds() const { return seconds_before_ + base::real_clock().seconds() - started_; }
+
+void RunLog::write_record(const std::string& status, const std::string& failure) {
+  record_.status = status;
+  record_.failure = failure;
+  record_.updated = base::utc_text(base::real_clock().unix_seconds());
+  record_.seconds = seconds();
+  report::write_run_record(files_, request_.run.path(), record_);
+}
+
+void RunLog::write_report(const std::vector<report::Sample>& samples) {
+  const RunConfig& config = request_.config;
+  report::RunPage page;
+  page.title = record_.name;
+  page.lead = format("GPT-2 style model, {} layers of width {}, trained on {} in {}.", config.model.layers, config.model.width,
+                     config.data.source == "sums" ? "worked sums" : config.data.path, config.train.precision);
+  page.metrics = report::read_metrics(files_.read(request_.run.metrics()), request_.run.metrics().string());
+  if (!page.metrics.evaluations.empty()) page.metrics.evaluations.back().answers_right = record_.answers_right;
+  page.total_steps = config.train.steps;
+  page.parameters = record_.parameters;
+  page.seconds = record_.seconds;
+  page.samples.assign(samples.begin(), samples.begin() + std::min<ptrdiff_t>(std::ssize(samples), 24));
+  page.config = report::config_rows(request_.settings);
+  page.environment = record_.environment;
+  for (const auto& entry : checkpoint::list_checkpoints(files_, request_.run.checkpoints()))
+    page.checkpoints.push_back({entry.step, entry.path.string(), entry.bytes, ""});
+  base::write_atomically(files_, request_.run.report(), report::run_page(page));
+}
+
+}  // namespace hyperion::train

@@ -1,0 +1,43 @@
+// What a run tells: metrics files, the step line, run.json and the report page. Knows no tensors.
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hyperion/base/log.h"
+#include "hyperion/report/metrics.h"
+#include "hyperion/report/page.h"
+#include "hyperion/report/run_record.h"
+#include "hyperion/train/trainer.h"
+
+namespace hyperion::train {
+
+class RunLog {
+ public:
+  RunLog(base::FileSystem& files, const TrainRequest& request, int64_t parameters, const std::string& device);
+
+  // Before the first step: what is known of time and steps so far. Drops metrics of later steps.
+  void begin(int64_t step_done, double seconds_before);
+  void step(const report::StepRecord& record);
+  void evaluation(const report::EvalRecord& record);
+  void answers(double right) { record_.answers_right = right; }
+
+  void write_record(const std::string& status, const std::string& failure = {});
+  void write_report(const std::vector<report::Sample>& samples);
+
+  double seconds() const;  // of training, over all resumes
+  const std::string& name() const { return record_.name; }
+  base::ProgressLine& progress() { return progress_; }
+
+ private:
+  base::FileSystem& files_;
+  const TrainRequest& request_;
+  report::RunRecord record_;
+  std::unique_ptr<report::MetricsWriter> metrics_;
+  int64_t first_step_ = 0;
+  double seconds_before_ = 0, started_;
+  base::ProgressLine progress_;
+};
+
+}  // namespace hyperion::train
