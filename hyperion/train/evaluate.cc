@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "hyperion/base/error.h"
+#include "hyperion/base/fault.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/signals.h"
 #include "hyperion/kernels/cross_entropy.h"
@@ -25,6 +26,7 @@ std::string trimmed(std::string text) {
 
 report::EvalRecord evaluate(models::LanguageModel& model, at::Device device, const data::Source& source, const RunConfig& config) {
   base::OperationScope scope("evaluate");
+  base::fault_point("train.evaluate");
   at::NoGradGuard no_grad;
   const int64_t length = config.train.length, rows = config.train.batch / config.train.accumulate;
   double loss = 0, right = 0;
@@ -55,6 +57,7 @@ report::EvalRecord evaluate(models::LanguageModel& model, at::Device device, con
 Answers answer_questions(models::LanguageModel& model, at::Device device, const std::vector<data::Question>& questions,
                          const std::function<void(size_t, size_t)>& on_progress) {
   base::OperationScope scope("answer_questions");
+  base::fault_point("train.answer");
   std::vector<models::Tokens> prompts;
   size_t longest = 0;
   for (const auto& question : questions) {

@@ -99,6 +99,7 @@ class Trainer {
 };
 
 void Trainer::prepare() {
+  base::fault_point("train.prepare");
   model_->initialise(config_.train.seed);
   base::throw_if_stopped("preparing the model");
   stepper_ = std::make_unique<Stepper>(*model_, config_, device_);
