@@ -1,7 +1,10 @@
 #include "hyperion/base/log.h"
 
 #include <gtest/gtest.h>
+#include <pty.h>
+#include <sys/ioctl.h>
 
+#include <cstdlib>
 #include <sstream>
 #include <thread>
 
@@ -128,6 +131,55 @@ TEST_F(LogTest, no_terminal_means_no_colour_and_no_progress_line) {
     }
   }
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
+// What a terminal of ten columns as stderr receives from `body`, run in a child.
+template <class Body>
+std::string seen_on_terminal(Body body) {
+  int terminal = -1, program = -1;
+  const winsize window{5, 10, 0, 0};
+  EXPECT_EQ(::openpty(&terminal, &program, nullptr, nullptr, &window), 0);
+  EXPECT_EQ(exit_code_of_child([&] {
+              ::dup2(program, STDERR_FILENO);
+              ::unsetenv("NO_COLOR");
+              ::setenv("TERM", "xterm", 1);
+              body();
+              return 0;
+            }),
+            0);
+  std::string seen(4096, '\0');
+  seen.resize(::read(terminal, seen.data(), seen.size()));
+  ::close(terminal);
+  ::close(program);
+  return seen;
+}
+
+TEST_F(LogTest, log_lines_pass_above_the_progress_line) {
+  const std::string seen = seen_on_terminal([] {
+    ProgressLine line;
+    line.show("half way");
+    log_warn("hot");
+    line.show("done");
+  });
+  EXPECT_EQ(seen, "\r\033[Khalf way\r\033[K\033[33mwarn: hot\033[0m\r\nhalf way\r\033[Kdone\r\n");
+}
+
+TEST_F(LogTest, the_progress_line_is_cut_to_the_width_between_characters) {
+  EXPECT_EQ(seen_on_terminal([] { ProgressLine().show("0123456789ab"); }), "\r\033[K012345678\r\n");
+  EXPECT_EQ(seen_on_terminal([] { ProgressLine().show("01234567éé"); }), "\r\033[K01234567é\r\n");
+}
+
+TEST_F(LogTest, colour_follows_no_color_and_term) {
+  const auto coloured = [](const char* variable, const char* value) {
+    return seen_on_terminal([&] {
+             ::setenv(variable, value, 1);
+             log_warn("hot");
+           }).find("\033[33m") != std::string::npos;
+  };
+  EXPECT_TRUE(coloured("TERM", "xterm"));
+  EXPECT_FALSE(coloured("TERM", "dumb"));
+  EXPECT_FALSE(coloured("NO_COLOR", "1"));
+  EXPECT_TRUE(coloured("NO_COLOR", ""));  // no-color.org: set and not empty
 }
 
 }  // namespace
