@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
+#include <limits>
 #include <sstream>
 
 #include "hyperion/base/error.h"
@@ -25,7 +25,7 @@ std::string quoted(const std::string& text) {
     if (c == '"' || c == '\\') out += '\\';
     if (c == '\n') {
       out += "\\n";
-    } else if (static_cast<unsigned char>(c) < 0x20) {
+    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
       out += format("\\u{:04x}", static_cast<int>(c));
     } else {
       out += c;
@@ -34,8 +34,16 @@ std::string quoted(const std::string& text) {
   return out + "\"";
 }
 
+bool toml_holds(const std::string& text) {
+  try {
+    return !toml::parse("text = " + quoted(text)).empty();
+  } catch (const toml::parse_error&) {
+    return false;
+  }
+}
+
 std::string type_name(const Setting& setting) {
-  const char* names[] = {"whole number", "number", "true or false", "text"};
+  const char* names[] = {"a whole number", "a number", "true or false", "text"};
   return names[setting.value.index()];
 }
 
@@ -45,15 +53,20 @@ std::string joined(const std::vector<std::string>& words) {
   return out;
 }
 
+int64_t clamped(double value) {
+  if (value >= 0x1p63) return std::numeric_limits<int64_t>::max();
+  return value <= -0x1p63 ? std::numeric_limits<int64_t>::min() : static_cast<int64_t>(value);
+}
+
 std::string range_text(const Setting& setting) {
   const auto end = [&](double value) {
-    return setting.value.index() == 0 ? format("{}", static_cast<int64_t>(value)) : format("{:g}", value);
+    return setting.value.index() == 0 ? format("{}", clamped(value)) : format("{:g}", value);
   };
   return format("{} to {}", end(setting.range.low), end(setting.range.high));
 }
 
 [[noreturn]] void wrong_type(const Setting& setting, const std::string& got, const std::string& place) {
-  throw ConfigError(format("{} must be a {}, not {}, {}", setting.name(), type_name(setting), got, place), setting.meaning);
+  throw ConfigError(format("{} must be {}, not {}, {}", setting.name(), type_name(setting), got, place), setting.meaning);
 }
 
 void check_range(const Setting& setting, double value, const std::string& shown, const std::string& place) {
@@ -71,6 +84,8 @@ void assign(Setting& setting, double value, const std::string& place) {
   *std::get<double*>(setting.value) = value;
 }
 void assign(Setting& setting, const std::string& value, const std::string& place) {
+  if (!toml_holds(value))
+    throw ConfigError(format("{} is not UTF-8 text, {}", setting.name(), place), "the run's record must hold it as TOML");
   if (!setting.choices.empty() && std::find(setting.choices.begin(), setting.choices.end(), value) == setting.choices.end()) {
     const auto near = nearest(value, setting.choices.data(), setting.choices.data() + setting.choices.size());
     throw ConfigError(format("{} = \"{}\" is not one of {}, {}", setting.name(), value, joined(setting.choices), place),
@@ -86,7 +101,11 @@ void assign_node(Setting& setting, const toml::node& node, const std::string& pl
     return "a TOML " + type.str();
   };
   if (setting.value.index() == 0 && node.is_integer()) return assign(setting, *node.value<int64_t>(), place);
-  if (setting.value.index() == 1 && node.is_number()) return assign(setting, *node.value<double>(), place);
+  // Not node.value<double>(): it is empty for whole numbers that a double cannot hold exactly.
+  if (setting.value.index() == 1 && node.is_integer())
+    return assign(setting, static_cast<double>(node.as_integer()->get()), place);
+  if (setting.value.index() == 1 && node.is_floating_point())
+    return assign(setting, node.as_floating_point()->get(), place);
   if (setting.value.index() == 2 && node.is_boolean()) {
     *std::get<bool*>(setting.value) = *node.value<bool>();
     return;
@@ -177,10 +196,22 @@ Setting& Settings::find(const std::string& section, const std::string& key, cons
     near = nearest(key, keys.data(), keys.data() + keys.size());
     if (!near.empty() && near.find('.') == near.npos) near = section + "." + near;
   } else if (const auto other = nearest(section, sections.data(), sections.data() + sections.size()); !other.empty()) {
-    near = other + "." + key;
+    near = key.empty() ? "" : other + "." + key;
   }
-  throw ConfigError(format("unknown setting {}.{}, {}", section, key, place),
+  for (const auto& setting : settings_)
+    if (key.empty() && setting.key == section) near = setting.name();
+  const std::string name = key.empty() ? section : section + "." + key;
+  throw ConfigError(format("unknown setting {}, {}", name, place),
                     near.empty() ? "`hyperion train --help` lists all settings" : format("did you mean {}?", near));
+}
+
+void Settings::check_section(const std::string& section, const std::string& place) const {
+  std::vector<std::string> names;
+  for (const auto& [name, meaning] : sections_) names.push_back(name);
+  if (std::find(names.begin(), names.end(), section) != names.end()) return;
+  const auto near = nearest(section, names.data(), names.data() + names.size());
+  throw ConfigError(format("unknown section [{}], {}", section, place),
+                    near.empty() ? "the sections are " + joined(names) : format("did you mean [{}]?", near));
 }
 
 void Settings::read_toml(std::string_view text, const std::string& file) {
@@ -196,6 +227,7 @@ void Settings::read_toml(std::string_view text, const std::string& file) {
     if (keys == nullptr)
       throw ConfigError(format("{} stands outside any section, {}", name, place_of(section.source(), file)),
                         "put it under a [section] header");
+    if (keys->empty()) check_section(name, place_of(node.source(), file));
     for (const auto& [key, value] : *keys) {
       const std::string place = place_of(key.source(), file);
       Setting& setting = find(name, std::string(key.str()), place);

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <charconv>
 #include <csignal>
 #include <cstdlib>
 #include <map>
@@ -19,6 +20,13 @@ struct Armed {
   int64_t passings_left = 1;
 };
 
+// 0 where it is none.
+int64_t whole_number(std::string_view text) {
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc{} && end == text.data() + text.size() ? number : 0;
+}
+
 std::map<std::string, Armed, std::less<>> parse(std::string_view specs) {
   static const std::map<std::string, Fault, std::less<>> actions = {
       {"kill", Fault::kill}, {"throw", Fault::fail},          {"enospc", Fault::disk_full},
@@ -27,13 +35,14 @@ std::map<std::string, Armed, std::less<>> parse(std::string_view specs) {
   while (!specs.empty()) {
     const std::string_view spec = specs.substr(0, specs.find(','));
     specs.remove_prefix(std::min(specs.size(), spec.size() + 1));
-    const size_t equals = spec.find('='), at = spec.find('@');
+    const size_t equals = spec.find('='), at = spec.find('@', std::min(equals, spec.size()));
     const auto action = equals == spec.npos ? actions.end() : actions.find(spec.substr(equals + 1, at - equals - 1));
-    const int64_t nth = at == spec.npos ? 1 : std::atoll(std::string(spec.substr(at + 1)).c_str());
-    if (action == actions.end() || nth < 1)
+    const int64_t nth = at == spec.npos ? 1 : whole_number(spec.substr(at + 1));
+    const std::string name(spec.substr(0, equals));
+    if (action == actions.end() || nth < 1 || name.empty() || name.find('@') != name.npos)
       throw ConfigError(format("fault spec \"{}\" cannot be read", spec),
                         "write name=kill|throw|enospc|tear|interrupt|sleep, optionally followed by @n");
-    armed[std::string(spec.substr(0, equals))] = {action->second, nth};
+    armed[name] = {action->second, nth};
   }
   return armed;
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 
@@ -139,8 +140,9 @@ FileSystem& real_files() {
 }
 
 void write_atomically(FileSystem& files, const Path& path, std::string_view content) {
+  static std::atomic<uint64_t> writes{0};  // two threads may write one path at once
   Path beside = path;
-  beside += format(".partial-{}", ::getpid());
+  beside += format(".partial-{}-{}", ::getpid(), ++writes);
   try {
     auto file = files.create(beside);
     file->append(content);

@@ -26,12 +26,13 @@ std::string bytes_text(uint64_t bytes) {
   const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
   double value = static_cast<double>(bytes);
   int unit = 0;
-  while (value >= 1024 && unit < 5) value /= 1024, ++unit;
+  // From 1023.95 on, one decimal would show 1024.0 of the smaller unit.
+  while (value >= (unit == 0 ? 1024 : 1023.95) && unit < 5) value /= 1024, ++unit;
   return unit == 0 ? format("{} B", bytes) : format("{:.1f} {}", value, units[unit]);
 }
 
 std::string duration_text(double seconds) {
-  if (!std::isfinite(seconds) || seconds < 0) return "--:--";
+  if (!(seconds >= 0 && seconds < 1e15)) return "--:--";
   const auto whole = static_cast<int64_t>(std::llround(seconds));
   if (whole < 3600) return format("{:02}:{:02}", whole / 60, whole % 60);
   return format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);

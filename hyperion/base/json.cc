@@ -12,6 +12,8 @@ Json parse_json(std::string_view text, const std::string& place) {
     return Json::parse(text);
   } catch (const Json::parse_error& error) {
     throw CorruptError(format("{} is not JSON (byte {})", place, error.byte));
+  } catch (const Json::out_of_range&) {
+    throw CorruptError(format("{} is not JSON that can be read: a number is too large", place));
   }
 }
 

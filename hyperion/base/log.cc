@@ -60,6 +60,14 @@ void to_file(LogLevel level, std::string_view message, Sink& state) {
   }
 }
 
+// At most `columns` characters of UTF-8, none of them halved.
+std::string_view cut(std::string_view text, size_t columns) {
+  size_t bytes = 0;
+  for (; bytes < text.size(); ++bytes)
+    if ((text[bytes] & 0xC0) != 0x80 && columns-- == 0) break;
+  return text.substr(0, bytes);
+}
+
 }  // namespace
 
 void configure_log(const LogOptions& options) {
@@ -83,8 +91,8 @@ void log(LogLevel level, std::string_view message) {
 bool is_terminal(int descriptor) { return ::isatty(descriptor) == 1; }
 
 bool use_colour(int descriptor) {
-  const char* terminal = std::getenv("TERM");
-  return is_terminal(descriptor) && std::getenv("NO_COLOR") == nullptr &&
+  const char *terminal = std::getenv("TERM"), *no_color = std::getenv("NO_COLOR");
+  return is_terminal(descriptor) && (no_color == nullptr || *no_color == '\0') &&
          (terminal == nullptr || std::string_view(terminal) != "dumb");
 }
 
@@ -98,7 +106,7 @@ ProgressLine::~ProgressLine() {
 void ProgressLine::show(std::string_view text) {
   if (!live_) return;
   winsize window{};
-  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 1) text = text.substr(0, window.ws_col - 1);
+  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 1) text = cut(text, window.ws_col - 1);
   std::lock_guard lock(sink().mutex);
   sink().progress = text;
   std::fprintf(stderr, "\r\033[K%s", sink().progress.c_str());

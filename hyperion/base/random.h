@@ -35,8 +35,8 @@ constexpr uint32_t random_bits(StreamKey key, uint64_t element, uint32_t step = 
   return philox(key, element >> 2, step, micro_batch).word[element & 3];
 }
 
-// In (0, 1), never either end: 24 bits, exact in float.
-constexpr float unit_float(uint32_t bits) { return (static_cast<float>(bits >> 8) + 0.5f) * (1.0f / 16777216.0f); }
+// In (0, 1), never either end: 23 bits and a half, exact in float (with 24 the half would round the last up to 1).
+constexpr float unit_float(uint32_t bits) { return (static_cast<float>(bits >> 9) + 0.5f) * (1.0f / 8388608.0f); }
 
 // A whole number in [0, bound), from 64 random bits by multiply-shift; bound > 0.
 uint64_t random_below(StreamKey key, uint64_t element, uint64_t bound, uint32_t step = 0);

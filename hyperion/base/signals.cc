@@ -10,12 +10,13 @@
 
 namespace hyperion::base {
 namespace {
-std::atomic<int> asked{0};
+std::atomic<int> asked{0}, interrupts{0};
 static_assert(std::atomic<int>::is_always_lock_free);
 
 void note(int signal) {
-  if (signal == SIGINT && asked.load() == SIGINT) ::_exit(128 + SIGINT);
-  asked.store(signal);
+  if (signal == SIGINT && interrupts.fetch_add(1) > 0) ::_exit(128 + SIGINT);
+  int nobody = 0;
+  asked.compare_exchange_strong(nobody, signal);
 }
 }  // namespace
 

@@ -1,5 +1,5 @@
 // Worked sums: additions written out digit by digit, as a child would, with the carry said aloud.
-//   758+67: 8+7=15 5+6+1=12 7+0+1=08 =825
+//   758+67: 8+7+0=15 5+6+1=12 7+0+1=08 =825
 #pragma once
 #include <cstdint>
 #include <string>
@@ -12,7 +12,7 @@ struct Sum {
   int64_t a, b;
 };
 
-// The line without its end: question "758+67:", then the working and the result.
+// The question "758+67:", then the working, the result and the end of the line.
 Question worked(const Sum& sum);
 
 // The sum number `index` of a seeded stream; held-out sums and training sums never meet: a pair belongs to one side by its hash.

@@ -7,7 +7,8 @@
 namespace hyperion::optim {
 
 double Schedule::at(int64_t step) const {
-  if (step <= warmup) return peak * static_cast<double>(step) / static_cast<double>(warmup);
+  step = std::min(step, steps);
+  if (warmup > 0 && step <= warmup) return peak * static_cast<double>(step) / static_cast<double>(warmup);
   if (shape == "constant") return peak;
   const double span = static_cast<double>(std::max<int64_t>(1, steps - warmup));
   const double done = std::min(1.0, static_cast<double>(step - warmup) / span);
