@@ -163,7 +163,9 @@ FileLock::FileLock(const Path& path, const std::string& busy)
     : descriptor_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
   if (descriptor_ < 0) fail("open", path, errno);
   if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
+    const int code = errno;
     ::close(descriptor_);
+    if (code != EWOULDBLOCK) fail("lock", path, code);
     throw ConfigError(busy, "wait for it to end, or stop it first");
   }
 }
