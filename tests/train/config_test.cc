@@ -1,0 +1,44 @@
+#include "hyperion/train/config.h"
+
+#include <gtest/gtest.h>
+
+#include "hyperion/base/error.h"
+
+namespace hyperion::train {
+namespace {
+
+TEST(RunConfig, contradictions_are_errors_that_name_both_settings) {
+  const auto refused = [](auto change, const char* first, const char* second) {
+    RunConfig config;
+    change(config);
+    try {
+      check(config);
+      ADD_FAILURE() << first << " and " << second << " contradict each other";
+    } catch (const base::ConfigError& error) {
+      EXPECT_NE(std::string(error.what()).find(first), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find(second), std::string::npos) << error.what();
+      EXPECT_FALSE(error.hint().empty());
+    }
+  };
+  refused([](RunConfig& c) { c.model.heads = 3; }, "model.heads", "model.width");
+  refused([](RunConfig& c) { c.train.accumulate = 5; }, "train.accumulate", "train.batch");
+  refused([](RunConfig& c) { c.train.length = 129; }, "train.length", "model.context");
+  refused([](RunConfig& c) { c.optim.warmup = 501; }, "optim.warmup", "train.steps");
+  refused([](RunConfig& c) { c.data.source = "text"; }, "data.source", "data.path");
+  refused([](RunConfig& c) { c.data.path = "x"; }, "data.path", "data.source");
+  EXPECT_NO_THROW(check(RunConfig{}));
+}
+
+TEST(RunConfig, every_shipped_recipe_is_good) {
+  for (const auto& path : base::real_files().list(base::Path(HYPERION_SOURCE) / "recipes")) {
+    RunConfig config;
+    auto settings = bind(config);
+    EXPECT_NO_THROW({
+      settings.read_toml(base::real_files().read(path), path.string());
+      check(config);
+    }) << path;
+  }
+}
+
+}  // namespace
+}  // namespace hyperion::train

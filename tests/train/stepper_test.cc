@@ -1,0 +1,105 @@
+#include "hyperion/train/stepper.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+#include "hyperion/data/batches.h"
+#include "tests/kernels/support_devices.h"
+
+namespace hyperion::train {
+namespace {
+
+using testing::OnDevice;
+using testing::relative_error;
+
+RunConfig small() {
+  RunConfig config;
+  config.model.layers = 2, config.model.heads = 2, config.model.width = 32, config.model.context = 32;
+  config.train.batch = 8, config.train.length = 20;
+  config.data.digits = 2;
+  return config;
+}
+
+struct Trained {
+  std::vector<double> losses, norms;
+  std::vector<at::Tensor> weights;
+};
+
+Trained trained(const RunConfig& config, at::Device device, int64_t steps) {
+  const auto split = data::open_data(config.data, config.train.length, config.train.seed);
+  auto model = models::make_gpt2(config.model);
+  model->initialise(config.train.seed);
+  Stepper stepper(*model, config, device);
+  data::Cursor cursor;
+  Trained result;
+  for (int64_t step = 1; step <= steps; ++step) {
+    const auto timer = profile::make_step_timer(false);
+    const auto tokens = data::next_batch(*split.train, cursor, config.train.batch, config.train.length, config.train.seed);
+    const auto done = stepper.run(tokens, step, 1e-2, *timer);
+    result.losses.push_back(done.loss.item<double>());
+    result.norms.push_back(done.grad_norm.item<double>());
+  }
+  for (const auto& item : stepper.state()) result.weights.push_back(item.tensor.detach().to(at::kCPU).clone());
+  return result;
+}
+
+class Step : public OnDevice {};
+
+TEST_P(Step, learns) {
+  const auto result = trained(small(), GetParam(), 60);
+  EXPECT_NEAR(result.losses.front(), std::log(256.0), 0.2);
+  EXPECT_LT(result.losses.back(), 2.6);
+}
+
+TEST_P(Step, parts_of_a_batch_add_up_to_the_batch) {
+  auto config = small();
+  config.train.precision = "fp32";
+  const auto whole = trained(config, GetParam(), 1);
+  config.train.accumulate = 4;
+  const auto parts = trained(config, GetParam(), 1);
+  EXPECT_NEAR(whole.losses[0], parts.losses[0], 1e-5);
+  EXPECT_NEAR(whole.norms[0], parts.norms[0], 1e-4 * whole.norms[0]);
+}
+
+TEST_P(Step, bf16_follows_fp32_and_its_weights_are_rounded_masters) {
+  auto config = small();
+  const auto wide = trained(config, GetParam(), 5);
+  config.train.precision = "bf16";
+  const auto narrow = trained(config, GetParam(), 5);
+  for (size_t i = 0; i < wide.losses.size(); ++i) EXPECT_NEAR(narrow.losses[i], wide.losses[i], 0.03 * wide.losses[i]);
+
+  auto model = models::make_gpt2(config.model);
+  model->initialise(1);
+  Stepper stepper(*model, config, GetParam());
+  std::map<std::string, at::Tensor> state;
+  for (const auto& item : stepper.state()) state[item.name] = item.tensor;
+  for (const auto& parameter : model->parameters()) {
+    const auto& weight = state.at("model." + parameter.name);
+    EXPECT_EQ(weight.scalar_type(), at::kBFloat16);
+    EXPECT_TRUE(weight.equal(state.at("optimizer.master." + parameter.name).to(at::kBFloat16))) << parameter.name;
+  }
+}
+
+TEST_P(Step, reference_and_fused_steps_agree) {
+  auto config = small();
+  config.model.dropout = 0.2;
+  const auto fused = trained(config, GetParam(), 3);
+  config.train.optimize = "reference";
+  const auto plain = trained(config, GetParam(), 3);
+  for (size_t i = 0; i < fused.losses.size(); ++i) EXPECT_NEAR(fused.losses[i], plain.losses[i], 1e-4);
+}
+
+TEST_P(Step, sgd_learns_and_keeps_one_moment) {
+  auto config = small();
+  config.optim.rule = "sgd";
+  const auto result = trained(config, GetParam(), 30);
+  EXPECT_LT(result.losses.back(), result.losses.front() - 0.5);
+  EXPECT_EQ(result.weights.size() % 2, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, Step, ::testing::ValuesIn(testing::devices()), testing::device_name);
+
+}  // namespace
+}  // namespace hyperion::train
