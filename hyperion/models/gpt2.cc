@@ -2,13 +2,13 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
-#include <ATen/ops/gelu.h>
 #include <ATen/ops/matmul.h>
 
 #include <cmath>
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/nn/activation.h"
 #include "hyperion/nn/attention.h"
 #include "hyperion/nn/layers.h"
 
@@ -55,7 +55,7 @@ class FeedForward final : public nn::Module {
   }
 
   at::Tensor forward(const at::Tensor& input, Pass& pass) override {
-    const auto output = run(*c_proj_, at::gelu(run(*c_fc_, input, pass), "tanh"), pass);
+    const auto output = run(*c_proj_, nn::gelu(run(*c_fc_, input, pass), pass), pass);
     return nn::dropout(output, dropout_, "mlp", layer_, pass);
   }
 

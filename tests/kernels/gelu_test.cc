@@ -1,0 +1,43 @@
+#include "hyperion/kernels/gelu.h"
+
+#include <ATen/ops/linspace.h>
+#include <ATen/ops/randn.h>
+
+#include "tests/kernels/support_devices.h"
+
+namespace hyperion {
+namespace {
+
+using testing::OnDevice;
+
+class Gelu : public OnDevice {};
+
+TEST_P(Gelu, agrees_with_its_reference_in_value_and_gradient) {
+  const auto options = at::TensorOptions().device(GetParam());
+  for (const auto type : {at::kFloat, at::kBFloat16}) {
+    for (const int64_t count : {1, 7, 8193, 20'011}) {
+      const auto spread = at::randn({count, 3}, options).mul(4).to(type);
+      const auto upstream = at::randn({count, 3}, options).to(type);
+      std::vector<at::Tensor> fast, plain;
+      for (auto* results : {&fast, &plain}) {
+        const auto wide = results == &fast ? type : at::kDouble;
+        auto x = spread.to(wide, false, true).requires_grad_();
+        const auto y = results == &fast ? kernels::gelu(x) : kernels::gelu_reference(x);
+        y.backward(upstream.to(wide));
+        *results = {y.detach().to(at::kDouble), x.grad().to(at::kDouble)};
+      }
+      const double tolerance = type == at::kFloat ? 3e-6 : 1e-2;
+      for (size_t i = 0; i < fast.size(); ++i) EXPECT_TRUE(at::allclose(fast[i], plain[i], tolerance, tolerance)) << i << " of " << count << " in " << at::toString(type) << ", off by " << fast[i].sub(plain[i]).abs().max().item<double>();
+    }
+  }
+}
+
+TEST_P(Gelu, holds_its_limits_far_out) {
+  const auto x = at::linspace(-1e4, 1e4, 4001, at::TensorOptions().device(GetParam()));
+  EXPECT_TRUE(at::allclose(kernels::gelu(x), kernels::gelu_reference(x), 1e-6, 1e-6));
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, Gelu, ::testing::ValuesIn(testing::devices()), testing::device_name);
+
+}  // namespace
+}  // namespace hyperion
