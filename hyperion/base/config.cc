@@ -65,14 +65,21 @@ std::string range_text(const Setting& setting) {
   return format("{} to {}", end(setting.range.low), end(setting.range.high));
 }
 
+// "updates in all: 1 to 1000000000"
+std::string allowed_text(const Setting& setting) {
+  return format("{}: {}{}{}", setting.meaning, range_text(setting), setting.unit.empty() ? "" : " ", setting.unit);
+}
+
 [[noreturn]] void wrong_type(const Setting& setting, const std::string& got, const std::string& place) {
-  throw ConfigError(format("{} must be {}, not {}, {}", setting.name(), type_name(setting), got, place), setting.meaning);
+  throw ConfigError(format("{} must be {}, not {}, {}", setting.name(), type_name(setting), got, place),
+                    setting.value.index() < 2
+                        ? allowed_text(setting)
+                        : format("for example {} = {}; {}", setting.key, setting.default_text, setting.meaning));
 }
 
 void check_range(const Setting& setting, double value, const std::string& shown, const std::string& place) {
   if (value >= setting.range.low && value <= setting.range.high) return;  // NaN fails both
-  throw ConfigError(format("{} = {} is out of range, {}", setting.name(), shown, place),
-                    format("{}: {}{}{}", setting.meaning, range_text(setting), setting.unit.empty() ? "" : " ", setting.unit));
+  throw ConfigError(format("{} = {} is out of range, {}", setting.name(), shown, place), allowed_text(setting));
 }
 
 void assign(Setting& setting, int64_t value, const std::string& place) {
@@ -85,8 +92,10 @@ void assign(Setting& setting, double value, const std::string& place) {
 }
 void assign(Setting& setting, const std::string& value, const std::string& place) {
   if (!toml_holds(value))
-    throw ConfigError(format("{} is not UTF-8 text, {}", setting.name(), place), "the run's record must hold it as TOML");
-  if (!setting.choices.empty() && std::find(setting.choices.begin(), setting.choices.end(), value) == setting.choices.end()) {
+    throw ConfigError(format("{} is not UTF-8 text, {}", setting.name(), place),
+                      "the run's record must hold it as TOML");
+  if (!setting.choices.empty() &&
+      std::find(setting.choices.begin(), setting.choices.end(), value) == setting.choices.end()) {
     const auto near = nearest(value, setting.choices.data(), setting.choices.data() + setting.choices.size());
     throw ConfigError(format("{} = \"{}\" is not one of {}, {}", setting.name(), value, joined(setting.choices), place),
                       near.empty() ? setting.meaning : format("did you mean \"{}\"?", near));
@@ -146,10 +155,14 @@ std::string place_of(const toml::source_region& source, const std::string& file)
 
 std::string Setting::text() const {
   switch (value.index()) {
-    case 0: return format("{}", *std::get<int64_t*>(value));
-    case 1: return real_text(*std::get<double*>(value));
-    case 2: return *std::get<bool*>(value) ? "true" : "false";
-    default: return quoted(*std::get<std::string*>(value));
+    case 0:
+      return format("{}", *std::get<int64_t*>(value));
+    case 1:
+      return real_text(*std::get<double*>(value));
+    case 2:
+      return *std::get<bool*>(value) ? "true" : "false";
+    default:
+      return quoted(*std::get<std::string*>(value));
   }
 }
 
@@ -214,6 +227,18 @@ void Settings::check_section(const std::string& section, const std::string& plac
                     near.empty() ? "the sections are " + joined(names) : format("did you mean [{}]?", near));
 }
 
+void Settings::outside_section(const std::string& name, const std::string& place) const {
+  for (const auto& [section, meaning] : sections_)
+    if (section == name)
+      throw ConfigError(format("{} must be a section, {}", name, place),
+                        format("write [{}], and its settings below", name));
+  std::string owners;
+  for (const auto& setting : settings_)
+    if (setting.key == name) owners += format("{}[{}]", owners.empty() ? "" : " or ", setting.section);
+  throw ConfigError(format("{} stands outside any section, {}", name, place),
+                    owners.empty() ? "put it under a [section] header" : format("put it under {}", owners));
+}
+
 void Settings::read_toml(std::string_view text, const std::string& file) {
   toml::table table;
   try {
@@ -224,9 +249,7 @@ void Settings::read_toml(std::string_view text, const std::string& file) {
   for (const auto& [section, node] : table) {
     const std::string name(section.str());
     const auto* keys = node.as_table();
-    if (keys == nullptr)
-      throw ConfigError(format("{} stands outside any section, {}", name, place_of(section.source(), file)),
-                        "put it under a [section] header");
+    if (keys == nullptr) outside_section(name, place_of(section.source(), file));
     if (keys->empty()) check_section(name, place_of(node.source(), file));
     for (const auto& [key, value] : *keys) {
       const std::string place = place_of(key.source(), file);
@@ -243,13 +266,14 @@ void Settings::read_environment(const char* const* environment) {
     const size_t equals = entry.find('=');
     if (!entry.starts_with("HYPERION_") || equals == entry.npos) continue;
     const std::string variable(entry.substr(0, equals));
-    const size_t cut = variable.find("__");
+    const size_t cut = variable.find("__", 9);
     if (cut == variable.npos) continue;
     const auto lower = [](std::string word) {
       for (char& c : word) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
       return word;
     };
-    Setting& setting = find(lower(variable.substr(9, cut - 9)), lower(variable.substr(cut + 2)), "environment variable " + variable);
+    Setting& setting =
+        find(lower(variable.substr(9, cut - 9)), lower(variable.substr(cut + 2)), "environment variable " + variable);
     assign_text(setting, std::string(entry.substr(equals + 1)), "environment variable " + variable);
     setting.origin = variable;
   }

@@ -60,6 +60,7 @@ class Settings {
 
  private:
   Setting& find(const std::string& section, const std::string& key, const std::string& place);
+  [[noreturn]] void outside_section(const std::string& name, const std::string& place) const;
   void check_section(const std::string& section, const std::string& place) const;
   std::vector<std::pair<std::string, std::string>> sections_;  // name, meaning
   std::vector<Setting> settings_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "hyperion/base/format.h"
@@ -46,16 +47,17 @@ void check_failed(const char* file, int line, const char* condition, const std::
 }
 
 namespace {
+// Two letters that changed places count as one slip.
 size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
+  std::vector<size_t> before, above(b.size() + 1), row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
   for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
+    before = std::exchange(above, row);
     row[0] = i;
     for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t above = row[j];
-      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])});
-      diagonal = above;
+      row[j] = std::min({above[j] + 1, row[j - 1] + 1, above[j - 1] + (a[i - 1] != b[j - 1])});
+      const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (swapped) row[j] = std::min(row[j], before[j - 2] + 1);
     }
   }
   return row[b.size()];
@@ -67,7 +69,8 @@ std::string nearest(std::string_view word, const std::string* begin, const std::
   size_t best_distance = std::max<size_t>(1, word.size() / 3) + 1;
   for (const std::string* candidate = begin; candidate != end; ++candidate) {
     const size_t distance = edit_distance(word, *candidate);
-    if (distance < best_distance) best = *candidate, best_distance = distance;
+    if (distance < best_distance && distance < std::max(word.size(), candidate->size()))
+      best = *candidate, best_distance = distance;
   }
   return best;
 }

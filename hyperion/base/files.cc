@@ -23,6 +23,9 @@ namespace {
   if (code == ENOSPC || code == EDQUOT) hint = "free some space, or choose another folder with HYPERION_RUNS";
   if (code == EACCES || code == EROFS || code == EPERM)
     hint = "check the permissions, or choose another folder with HYPERION_RUNS";
+  if (code == ENOTDIR) hint = "a part of that path is a file where a folder should be";
+  if (code == EISDIR) hint = "that is a folder, and a file is needed";
+  if (code == ENOENT) hint = "check the spelling of the path; nothing is there, or nothing can be made there";
   throw FileError(format("cannot {} {}", doing, path.string()), code, hint);
 }
 

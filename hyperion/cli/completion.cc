@@ -34,7 +34,8 @@ std::string bash_completion(const std::vector<CompletionCommand>& commands, cons
     if (command->takes_settings) extra += base::format("; [[ $word == --*.* ]] && words=\"{}\"", dotted);
     if (command->takes_run) extra += "; words+=\" $(ls -1 -- \"$runs\" 2>/dev/null)\"";
     if (command->takes_settings) words.push_back("--train. --eval. --checkpoint. --model. --data. --optim.");
-    out += base::format("    \"{}\"{}) words=\"{}\"{} ;;\n", command->path, command->path.empty() ? "" : "*", joined(words), extra);
+    out += base::format("    \"{}\"{}) words=\"{}\"{} ;;\n", command->path, command->path.empty() ? "" : "*",
+                        joined(words), extra);
   }
   out +=
       "  esac\n"

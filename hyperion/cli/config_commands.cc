@@ -36,7 +36,8 @@ int init_command(const std::string& folder) {
     throw base::ConfigError(format("{} exists already", recipe.string()), "nothing was changed; name another folder");
   train::RunConfig config;
   auto settings = train::bind(config);
-  std::string text = "# A recipe for hyperion: every setting with its default. Run it with: hyperion train recipe.toml\n";
+  std::string text =
+      "# A recipe for hyperion: every setting with its default. Run it with: hyperion train recipe.toml\n";
   std::string section;
   for (const auto& setting : settings.all()) {
     if (setting.section != section) text += format("\n[{}]\n", section = setting.section);

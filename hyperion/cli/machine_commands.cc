@@ -16,7 +16,7 @@
 namespace hyperion::cli {
 
 int doctor_command(bool json, bool quick) {
-  const auto checks = doctor::examine({interop::runs_folder(), quick});
+  const auto checks = doctor::examine({interop::runs_folder_as_set(), quick});
   const auto text = json ? doctor::doctor_json(checks) : doctor::doctor_table(checks, base::use_colour(STDOUT_FILENO));
   std::printf("%s%s", text.c_str(), text.ends_with('\n') ? "" : "\n");
   return doctor::any_fail(checks) ? 3 : 0;
@@ -33,10 +33,12 @@ int bench_hardware_command(const BenchOptions& options) {
   hardware.seconds_per_case = options.seconds;
   hardware.folder = options.folder;
   if (options.folder.empty())
-    hardware.folder = interop::runs_folder() / ("bench-hardware-" + base::file_stamp(base::real_clock().unix_seconds()));
+    hardware.folder =
+        interop::runs_folder() / ("bench-hardware-" + base::file_stamp(base::real_clock().unix_seconds()));
   const auto result = bench::run_hardware_bench(hardware);
   bench::write_hardware_files(result, hardware.folder);
-  const auto text = options.json ? bench::hardware_json(result) : bench::hardware_table(result, base::use_colour(STDOUT_FILENO));
+  const auto text =
+      options.json ? bench::hardware_json(result) : bench::hardware_table(result, base::use_colour(STDOUT_FILENO));
   std::printf("%s%s", text.c_str(), text.ends_with('\n') ? "" : "\n");
   if (!options.json) std::printf("files: %s\n", hardware.folder.c_str());
   return 0;

@@ -1,8 +1,12 @@
 // The only place with main, argv and exit codes.
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <new>
 
 #include "hyperion/base/error.h"
@@ -10,6 +14,7 @@
 #include "hyperion/base/signals.h"
 #include "hyperion/cli/commands.h"
 #include "hyperion/cli/completion.h"
+#include "hyperion/cli/usage.h"
 
 namespace hyperion::cli {
 namespace {
@@ -42,8 +47,10 @@ void add_short_flags(CLI::App* command, Flags& flags) {
 // What is left over after the known flags: --section.key=value or --section.key value.
 std::vector<Override> overrides_of(CLI::App* command, const Flags& flags) {
   std::vector<Override> overrides;
-  const std::pair<const char*, const std::string*> shorts[] = {{"steps", &flags.steps},         {"seed", &flags.seed},
-                                                               {"device", &flags.device},       {"precision", &flags.precision},
+  const std::pair<const char*, const std::string*> shorts[] = {{"steps", &flags.steps},
+                                                               {"seed", &flags.seed},
+                                                               {"device", &flags.device},
+                                                               {"precision", &flags.precision},
                                                                {"optimize", &flags.optimize}};
   for (const auto& [name, value] : shorts)
     if (!value->empty()) overrides.push_back({format("train.{}", name), *value, format("--{}", name)});
@@ -57,10 +64,12 @@ std::vector<Override> overrides_of(CLI::App* command, const Flags& flags) {
       for (const auto& name : setting_names()) known.push_back("--" + name);
       const auto near = base::nearest(word.substr(0, equals), known.data(), known.data() + known.size());
       throw ConfigError(format("unexpected argument {}", word),
-                        near.empty() ? format("`hyperion {} --help` lists the flags", command->get_name()) : format("did you mean {}?", near));
+                        near.empty() ? format("`hyperion {} --help` lists the flags", command->get_name())
+                                     : format("did you mean {}?", near));
     }
     const std::string name = word.substr(2, equals == word.npos ? word.npos : equals - 2);
-    if (equals == word.npos && i + 1 == rest.size()) throw ConfigError(format("{} needs a value", word), format("write {}=VALUE", word));
+    if (equals == word.npos && i + 1 == rest.size())
+      throw ConfigError(format("{} needs a value", word), format("write {}=VALUE", word));
     overrides.push_back({name, equals == word.npos ? rest[++i] : word.substr(equals + 1), "--" + name});
   }
   return overrides;
@@ -69,12 +78,15 @@ std::vector<Override> overrides_of(CLI::App* command, const Flags& flags) {
 void add_train_commands(CLI::App& app, Flags& flags) {
   auto* train = app.add_subcommand("train", "train a model from a recipe");
   train->add_option("RECIPE", flags.train.recipe, "a TOML file, such as recipes/quickstart.toml")->required();
-  train->add_option("--run", flags.train.run, "name of the run (default: recipe and time)");
+  train->add_option("--run", flags.train.run, "name of the run (default: recipe and time)")->check(not_empty());
   train->add_flag("--dry-run", flags.train.dry_run, "show what would be run; write nothing");
   add_short_flags(train, flags);
-  train->footer("\nExamples:\n  hyperion train recipes/quickstart.toml\n  hyperion train recipes/quickstart.toml --run mine --steps 200 --optim.lr=1e-3\n"
-                "  HYPERION_OPTIM__LR=1e-3 hyperion train recipes/quickstart.toml --precision bf16\n\nSettings (recipe < "
-                "HYPERION_SECTION__KEY < flag):\n" + settings_help());
+  train->footer(
+      "\nExamples:\n  hyperion train recipes/quickstart.toml\n  hyperion train recipes/quickstart.toml --run mine "
+      "--steps 200 --optim.lr=1e-3\n"
+      "  HYPERION_OPTIM__LR=1e-3 hyperion train recipes/quickstart.toml --precision bf16\n\nSettings (recipe < "
+      "HYPERION_SECTION__KEY < flag):\n" +
+      settings_help());
   auto* resume = app.add_subcommand("resume", "go on with a run from its newest good checkpoint");
   resume->add_option("RUN", flags.resume.run, "the run's name or folder")->required();
   add_short_flags(resume, flags);
@@ -94,21 +106,27 @@ void add_train_commands(CLI::App& app, Flags& flags) {
 void add_model_commands(CLI::App& app, Flags& flags) {
   auto* eval = app.add_subcommand("eval", "measure a model on data it never saw");
   eval->add_option("MODEL", flags.eval.model, "a run's name or folder, or a checkpoint's folder")->required();
-  eval->add_option("--device", flags.eval.device, "cpu, cuda or auto");
-  eval->add_option("--batches", flags.eval.batches, "validation batches (default: as the run)")->check(CLI::Range(1, 1'000'000));
+  eval->add_option("--device", flags.eval.device, "cpu, cuda or auto")->check(one_of({"auto", "cpu", "cuda"}));
+  eval->add_option("--batches", flags.eval.batches, "validation batches (default: as the run)")
+      ->check(whole_number(1, 1'000'000));
   eval->add_flag("--json", flags.eval.json, "as JSON");
   eval->footer("\nExample:\n  hyperion eval quickstart");
   auto* generate = app.add_subcommand("generate", "continue a text with a model");
   generate->add_option("MODEL", flags.generate.model, "a run's name or folder, or a checkpoint's folder")->required();
   generate->add_option("--prompt", flags.generate.prompt, "the text to continue; - reads stdin")->required();
-  generate->add_option("--tokens", flags.generate.tokens, "new tokens at most (default 64)")->check(CLI::Range(1, 1 << 20));
-  generate->add_option("--temperature", flags.generate.temperature, "0 always takes the likeliest (default 0)")->check(CLI::Range(0.0, 100.0));
-  generate->add_option("--top-k", flags.generate.top_k, "choose among the k likeliest; 0: all")->check(CLI::Range(0, 1 << 20));
-  generate->add_option("--seed", flags.generate.seed, "of the choices (default 1)")->check(CLI::NonNegativeNumber);
+  generate->add_option("--tokens", flags.generate.tokens, "new tokens at most (default 64)")
+      ->check(whole_number(1, 1 << 20));
+  generate->add_option("--temperature", flags.generate.temperature, "0 always takes the likeliest (default 0)")
+      ->check(number(0, 100));
+  generate->add_option("--top-k", flags.generate.top_k, "choose among the k likeliest; 0: all")
+      ->check(whole_number(0, 1 << 20));
+  generate->add_option("--seed", flags.generate.seed, "of the choices (default 1)")->check(whole_number(0, INT64_MAX));
   generate->add_option("--stop", flags.generate.stop, "end at this character");
-  generate->add_option("--device", flags.generate.device, "cpu, cuda or auto");
+  generate->add_option("--device", flags.generate.device, "cpu, cuda or auto")->check(one_of({"auto", "cpu", "cuda"}));
   generate->add_flag("--json", flags.generate.json, "as JSON");
-  generate->footer("\nExamples:\n  hyperion generate quickstart --prompt '347+85:'\n  echo -n 12+30: | hyperion generate quickstart --prompt -");
+  generate->footer(
+      "\nExamples:\n  hyperion generate quickstart --prompt '347+85:'\n  echo -n 12+30: | hyperion generate quickstart "
+      "--prompt -");
 }
 
 void add_machine_commands(CLI::App& app, Flags& flags) {
@@ -118,16 +136,24 @@ void add_machine_commands(CLI::App& app, Flags& flags) {
   doctor->footer("\nExits with 3 when something would stop training.\n\nExample:\n  hyperion doctor");
   auto* bench = app.add_subcommand("bench", "measure")->require_subcommand(1);
   auto* hardware = bench->add_subcommand("hardware", "matrix products, memory bandwidth, transfers, launch latency");
-  hardware->add_option("--sizes", flags.bench.sizes, "sides of square matrices (default 1024,2048,4096,8192)")->delimiter(',');
-  hardware->add_option("--dtypes", flags.bench.dtypes, "of fp32,tf32,fp16,bf16,fp8 (default: all supported)")->delimiter(',');
-  hardware->add_option("--only", flags.bench.only, "of matmul,bandwidth,transfer,latency (default: all)")->delimiter(',');
-  hardware->add_option("--device", flags.bench.device, "cpu, cuda or auto");
-  hardware->add_option("--elements", flags.bench.elements, "vector lengths (default 10 to 500 million)")->delimiter(',');
-  hardware->add_option("--seconds", flags.bench.seconds, "time for each case (default 1)")->check(CLI::Range(0.01, 3600.0));
-  hardware->add_option("--folder", flags.bench.folder, "where the files go (default: bench-hardware and time, among the runs)");
+  hardware->add_option("--sizes", flags.bench.sizes, "sides of square matrices (default 1024,2048,4096,8192)")
+      ->delimiter(',')
+      ->check(whole_number(1, 1 << 20));
+  hardware->add_option("--dtypes", flags.bench.dtypes, "of fp32,tf32,fp16,bf16,fp8 (default: all supported)")
+      ->delimiter(',');
+  hardware->add_option("--only", flags.bench.only, "of matmul,bandwidth,transfer,latency (default: all)")
+      ->delimiter(',');
+  hardware->add_option("--device", flags.bench.device, "cpu, cuda or auto")->check(one_of({"auto", "cpu", "cuda"}));
+  hardware->add_option("--elements", flags.bench.elements, "vector lengths (default 10 to 500 million)")
+      ->delimiter(',')
+      ->check(whole_number(1, int64_t{1} << 40));
+  hardware->add_option("--seconds", flags.bench.seconds, "time for each case (default 1)")->check(number(0.01, 3600));
+  hardware->add_option("--folder", flags.bench.folder,
+                       "where the files go (default: bench-hardware and time, among the runs)");
   hardware->add_flag("--quick", flags.bench.quick, "short: less repeats, no long cases");
   hardware->add_flag("--json", flags.bench.json, "as JSON");
-  hardware->footer("\nExamples:\n  hyperion bench hardware --quick\n  hyperion bench hardware --sizes 4096,8192 --dtypes bf16");
+  hardware->footer(
+      "\nExamples:\n  hyperion bench hardware --quick\n  hyperion bench hardware --sizes 4096,8192 --dtypes bf16");
   auto* runs = app.add_subcommand("runs", "look at runs")->require_subcommand(1);
   auto* list = runs->add_subcommand("ls", "all runs, newest first");
   list->add_flag("--json", flags.json, "as JSON");
@@ -136,7 +162,7 @@ void add_machine_commands(CLI::App& app, Flags& flags) {
   show->add_flag("--json", flags.json, "as JSON");
   runs->footer("\nExamples:\n  hyperion runs ls\n  hyperion runs show quickstart");
   auto* completion = app.add_subcommand("completion", "print shell completion");
-  completion->add_option("SHELL", flags.shell, "bash or zsh")->required()->check(CLI::IsMember({"bash", "zsh"}));
+  completion->add_option("SHELL", flags.shell, "bash or zsh")->required()->check(one_of({"bash", "zsh"}));
   completion->footer("\nExample:\n  source <(hyperion completion bash)");
 }
 
@@ -149,7 +175,8 @@ void collect(const CLI::App* app, const std::string& path, std::vector<Completio
   for (const auto* child : app->get_subcommands({})) command.words.push_back(child->get_name());
   command.takes_settings = app->get_allow_extras();
   commands.push_back(command);
-  for (const auto* child : app->get_subcommands({})) collect(child, path.empty() ? child->get_name() : path + " " + child->get_name(), commands);
+  for (const auto* child : app->get_subcommands({}))
+    collect(child, path.empty() ? child->get_name() : path + " " + child->get_name(), commands);
 }
 
 int completion_command(const CLI::App& app, const std::string& shell) {
@@ -165,7 +192,8 @@ int dispatch(CLI::App& app, Flags& flags) {
   if (name == "train") return flags.train.overrides = overrides_of(command, flags), train_command(flags.train);
   if (name == "resume") return flags.resume.overrides = overrides_of(command, flags), resume_command(flags.resume);
   if (name == "config")
-    return flags.config.overrides = overrides_of(command->get_subcommands().front(), flags), config_command(flags.config);
+    return flags.config.overrides = overrides_of(command->get_subcommands().front(), flags),
+           config_command(flags.config);
   if (name == "init") return init_command(flags.init_folder);
   if (name == "eval") return eval_command(flags.eval);
   if (name == "generate") return generate_command(flags.generate);
@@ -176,32 +204,18 @@ int dispatch(CLI::App& app, Flags& flags) {
   return runs_show_command(flags.run, flags.json);
 }
 
-// CLI11 says what is wrong; we add what was likely meant.
-int usage_error(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
-  std::vector<std::string> known;
-  for (const auto* command : app.get_subcommands({})) known.push_back(command->get_name());
-  std::string hint = "`hyperion --help` shows the commands";
-  for (int i = 1; i < argc; ++i) {
-    if (argv[i][0] == '-') continue;
-    const auto near = base::nearest(argv[i], known.data(), known.data() + known.size());
-    if (near == argv[i]) {
-      hint = format("`hyperion {} --help` shows how", argv[i]);
-    } else if (!near.empty()) {
-      hint = format("did you mean `hyperion {}`?", near);
-    }
-    break;
-  }
-  std::fprintf(stderr, "error: %s\nhint: %s\n", error.what(), hint.c_str());
-  return 2;
-}
-
 int run(int argc, char** argv) {
-  CLI::App app{"hyperion trains deep networks, from a laptop's CPU to a cluster of GPUs, and shows where time and memory went."};
+  CLI::App app{
+      "hyperion trains deep networks, from a laptop's CPU to a cluster of GPUs, and shows where time and memory went."};
   app.name("hyperion");
-  app.set_version_flag("--version", [] { return version_lines(); }, "versions of hyperion and what is under it");
+  app.set_version_flag(
+      "--version", [] { return version_lines(); }, "versions of hyperion and what is under it");
   app.require_subcommand(1);
-  app.footer("\nExamples:\n  hyperion doctor\n  hyperion train recipes/quickstart.toml --run first\n  hyperion generate first --prompt '347+85:'\n"
-             "\nRuns live in ./runs, or where HYPERION_RUNS says. Exit codes: 0 fine, 1 failed, 2 usage, 3 preflight, 75 preempted, 130 Ctrl-C.");
+  app.footer(
+      "\nExamples:\n  hyperion doctor\n  hyperion train recipes/quickstart.toml --run first\n  hyperion generate first "
+      "--prompt '347+85:'\n"
+      "\nRuns live in ./runs, or where HYPERION_RUNS says. Exit codes: 0 fine, 1 failed, 2 usage, 3 preflight, 75 "
+      "preempted, 130 Ctrl-C.");
   Flags flags;
   add_train_commands(app, flags);
   add_model_commands(app, flags);
@@ -217,8 +231,10 @@ int run(int argc, char** argv) {
 // LibTorch's messages carry a backtrace after the first line.
 int report_foreign(const std::exception& error) {
   const std::string what = error.what();
-  const bool memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr || what.find("allocate") != what.npos || what.find("out of memory") != what.npos;
-  std::fprintf(stderr, "error: %s\n", memory && what == "std::bad_alloc" ? "out of memory" : what.substr(0, what.find('\n')).c_str());
+  const bool memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr || what.find("allocate") != what.npos ||
+                      what.find("out of memory") != what.npos;
+  std::fprintf(stderr, "error: %s\n",
+               memory && what == "std::bad_alloc" ? "out of memory" : what.substr(0, what.find('\n')).c_str());
   if (memory) std::fprintf(stderr, "hint: use a smaller train.batch, a larger train.accumulate, or a smaller model\n");
   return 1;
 }
@@ -245,15 +261,30 @@ int guarded_run(int argc, char** argv) {
   }
 }
 
+// A closed stdout's number would be given to the next file opened, and what is printed would land in it.
+void open_standard_streams() {
+  for (int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::fcntl(descriptor, F_GETFD) < 0) ::open("/dev/null", O_RDWR);  // takes the lowest free number, this one
+}
+
+int flush_output(int code) {
+  errno = 0;
+  const bool failed = std::fflush(stdout) != 0 || std::ferror(stdout) != 0;
+  if (!failed || code != 0) return code;
+  if (errno == EPIPE) return 128 + SIGPIPE;  // the reader has seen enough
+  std::fprintf(
+      stderr,
+      "error: the output could not be written: %s\nhint: the work itself is done; give stdout somewhere to go\n",
+      errno != 0 ? std::strerror(errno) : "an earlier line was lost");
+  return 1;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  open_standard_streams();
   hyperion::base::watch_stop_signals();
-  int code = guarded_run(argc, argv);
-  if (std::fflush(stdout) != 0 && code == 0) {
-    std::fprintf(stderr, "error: the output could not be written\n");
-    code = 1;
-  }
+  const int code = flush_output(guarded_run(argc, argv));
   std::fflush(stderr);
   // Not through static destructors: LibTorch's own, beside CUDA's libraries, are not safe to run.
   ::_exit(code);

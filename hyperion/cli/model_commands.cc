@@ -2,6 +2,7 @@
 #include <iostream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
@@ -37,14 +38,17 @@ int eval_command(const EvalOptions& options) {
   });
   progress.clear();
   if (options.json) {
-    Json json = {{"model", options.model}, {"step", opened.step}, {"split", result.split}, {"loss", result.loss},
-                 {"perplexity", result.perplexity}, {"token_accuracy", result.token_accuracy}, {"answers_right", nullptr}};
+    Json json = {{"model", options.model},          {"step", opened.step},
+                 {"split", result.split},           {"loss", result.loss},
+                 {"perplexity", result.perplexity}, {"token_accuracy", result.token_accuracy},
+                 {"answers_right", nullptr}};
     if (!split.questions.empty()) json["answers_right"] = answers.right;
     std::printf("%s\n", json.dump(2).c_str());
     return 0;
   }
-  std::printf("%s, step %ld\nvalidation loss  %.4f\nperplexity       %.3f\ntoken accuracy   %.1f%%\n", options.model.c_str(),
-              static_cast<long>(opened.step), result.loss, result.perplexity, 100 * result.token_accuracy);
+  std::printf("%s, step %ld\nvalidation loss  %.4f\nperplexity       %.3f\ntoken accuracy   %.1f%%\n",
+              options.model.c_str(), static_cast<long>(opened.step), result.loss, result.perplexity,
+              100 * result.token_accuracy);
   if (!split.questions.empty())
     std::printf("\nunseen questions, and what the model answers:\n%sright: %.1f%% of %zu questions it never saw\n",
                 train::sample_lines(answers.samples, 6).c_str(), 100 * answers.right, split.questions.size());
@@ -55,7 +59,8 @@ int generate_command(const GenerateOptions& options) {
   std::string prompt = options.prompt;
   if (prompt == "-") prompt.assign(std::istreambuf_iterator<char>(std::cin), {});
   if (options.stop.size() > 1)
-    throw base::ConfigError(format("--stop \"{}\" is longer than one character", options.stop), "tokens are bytes: stop at one character");
+    throw base::ConfigError(format("--stop \"{}\" is longer than one character", options.stop),
+                            "tokens are bytes: stop at one character");
   const auto device = kernels::open_device(options.device);
   auto opened = interop::open_model(base::real_files(), options.model, device);
   models::DecodeOptions decode;
@@ -71,8 +76,9 @@ int generate_command(const GenerateOptions& options) {
                             .c_str());
     return 0;
   }
-  std::fwrite(prompt.data(), 1, prompt.size(), stdout);
-  serve::generate(opened, device, prompt, decode, [](std::string_view piece) {
+  bool begun = false;  // a prompt that is refused is not shown
+  serve::generate(opened, device, prompt, decode, [&](std::string_view piece) {
+    if (!std::exchange(begun, true)) std::fwrite(prompt.data(), 1, prompt.size(), stdout);
     std::fwrite(piece.data(), 1, piece.size(), stdout);
     std::fflush(stdout);
   });

@@ -8,20 +8,53 @@
 namespace hyperion::cli {
 namespace {
 
+constexpr uint64_t kLongestRecipe = 1 << 20;
+
+// Pipes are welcome, as from <(...); what could never end is not.
+std::string read_recipe_file(base::FileSystem& files, const base::Path& path) {
+  const auto type = std::filesystem::status(path).type();
+  const bool regular = type == std::filesystem::file_type::regular;
+  if (!regular && type != std::filesystem::file_type::fifo)
+    throw base::ConfigError(base::format("{} is {}, not a recipe", path.string(),
+                                         type == std::filesystem::file_type::directory ? "a folder" : "a device"),
+                            "name a TOML file, such as recipes/quickstart.toml");
+  if (regular && files.size(path) > kLongestRecipe)
+    throw base::ConfigError(
+        base::format("{} has {}: too long for a recipe", path.string(), base::bytes_text(files.size(path))),
+        "a recipe is a short TOML file; the text to train on is named by data.path");
+  return files.read(path);
+}
+
 std::string read_recipe(const std::string& path) {
   auto& files = base::real_files();
-  if (files.exists(path)) return files.read(path);
+  if (files.exists(path)) return read_recipe_file(files, path);
   std::vector<std::string> known;
   for (const auto& recipe : files.list("recipes")) known.push_back(recipe.string());
   for (const std::string& guess : {"recipes/" + path, "recipes/" + path + ".toml", path + ".toml"})
-    if (files.exists(guess)) throw base::ConfigError(base::format("no recipe at {}", path), base::format("did you mean {}?", guess));
+    if (files.exists(guess))
+      throw base::ConfigError(base::format("no recipe at {}", path), base::format("did you mean {}?", guess));
   const std::string near = base::nearest(path, known.data(), known.data() + known.size());
-  throw base::ConfigError(base::format("no recipe at {}", path),
-                          near.empty() ? "`hyperion init` writes one to start from" : base::format("did you mean {}?", near));
+  throw base::ConfigError(base::format("no recipe at {}", path), near.empty()
+                                                                     ? "`hyperion init` writes one to start from"
+                                                                     : base::format("did you mean {}?", near));
 }
 
 void apply(base::Settings& settings, const std::vector<Override>& overrides) {
   for (const auto& [name, value, flag] : overrides) settings.set(name, value, flag);
+}
+
+// A contradiction names its settings; where each got its value is known here.
+void check(const train::RunConfig& config, const base::Settings& settings) {
+  try {
+    train::check(config);
+  } catch (const base::ConfigError& error) {
+    const std::string what = error.what();
+    std::string places;
+    for (const auto& setting : settings.all())
+      if (what.find(setting.name()) != what.npos && setting.origin != "default")
+        places += base::format("{}{} from {}", places.empty() ? "" : ", ", setting.name(), setting.origin);
+    throw base::ConfigError(places.empty() ? what : base::format("{} ({})", what, places), error.hint());
+  }
 }
 
 }  // namespace
@@ -31,15 +64,16 @@ base::Settings resolve(train::RunConfig& config, const std::string& recipe, cons
   if (!recipe.empty()) settings.read_toml(read_recipe(recipe), recipe);
   settings.read_environment(::environ);
   apply(settings, overrides);
-  train::check(config);
+  check(config, settings);
   return settings;
 }
 
-base::Settings read_run_config(train::RunConfig& config, const base::Path& file, const std::vector<Override>& overrides) {
+base::Settings read_run_config(train::RunConfig& config, const base::Path& file,
+                               const std::vector<Override>& overrides) {
   base::Settings settings = train::bind(config);
   settings.read_toml(base::real_files().read(file), file.string());
   apply(settings, overrides);
-  train::check(config);
+  check(config, settings);
   return settings;
 }
 

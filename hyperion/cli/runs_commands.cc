@@ -14,7 +14,8 @@ int runs_list_command(bool json) {
     return 0;
   }
   std::printf("[");
-  for (size_t i = 0; i < records.size(); ++i) std::printf("%s%s", i == 0 ? "\n" : ",\n", report::to_json(records[i]).c_str());
+  for (size_t i = 0; i < records.size(); ++i)
+    std::printf("%s%s", i == 0 ? "\n" : ",\n", report::to_json(records[i]).c_str());
   std::printf("]\n");
   return 0;
 }

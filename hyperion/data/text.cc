@@ -1,5 +1,8 @@
 #include "hyperion/data/text.h"
 
+#include <algorithm>
+#include <filesystem>
+
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 
@@ -27,14 +30,22 @@ class TextSource final : public Source {
 }  // namespace
 
 Split open_text(const DataConfig& config, int64_t length) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(config.path, ignored))
+    throw base::ConfigError(
+        base::format("data.path = \"{}\" {}", config.path,
+                     std::filesystem::exists(config.path, ignored) ? "is not a file" : "does not exist"),
+        base::format("name a text file; a relative path starts at {}",
+                     std::filesystem::current_path(ignored).string()));
   auto file = std::make_shared<const base::MappedFile>(config.path);
   const auto bytes = static_cast<int64_t>(file->bytes().size());
   const auto held_out = static_cast<int64_t>(static_cast<double>(bytes) * config.validation);
   if (std::min(bytes - held_out, held_out) < length + 1)
-    throw base::ConfigError(base::format("{} has {} bytes: too few for a sequence of {} in both the training part and the "
-                                         "validation part ({} and {} bytes)",
-                                         config.path, bytes, length, bytes - held_out, held_out),
-                            "use a longer text, a shorter train.length, or another data.validation");
+    throw base::ConfigError(
+        base::format("{} has {} bytes: too few for a sequence of {} in both the training part and the "
+                     "validation part ({} and {} bytes)",
+                     config.path, bytes, length, bytes - held_out, held_out),
+        "use a longer text, a shorter train.length, or another data.validation");
   Split split;
   split.train = std::make_unique<TextSource>(file, 0, bytes - held_out, length);
   split.validation = std::make_unique<TextSource>(file, bytes - held_out, held_out, length);

@@ -16,7 +16,8 @@ namespace {
 using base::format;
 using base::Path;
 
-bool is_run(base::FileSystem& files, const Path& path) { return files.exists(path / "run.json"); }
+// The configuration is the first file of a run, written before anything else can happen to it.
+bool is_run(base::FileSystem& files, const Path& path) { return files.exists(path / "config.resolved.toml"); }
 bool is_checkpoint(base::FileSystem& files, const Path& path) { return files.exists(path / "manifest.json"); }
 
 void copy_weights(models::LanguageModel& model, const checkpoint::LoadedCheckpoint& loaded, at::Device device) {
@@ -33,9 +34,18 @@ void copy_weights(models::LanguageModel& model, const checkpoint::LoadedCheckpoi
 
 }  // namespace
 
-Path runs_folder() {
+Path runs_folder_as_set() {
   const char* folder = std::getenv("HYPERION_RUNS");
   return folder != nullptr && *folder != '\0' ? Path(folder) : Path("runs");
+}
+
+Path runs_folder() {
+  const Path folder = runs_folder_as_set();
+  std::error_code ignored;
+  if (std::filesystem::exists(folder, ignored) && !std::filesystem::is_directory(folder, ignored))
+    throw base::ConfigError(format("the runs cannot lie in {}: it is not a folder", folder.string()),
+                            "set HYPERION_RUNS to a folder");
+  return folder;
 }
 
 Path find_run(base::FileSystem& files, const std::string& name_or_path) {
@@ -47,9 +57,10 @@ Path find_run(base::FileSystem& files, const std::string& name_or_path) {
   for (const auto& path : files.list(runs_folder()))
     if (is_run(files, path)) names.push_back(path.filename().string());
   const std::string near = base::nearest(name_or_path, names.data(), names.data() + names.size());
-  throw base::ConfigError(format("no run called \"{}\" in {}, and no run folder of that path", name_or_path, runs_folder().string()),
-                          near.empty() ? "`hyperion runs ls` lists the runs; HYPERION_RUNS names another folder"
-                                       : format("did you mean {}?", near));
+  throw base::ConfigError(
+      format("no run called \"{}\" in {}, and no run folder of that path", name_or_path, runs_folder().string()),
+      near.empty() ? "`hyperion runs ls` lists the runs; HYPERION_RUNS names another folder"
+                   : format("did you mean {}?", near));
 }
 
 OpenedModel open_model(base::FileSystem& files, const std::string& argument, at::Device device) {

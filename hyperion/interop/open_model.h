@@ -8,8 +8,9 @@
 
 namespace hyperion::interop {
 
-// $HYPERION_RUNS, else ./runs.
+// $HYPERION_RUNS, else ./runs. It may not exist yet; a ConfigError where it is something else than a folder.
 base::Path runs_folder();
+base::Path runs_folder_as_set();  // unchecked
 
 // The folder of a run given its name or path. Throws ConfigError with a did-you-mean.
 base::Path find_run(base::FileSystem& files, const std::string& name_or_path);

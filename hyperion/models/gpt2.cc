@@ -159,10 +159,7 @@ class Gpt2 final : public nn::Module, public LanguageModel {
   int64_t context() const override { return config_.context; }
 
   strategy::ModelShape shape(int64_t length) const override {
-    int64_t all = 0;
-    for (const auto& tensor : torch::nn::Module::parameters()) all += tensor.numel();
-    const int64_t positions = config_.context * config_.width;
-    return strategy::decoder_shape(all, all - positions, config_.layers, config_.width, config_.vocabulary, length);
+    return shape_of(config_, length);
   }
 
  private:

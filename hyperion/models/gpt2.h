@@ -22,6 +22,9 @@ void check(const Gpt2Config& config);  // throws ConfigError on settings that co
 std::string to_json(const Gpt2Config& config);
 Gpt2Config gpt2_from_json(const std::string& text, const std::string& place);
 
+// Without making it: no memory is taken.
+strategy::ModelShape shape_of(const Gpt2Config& config, int64_t length);
+
 std::unique_ptr<LanguageModel> make_gpt2(const Gpt2Config& config);
 
 }  // namespace hyperion::models

@@ -24,6 +24,15 @@ void check(const Gpt2Config& config) {
                             "choose a width that is a multiple of the heads, usually 64 a head");
 }
 
+strategy::ModelShape shape_of(const Gpt2Config& config, int64_t length) {
+  const int64_t width = config.width;
+  // Products 3 + 1 + 4 + 4 and their biases 3 + 1 + 4 + 1, and two norms of weight and bias.
+  const int64_t block = 12 * width * width + 13 * width;
+  const int64_t positions = config.context * width;
+  const int64_t all = config.vocabulary * width + positions + config.layers * block + 2 * width;
+  return strategy::decoder_shape(all, all - positions, config.layers, width, config.vocabulary, length);
+}
+
 std::string to_json(const Gpt2Config& config) {
   return base::Json{{"model_type", "gpt2"},           {"n_layer", config.layers},        {"n_head", config.heads},
                     {"n_embd", config.width},         {"n_positions", config.context},   {"vocab_size", config.vocabulary},

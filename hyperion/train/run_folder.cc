@@ -19,21 +19,45 @@ using base::ConfigError;
 using base::format;
 using base::Path;
 
-RunFolder RunFolder::create(base::FileSystem& files, const Path& runs, const std::string& name, const std::string& resolved_toml) {
+namespace {
+
+[[noreturn]] void refuse_existing(const Path& path) {
+  throw ConfigError(
+      format("the run folder {} exists already", path.string()),
+      format("go on with it: hyperion resume {}; or choose another name: --run NAME", path.filename().string()));
+}
+
+// Left by a process that was killed before it wrote the configuration: it holds nothing, and its name is free.
+bool stillborn(base::FileSystem& files, const Path& path) {
+  for (const Path& entry : files.list(path)) {
+    const std::string name = entry.filename().string();
+    if (name != ".lock" && name != "logs" && !name.starts_with("config.resolved.toml.partial-")) return false;
+    if (name == "logs" && !files.list(entry).empty()) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+RunFolder RunFolder::create(base::FileSystem& files, const Path& runs, const std::string& name,
+                            const std::string& resolved_toml) {
   if (name.empty() || name.find('/') != name.npos || name.front() == '.')
-    throw ConfigError(format("\"{}\" cannot be a run's name", name), "use letters, digits, '-', '_' and '.'; HYPERION_RUNS names the folder");
+    throw ConfigError(format("\"{}\" cannot be a run's name", name),
+                      "use letters, digits, '-', '_' and '.'; HYPERION_RUNS names the folder");
   files.create_folders(runs);
   const Path path = runs / name;
   // mkdir itself decides who made it, should two start at once.
   if (::mkdir(path.c_str(), 0755) != 0) {
-    if (errno == EEXIST)
-      throw ConfigError(format("the run folder {} exists already", path.string()),
-                        format("go on with it: hyperion resume {}; or choose another name: --run NAME", name));
-    throw base::FileError(format("cannot create folder {}", path.string()), errno,
-                          "check the permissions, or choose another folder with HYPERION_RUNS");
+    const int code = errno;
+    if (code == EEXIST && !stillborn(files, path)) refuse_existing(path);
+    if (code != EEXIST)
+      throw base::FileError(format("cannot create folder {}", path.string()), code,
+                            "check the permissions, or choose another folder with HYPERION_RUNS");
   }
+  auto lock =
+      std::make_unique<base::FileLock>(path / ".lock", format("{} is being used by another process", path.string()));
+  if (files.exists(path / "config.resolved.toml")) refuse_existing(path);  // another was quicker
   try {
-    auto lock = std::make_unique<base::FileLock>(path / ".lock", format("{} is being used by another process", path.string()));
     files.create_folders(path / "logs");
     base::write_atomically(files, path / "config.resolved.toml", resolved_toml);
     return {path, std::move(lock)};
@@ -46,8 +70,10 @@ RunFolder RunFolder::create(base::FileSystem& files, const Path& runs, const std
 
 RunFolder RunFolder::open(base::FileSystem& files, const Path& path) {
   if (!files.exists(path / "config.resolved.toml"))
-    throw ConfigError(format("{} holds no config.resolved.toml", path.string()), "it is not a run of hyperion's, or was never begun");
-  return {path, std::make_unique<base::FileLock>(path / ".lock", format("run {} is being trained by another process", path.filename().string()))};
+    throw ConfigError(format("{} holds no config.resolved.toml", path.string()),
+                      "it is not a run of hyperion's, or was never begun");
+  return {path, std::make_unique<base::FileLock>(
+                    path / ".lock", format("run {} is being trained by another process", path.filename().string()))};
 }
 
 std::string default_run_name(const Path& recipe, double unix_seconds) {

@@ -1,0 +1,135 @@
+#include "hyperion/cli/usage.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cstdio>
+
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+
+namespace hyperion::cli {
+namespace {
+
+using base::format;
+
+template <class T>
+CLI::Validator in_range(T low, T high, const char* kind) {
+  const auto check = [=](std::string& text) -> std::string {
+    T value{};
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const bool read = error == std::errc{} && end == text.data() + text.size();
+    if (read && value >= low && value <= high) return "";  // NaN is neither
+    return format("\"{}\" is not {} from {} to {}", text, kind, low, high);
+  };
+  return {check, "", "range"};
+}
+
+std::string nearest_of(const std::string& word, const std::vector<std::string>& known) {
+  return base::nearest(word, known.data(), known.data() + known.size());
+}
+
+struct Message {
+  std::string what, hint;
+};
+
+// The command the words name, as far as they are known, and the first word that is not.
+struct Named {
+  CLI::App* command;
+  std::string path, unknown_word, unknown_flag;
+};
+
+bool has_flag(const CLI::App& command, const std::string& flag) {
+  for (const auto* option : command.get_options())
+    if (option->check_name(flag)) return true;
+  return false;
+}
+
+CLI::App* child_of(CLI::App& command, const std::string& name) {
+  for (auto* child : command.get_subcommands({}))
+    if (child->check_name(name)) return child;
+  return nullptr;
+}
+
+Named walk(CLI::App& app, int argc, char** argv) {
+  Named named{&app, "hyperion", "", ""};
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i], flag = word.substr(0, word.find('='));
+    const bool is_flag =
+        word.size() > 1 && word[0] == '-' && (word[1] == '-' || std::isalpha(static_cast<unsigned char>(word[1])) != 0);
+    if (is_flag) {
+      if (named.unknown_flag.empty() && !has_flag(*named.command, flag)) named.unknown_flag = flag;
+    } else if (auto* child = child_of(*named.command, word)) {
+      named.command = child;
+      named.path += " " + word;
+      named.unknown_flag.clear();
+    } else if (!named.command->get_subcommands({}).empty()) {
+      named.unknown_word = word;
+      return named;
+    }
+  }
+  return named;
+}
+
+Message unknown_command(const Named& named) {
+  std::vector<std::string> known;
+  std::string all;
+  for (const auto* child : named.command->get_subcommands({})) {
+    known.push_back(child->get_name());
+    all += (all.empty() ? "" : ", ") + child->get_name();
+  }
+  if (named.unknown_word.empty())
+    return {format("`{}` needs a command", named.path), format("one of {}; `{} --help` says more", all, named.path)};
+  const auto near = nearest_of(named.unknown_word, known);
+  return {format("unknown command `{} {}`", named.path, named.unknown_word),
+          near.empty() ? format("one of {}", all) : format("did you mean `{} {}`?", named.path, near)};
+}
+
+Message unknown_flag(const Named& named) {
+  std::vector<std::string> known;
+  for (const auto* option : named.command->get_options())
+    if (option->get_name().starts_with("--")) known.push_back(option->get_name());
+  const auto near = nearest_of(named.unknown_flag, known);
+  return {format("unknown flag {} of `{}`", named.unknown_flag, named.path),
+          near.empty() ? format("`{} --help` lists the flags", named.path) : format("did you mean {}?", near)};
+}
+
+Message explain(CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
+  const Named named = walk(app, argc, argv);
+  const bool flag_unknown = !named.unknown_flag.empty() && !named.command->get_allow_extras();
+  if (flag_unknown) return unknown_flag(named);
+  if (!named.unknown_word.empty() || !named.command->get_subcommands({}).empty()) return unknown_command(named);
+  const std::string help = format("see `{} --help`", named.path), what = error.what();
+  if (error.get_name() == "ArgumentMismatch") return {format("{} needs a value", what.substr(0, what.find(':'))), help};
+  if (error.get_name() == "ExtrasError")
+    return {format("unexpected argument{}", what.substr(what.find(':') + 1)), help};
+  return {what, help};
+}
+
+}  // namespace
+
+CLI::Validator whole_number(int64_t low, int64_t high) { return in_range(low, high, "a whole number"); }
+CLI::Validator number(double low, double high) { return in_range(low, high, "a number"); }
+
+CLI::Validator one_of(std::vector<std::string> choices) {
+  const auto check = [choices = std::move(choices)](std::string& text) -> std::string {
+    if (std::find(choices.begin(), choices.end(), text) != choices.end()) return "";
+    std::string all;
+    for (const auto& choice : choices) all += (all.empty() ? "" : ", ") + choice;
+    const auto near = nearest_of(text, choices);
+    return format("\"{}\" is not one of {}{}", text, all, near.empty() ? "" : format("; did you mean {}?", near));
+  };
+  return {check, "", "choice"};
+}
+
+CLI::Validator not_empty() {
+  return {[](std::string& text) -> std::string { return text.empty() ? "must not be empty" : ""; }, "", "not empty"};
+}
+
+int usage_error(CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
+  const Message message = explain(app, error, argc, argv);
+  std::fprintf(stderr, "error: %s\nhint: %s\n", message.what.c_str(), message.hint.c_str());
+  return 2;
+}
+
+}  // namespace hyperion::cli

@@ -1,0 +1,18 @@
+// What is wrong with a command line, in words that help; CLI11's own speak of its types.
+#pragma once
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+namespace hyperion::cli {
+
+// Checks for options. A refusal says what is allowed, with a did-you-mean for words.
+CLI::Validator whole_number(int64_t low, int64_t high);
+CLI::Validator number(double low, double high);
+CLI::Validator one_of(std::vector<std::string> choices);
+CLI::Validator not_empty();
+
+// Prints "error: ..." and "hint: ..." for a command line that could not be read; returns the exit code.
+int usage_error(CLI::App& app, const CLI::ParseError& error, int argc, char** argv);
+
+}  // namespace hyperion::cli

@@ -1,0 +1,22 @@
+// What can be known to fail before anything is made or allocated.
+#pragma once
+#include <c10/core/Device.h>
+
+#include <cstdint>
+
+#include "hyperion/train/config.h"
+
+namespace hyperion::train {
+
+// Bytes that training surely holds at once; activations only as far as they are certain, so a little more is used in
+// truth.
+struct MemoryNeed {
+  double weights = 0, gradients = 0, masters = 0, moments = 0, activations = 0;
+  double all() const { return weights + gradients + masters + moments + activations; }
+};
+MemoryNeed memory_need(const RunConfig& config);
+
+// Throws PreflightError with the estimate and what there is when the run cannot fit on the device.
+void check_memory(const RunConfig& config, c10::Device device);
+
+}  // namespace hyperion::train
