@@ -1,0 +1,122 @@
+"""clang-format and clang-tidy over this repository's sources; script/lint prepares what they need and calls this."""
+import concurrent.futures
+import functools
+import hashlib
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path.cwd()
+CACHE = ROOT / "build" / "lint"  # <key>: what clang-tidy said about one state of a file and its headers
+INCLUDE = re.compile(rb'^\s*#\s*include\s*"((?:hyperion|tests)/[^"]+)"', re.MULTILINE)
+# g++'s OpenMP flag makes clang look for a header that only LLVM's own OpenMP brings; no source of ours needs it.
+TIDY = ["clang-tidy", "-p", "build/cpu", "--quiet", "--extra-arg=-fno-openmp", "--extra-arg=-Wno-unknown-warning-option"]
+
+
+def tracked_sources():
+    listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "*.h", "*.cc", "*.cu"],
+                            check=True, capture_output=True, text=True).stdout
+    return sorted(name for name in listed.split("\0") if name and (ROOT / name).exists())
+
+
+def check_format(names, fix):
+    if fix:
+        subprocess.run(["clang-format", "-i", *names], check=True)
+        print(f"lint: formatted {len(names)} files")
+        return True
+    done = subprocess.run(["clang-format", "--dry-run", "-Werror", *names], capture_output=True, text=True)
+    wrong = sorted({line.split(":")[0] for line in done.stderr.splitlines() if "clang-format-violations" in line})
+    if done.returncode and not wrong:
+        sys.exit(f"error: clang-format failed\n{done.stderr}")
+    print(f"lint: clang-format, {len(names)} files, {len(wrong)} to be formatted")
+    for name in wrong:
+        print(f"  {name}")
+    if wrong:
+        print("hint: script/lint --fix formats them")
+    return not wrong
+
+
+@functools.lru_cache(maxsize=None)
+def content(name):
+    path = ROOT / name
+    return path.read_bytes() if path.exists() else b""
+
+
+def with_headers(name):
+    """The file and all headers of ours it reaches, so that a change in any of them counts."""
+    seen, queue = set(), [name]
+    while queue:
+        current = queue.pop()
+        if current not in seen:
+            seen.add(current)
+            queue += [found.decode() for found in INCLUDE.findall(content(current))]
+    return sorted(seen)
+
+
+def key_of(name, command, tool):
+    key = hashlib.sha256()
+    for part in (tool, content(".clang-tidy"), " ".join(TIDY).encode(), command.replace(str(ROOT), "").encode()):
+        key.update(part + b"\0")
+    for each in with_headers(name):
+        key.update(each.encode() + b"\0" + hashlib.sha256(content(each)).digest())
+    return key.hexdigest()[:32]
+
+
+def tidy(name):
+    done = subprocess.run([*TIDY, name], capture_output=True, text=True)
+    if done.returncode not in (0, 1) or (done.returncode and not done.stdout.strip()):
+        return None, f"{name}: clang-tidy failed\n{done.stderr}"
+    return done.stdout.replace(f"{ROOT}/", "").strip(), ""
+
+
+def check_tidy(names):
+    tool = subprocess.run(["clang-tidy", "--version"], check=True, capture_output=True).stdout
+    commands = {os.path.relpath(entry["file"], ROOT): entry["command"] for entry in json.loads(content("build/cpu/compile_commands.json"))}
+    keys = {name: key_of(name, commands[name], tool) for name in names if name in commands}
+    CACHE.mkdir(parents=True, exist_ok=True)
+    known = {name: (CACHE / key).read_text() for name, key in keys.items() if (CACHE / key).exists()}
+    # Large first: the long ones must not be what everybody waits for at the end.
+    todo = sorted(keys.keys() - known.keys(), key=lambda name: -len(with_headers(name)))
+    cores = len(os.sched_getaffinity(0))
+    print(f"lint: clang-tidy, {len(keys)} files, {len(known)} unchanged since they were checked, {len(todo)} to check on {cores} cores",
+          flush=True)
+    bad = 0
+    for name in sorted(name for name, said in known.items() if said):
+        print(known[name])
+        bad += 1
+    live = sys.stdout.isatty()
+    with concurrent.futures.ThreadPoolExecutor(cores) as pool:
+        waiting = {pool.submit(tidy, name): name for name in todo}
+        for count, future in enumerate(concurrent.futures.as_completed(waiting), 1):
+            name = waiting[future]
+            said, failure = future.result()
+            if said is not None:
+                (CACHE / keys[name]).write_text(said)
+            if said or failure:
+                print(("\r\033[K" if live else "") + (said or failure), flush=True)
+                bad += 1
+            print(f"\r\033[Klint: {count} of {len(todo)} {name}" if live else f"lint: {count} of {len(todo)} {name}",
+                  end="" if live else "\n", flush=True)
+    if live and todo:
+        print("\r\033[K", end="")
+    print(f"lint: clang-tidy found something in {bad} files" if bad else "lint: clang-tidy found nothing")
+    return bad == 0
+
+
+def main():
+    fix = "--fix" in sys.argv[1:]
+    named = [os.path.relpath(name, ROOT) for name in sys.argv[1:] if name != "--fix"]
+    everything = tracked_sources()
+    for name in named:
+        if name not in everything:
+            sys.exit(f"error: {name} is not a .h, .cc or .cu file of this repository\nhint: name it from the repository's root")
+    names = named or everything
+    good = check_format(names, fix)
+    good = check_tidy(names) and good
+    sys.exit(0 if good else 1)
+
+
+main()

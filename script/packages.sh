@@ -1,0 +1,27 @@
+# Sourced by script/setup and script/lint: a package from apt is needed only where the file it brings is not found.
+say() { printf '%s: %s\n' "${0##*/}" "$*"; }
+die() { printf 'error: %s\nhint: %s\n' "$1" "$2" >&2; exit 3; }
+
+missing=()
+need() { command -v "$2" >/dev/null 2>&1 || missing+=("$1"); }  # need PACKAGE COMMAND
+need_header() { [ -e "/usr/include/$2" ] || [ -e ".deps/include/$2" ] || missing+=("$1"); }  # need_header PACKAGE HEADER
+
+# Installs what is missing, as root or through sudo, and says so; touches nothing where all is there.
+install_missing() {
+  [ ${#missing[@]} -gt 0 ] || return 0
+  local as_root=() log
+  command -v apt-get >/dev/null || die "missing: ${missing[*]}" "install them with this system's package manager, then run this again"
+  if [ "$(id -u)" != 0 ]; then
+    command -v sudo >/dev/null || die "missing: ${missing[*]}, and neither root nor sudo" "ask an administrator: apt-get install ${missing[*]}"
+    as_root=(sudo)
+  fi
+  say "installing with apt: ${missing[*]}"
+  log=$(mktemp)
+  if ! { "${as_root[@]}" apt-get update -q && "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+      apt-get install -qy --no-install-recommends "${missing[@]}"; } >"$log" 2>&1; then
+    tail -5 "$log" >&2
+    die "apt could not install ${missing[*]}" "the lines above say why; the full log is $log"
+  fi
+  rm -f "$log"
+  missing=()
+}
