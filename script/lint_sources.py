@@ -12,8 +12,9 @@ import sys
 ROOT = pathlib.Path.cwd()
 CACHE = ROOT / "build" / "lint"  # <key>: what clang-tidy said about one state of a file and its headers
 INCLUDE = re.compile(rb'^\s*#\s*include\s*"((?:hyperion|tests)/[^"]+)"', re.MULTILINE)
-# g++'s OpenMP flag makes clang look for a header that only LLVM's own OpenMP brings; no source of ours needs it.
-TIDY = ["clang-tidy", "-p", "build/cpu", "--quiet", "--extra-arg=-fno-openmp", "--extra-arg=-Wno-unknown-warning-option"]
+# The analyzer's shallow mode takes a fifth of the time and still follows calls within a file.
+TIDY = ["clang-tidy", "-p", "build/cpu", "--quiet", "--extra-arg=-Xclang", "--extra-arg=-analyzer-config", "--extra-arg=-Xclang",
+        "--extra-arg=mode=shallow"]
 
 
 def tracked_sources():
