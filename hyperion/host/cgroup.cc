@@ -21,7 +21,8 @@ void read_version_2(const base::Path& root, const std::string& folder, CgroupLim
     const auto parts = split(*text, ' ');
     const auto quota = parts.empty() ? std::nullopt : whole_number(parts[0]);
     const auto period = parts.size() < 2 ? std::optional<int64_t>(100000) : whole_number(parts[1]);
-    if (quota && period && *quota > 0 && *period > 0) tighten(limits.cpus, static_cast<double>(*quota) / *period);
+    if (quota && period && *quota > 0 && *period > 0)
+      tighten(limits.cpus, static_cast<double>(*quota) / static_cast<double>(*period));
   }
   const auto memory = system_number(root, folder + "/memory.max");
   if (memory && *memory >= 0) tighten(limits.memory_bytes, static_cast<uint64_t>(*memory));
@@ -30,7 +31,8 @@ void read_version_2(const base::Path& root, const std::string& folder, CgroupLim
 void read_version_1(const base::Path& root, const std::string& folder, CgroupLimits& limits) {
   const auto quota = system_number(root, folder + "/cpu.cfs_quota_us");
   const auto period = system_number(root, folder + "/cpu.cfs_period_us");
-  if (quota && period && *quota > 0 && *period > 0) tighten(limits.cpus, static_cast<double>(*quota) / *period);
+  if (quota && period && *quota > 0 && *period > 0)
+    tighten(limits.cpus, static_cast<double>(*quota) / static_cast<double>(*period));
   const auto memory = system_number(root, folder + "/memory.limit_in_bytes");
   if (memory && *memory >= 0 && *memory < kNoLimit) tighten(limits.memory_bytes, static_cast<uint64_t>(*memory));
 }

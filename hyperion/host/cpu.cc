@@ -66,7 +66,7 @@ std::string cpuinfo_value(const std::string& cpuinfo, std::string_view key) {
 
 std::string model_name(const std::string& cpuinfo) {
   for (const char* key : {"model name", "Model", "cpu model"})
-    if (const std::string name = cpuinfo_value(cpuinfo, key); !name.empty()) return name;
+    if (std::string name = cpuinfo_value(cpuinfo, key); !name.empty()) return name;
   const std::string implementer = cpuinfo_value(cpuinfo, "CPU implementer"), part = cpuinfo_value(cpuinfo, "CPU part");
   if (implementer.empty() || part.empty()) return "unknown";
   for (const ArmPart& known : kArmParts)

@@ -55,7 +55,7 @@ void expand_part(const std::string& prefix, std::string_view rest, std::string_v
     return;
   }
   for (const std::string& number : numbers(rest.substr(open + 1, close - open - 1), list))
-    expand_part(prefix + std::string(rest.substr(0, open)) + number, rest.substr(close + 1), list, hosts);
+    expand_part(base::format("{}{}{}", prefix, rest.substr(0, open), number), rest.substr(close + 1), list, hosts);
 }
 
 }  // namespace

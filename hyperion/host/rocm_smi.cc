@@ -26,8 +26,10 @@ std::optional<int> hottest(const RocmSmi& rocm, uint32_t device) {
 std::optional<double> watts(const RocmSmi& rocm, uint32_t device) {
   uint64_t microwatts = 0;
   int kind = 0;
-  if (rocm.power != nullptr && rocm.power(device, &microwatts, &kind) == 0) return microwatts / 1e6;
-  if (rocm.power_average != nullptr && rocm.power_average(device, 0, &microwatts) == 0) return microwatts / 1e6;
+  if (rocm.power != nullptr && rocm.power(device, &microwatts, &kind) == 0)
+    return static_cast<double>(microwatts) / 1e6;
+  if (rocm.power_average != nullptr && rocm.power_average(device, 0, &microwatts) == 0)
+    return static_cast<double>(microwatts) / 1e6;
   return std::nullopt;
 }
 
@@ -88,7 +90,8 @@ Gpu describe(const RocmSmi& rocm, const base::Path& root, uint32_t device, uint3
   if (rocm.memory_used != nullptr && rocm.memory_used(device, kVideoMemory, &number) == 0) gpu.memory_used = number;
   gpu.temperature = hottest(rocm, device);
   gpu.power = watts(rocm, device);
-  if (rocm.power_limit != nullptr && rocm.power_limit(device, 0, &number) == 0) gpu.power_limit = number / 1e6;
+  if (rocm.power_limit != nullptr && rocm.power_limit(device, 0, &number) == 0)
+    gpu.power_limit = static_cast<double>(number) / 1e6;
   if (rocm.link_type != nullptr) gpu.links = xgmi_peers(rocm, device, count);
   if (rocm.pci_id != nullptr && rocm.pci_id(device, &number) == 0) read_pci_folder(root, number, gpu);
   return gpu;

@@ -23,7 +23,7 @@ void apply_as(const at::Tensor& in, const at::Tensor& out, const DropoutNumbers&
 
 at::Tensor apply_mask(const at::Tensor& input, const DropoutNumbers& numbers) {
   const at::Tensor in = input.contiguous();
-  const at::Tensor out = at::empty_like(in);
+  at::Tensor out = at::empty_like(in);
   if (in.scalar_type() == at::kFloat) {
     apply_as<float>(in, out, numbers);
   } else {
