@@ -17,17 +17,19 @@ TIDY = ["clang-tidy", "-p", "build/cpu", "--quiet", "--extra-arg=-Xclang", "--ex
         "--extra-arg=mode=shallow"]
 
 
-def tracked_sources():
+def usage_error(what, hint):
+    print(f"error: {what}\nhint: {hint}", file=sys.stderr)
+    sys.exit(2)
+
+
+def sources():
+    """All that git tracks or would take in."""
     listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "*.h", "*.cc", "*.cu"],
                             check=True, capture_output=True, text=True).stdout
     return sorted(name for name in listed.split("\0") if name and (ROOT / name).exists())
 
 
-def check_format(names, fix):
-    if fix:
-        subprocess.run(["clang-format", "-i", *names], check=True)
-        print(f"lint: formatted {len(names)} files")
-        return True
+def check_format(names):
     done = subprocess.run(["clang-format", "--dry-run", "-Werror", *names], capture_output=True, text=True)
     wrong = sorted({line.split(":")[0] for line in done.stderr.splitlines() if "clang-format-violations" in line})
     if done.returncode and not wrong:
@@ -108,14 +110,21 @@ def check_tidy(names):
 
 
 def main():
-    fix = "--fix" in sys.argv[1:]
-    named = [os.path.relpath(name, ROOT) for name in sys.argv[1:] if name != "--fix"]
-    everything = tracked_sources()
+    flags = [word for word in sys.argv[1:] if word.startswith("-")]
+    named = [os.path.relpath(word, ROOT) for word in sys.argv[1:] if not word.startswith("-")]
+    for flag in flags:
+        if flag != "--fix":
+            usage_error(f"unknown flag {flag}", "script/lint [--fix] [FILE...]")
+    everything = sources()
     for name in named:
         if name not in everything:
-            sys.exit(f"error: {name} is not a .h, .cc or .cu file of this repository\nhint: name it from the repository's root")
+            usage_error(f"{name} is not a .h, .cc or .cu file of this repository", "name it from the repository's root")
     names = named or everything
-    good = check_format(names, fix)
+    if flags:
+        subprocess.run(["clang-format", "-i", *names], check=True)
+        print(f"lint: formatted {len(names)} files")
+        return
+    good = check_format(names)
     good = check_tidy(names) and good
     sys.exit(0 if good else 1)
 
