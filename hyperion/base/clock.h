@@ -22,7 +22,7 @@ class FakeClock final : public Clock {
   double now_ = 0;
 };
 
-std::string utc_text(double unix_seconds);   // "2026-11-15T01:40:00Z"
-std::string file_stamp(double unix_seconds); // "20261115-014000", UTC, for names
+std::string utc_text(double unix_seconds);    // "2026-11-15T01:40:00Z"
+std::string file_stamp(double unix_seconds);  // "20261115-014000", UTC, for names
 
 }  // namespace hyperion::base

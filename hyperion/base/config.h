@@ -1,5 +1,6 @@
-// Settings: each is one member of a plain struct, bound here once to its name, default, range, unit and meaning. From that one
-// binding come the recipe reader, the HYPERION_SECTION__KEY variables, --section.key=value, --help and `config show --origin`.
+// Settings: each is one member of a plain struct, bound here once to its name, default, range, unit and meaning. From
+// that one binding come the recipe reader, the HYPERION_SECTION__KEY variables, --section.key=value, --help and `config
+// show --origin`.
 //
 //   struct OptimConfig { double lr = 3e-4; };
 //   void describe(Settings& settings, OptimConfig& config) {
@@ -50,7 +51,7 @@ class Settings {
 
   // Each throws ConfigError with the place, and a did-you-mean for an unknown name. Later calls win.
   void read_toml(std::string_view text, const std::string& file);
-  void read_environment(const char* const* environment);               // as ::environ
+  void read_environment(const char* const* environment);                                   // as ::environ
   void set(const std::string& name, const std::string& value, const std::string& origin);  // name is "section.key"
 
   const Setting& at(const std::string& name) const;

@@ -1,5 +1,5 @@
-// Typed errors. Each says what went wrong, where, and what to do about it, and remembers the rank, step and operation it
-// happened in. Only cli turns one into an exit code.
+// Typed errors. Each says what went wrong, where, and what to do about it, and remembers the rank, step and operation
+// it happened in. Only cli turns one into an exit code.
 #pragma once
 #include <cstdint>
 #include <exception>
@@ -11,8 +11,8 @@ namespace hyperion::base {
 // What this thread is doing now; copied into every Error it throws.
 struct Activity {
   int rank = 0;
-  int64_t step = -1;        // -1: not in a step
-  std::string operation;    // "checkpoint.save"; empty: none named
+  int64_t step = -1;      // -1: not in a step
+  std::string operation;  // "checkpoint.save"; empty: none named
 };
 Activity& current_activity();
 

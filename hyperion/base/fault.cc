@@ -81,11 +81,19 @@ void set_faults(std::string_view specs) {
 Fault fault_point(std::string_view name) {
   const Fault fault = take(name);
   switch (fault) {
-    case Fault::kill: ::kill(::getpid(), SIGKILL); break;
-    case Fault::interrupt: ::kill(::getpid(), SIGINT); break;
-    case Fault::sleep: ::usleep(300'000); break;
-    case Fault::fail: throw Error(format("fault point {} was switched on", name));
-    default: break;
+    case Fault::kill:
+      ::kill(::getpid(), SIGKILL);
+      break;
+    case Fault::interrupt:
+      ::kill(::getpid(), SIGINT);
+      break;
+    case Fault::sleep:
+      ::usleep(300'000);
+      break;
+    case Fault::fail:
+      throw Error(format("fault point {} was switched on", name));
+    default:
+      break;
   }
   return fault;
 }

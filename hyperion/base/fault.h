@@ -1,7 +1,7 @@
-// Named fault points: places where a test can make the program fail as the world would. Off unless HYPERION_FAULTS, or a test,
-// switches one on. Spec: "name=action[@n]", comma separated; action is `kill` (SIGKILL to ourselves), `throw`, `enospc`
-// (a write finds the disk full), `tear` (half of a write lands, then SIGKILL), `interrupt` (SIGINT to ourselves) or `sleep`
-// (300 ms); @n: at the n-th passing, 1 by default. A spec that cannot be read is a ConfigError.
+// Named fault points: places where a test can make the program fail as the world would. Off unless HYPERION_FAULTS, or
+// a test, switches one on. Spec: "name=action[@n]", comma separated; action is `kill` (SIGKILL to ourselves), `throw`,
+// `enospc` (a write finds the disk full), `tear` (half of a write lands, then SIGKILL), `interrupt` (SIGINT to
+// ourselves) or `sleep` (300 ms); @n: at the n-th passing, 1 by default. A spec that cannot be read is a ConfigError.
 #pragma once
 #include <string_view>
 
@@ -9,10 +9,12 @@ namespace hyperion::base {
 
 enum class Fault { none, kill, fail, disk_full, tear, interrupt, sleep };
 
-// Passes the point: carries out kill, throw, interrupt and sleep here; returns disk_full or tear for the caller to act on.
+// Passes the point: carries out kill, throw, interrupt and sleep here; returns disk_full or tear for the caller to act
+// on.
 Fault fault_point(std::string_view name);
 
-// Replaces the active specs; empty switches all off. For tests in process; HYPERION_FAULTS is read at the first passing.
+// Replaces the active specs; empty switches all off. For tests in process; HYPERION_FAULTS is read at the first
+// passing.
 void set_faults(std::string_view specs);
 
 }  // namespace hyperion::base

@@ -1,4 +1,5 @@
-// A file system that fails on cue, over a real one: for tests of what must survive. Counts every append, sync and rename.
+// A file system that fails on cue, over a real one: for tests of what must survive. Counts every append, sync and
+// rename.
 #pragma once
 #include "hyperion/base/files.h"
 

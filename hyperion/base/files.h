@@ -1,5 +1,6 @@
-// The file system behind a seam, so that tests can make it fail. Nothing half-written is ever read: whole files go through
-// write_atomically, folders are written beside their name and renamed. Every failure is a FileError that names the path.
+// The file system behind a seam, so that tests can make it fail. Nothing half-written is ever read: whole files go
+// through write_atomically, folders are written beside their name and renamed. Every failure is a FileError that names
+// the path.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -26,12 +27,12 @@ class FileSystem {
   virtual std::unique_ptr<WritableFile> create(const Path& path) = 0;       // empties an existing file
   virtual std::unique_ptr<WritableFile> open_append(const Path& path) = 0;  // creates a missing file
   virtual std::string read(const Path& path) = 0;
-  virtual void rename(const Path& from, const Path& to) = 0;                // replaces `to`, then syncs its folder
+  virtual void rename(const Path& from, const Path& to) = 0;  // replaces `to`, then syncs its folder
   virtual void create_folders(const Path& path) = 0;
-  virtual void remove_all(const Path& path) = 0;                            // a missing path is fine
+  virtual void remove_all(const Path& path) = 0;  // a missing path is fine
   virtual bool exists(const Path& path) = 0;
   virtual uint64_t size(const Path& path) = 0;
-  virtual std::vector<Path> list(const Path& folder) = 0;                   // sorted; empty where there is no folder
+  virtual std::vector<Path> list(const Path& folder) = 0;  // sorted; empty where there is no folder
 };
 
 FileSystem& real_files();

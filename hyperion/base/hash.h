@@ -7,7 +7,7 @@
 
 namespace hyperion::base {
 
-std::string hash_hex(std::string_view bytes);      // 32 hexadecimal digits
+std::string hash_hex(std::string_view bytes);  // 32 hexadecimal digits
 uint64_t hash_64(std::string_view bytes, uint64_t seed = 0);
 
 // The same hash over pieces.

@@ -26,8 +26,8 @@ inline void log_warn(std::string_view message) { log(LogLevel::warn, message); }
 bool is_terminal(int descriptor);
 bool use_colour(int descriptor);
 
-// One line that is redrawn in place on a terminal. Elsewhere it stays silent: the caller prints a plain line now and then.
-// Log lines pass above it. One at a time.
+// One line that is redrawn in place on a terminal. Elsewhere it stays silent: the caller prints a plain line now and
+// then. Log lines pass above it. One at a time.
 class ProgressLine {
  public:
   ProgressLine();

@@ -1,6 +1,6 @@
 // Random numbers without state: Philox4x32-10 (Salmon et al., 2011) keyed by (seed, stream name), counted by (step,
-// micro-batch, element index). The same number comes out on any device, rank, layout or after any resume, so there is no
-// generator state to save. Everything here is constexpr, so CUDA and HIP kernels call the same code.
+// micro-batch, element index). The same number comes out on any device, rank, layout or after any resume, so there is
+// no generator state to save. Everything here is constexpr, so CUDA and HIP kernels call the same code.
 #pragma once
 #include <cstdint>
 #include <string_view>

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "hyperion/host/peaks.h"
 #include "hyperion/bench/timing.h"
+#include "hyperion/host/peaks.h"
 
 namespace hyperion::bench {
 

@@ -12,6 +12,7 @@ namespace hyperion::cli {
 base::Settings resolve(train::RunConfig& config, const std::string& recipe, const std::vector<Override>& overrides);
 
 // The configuration a run was started with, as its folder holds it.
-base::Settings read_run_config(train::RunConfig& config, const base::Path& file, const std::vector<Override>& overrides);
+base::Settings read_run_config(train::RunConfig& config, const base::Path& file,
+                               const std::vector<Override>& overrides);
 
 }  // namespace hyperion::cli

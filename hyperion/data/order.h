@@ -6,8 +6,8 @@
 
 namespace hyperion::data {
 
-// The sample that stands at `position` of the epoch's order; a bijection of [0, count). By a Feistel network over the next
-// power of four, walked until it falls inside.
+// The sample that stands at `position` of the epoch's order; a bijection of [0, count). By a Feistel network over the
+// next power of four, walked until it falls inside.
 int64_t shuffled(int64_t position, int64_t count, uint64_t seed, int64_t epoch);
 
 }  // namespace hyperion::data

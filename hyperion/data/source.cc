@@ -9,7 +9,8 @@ namespace hyperion::data {
 
 void describe(base::Settings& settings, DataConfig& config) {
   settings.section("data", "what the model reads")
-      .choice("source", config.source, {"sums", "text"}, "worked sums made from the seed, or a text file, a byte a token")
+      .choice("source", config.source, {"sums", "text"},
+              "worked sums made from the seed, or a text file, a byte a token")
       .text("path", config.path, "the text file, when source is text")
       .integer("digits", config.digits, {1, 12}, "longest number of a sum", "digits")
       .integer("sums", config.sums, {1, 1'000'000'000'000}, "training samples of sums an epoch")

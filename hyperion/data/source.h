@@ -1,4 +1,5 @@
-// Where samples come from: each is a run of tokens, found by its index alone, so that a position in the data is one number.
+// Where samples come from: each is a run of tokens, found by its index alone, so that a position in the data is one
+// number.
 #pragma once
 #include <cstdint>
 #include <memory>

@@ -77,10 +77,12 @@ Sum draw_sum(uint64_t seed, int64_t index, int64_t digits, bool held_out) {
 
 Split open_sums(const DataConfig& config, int64_t, uint64_t seed) {
   Split split;
-  const auto held_out = std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(config.sums) * config.validation));
+  const auto held_out =
+      std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(config.sums) * config.validation));
   split.train = std::make_unique<SumsSource>(seed, config.digits, config.sums, false);
   split.validation = std::make_unique<SumsSource>(seed, config.digits, held_out, true);
-  for (int64_t i = 0; i < kQuestions; ++i) split.questions.push_back(worked(draw_sum(seed, -1 - i, config.digits, true)));
+  for (int64_t i = 0; i < kQuestions; ++i)
+    split.questions.push_back(worked(draw_sum(seed, -1 - i, config.digits, true)));
   return split;
 }
 

@@ -15,7 +15,8 @@ struct Sum {
 // The question "758+67:", then the working, the result and the end of the line.
 Question worked(const Sum& sum);
 
-// The sum number `index` of a seeded stream; held-out sums and training sums never meet: a pair belongs to one side by its hash.
+// The sum number `index` of a seeded stream; held-out sums and training sums never meet: a pair belongs to one side by
+// its hash.
 Sum draw_sum(uint64_t seed, int64_t index, int64_t digits, bool held_out);
 
 Split open_sums(const DataConfig& config, int64_t length, uint64_t seed);

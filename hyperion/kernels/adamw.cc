@@ -35,14 +35,15 @@ void adamw(at::Tensor master, at::Tensor first, at::Tensor second, at::Tensor we
                              step.decay, step.correction1, step.correction2};
   const bool narrow_weight = weight.scalar_type() == at::kBFloat16;
   const bool narrow_gradient = gradient.scalar_type() == at::kBFloat16;
-  if (narrow_weight && narrow_gradient) return update<Bfloat16, Bfloat16>(master, first, second, weight, gradient, scale, numbers);
+  if (narrow_weight && narrow_gradient)
+    return update<Bfloat16, Bfloat16>(master, first, second, weight, gradient, scale, numbers);
   if (narrow_weight) return update<Bfloat16, float>(master, first, second, weight, gradient, scale, numbers);
   HYPERION_CHECK(!narrow_gradient, "an fp32 weight has an fp32 gradient");
   update<float, float>(master, first, second, weight, gradient, scale, numbers);
 }
 
-void adamw_reference(at::Tensor master, at::Tensor first, at::Tensor second, at::Tensor weight, const at::Tensor& gradient,
-                     const at::Tensor& scale, const AdamWStep& step) {
+void adamw_reference(at::Tensor master, at::Tensor first, at::Tensor second, at::Tensor weight,
+                     const at::Tensor& gradient, const at::Tensor& scale, const AdamWStep& step) {
   const at::Tensor scaled = gradient.to(at::kFloat).mul(scale);
   first.mul_(step.beta1).add_(scaled, 1 - step.beta1);
   second.mul_(step.beta2).addcmul_(scaled, scaled, 1 - step.beta2);

@@ -1,5 +1,5 @@
-// AdamW (Loshchilov and Hutter, 2019) over one tensor in one pass: fp32 master, moments, and the compute-type weight written
-// back in the same pass.
+// AdamW (Loshchilov and Hutter, 2019) over one tensor in one pass: fp32 master, moments, and the compute-type weight
+// written back in the same pass.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -10,13 +10,14 @@ struct AdamWStep {
   float correction1, correction2;  // 1 - beta^t
 };
 
-// `master`, `first`, `second`: fp32, contiguous, updated in place. `gradient`: fp32 or bf16, contiguous, is multiplied by
-// `scale` (one fp32 number on the same device; the clip factor). `weight`: bf16 copy to refresh, or the master itself.
+// `master`, `first`, `second`: fp32, contiguous, updated in place. `gradient`: fp32 or bf16, contiguous, is multiplied
+// by `scale` (one fp32 number on the same device; the clip factor). `weight`: bf16 copy to refresh, or the master
+// itself.
 void adamw(at::Tensor master, at::Tensor first, at::Tensor second, at::Tensor weight, const at::Tensor& gradient,
            const at::Tensor& scale, const AdamWStep& step);
 
 // The same in plain tensor operations, for tests and benches.
-void adamw_reference(at::Tensor master, at::Tensor first, at::Tensor second, at::Tensor weight, const at::Tensor& gradient,
-                     const at::Tensor& scale, const AdamWStep& step);
+void adamw_reference(at::Tensor master, at::Tensor first, at::Tensor second, at::Tensor weight,
+                     const at::Tensor& gradient, const at::Tensor& scale, const AdamWStep& step);
 
 }  // namespace hyperion::kernels

@@ -23,7 +23,8 @@ struct AdamWArrays {
 #if defined(__CUDACC__) || defined(__HIPCC__)
 __host__ __device__
 #endif
-inline float adamw_element(float weight, float gradient, float& first, float& second, const AdamWNumbers& n) {
+    inline float
+    adamw_element(float weight, float gradient, float& first, float& second, const AdamWNumbers& n) {
   first = n.beta1 * first + (1 - n.beta1) * gradient;
   second = n.beta2 * second + (1 - n.beta2) * gradient * gradient;
   const float denominator = std::sqrt(second / n.correction2) + n.epsilon;

@@ -1,4 +1,5 @@
-// Causal attention over [batch, heads, length, head width]; the last query sees every key, so a cache may hold earlier keys.
+// Causal attention over [batch, heads, length, head width]; the last query sees every key, so a cache may hold earlier
+// keys.
 #pragma once
 #include <ATen/core/Tensor.h>
 

@@ -20,9 +20,10 @@ c10::Device open_device(const std::string& name) {
   int index = 0;
   if (name.starts_with("cuda:")) index = std::atoi(name.c_str() + 5);
   if (index >= count)
-    throw base::PreflightError(base::format("device \"{}\" was asked for, but {} usable from here", name,
-                                            count == 0 ? "no GPU is" : base::format("only {} GPUs are", count)),
-                               "use --device cpu, or see what `hyperion doctor` says of the GPU, its driver and this build");
+    throw base::PreflightError(
+        base::format("device \"{}\" was asked for, but {} usable from here", name,
+                     count == 0 ? "no GPU is" : base::format("only {} GPUs are", count)),
+        "use --device cpu, or see what `hyperion doctor` says of the GPU, its driver and this build");
   return {c10::kCUDA, static_cast<c10::DeviceIndex>(index)};
 }
 

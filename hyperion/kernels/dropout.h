@@ -1,5 +1,5 @@
-// Dropout whose mask is a function of (seed, stream, step, micro-batch, element): recomputed in the backward, never stored, and
-// the same on every device and after every resume.
+// Dropout whose mask is a function of (seed, stream, step, micro-batch, element): recomputed in the backward, never
+// stored, and the same on every device and after every resume.
 #pragma once
 #include <ATen/core/Tensor.h>
 

@@ -7,7 +7,8 @@ namespace {
 template <class T>
 __global__ void dropout_kernel(const T* in, T* out, int64_t count, DropoutNumbers numbers) {
   const int64_t blocks = (count + 3) / 4;
-  for (int64_t block = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; block < blocks; block += int64_t{gridDim.x} * blockDim.x) {
+  for (int64_t block = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; block < blocks;
+       block += int64_t{gridDim.x} * blockDim.x) {
     const auto words = base::philox(numbers.key, block, numbers.step, numbers.micro_batch);
 #pragma unroll
     for (int i = 0; i < 4; ++i)
@@ -21,7 +22,8 @@ template <class T>
 void dropout_gpu(const T* in, T* out, int64_t count, const DropoutNumbers& numbers, void* stream) {
   if (count == 0) return;
   constexpr int kThreads = 256;
-  dropout_kernel<<<grid_for((count + 3) / 4, kThreads), kThreads, 0, static_cast<GpuStream>(stream)>>>(in, out, count, numbers);
+  dropout_kernel<<<grid_for((count + 3) / 4, kThreads), kThreads, 0, static_cast<GpuStream>(stream)>>>(in, out, count,
+                                                                                                       numbers);
   check_launch("dropout");
 }
 

@@ -8,8 +8,8 @@
 namespace hyperion::kernels {
 namespace {
 
-// exp within 2 ulp over [-87, 87], beyond which it is held: 2^n times a polynomial on [-ln2/2, ln2/2]. No call and no branch, so that
-// the compiler turns loops over it into vector code.
+// exp within 2 ulp over [-87, 87], beyond which it is held: 2^n times a polynomial on [-ln2/2, ln2/2]. No call and no
+// branch, so that the compiler turns loops over it into vector code.
 inline float fast_exp(float x) {
   x = std::min(std::max(x, -87.0f), 87.0f);
   constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to a whole number

@@ -44,14 +44,16 @@ Tokens choose(at::Tensor logits, const DecodeOptions& options, const std::vector
   Tokens tokens;
   for (size_t row = 0; row < rows.size(); ++row) {
     const float number = base::unit_float(base::random_bits(key, rows[row], static_cast<uint32_t>(place)));
-    tokens.push_back(draw(probabilities.const_data_ptr<float>() + row * probabilities.size(-1), probabilities.size(-1), number));
+    tokens.push_back(
+        draw(probabilities.const_data_ptr<float>() + row * probabilities.size(-1), probabilities.size(-1), number));
   }
   return tokens;
 }
 
 // All rows have prompts of one length.
-void decode_batch(LanguageModel& model, at::Device device, const std::vector<Tokens>& prompts, const std::vector<size_t>& rows,
-                  const DecodeOptions& options, const std::function<bool(size_t, int64_t)>& on_token, std::vector<Tokens>& out) {
+void decode_batch(LanguageModel& model, at::Device device, const std::vector<Tokens>& prompts,
+                  const std::vector<size_t>& rows, const DecodeOptions& options,
+                  const std::function<bool(size_t, int64_t)>& on_token, std::vector<Tokens>& out) {
   const auto count = static_cast<int64_t>(rows.size());
   const auto length = static_cast<int64_t>(prompts[rows.front()].size());
   Tokens input;
@@ -62,7 +64,8 @@ void decode_batch(LanguageModel& model, at::Device device, const std::vector<Tok
   std::vector<bool> ended(rows.size(), false);
   const int64_t most = std::min(options.new_tokens, model.context() - length);
   for (int64_t place = 0; place < most; ++place) {
-    const auto ids = at::from_blob(input.data(), {count, static_cast<int64_t>(input.size()) / count}, at::kLong).to(device);
+    const auto ids =
+        at::from_blob(input.data(), {count, static_cast<int64_t>(input.size()) / count}, at::kLong).to(device);
     const auto logits = model.logits(ids, pass).select(1, ids.size(1) - 1);
     input = choose(logits, options, rows, place);
     for (size_t i = 0; i < rows.size(); ++i) {
@@ -84,8 +87,9 @@ std::vector<Tokens> decode(LanguageModel& model, at::Device device, const std::v
   for (size_t i = 0; i < prompts.size(); ++i) {
     if (prompts[i].empty()) throw base::ConfigError("the prompt is empty", "give at least one character");
     if (static_cast<int64_t>(prompts[i].size()) >= model.context())
-      throw base::ConfigError(base::format("the prompt has {} tokens, and the model's context is {}", prompts[i].size(), model.context()),
-                              "give a shorter prompt");
+      throw base::ConfigError(
+          base::format("the prompt has {} tokens, and the model's context is {}", prompts[i].size(), model.context()),
+          "give a shorter prompt");
     by_length[prompts[i].size()].push_back(i);
   }
   std::vector<Tokens> out(prompts.size());

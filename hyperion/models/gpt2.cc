@@ -28,13 +28,16 @@ Init residual_init(const Gpt2Config& config) {
 class Attention final : public nn::Module {
  public:
   Attention(const Gpt2Config& config, size_t layer) : heads_(config.heads), layer_(layer), dropout_(config.dropout) {
-    c_attn_ = register_module("c_attn", std::make_shared<nn::LinearInOut>(config.width, 3 * config.width, Init::normal(kDeviation)));
-    c_proj_ = register_module("c_proj", std::make_shared<nn::LinearInOut>(config.width, config.width, residual_init(config)));
+    c_attn_ = register_module(
+        "c_attn", std::make_shared<nn::LinearInOut>(config.width, 3 * config.width, Init::normal(kDeviation)));
+    c_proj_ =
+        register_module("c_proj", std::make_shared<nn::LinearInOut>(config.width, config.width, residual_init(config)));
   }
 
   at::Tensor forward(const at::Tensor& input, Pass& pass) override {
     const int64_t batch = input.size(0), length = input.size(1), width = input.size(2);
-    const auto packed = run(*c_attn_, input, pass).view({batch, length, 3, heads_, width / heads_}).permute({2, 0, 3, 1, 4});
+    const auto packed =
+        run(*c_attn_, input, pass).view({batch, length, 3, heads_, width / heads_}).permute({2, 0, 3, 1, 4});
     const auto mixed = nn::attend(packed[0], packed[1], packed[2], layer_, pass);
     const auto output = run(*c_proj_, mixed.transpose(1, 2).reshape({batch, length, width}), pass);
     return nn::dropout(output, dropout_, "attn", layer_, pass);
@@ -50,8 +53,10 @@ class Attention final : public nn::Module {
 class FeedForward final : public nn::Module {
  public:
   FeedForward(const Gpt2Config& config, size_t layer) : layer_(layer), dropout_(config.dropout) {
-    c_fc_ = register_module("c_fc", std::make_shared<nn::LinearInOut>(config.width, 4 * config.width, Init::normal(kDeviation)));
-    c_proj_ = register_module("c_proj", std::make_shared<nn::LinearInOut>(4 * config.width, config.width, residual_init(config)));
+    c_fc_ = register_module(
+        "c_fc", std::make_shared<nn::LinearInOut>(config.width, 4 * config.width, Init::normal(kDeviation)));
+    c_proj_ = register_module("c_proj",
+                              std::make_shared<nn::LinearInOut>(4 * config.width, config.width, residual_init(config)));
   }
 
   at::Tensor forward(const at::Tensor& input, Pass& pass) override {
@@ -105,8 +110,10 @@ class Blocks final : public nn::Module {
 class Transformer final : public nn::Module {
  public:
   explicit Transformer(const Gpt2Config& config) : dropout_(config.dropout) {
-    wte_ = register_module("wte", std::make_shared<nn::Embedding>(config.vocabulary, config.width, Init::normal(kDeviation)));
-    wpe_ = register_module("wpe", std::make_shared<nn::Embedding>(config.context, config.width, Init::normal(kDeviation)));
+    wte_ = register_module("wte",
+                           std::make_shared<nn::Embedding>(config.vocabulary, config.width, Init::normal(kDeviation)));
+    wpe_ =
+        register_module("wpe", std::make_shared<nn::Embedding>(config.context, config.width, Init::normal(kDeviation)));
     h_ = register_module("h", std::make_shared<Blocks>(config));
     ln_f_ = register_module("ln_f", std::make_shared<nn::LayerNorm>(config.width));
   }
@@ -155,12 +162,11 @@ class Gpt2 final : public nn::Module, public LanguageModel {
   }
 
   void initialise(uint64_t seed) override { nn::Module::initialise(seed); }
+  using torch::nn::Module::to;
   void to(at::Device device, at::ScalarType type) override { torch::nn::Module::to(device, type); }
   int64_t context() const override { return config_.context; }
 
-  strategy::ModelShape shape(int64_t length) const override {
-    return shape_of(config_, length);
-  }
+  strategy::ModelShape shape(int64_t length) const override { return shape_of(config_, length); }
 
  private:
   Gpt2Config config_;

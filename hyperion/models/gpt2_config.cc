@@ -20,8 +20,9 @@ void describe(base::Settings& settings, Gpt2Config& config) {
 
 void check(const Gpt2Config& config) {
   if (config.width % config.heads != 0)
-    throw base::ConfigError(base::format("model.heads = {} does not divide model.width = {}", config.heads, config.width),
-                            "choose a width that is a multiple of the heads, usually 64 a head");
+    throw base::ConfigError(
+        base::format("model.heads = {} does not divide model.width = {}", config.heads, config.width),
+        "choose a width that is a multiple of the heads, usually 64 a head");
 }
 
 strategy::ModelShape shape_of(const Gpt2Config& config, int64_t length) {
@@ -34,10 +35,17 @@ strategy::ModelShape shape_of(const Gpt2Config& config, int64_t length) {
 }
 
 std::string to_json(const Gpt2Config& config) {
-  return base::Json{{"model_type", "gpt2"},           {"n_layer", config.layers},        {"n_head", config.heads},
-                    {"n_embd", config.width},         {"n_positions", config.context},   {"vocab_size", config.vocabulary},
-                    {"resid_pdrop", config.dropout},  {"embd_pdrop", config.dropout},    {"attn_pdrop", 0.0},
-                    {"activation_function", "gelu_new"}, {"tie_word_embeddings", true}}
+  return base::Json{{"model_type", "gpt2"},
+                    {"n_layer", config.layers},
+                    {"n_head", config.heads},
+                    {"n_embd", config.width},
+                    {"n_positions", config.context},
+                    {"vocab_size", config.vocabulary},
+                    {"resid_pdrop", config.dropout},
+                    {"embd_pdrop", config.dropout},
+                    {"attn_pdrop", 0.0},
+                    {"activation_function", "gelu_new"},
+                    {"tie_word_embeddings", true}}
       .dump();
 }
 

@@ -23,9 +23,9 @@ class LanguageModel {
   // ids: int64 [batch, length] on the model's device -> [batch, length, vocabulary] in the compute type.
   virtual at::Tensor logits(const at::Tensor& ids, nn::Pass& pass) = 0;
   virtual std::vector<Parameter> parameters() = 0;
-  virtual void initialise(uint64_t seed) = 0;              // fp32, on the CPU
+  virtual void initialise(uint64_t seed) = 0;  // fp32, on the CPU
   virtual void to(at::Device device, at::ScalarType type) = 0;
-  virtual int64_t context() const = 0;                     // most tokens a pass can see, the cache's included
+  virtual int64_t context() const = 0;  // most tokens a pass can see, the cache's included
   virtual strategy::ModelShape shape(int64_t length) const = 0;
 };
 

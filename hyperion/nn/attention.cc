@@ -6,7 +6,8 @@
 
 namespace hyperion::nn {
 
-at::Tensor attend(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values, size_t layer, Pass& pass) {
+at::Tensor attend(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values, size_t layer,
+                  Pass& pass) {
   at::Tensor all_keys = keys, all_values = values;
   if (pass.cache != nullptr) std::tie(all_keys, all_values) = pass.cache->extend(layer, keys, values);
   return pass.reference ? kernels::causal_attention_reference(queries, all_keys, all_values)

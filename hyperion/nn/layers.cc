@@ -21,7 +21,9 @@ Embedding::Embedding(int64_t count, int64_t width, Init init) : weight_(paramete
 at::Tensor Embedding::forward(const at::Tensor& ids, Pass&) { return at::embedding(weight_, ids); }
 
 LayerNorm::LayerNorm(int64_t width, double epsilon)
-    : weight_(parameter("weight", {width}, Init::filled(1))), bias_(parameter("bias", {width}, Init::filled(0))), epsilon_(epsilon) {}
+    : weight_(parameter("weight", {width}, Init::filled(1))),
+      bias_(parameter("bias", {width}, Init::filled(0))),
+      epsilon_(epsilon) {}
 
 at::Tensor LayerNorm::forward(const at::Tensor& input, Pass&) {
   return at::layer_norm(input, {input.size(-1)}, weight_, bias_, epsilon_);

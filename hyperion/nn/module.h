@@ -1,5 +1,6 @@
-// The module base: torch::nn::Module's names, parameters and devices, one forward signature, and `run` as the only way from a
-// parent to a child, so that whatever wraps a unit (sharding, recomputation, offload, pipeline cuts) has one place to stand.
+// The module base: torch::nn::Module's names, parameters and devices, one forward signature, and `run` as the only way
+// from a parent to a child, so that whatever wraps a unit (sharding, recomputation, offload, pipeline cuts) has one
+// place to stand.
 #pragma once
 #include <torch/nn/module.h>
 

@@ -4,7 +4,8 @@
 
 namespace hyperion::nn {
 
-std::pair<at::Tensor, at::Tensor> KeyValueCache::extend(size_t layer, const at::Tensor& keys, const at::Tensor& values) {
+std::pair<at::Tensor, at::Tensor> KeyValueCache::extend(size_t layer, const at::Tensor& keys,
+                                                        const at::Tensor& values) {
   if (layer >= layers_.size()) layers_.resize(layer + 1);
   auto& [held_keys, held_values] = layers_[layer];
   held_keys = held_keys.defined() ? at::cat({held_keys, keys}, 2) : keys;

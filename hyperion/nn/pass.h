@@ -19,8 +19,8 @@ class KeyValueCache {
 };
 
 struct Pass {
-  bool training = false;           // dropout is on
-  bool reference = false;          // plain operations in place of fused ones
+  bool training = false;   // dropout is on
+  bool reference = false;  // plain operations in place of fused ones
   uint64_t seed = 0;
   uint32_t step = 0, micro_batch = 0;
   KeyValueCache* cache = nullptr;  // set: the input continues what the cache holds

@@ -45,8 +45,8 @@ void Optimizer::adamw(size_t index, const at::Tensor& gradient, const at::Tensor
                                    static_cast<float>(parameters_[index].decay ? config_.weight_decay : 0.0),
                                    correction(config_.beta1),
                                    correction(config_.beta2)};
-  kernels::adamw(masters_[index], first_[index], second_[index], parameters_[index].weight, gradient.contiguous(), scale,
-                 numbers);
+  kernels::adamw(masters_[index], first_[index], second_[index], parameters_[index].weight, gradient.contiguous(),
+                 scale, numbers);
 }
 
 void Optimizer::sgd(size_t index, const at::Tensor& gradient, const at::Tensor& scale, double lr) {

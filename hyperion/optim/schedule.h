@@ -8,8 +8,8 @@ namespace hyperion::optim {
 struct Schedule {
   std::string shape = "cosine";  // constant | linear | cosine
   double peak = 3e-4;
-  double final_ratio = 0.1;      // of the peak, reached at the last step
-  int64_t warmup = 0, steps = 1; // warmup steps rise linearly from peak / warmup
+  double final_ratio = 0.1;       // of the peak, reached at the last step
+  int64_t warmup = 0, steps = 1;  // warmup steps rise linearly from peak / warmup
 
   // Of step 1..steps; constant beyond the last.
   double at(int64_t step) const;

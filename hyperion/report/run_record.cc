@@ -101,11 +101,12 @@ std::vector<RunRecord> list_runs(base::FileSystem& files, const base::Path& runs
 
 std::string runs_table(const std::vector<RunRecord>& records) {
   if (records.empty()) return "no runs yet; `hyperion train RECIPE` makes one\n";
-  std::string out = format("{:<32} {:<9} {:>15} {:>8} {:>10} {:>9}  {}\n", "run", "status", "step", "loss", "val loss", "right", "created");
+  std::string out = format("{:<32} {:<9} {:>15} {:>8} {:>10} {:>9}  {}\n", "run", "status", "step", "loss", "val loss",
+                           "right", "created");
   for (const auto& record : records)
     out += format("{:<32} {:<9} {:>15} {:>8} {:>10} {:>9}  {}\n", record.name, record.status,
-                  format("{}/{}", record.step, record.steps), shown(record.loss, false), shown(record.validation_loss, false),
-                  shown(record.answers_right, true), record.created);
+                  format("{}/{}", record.step, record.steps), shown(record.loss, false),
+                  shown(record.validation_loss, false), shown(record.answers_right, true), record.created);
   return out;
 }
 

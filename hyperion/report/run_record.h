@@ -14,7 +14,7 @@ struct RunRecord {
   std::string status = "running";  // running | complete | stopped | failed
   std::string failure;             // why, when failed
   int64_t step = 0, steps = 0, parameters = 0;
-  double seconds = 0;              // of training, over all resumes
+  double seconds = 0;  // of training, over all resumes
   std::optional<double> loss, validation_loss, perplexity, token_accuracy, answers_right;
   std::vector<std::pair<std::string, std::string>> environment;
 };

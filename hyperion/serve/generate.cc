@@ -4,8 +4,8 @@
 
 namespace hyperion::serve {
 
-std::string generate(interop::OpenedModel& opened, at::Device device, const std::string& prompt, const models::DecodeOptions& options,
-                     const std::function<void(std::string_view)>& on_text) {
+std::string generate(interop::OpenedModel& opened, at::Device device, const std::string& prompt,
+                     const models::DecodeOptions& options, const std::function<void(std::string_view)>& on_text) {
   models::Tokens tokens;
   for (const char c : prompt) tokens.push_back(static_cast<unsigned char>(c));
   std::string text;

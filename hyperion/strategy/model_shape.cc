@@ -2,8 +2,8 @@
 
 namespace hyperion::strategy {
 
-ModelShape decoder_shape(int64_t parameters, int64_t matrix_parameters, int64_t layers, int64_t width, int64_t vocabulary,
-                         int64_t length) {
+ModelShape decoder_shape(int64_t parameters, int64_t matrix_parameters, int64_t layers, int64_t width,
+                         int64_t vocabulary, int64_t length) {
   ModelShape shape{parameters, layers, width, vocabulary, 0, 0};
   // Scores and weighted values: two products of 2 * width * length a token and layer, half of them masked away.
   const double attention = 0.5 * 4.0 * static_cast<double>(layers * width * length);

@@ -47,8 +47,10 @@ void check(const RunConfig& config) {
                       "raise model.context or shorten train.length");
   const int64_t longest_question = 2 * config.data.digits + 2;  // "999+999:"
   if (config.data.source == "sums" && config.model.context <= longest_question)
-    throw ConfigError(format("model.context = {} cannot hold a question of data.digits = {}", config.model.context, config.data.digits),
-                      format("questions have up to {} characters: raise model.context or lower data.digits", longest_question));
+    throw ConfigError(
+        format("model.context = {} cannot hold a question of data.digits = {}", config.model.context,
+               config.data.digits),
+        format("questions have up to {} characters: raise model.context or lower data.digits", longest_question));
   if (config.optim.warmup > train.steps)
     throw ConfigError(format("optim.warmup = {} is longer than train.steps = {}", config.optim.warmup, train.steps),
                       "the peak learning rate would never be reached: shorten the warm-up or train for longer");

@@ -24,7 +24,8 @@ std::string trimmed(std::string text) {
 
 }  // namespace
 
-report::EvalRecord evaluate(models::LanguageModel& model, at::Device device, const data::Source& source, const RunConfig& config) {
+report::EvalRecord evaluate(models::LanguageModel& model, at::Device device, const data::Source& source,
+                            const RunConfig& config) {
   base::OperationScope scope("evaluate");
   base::fault_point("train.evaluate");
   at::NoGradGuard no_grad;
@@ -35,7 +36,8 @@ report::EvalRecord evaluate(models::LanguageModel& model, at::Device device, con
     base::throw_if_stopped("evaluating");
     const int64_t count = std::min(rows, source.samples() - sample);
     std::vector<int64_t> buffer(count * (length + 1));
-    for (int64_t row = 0; row < count; ++row) source.read(sample++, std::span(buffer).subspan(row * (length + 1), length + 1));
+    for (int64_t row = 0; row < count; ++row)
+      source.read(sample++, std::span(buffer).subspan(row * (length + 1), length + 1));
     const auto all = at::from_blob(buffer.data(), {count, length + 1}, at::kLong).to(device);
     const auto targets = all.narrow(1, 1, length);
     nn::Pass pass;
@@ -92,7 +94,8 @@ std::string sample_lines(const std::vector<report::Sample>& samples, size_t most
   for (size_t i = 0; i < std::min(most, samples.size()); ++i) {
     const auto& sample = samples[i];
     const bool right = sample.right.value_or(true);
-    out += base::format("  {:<9} {}{}\n", sample.question, sample.answer, right ? "" : base::format("   (wrong; {})", sample.expected));
+    out += base::format("  {:<9} {}{}\n", sample.question, sample.answer,
+                        right ? "" : base::format("   (wrong; {})", sample.expected));
   }
   return out;
 }

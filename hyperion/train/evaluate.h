@@ -12,7 +12,8 @@
 namespace hyperion::train {
 
 // Loss, perplexity and token accuracy over the first eval.batches batches of a source, in its own order.
-report::EvalRecord evaluate(models::LanguageModel& model, at::Device device, const data::Source& source, const RunConfig& config);
+report::EvalRecord evaluate(models::LanguageModel& model, at::Device device, const data::Source& source,
+                            const RunConfig& config);
 
 struct Answers {
   double right = 0;                     // part of the questions answered exactly

@@ -11,7 +11,8 @@ namespace hyperion::train {
 class RunFolder {
  public:
   // Makes `runs/name` with its logs folder and configuration. An existing one is a ConfigError: nothing is overwritten.
-  static RunFolder create(base::FileSystem& files, const base::Path& runs, const std::string& name, const std::string& resolved_toml);
+  static RunFolder create(base::FileSystem& files, const base::Path& runs, const std::string& name,
+                          const std::string& resolved_toml);
   // Opens an existing one; a ConfigError where another process is using it.
   static RunFolder open(base::FileSystem& files, const base::Path& path);
 

@@ -39,10 +39,12 @@ void RunLog::step(const report::StepRecord& record) {
   record_.loss = record.loss;
   record_.step = record.step;
   const int64_t steps = record_.steps, done = std::max<int64_t>(1, record.step - first_step_);
-  const double eta = static_cast<double>(steps - record.step) * (base::real_clock().seconds() - started_) / static_cast<double>(done);
+  const double eta =
+      static_cast<double>(steps - record.step) * (base::real_clock().seconds() - started_) / static_cast<double>(done);
   const std::string line = report::step_line(record, steps, eta);
   if (progress_.live()) return progress_.show(line);
-  if (record.step % request_.config.train.log_every != 0 && record.step != first_step_ + 1 && record.step != steps) return;
+  if (record.step % request_.config.train.log_every != 0 && record.step != first_step_ + 1 && record.step != steps)
+    return;
   std::printf("%s\n", line.c_str());
   std::fflush(stdout);
 }
@@ -52,8 +54,8 @@ void RunLog::evaluation(const report::EvalRecord& record) {
   record_.validation_loss = record.loss;
   record_.perplexity = record.perplexity;
   record_.token_accuracy = record.token_accuracy;
-  base::log_info(format("step {}  validation loss {:.4f}  perplexity {:.3f}  token accuracy {:.1f}%", record.step, record.loss,
-                        record.perplexity, 100 * record.token_accuracy));
+  base::log_info(format("step {}  validation loss {:.4f}  perplexity {:.3f}  token accuracy {:.1f}%", record.step,
+                        record.loss, record.perplexity, 100 * record.token_accuracy));
 }
 
 double RunLog::seconds() const { return seconds_before_ + base::real_clock().seconds() - started_; }
@@ -70,8 +72,9 @@ void RunLog::write_report(const std::vector<report::Sample>& samples) {
   const RunConfig& config = request_.config;
   report::RunPage page;
   page.title = record_.name;
-  page.lead = format("GPT-2 style model, {} layers of width {}, trained on {} in {}.", config.model.layers, config.model.width,
-                     config.data.source == "sums" ? "worked sums" : config.data.path, config.train.precision);
+  page.lead =
+      format("GPT-2 style model, {} layers of width {}, trained on {} in {}.", config.model.layers, config.model.width,
+             config.data.source == "sums" ? "worked sums" : config.data.path, config.train.precision);
   page.metrics = report::read_metrics(files_.read(request_.run.metrics()), request_.run.metrics().string());
   if (!page.metrics.evaluations.empty()) page.metrics.evaluations.back().answers_right = record_.answers_right;
   page.total_steps = config.train.steps;

@@ -15,7 +15,8 @@ Stepper::Stepper(models::LanguageModel& model, const RunConfig& config, at::Devi
   at::NoGradGuard no_grad;
   const bool narrow = config.train.precision == "bf16";
   if (narrow)
-    for (const auto& parameter : model.parameters()) masters_.push_back(parameter.tensor.detach().to(device, at::kFloat, false, true));
+    for (const auto& parameter : model.parameters())
+      masters_.push_back(parameter.tensor.detach().to(device, at::kFloat, false, true));
   model.to(device, narrow ? at::kBFloat16 : at::kFloat);
   std::vector<optim::Parameter> parameters;
   for (const auto& parameter : model.parameters()) {
@@ -35,7 +36,8 @@ at::Tensor Stepper::micro_batch(const at::Tensor& rows, int64_t step, int64_t in
   pass.micro_batch = static_cast<uint32_t>(index);
   const int64_t length = config_.train.length;
   const auto logits = model_.logits(rows.narrow(1, 0, length), pass);
-  const auto loss = kernels::cross_entropy(logits, rows.narrow(1, 1, length)).div(static_cast<double>(config_.train.accumulate));
+  const auto loss =
+      kernels::cross_entropy(logits, rows.narrow(1, 1, length)).div(static_cast<double>(config_.train.accumulate));
   timer.mark(Phase::forward);
   loss.backward();
   timer.mark(Phase::backward);
@@ -60,7 +62,8 @@ void Stepper::take_gradients(int64_t index) {
 
 StepResult Stepper::run(const std::vector<int64_t>& tokens, int64_t step, double lr, profile::StepTimer& timer) {
   const LoopConfig& train = config_.train;
-  const auto all = at::from_blob(const_cast<int64_t*>(tokens.data()), {train.batch, train.length + 1}, at::kLong).to(device_);
+  const auto all =
+      at::from_blob(const_cast<int64_t*>(tokens.data()), {train.batch, train.length + 1}, at::kLong).to(device_);
   timer.mark(Phase::data);
   const int64_t rows = train.batch / train.accumulate;
   at::Tensor loss;

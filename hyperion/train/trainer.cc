@@ -35,7 +35,8 @@ using base::Json;
 
 at::Device open_device(const LoopConfig& train) {
   const bool named = std::getenv("OMP_NUM_THREADS") != nullptr;  // LibTorch read it already
-  if (train.threads > 0 || !named) kernels::set_cpu_threads(train.threads > 0 ? train.threads : host::this_cpu().usable_cores());
+  if (train.threads > 0 || !named)
+    kernels::set_cpu_threads(train.threads > 0 ? train.threads : host::this_cpu().usable_cores());
   const at::Device device = kernels::open_device(train.device);
   if (train.deterministic) kernels::use_deterministic_algorithms();
   return device;
@@ -44,11 +45,17 @@ at::Device open_device(const LoopConfig& train) {
 class Trainer {
  public:
   Trainer(base::FileSystem& files, const TrainRequest& request)
-      : files_(files), request_(request), config_(request.config), device_(open_device(config_.train)),
-        split_(data::open_data(config_.data, config_.train.length, config_.train.seed)), model_(models::make_gpt2(config_.model)),
-        shape_(model_->shape(config_.train.length)), schedule_(optim::schedule_of(config_.optim, config_.train.steps)),
+      : files_(files),
+        request_(request),
+        config_(request.config),
+        device_(open_device(config_.train)),
+        split_(data::open_data(config_.data, config_.train.length, config_.train.seed)),
+        model_(models::make_gpt2(config_.model)),
+        shape_(model_->shape(config_.train.length)),
+        schedule_(optim::schedule_of(config_.optim, config_.train.steps)),
         log_(files, request, shape_.parameters, kernels::device_text(device_)) {
-    if (const auto* peaks = host::find_peaks(kernels::device_text(device_))) peak_tflops_ = peaks->of(config_.train.precision);
+    if (const auto* peaks = host::find_peaks(kernels::device_text(device_)))
+      peak_tflops_ = peaks->of(config_.train.precision);
   }
 
   void run();
@@ -66,7 +73,7 @@ class Trainer {
   void prepare();
   double restore();  // returns the seconds trained before
   void step();
-  void settle();     // reads and tells the figures of the pending step
+  void settle();  // reads and tells the figures of the pending step
   void validate();
   void save();
   void stop_if_asked();
@@ -119,21 +126,23 @@ double Trainer::restore() {
   for (auto& item : stepper_->state()) {
     const at::Tensor& saved = loaded.tensor(item.name);
     if (saved.sizes() != item.tensor.sizes() || saved.scalar_type() != item.tensor.scalar_type())
-      throw base::ConfigError(format("{} of {} has another shape or type than this run's", item.name, loaded.path.string()),
-                              "the model and precision of a run cannot change on resume");
+      throw base::ConfigError(
+          format("{} of {} has another shape or type than this run's", item.name, loaded.path.string()),
+          "the model and precision of a run cannot change on resume");
     item.tensor.copy_(saved);
   }
   step_ = saved_step_ = loaded.step;
   cursor_.samples = state.at("cursor").get<int64_t>();
   if (const auto threads = state.at("threads").get<int64_t>(); threads != kernels::cpu_threads() && device_.is_cpu())
-    base::log_warn(format("this run used {} threads and now has {}: losses will agree to rounding, not to the bit", threads,
-                          kernels::cpu_threads()));
+    base::log_warn(format("this run used {} threads and now has {}: losses will agree to rounding, not to the bit",
+                          threads, kernels::cpu_threads()));
   base::log_info(format("resuming after step {} from {}", step_, loaded.path.string()));
   return state.at("seconds").get<double>();
 }
 
 void Trainer::run() {
-  base::log_info(format("run {}: {} parameters, {} tokens a step, {} on {}", log_.name(), base::with_commas(shape_.parameters),
+  base::log_info(format("run {}: {} parameters, {} tokens a step, {} on {}", log_.name(),
+                        base::with_commas(shape_.parameters),
                         base::with_commas(config_.train.batch * config_.train.length), config_.train.precision,
                         kernels::device_text(device_)));
   prepare();
@@ -153,7 +162,8 @@ void Trainer::step() {
   base::current_activity().step = number;
   base::fault_point("train.step");
   const double lr = schedule_.at(number);
-  const auto tokens = data::next_batch(*split_.train, cursor_, config_.train.batch, config_.train.length, config_.train.seed);
+  const auto tokens =
+      data::next_batch(*split_.train, cursor_, config_.train.batch, config_.train.length, config_.train.seed);
   auto result = stepper_->run(tokens, number, lr, *timer);
   settle();
   pending_ = Pending{std::move(result), std::move(timer), number, lr};
@@ -171,18 +181,21 @@ void Trainer::settle() {
   record.loss = done.result.loss.item<double>();
   record.grad_norm = done.result.grad_norm.item<double>();
   const auto times = done.timer->milliseconds();
-  record.data_wait_ms = times[0], record.forward_ms = times[1], record.backward_ms = times[2], record.optimizer_ms = times[3];
+  record.data_wait_ms = times[0], record.forward_ms = times[1], record.backward_ms = times[2],
+  record.optimizer_ms = times[3];
   record.step_ms = times[0] + times[1] + times[2] + times[3];
   record.tokens = config_.train.batch * config_.train.length;
   record.tokens_per_s = static_cast<double>(record.tokens) / record.step_ms * 1e3;
   record.tflops = record.tokens_per_s * shape_.flops_token() * 1e-12;
   if (peak_tflops_ > 0) record.mfu = *record.tflops / peak_tflops_;
   const auto memory = profile::memory_use(device_.is_cuda());
-  record.memory_allocated = memory.allocated, record.memory_reserved = memory.reserved, record.memory_peak = memory.peak;
+  record.memory_allocated = memory.allocated, record.memory_reserved = memory.reserved,
+  record.memory_peak = memory.peak;
   log_.step(record);
   if (!std::isfinite(record.loss) || !std::isfinite(record.grad_norm))
-    throw base::Error(format("the loss is {} and the gradient norm {} at step {}", record.loss, record.grad_norm, record.step),
-                      "the checkpoints written before are good; try a smaller optim.lr, a longer optim.warmup or optim.clip = 1");
+    throw base::Error(
+        format("the loss is {} and the gradient norm {} at step {}", record.loss, record.grad_norm, record.step),
+        "the checkpoints written before are good; try a smaller optim.lr, a longer optim.warmup or optim.clip = 1");
 }
 
 void Trainer::validate() {
@@ -206,7 +219,10 @@ void Trainer::save() {
                         {"threads", kernels::cpu_threads()},
                         {"seconds", log_.seconds()},
                         {"schedule",
-                         {{"shape", schedule_.shape}, {"peak", schedule_.peak}, {"warmup", schedule_.warmup}, {"steps", schedule_.steps}}},
+                         {{"shape", schedule_.shape},
+                          {"peak", schedule_.peak},
+                          {"warmup", schedule_.warmup},
+                          {"steps", schedule_.steps}}},
                         {"model", Json::parse(models::to_json(config_.model))}}
                        .dump();
   checkpoint::save_checkpoint(files_, request_.run.checkpoints(), snapshot, config_.checkpoint.keep);
@@ -219,8 +235,8 @@ void Trainer::stop_if_asked() {
   if (signal == 0) return;
   base::log_info("stopping: writing a checkpoint first (Ctrl-C again stops at once)");
   save();
-  throw base::Interrupted(format("stopped after step {}; the checkpoint is written", step_), base::stop_exit_code(signal),
-                          format("go on with: hyperion resume {}", log_.name()));
+  throw base::Interrupted(format("stopped after step {}; the checkpoint is written", step_),
+                          base::stop_exit_code(signal), format("go on with: hyperion resume {}", log_.name()));
 }
 
 void Trainer::finish() {

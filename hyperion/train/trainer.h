@@ -1,4 +1,5 @@
-// The loop: from a fresh start or the newest good checkpoint to the last step, leaving metrics, checkpoints and a report.
+// The loop: from a fresh start or the newest good checkpoint to the last step, leaving metrics, checkpoints and a
+// report.
 #pragma once
 #include "hyperion/base/config.h"
 #include "hyperion/base/files.h"
@@ -15,7 +16,8 @@ struct TrainRequest {
   bool resume = false;
 };
 
-// Throws Interrupted after a checkpoint when a signal asked to stop. Prints the step lines, and at the end what was reached.
+// Throws Interrupted after a checkpoint when a signal asked to stop. Prints the step lines, and at the end what was
+// reached.
 void train(base::FileSystem& files, const TrainRequest& request);
 
 }  // namespace hyperion::train

@@ -26,19 +26,25 @@ struct Damage {
   const char *name, *file;
   void (*harm)(const fs::path&);
 };
-constexpr Damage kDamages[] = {{"a flipped bit in the shard", "shard-0.safetensors", flip_bit}, {"a shard cut short", "shard-0.safetensors", cut},
-                               {"no shard", "shard-0.safetensors", lose},          {"a flipped bit in the manifest", "manifest.json", flip_bit},
-                               {"a manifest cut short", "manifest.json", cut},     {"an empty manifest", "manifest.json", empty}};
+constexpr Damage kDamages[] = {{"a flipped bit in the shard", "shard-0.safetensors", flip_bit},
+                               {"a shard cut short", "shard-0.safetensors", cut},
+                               {"no shard", "shard-0.safetensors", lose},
+                               {"a flipped bit in the manifest", "manifest.json", flip_bit},
+                               {"a manifest cut short", "manifest.json", cut},
+                               {"an empty manifest", "manifest.json", empty}};
 
 class DamagedCheckpoint : public ::testing::Test {
  protected:
   void SetUp() override {
-    const Finished done = run(scratch_, Words{"train", testing::tiny_recipe(scratch_), "--run", "whole", "--steps", "10"} +
-                                            testing::text_data(scratch_) + testing::device_flags());
+    const Finished done =
+        run(scratch_, Words{"train", testing::tiny_recipe(scratch_), "--run", "whole", "--steps", "10"} +
+                          testing::text_data(scratch_) + testing::device_flags());
     ASSERT_EQ(done.code, 0) << done.err;
     ASSERT_TRUE(fs::exists(step("whole", 5)) && fs::exists(step("whole", 10)));
   }
-  fs::path step(const std::string& name, int number) { return scratch_.runs() / name / "checkpoints" / ("step-" + std::to_string(number)); }
+  fs::path step(const std::string& name, int number) {
+    return scratch_.runs() / name / "checkpoints" / ("step-" + std::to_string(number));
+  }
   std::string copy_of_whole() {
     const std::string name = "copy-" + std::to_string(++copies_);
     fs::copy(scratch_.runs() / "whole", scratch_.runs() / name, fs::copy_options::recursive);
@@ -59,7 +65,8 @@ TEST_F(DamagedCheckpoint, resume_falls_back_and_ends_as_the_undisturbed_run) {
     EXPECT_NE(again.err.find("checkpoint of step 10 is bad, falling back to step 5"), std::string::npos) << again.err;
     EXPECT_NE(again.err.find("resuming after step 5"), std::string::npos) << again.err;
     EXPECT_EQ(testing::losses(scratch_.runs() / name), testing::losses(scratch_.runs() / "whole"));
-    EXPECT_TRUE(testing::read_file(step(name, 10) / "shard-0.safetensors") == testing::read_file(step("whole", 10) / "shard-0.safetensors"));
+    EXPECT_TRUE(testing::read_file(step(name, 10) / "shard-0.safetensors") ==
+                testing::read_file(step("whole", 10) / "shard-0.safetensors"));
     EXPECT_EQ(testing::leftovers(scratch_.runs() / name), "");
   }
 }
@@ -81,7 +88,8 @@ TEST_F(DamagedCheckpoint, with_none_left_good_each_is_told_of_and_nothing_is_del
   flip_bit(step("whole", 10) / "shard-0.safetensors");
   cut(step("whole", 5) / "manifest.json");
   const auto before = testing::tree(scratch_.runs());
-  for (const Words& command : {Words{"resume", "whole"}, Words{"eval", "whole"}, Words{"generate", "whole", "--prompt", "the"}}) {
+  for (const Words& command :
+       {Words{"resume", "whole"}, Words{"eval", "whole"}, Words{"generate", "whole", "--prompt", "the"}}) {
     SCOPED_TRACE(command[0]);
     const Finished done = run(scratch_, command);
     EXPECT_EQ(done.code, 1) << done.err;

@@ -1,4 +1,5 @@
-// A disk that fills up, or a process that dies in a write: whatever the moment, the run can be finished as if nothing had been.
+// A disk that fills up, or a process that dies in a write: whatever the moment, the run can be finished as if nothing
+// had been.
 #include <gtest/gtest.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -21,7 +22,8 @@ using Words = std::vector<std::string>;
 class FullDisk : public ::testing::Test {
  protected:
   Words train(const std::string& name) {
-    return Words{"train", testing::tiny_recipe(scratch_), "--run", name, "--steps", "6", "--checkpoint.every", "2", "--eval.every", "3"} +
+    return Words{"train", testing::tiny_recipe(scratch_), "--run", name,           "--steps",
+                 "6",     "--checkpoint.every",           "2",     "--eval.every", "3"} +
            testing::text_data(scratch_) + testing::device_flags();
   }
   void undisturbed() {
@@ -35,7 +37,8 @@ class FullDisk : public ::testing::Test {
     ASSERT_EQ(again.code, 0) << again.err;
     const auto shard = fs::path("checkpoints") / "step-6" / "shard-0.safetensors";
     EXPECT_EQ(testing::losses(scratch_.runs() / name), testing::losses(scratch_.runs() / "whole"));
-    EXPECT_TRUE(testing::read_file(scratch_.runs() / name / shard) == testing::read_file(scratch_.runs() / "whole" / shard));
+    EXPECT_TRUE(testing::read_file(scratch_.runs() / name / shard) ==
+                testing::read_file(scratch_.runs() / "whole" / shard));
     EXPECT_EQ(testing::leftovers(scratch_.runs() / name), "");
   }
 

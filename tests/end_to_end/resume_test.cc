@@ -22,7 +22,9 @@ constexpr int kSteps = 24;
 class Resume : public ::testing::TestWithParam<std::string> {
  protected:
   std::vector<std::string> train(const std::string& name) {
-    return std::vector<std::string>{"train", testing::tiny_recipe(scratch_), "--run", name, "--precision", precision()} + device_flags();
+    return std::vector<std::string>{"train",    testing::tiny_recipe(scratch_), "--run", name, "--precision",
+                                    precision()} +
+           device_flags();
   }
   virtual std::string precision() { return GetParam(); }
 
@@ -35,7 +37,8 @@ class Resume : public ::testing::TestWithParam<std::string> {
   void expect_equal_to_undisturbed(const std::string& name) {
     const auto whole = scratch_.runs() / "whole", other = scratch_.runs() / name;
     EXPECT_EQ(testing::losses(other), testing::losses(whole));
-    const auto shard = std::filesystem::path("checkpoints") / ("step-" + std::to_string(kSteps)) / "shard-0.safetensors";
+    const auto shard =
+        std::filesystem::path("checkpoints") / ("step-" + std::to_string(kSteps)) / "shard-0.safetensors";
     const auto weights = testing::read_file(other / shard);
     EXPECT_GT(weights.size(), 1000u);
     EXPECT_TRUE(weights == testing::read_file(whole / shard)) << "the final weights and optimizer state differ";
@@ -51,7 +54,8 @@ TEST_P(Resume, resumes_bit_exactly_after_kill) {
     const int step = std::uniform_int_distribution<int>(1, kSteps)(random_);
     SCOPED_TRACE("killed before step " + std::to_string(step));
     const std::string name = "killed-" + std::to_string(round);
-    EXPECT_EQ(run(scratch_, train(name), {{"HYPERION_FAULTS", "train.step=kill@" + std::to_string(step)}}).code, 128 + SIGKILL);
+    EXPECT_EQ(run(scratch_, train(name), {{"HYPERION_FAULTS", "train.step=kill@" + std::to_string(step)}}).code,
+              128 + SIGKILL);
     const Finished again = run(scratch_, std::vector<std::string>{"resume", name});
     ASSERT_EQ(again.code, 0) << again.err;
     expect_equal_to_undisturbed(name);
@@ -67,7 +71,8 @@ TEST_P(Resume, survives_kill_9_from_outside_again_and_again) {
   first.wait();
   for (int round = 0; round < 3; ++round) {
     Program next(scratch_, {"resume", "hunted"});
-    if (next.wait_for_text("step ")) std::this_thread::sleep_for(std::chrono::milliseconds(std::uniform_int_distribution<int>(0, 200)(random_)));
+    if (next.wait_for_text("step "))
+      std::this_thread::sleep_for(std::chrono::milliseconds(std::uniform_int_distribution<int>(0, 200)(random_)));
     next.signal(SIGKILL);
     next.wait();
   }
@@ -76,7 +81,8 @@ TEST_P(Resume, survives_kill_9_from_outside_again_and_again) {
   expect_equal_to_undisturbed("hunted");
 }
 
-INSTANTIATE_TEST_SUITE_P(Precisions, Resume, ::testing::Values("fp32", "bf16"), [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Precisions, Resume, ::testing::Values("fp32", "bf16"),
+                         [](const auto& info) { return info.param; });
 
 class Stop : public Resume {
  protected:
@@ -96,9 +102,11 @@ TEST_P(Stop, ctrl_c_in_every_phase_loses_nothing) {
 
 INSTANTIATE_TEST_SUITE_P(Phases, Stop,
                          ::testing::Values("train.prepare=interrupt", "train.step=interrupt", "train.step=interrupt@13",
-                                           "train.step=interrupt@24", "train.evaluate=interrupt", "train.evaluate=interrupt@4",
-                                           "train.answer=interrupt", "checkpoint.before_shard=interrupt@2",
-                                           "checkpoint.before_rename=interrupt@2", "checkpoint.after_rename=interrupt@5"),
+                                           "train.step=interrupt@24", "train.evaluate=interrupt",
+                                           "train.evaluate=interrupt@4", "train.answer=interrupt",
+                                           "checkpoint.before_shard=interrupt@2",
+                                           "checkpoint.before_rename=interrupt@2",
+                                           "checkpoint.after_rename=interrupt@5"),
                          [](const auto& info) {
                            std::string name = info.param;
                            for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
@@ -122,7 +130,8 @@ TEST_P(Signals, sigterm_means_checkpoint_and_leave_with_75) {
   expect_equal_to_undisturbed("preempted");
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, Signals, ::testing::Values("SIGTERM", "SIGUSR1"), [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Kinds, Signals, ::testing::Values("SIGTERM", "SIGUSR1"),
+                         [](const auto& info) { return info.param; });
 
 class Seeds : public ::testing::Test {
  protected:
@@ -131,7 +140,10 @@ class Seeds : public ::testing::Test {
 
 TEST_F(Seeds, same_seed_same_bits_other_seed_other_bits) {
   const auto with_seed = [&](const std::string& name, const std::string& seed) {
-    const auto flags = std::vector<std::string>{"train", testing::tiny_recipe(scratch_), "--run", name, "--seed", seed, "--steps", "6"} + device_flags();
+    const auto flags =
+        std::vector<std::string>{"train", testing::tiny_recipe(scratch_), "--run", name, "--seed", seed, "--steps",
+                                 "6"} +
+        device_flags();
     EXPECT_EQ(run(scratch_, flags).code, 0);
     return std::pair(testing::losses(scratch_.runs() / name),
                      testing::read_file(scratch_.runs() / name / "checkpoints" / "step-6" / "shard-0.safetensors"));
@@ -143,7 +155,8 @@ TEST_F(Seeds, same_seed_same_bits_other_seed_other_bits) {
 }
 
 TEST_F(Seeds, a_second_ctrl_c_stops_at_once_and_leaves_the_run_whole) {
-  Program program(scratch_, std::vector<std::string>{"train", testing::tiny_recipe(scratch_), "--run", "hasty"} + device_flags(),
+  Program program(scratch_,
+                  std::vector<std::string>{"train", testing::tiny_recipe(scratch_), "--run", "hasty"} + device_flags(),
                   {{"HYPERION_FAULTS", "checkpoint.before_manifest=sleep@2,train.step=interrupt@7"}});
   ASSERT_TRUE(program.wait_for_text("stopping:"));
   program.signal(SIGINT);

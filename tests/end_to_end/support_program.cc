@@ -27,7 +27,8 @@ Scratch::~Scratch() {
   fs::remove_all(path_, ignored);
 }
 
-Program::Program(const Scratch& scratch, const std::vector<std::string>& arguments, const std::map<std::string, std::string>& environment) {
+Program::Program(const Scratch& scratch, const std::vector<std::string>& arguments,
+                 const std::map<std::string, std::string>& environment) {
   static std::atomic<int> count{0};
   folder_ = scratch.path() / ("process-" + std::to_string(++count));
   fs::create_directories(folder_);
@@ -76,7 +77,8 @@ Finished Program::wait() {
   return {WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status), output("out"), output("err")};
 }
 
-Finished run(const Scratch& scratch, const std::vector<std::string>& arguments, const std::map<std::string, std::string>& environment) {
+Finished run(const Scratch& scratch, const std::vector<std::string>& arguments,
+             const std::map<std::string, std::string>& environment) {
   return Program(scratch, arguments, environment).wait();
 }
 

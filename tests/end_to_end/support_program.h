@@ -30,7 +30,8 @@ class Scratch {
 class Program {
  public:
   // Starts `hyperion arguments...` with HYPERION_RUNS in the scratch folder and two threads.
-  Program(const Scratch& scratch, const std::vector<std::string>& arguments, const std::map<std::string, std::string>& environment = {});
+  Program(const Scratch& scratch, const std::vector<std::string>& arguments,
+          const std::map<std::string, std::string>& environment = {});
   ~Program();  // kills it if it still runs
   void signal(int number);
   // Until the text shows in either output; false when the program ended or 60 s passed without it.
@@ -43,7 +44,8 @@ class Program {
   pid_t pid_;
 };
 
-Finished run(const Scratch& scratch, const std::vector<std::string>& arguments, const std::map<std::string, std::string>& environment = {});
+Finished run(const Scratch& scratch, const std::vector<std::string>& arguments,
+             const std::map<std::string, std::string>& environment = {});
 
 std::string read_file(const std::filesystem::path& path);
 void write_file(const std::filesystem::path& path, const std::string& content);

@@ -43,8 +43,10 @@ TEST_P(AdamW, agrees_with_its_reference_on_odd_sizes_and_types) {
       Case fast = make_case(count, weight_type, gradient_type, GetParam()), plain = copy(fast);
       const kernels::AdamWStep step{1e-2f, 0.9f, 0.95f, 1e-8f, 0.1f, 0.3f, 0.2f};
       kernels::adamw(fast.master, fast.first, fast.second, fast.weight, fast.gradient, fast.scale, step);
-      kernels::adamw_reference(plain.master, plain.first, plain.second, plain.weight, plain.gradient, plain.scale, step);
-      for (const auto& [value, reference] : {std::pair(fast.master, plain.master), {fast.first, plain.first}, {fast.second, plain.second}})
+      kernels::adamw_reference(plain.master, plain.first, plain.second, plain.weight, plain.gradient, plain.scale,
+                               step);
+      for (const auto& [value, reference] :
+           {std::pair(fast.master, plain.master), {fast.first, plain.first}, {fast.second, plain.second}})
         EXPECT_TRUE(at::allclose(value, reference, /*rtol=*/1e-5, /*atol=*/1e-6));
       EXPECT_TRUE(fast.weight.equal(fast.master.to(weight_type))) << "the weight is the rounded master";
     }

@@ -20,12 +20,14 @@ class Attention : public OnDevice {
 TEST_P(Attention, agrees_with_its_reference_in_value_and_gradient) {
   for (const auto type : {at::kFloat, at::kBFloat16}) {
     for (const int64_t length : {1, 7, 64, 129}) {
-      const auto q = random({2, 3, length, 32}, type), k = random({2, 3, length, 32}, type), v = random({2, 3, length, 32}, type);
+      const auto q = random({2, 3, length, 32}, type), k = random({2, 3, length, 32}, type),
+                 v = random({2, 3, length, 32}, type);
       const auto weight = at::randn({2, 3, length, 32}, at::TensorOptions().device(GetParam())).to(type);
       std::vector<at::Tensor> fast, plain;
       for (auto* results : {&fast, &plain}) {
         for (const auto& t : {q, k, v}) t.mutable_grad().reset();
-        const auto out = results == &fast ? kernels::causal_attention(q, k, v) : kernels::causal_attention_reference(q, k, v);
+        const auto out =
+            results == &fast ? kernels::causal_attention(q, k, v) : kernels::causal_attention_reference(q, k, v);
         out.backward(weight);
         *results = {out.detach(), q.grad().clone(), k.grad().clone(), v.grad().clone()};
       }
@@ -40,7 +42,8 @@ TEST_P(Attention, agrees_with_its_reference_in_value_and_gradient) {
 }
 
 TEST_P(Attention, of_few_queries_over_many_keys_is_the_end_of_the_whole) {
-  const auto q = random({2, 3, 21, 16}, at::kFloat), k = random({2, 3, 21, 16}, at::kFloat), v = random({2, 3, 21, 16}, at::kFloat);
+  const auto q = random({2, 3, 21, 16}, at::kFloat), k = random({2, 3, 21, 16}, at::kFloat),
+             v = random({2, 3, 21, 16}, at::kFloat);
   const auto whole = kernels::causal_attention_reference(q, k, v);
   for (const int64_t last : {1, 4, 20}) {
     const auto end = whole.narrow(2, 21 - last, last), part = q.narrow(2, 21 - last, last);

@@ -15,7 +15,9 @@ constexpr base::StreamKey kKey{17, 42};
 
 class Dropout : public OnDevice {
  protected:
-  at::TensorOptions options(at::ScalarType type = at::kFloat) { return at::TensorOptions().device(GetParam()).dtype(type); }
+  at::TensorOptions options(at::ScalarType type = at::kFloat) {
+    return at::TensorOptions().device(GetParam()).dtype(type);
+  }
 };
 
 TEST_P(Dropout, keeps_the_elements_its_random_numbers_say) {

@@ -27,7 +27,10 @@ TEST_P(Gelu, agrees_with_its_reference_in_value_and_gradient) {
         *results = {y.detach().to(at::kDouble), x.grad().to(at::kDouble)};
       }
       const double tolerance = type == at::kFloat ? 3e-6 : 1e-2;
-      for (size_t i = 0; i < fast.size(); ++i) EXPECT_TRUE(at::allclose(fast[i], plain[i], tolerance, tolerance)) << i << " of " << count << " in " << at::toString(type) << ", off by " << fast[i].sub(plain[i]).abs().max().item<double>();
+      for (size_t i = 0; i < fast.size(); ++i)
+        EXPECT_TRUE(at::allclose(fast[i], plain[i], tolerance, tolerance))
+            << i << " of " << count << " in " << at::toString(type) << ", off by "
+            << fast[i].sub(plain[i]).abs().max().item<double>();
     }
   }
 }

@@ -17,7 +17,9 @@ inline std::vector<at::Device> devices() {
   return list;
 }
 
-inline std::string device_name(const ::testing::TestParamInfo<at::Device>& info) { return info.param.is_cuda() ? "cuda" : "cpu"; }
+inline std::string device_name(const ::testing::TestParamInfo<at::Device>& info) {
+  return info.param.is_cuda() ? "cuda" : "cpu";
+}
 
 inline double relative_error(const at::Tensor& value, const at::Tensor& reference) {
   const auto wide = reference.to(at::kDouble), difference = value.to(at::kDouble).sub(wide);

@@ -24,7 +24,8 @@ Gpt2Config small() {
   return config;
 }
 
-std::unique_ptr<LanguageModel> made(const Gpt2Config& config, at::Device device, at::ScalarType type = at::kFloat, uint64_t seed = 5) {
+std::unique_ptr<LanguageModel> made(const Gpt2Config& config, at::Device device, at::ScalarType type = at::kFloat,
+                                    uint64_t seed = 5) {
   auto model = make_gpt2(config);
   model->initialise(seed);
   model->to(device, type);
@@ -132,10 +133,13 @@ TEST(Gpt2Names, are_hugging_faces_and_decay_spares_norms_biases_and_embeddings) 
     if (p.decay) decayed.insert(p.name.substr(p.name.find("h.0.") == std::string::npos ? 0 : 18));
     parameters += p.tensor.numel();
   }
-  for (const char* name : {"transformer.wte.weight", "transformer.wpe.weight", "transformer.h.0.ln_1.weight", "transformer.h.2.attn.c_attn.bias",
-                           "transformer.h.1.mlp.c_proj.weight", "transformer.ln_f.bias"})
+  for (const char* name :
+       {"transformer.wte.weight", "transformer.wpe.weight", "transformer.h.0.ln_1.weight",
+        "transformer.h.2.attn.c_attn.bias", "transformer.h.1.mlp.c_proj.weight", "transformer.ln_f.bias"})
     EXPECT_TRUE(names.contains(name)) << name;
-  for (const auto& name : decayed) EXPECT_TRUE(name.ends_with("c_attn.weight") || name.ends_with("c_proj.weight") || name.ends_with("c_fc.weight")) << name;
+  for (const auto& name : decayed)
+    EXPECT_TRUE(name.ends_with("c_attn.weight") || name.ends_with("c_proj.weight") || name.ends_with("c_fc.weight"))
+        << name;
   EXPECT_EQ(model->shape(40).parameters, parameters);
 }
 

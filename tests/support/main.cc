@@ -1,5 +1,5 @@
-// The main of every test program. It leaves as the product does, without static destructors: LibTorch's own, beside CUDA's
-// libraries, are not safe to run.
+// The main of every test program. It leaves as the product does, without static destructors: LibTorch's own, beside
+// CUDA's libraries, are not safe to run.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

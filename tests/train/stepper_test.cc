@@ -36,7 +36,8 @@ Trained trained(const RunConfig& config, at::Device device, int64_t steps) {
   Trained result;
   for (int64_t step = 1; step <= steps; ++step) {
     const auto timer = profile::make_step_timer(false);
-    const auto tokens = data::next_batch(*split.train, cursor, config.train.batch, config.train.length, config.train.seed);
+    const auto tokens =
+        data::next_batch(*split.train, cursor, config.train.batch, config.train.length, config.train.seed);
     const auto done = stepper.run(tokens, step, 1e-2, *timer);
     result.losses.push_back(done.loss.item<double>());
     result.norms.push_back(done.grad_norm.item<double>());
