@@ -173,6 +173,7 @@ void collect(const CLI::App* app, const std::string& path, std::vector<Completio
     command.takes_run |= option->get_name() == "RUN" || option->get_name() == "MODEL";
   }
   for (const auto* child : app->get_subcommands({})) command.words.push_back(child->get_name());
+  if (path == "completion") command.words.insert(command.words.end(), {"bash", "zsh"});
   command.takes_settings = app->get_allow_extras();
   commands.push_back(command);
   for (const auto* child : app->get_subcommands({}))
