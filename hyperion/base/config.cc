@@ -266,14 +266,14 @@ void Settings::read_environment(const char* const* environment) {
     const size_t equals = entry.find('=');
     if (!entry.starts_with("HYPERION_") || equals == entry.npos) continue;
     const std::string variable(entry.substr(0, equals));
-    const size_t cut = variable.find("__", 9);
+    const size_t cut = variable.find("__", 8);
     if (cut == variable.npos) continue;
     const auto lower = [](std::string word) {
       for (char& c : word) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
       return word;
     };
     Setting& setting =
-        find(lower(variable.substr(9, cut - 9)), lower(variable.substr(cut + 2)), "environment variable " + variable);
+        find(lower(variable.substr(9, std::max<size_t>(cut, 9) - 9)), lower(variable.substr(cut + 2)), "environment variable " + variable);
     assign_text(setting, std::string(entry.substr(equals + 1)), "environment variable " + variable);
     setting.origin = variable;
   }

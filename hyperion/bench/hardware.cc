@@ -12,6 +12,7 @@
 
 #include "hyperion/base/clock.h"
 #include "hyperion/base/error.h"
+#include "hyperion/base/fault.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/log.h"
 #include "hyperion/base/signals.h"
@@ -105,6 +106,7 @@ class Progress {
     if (!line_.live()) base::log_info("bench hardware: " + name);
   }
   void begin(const std::string& what) {
+    base::fault_point("bench.case");
     base::throw_if_stopped("benchmarking");
     ++begun_;
     line_.show(base::format("bench hardware  {}/{}  {}", begun_, cases_, what));

@@ -90,7 +90,7 @@ void add_train_commands(CLI::App& app, Flags& flags) {
   auto* resume = app.add_subcommand("resume", "go on with a run from its newest good checkpoint");
   resume->add_option("RUN", flags.resume.run, "the run's name or folder")->required();
   add_short_flags(resume, flags);
-  resume->footer("\nExamples:\n  hyperion resume quickstart\n  hyperion resume quickstart --steps 3000");
+  resume->footer("\nExamples:\n  hyperion resume quickstart\n  hyperion resume quickstart --steps 3000\n\nThe model, data, seed, precision and length of a run cannot change.");
   auto* config = app.add_subcommand("config", "look at settings")->require_subcommand(1);
   auto* show = config->add_subcommand("show", "the settings a recipe, the environment and flags give together");
   show->add_option("RECIPE", flags.config.recipe, "a TOML file; defaults without");
@@ -134,7 +134,7 @@ void add_machine_commands(CLI::App& app, Flags& flags) {
   doctor->add_flag("--json", flags.json, "as JSON");
   doctor->add_flag("--quick", flags.quick, "skip the disk's trial write");
   doctor->footer("\nExits with 3 when something would stop training.\n\nExample:\n  hyperion doctor");
-  auto* bench = app.add_subcommand("bench", "measure")->require_subcommand(1);
+  auto* bench = app.add_subcommand("bench", "measure this machine")->require_subcommand(1);
   auto* hardware = bench->add_subcommand("hardware", "matrix products, memory bandwidth, transfers, launch latency");
   hardware->add_option("--sizes", flags.bench.sizes, "sides of square matrices (default 1024,2048,4096,8192)")
       ->delimiter(',')
@@ -150,7 +150,7 @@ void add_machine_commands(CLI::App& app, Flags& flags) {
   hardware->add_option("--seconds", flags.bench.seconds, "time for each case (default 1)")->check(number(0.01, 3600));
   hardware->add_option("--folder", flags.bench.folder,
                        "where the files go (default: bench-hardware and time, among the runs)");
-  hardware->add_flag("--quick", flags.bench.quick, "short: less repeats, no long cases");
+  hardware->add_flag("--quick", flags.bench.quick, "short: fewer repeats, no long cases");
   hardware->add_flag("--json", flags.bench.json, "as JSON");
   hardware->footer(
       "\nExamples:\n  hyperion bench hardware --quick\n  hyperion bench hardware --sizes 4096,8192 --dtypes bf16");
@@ -173,6 +173,7 @@ void collect(const CLI::App* app, const std::string& path, std::vector<Completio
     command.takes_run |= option->get_name() == "RUN" || option->get_name() == "MODEL";
   }
   for (const auto* child : app->get_subcommands({})) command.words.push_back(child->get_name());
+  if (path == "completion") command.words.insert(command.words.end(), {"bash", "zsh"});
   command.takes_settings = app->get_allow_extras();
   commands.push_back(command);
   for (const auto* child : app->get_subcommands({}))
@@ -210,6 +211,7 @@ int run(int argc, char** argv) {
   app.name("hyperion");
   app.set_version_flag(
       "--version", [] { return version_lines(); }, "versions of hyperion and what is under it");
+  app.set_help_flag("-h,--help", "show this help");
   app.require_subcommand(1);
   app.footer(
       "\nExamples:\n  hyperion doctor\n  hyperion train recipes/quickstart.toml --run first\n  hyperion generate first "

@@ -4,6 +4,7 @@
 
 #include "hyperion/base/clock.h"
 #include "hyperion/base/error.h"
+#include "hyperion/base/signals.h"
 #include "hyperion/comm/versions.h"
 #include "hyperion/doctor/gpu_checks.h"
 #include "hyperion/doctor/machine_checks.h"
@@ -102,7 +103,9 @@ std::vector<Check> examine(const DoctorOptions& options) {
   const host::GpuSurvey survey = host::survey_gpus();
   std::vector<Check> checks;
   examine_machine(options, launch, checks);
+  base::throw_if_stopped("examining this machine");
   examine_gpus(survey, versions, checks);
+  base::throw_if_stopped("examining this machine");
   examine_libraries(versions, checks);
   examine_job(launch, checks);
   examine_tools(survey, versions, checks);

@@ -1,5 +1,6 @@
 #include "hyperion/serve/generate.h"
 
+#include "hyperion/base/fault.h"
 #include "hyperion/base/signals.h"
 
 namespace hyperion::serve {
@@ -10,6 +11,7 @@ std::string generate(interop::OpenedModel& opened, at::Device device, const std:
   for (const char c : prompt) tokens.push_back(static_cast<unsigned char>(c));
   std::string text;
   models::decode(*opened.model, device, {tokens}, options, [&](size_t, int64_t token) {
+    base::fault_point("serve.token");
     base::throw_if_stopped("generating");
     text += static_cast<char>(token);
     if (on_text) on_text(std::string_view(text).substr(text.size() - 1));

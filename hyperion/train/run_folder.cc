@@ -37,6 +37,12 @@ bool stillborn(base::FileSystem& files, const Path& path) {
   return true;
 }
 
+// Half-written files of a process that was killed. The caller holds the lock, so that nobody is writing them.
+void sweep(base::FileSystem& files, const Path& path) {
+  for (const Path& entry : files.list(path))
+    if (entry.filename().string().find(".partial-") != std::string::npos) files.remove_all(entry);
+}
+
 }  // namespace
 
 RunFolder RunFolder::create(base::FileSystem& files, const Path& runs, const std::string& name,
@@ -58,6 +64,7 @@ RunFolder RunFolder::create(base::FileSystem& files, const Path& runs, const std
       std::make_unique<base::FileLock>(path / ".lock", format("{} is being used by another process", path.string()));
   if (files.exists(path / "config.resolved.toml")) refuse_existing(path);  // another was quicker
   try {
+    sweep(files, path);
     files.create_folders(path / "logs");
     base::write_atomically(files, path / "config.resolved.toml", resolved_toml);
     return {path, std::move(lock)};
@@ -72,8 +79,10 @@ RunFolder RunFolder::open(base::FileSystem& files, const Path& path) {
   if (!files.exists(path / "config.resolved.toml"))
     throw ConfigError(format("{} holds no config.resolved.toml", path.string()),
                       "it is not a run of hyperion's, or was never begun");
-  return {path, std::make_unique<base::FileLock>(
-                    path / ".lock", format("run {} is being trained by another process", path.filename().string()))};
+  auto lock = std::make_unique<base::FileLock>(
+      path / ".lock", format("run {} is being trained by another process", path.filename().string()));
+  sweep(files, path);
+  return {path, std::move(lock)};
 }
 
 std::string default_run_name(const Path& recipe, double unix_seconds) {

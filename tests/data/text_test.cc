@@ -70,9 +70,9 @@ TEST_F(TextTest, a_text_too_short_for_either_part_is_refused) {
 TEST_F(TextTest, a_text_that_cannot_be_opened_is_named) {
   DataConfig config = with("x", 0.5);
   config.path = folder_ / "missing.txt";
-  EXPECT_NE(error_of<base::FileError>([&] { open_data(config, 4, 1); }).find("missing.txt"), std::string::npos);
+  EXPECT_NE(error_of<base::ConfigError>([&] { open_data(config, 4, 1); }).find("missing.txt"), std::string::npos);
   config.path = folder_.path();
-  EXPECT_NE(error_of<base::FileError>([&] { open_data(config, 4, 1); }).find(folder_.path()), std::string::npos);
+  EXPECT_NE(error_of<base::ConfigError>([&] { open_data(config, 4, 1); }).find(folder_.path()), std::string::npos);
 }
 
 TEST_F(TextTest, a_read_beyond_a_sample_is_refused) {

@@ -57,8 +57,8 @@ TEST_F(BadInput, a_recipe_is_refused_with_line_and_column) {
   expect_recipe_refused("[train]\nsteps = \"3\"\n", "train.steps must be a whole number", "1 to 1000000000");
   expect_recipe_refused("[train]\ndeterministic = 1\n", "must be true or false", "for example deterministic = false");
   expect_recipe_refused("[train]\nsteps = 0\n", "train.steps = 0 is out of range, bad.toml:2:9", "1 to 1000000000");
-  expect_recipe_refused("[optim]\nlr = nan\n", "optim.lr = nan is out of range, bad.toml:2:4", "0 to 100");
-  expect_recipe_refused("[train]\ndevice = \"cdua\"\n", "is not one of auto, cpu, cuda, bad.toml:2:8",
+  expect_recipe_refused("[optim]\nlr = nan\n", "optim.lr = nan is out of range, bad.toml:2:6", "0 to 100");
+  expect_recipe_refused("[train]\ndevice = \"cdua\"\n", "is not one of auto, cpu, cuda, bad.toml:2:10",
                         "did you mean \"cuda\"?");
   expect_recipe_refused("steps = 3\n", "steps stands outside any section, bad.toml:1:1", "put it under [train]");
   expect_recipe_refused("train = 3\n", "train must be a section, bad.toml:1:1", "write [train]");
