@@ -272,8 +272,8 @@ void Settings::read_environment(const char* const* environment) {
       for (char& c : word) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
       return word;
     };
-    Setting& setting =
-        find(lower(variable.substr(9, std::max<size_t>(cut, 9) - 9)), lower(variable.substr(cut + 2)), "environment variable " + variable);
+    Setting& setting = find(lower(variable.substr(9, std::max<size_t>(cut, 9) - 9)), lower(variable.substr(cut + 2)),
+                            "environment variable " + variable);
     assign_text(setting, std::string(entry.substr(equals + 1)), "environment variable " + variable);
     setting.origin = variable;
   }

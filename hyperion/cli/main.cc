@@ -90,7 +90,9 @@ void add_train_commands(CLI::App& app, Flags& flags) {
   auto* resume = app.add_subcommand("resume", "go on with a run from its newest good checkpoint");
   resume->add_option("RUN", flags.resume.run, "the run's name or folder")->required();
   add_short_flags(resume, flags);
-  resume->footer("\nExamples:\n  hyperion resume quickstart\n  hyperion resume quickstart --steps 3000\n\nThe model, data, seed, precision and length of a run cannot change.");
+  resume->footer(
+      "\nExamples:\n  hyperion resume quickstart\n  hyperion resume quickstart --steps 3000\n\nThe model, data, seed, "
+      "precision and length of a run cannot change.");
   auto* config = app.add_subcommand("config", "look at settings")->require_subcommand(1);
   auto* show = config->add_subcommand("show", "the settings a recipe, the environment and flags give together");
   show->add_option("RECIPE", flags.config.recipe, "a TOML file; defaults without");
