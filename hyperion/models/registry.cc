@@ -6,6 +6,7 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
 #include "hyperion/models/gpt2.h"
+#include "hyperion/models/llama.h"
 
 namespace hyperion::models {
 namespace {
@@ -22,7 +23,16 @@ std::unique_ptr<LanguageModel> gpt2(const std::string& text, const std::string& 
   return make_gpt2(gpt2_from_json(text, place));
 }
 
-constexpr Family kFamilies[] = {{"gpt2", "GPT2LMHeadModel", gpt2}};
+std::unique_ptr<LanguageModel> llama(const std::string& text, const std::string& place) {
+  return make_llama(llama_from_json(text, place));
+}
+
+std::unique_ptr<LanguageModel> qwen2(const std::string& text, const std::string& place) {
+  return make_llama(qwen2_from_json(text, place));
+}
+
+constexpr Family kFamilies[] = {
+    {"gpt2", "GPT2LMHeadModel", gpt2}, {"llama", "LlamaForCausalLM", llama}, {"qwen2", "Qwen2ForCausalLM", qwen2}};
 
 const Family& family_of(const std::string& model_type, const std::string& place) {
   std::string known;

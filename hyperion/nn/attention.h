@@ -9,6 +9,7 @@
 namespace hyperion::nn {
 
 using kernels::RopeConfig;
+using kernels::RopeScaling;
 
 // The frequencies of a head's pairs, fp32 on the CPU.
 at::Tensor rope_frequencies(int64_t head_width, const RopeConfig& config);

@@ -15,8 +15,8 @@ FAMILY = sys.argv.pop(1)
 def load_strictly(folder):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model, loading = transformers.AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True)
-    return model.eval(), {kind: names for kind, names in loading.items() if names}
+        model, loading = models.load(folder, output_loading_info=True)
+    return model, {kind: names for kind, names in loading.items() if names}
 
 
 class Export(unittest.TestCase):
@@ -32,8 +32,9 @@ class Export(unittest.TestCase):
         for name, config in models.CONFIGS[FAMILY].items():
             for dtype in [torch.float32, torch.bfloat16]:
                 with self.subTest(config=name, dtype=dtype):
-                    model, scratch = models.make(config(), 3).to(dtype), models.Folder()
-                    model.save_pretrained(scratch.path / "theirs")
+                    scratch = models.Folder()
+                    models.make(config(), 3).to(dtype).save_pretrained(scratch.path / "theirs")
+                    model = models.load(scratch.path / "theirs")
                     self.records.clear()
                     models.run("export", scratch.path / "theirs", "--to", scratch.path / "ours")
                     loaded, complaints = load_strictly(scratch.path / "ours")

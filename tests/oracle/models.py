@@ -22,6 +22,24 @@ def gpt2(**changes):
     return transformers.GPT2Config(**{**settings, **changes})
 
 
+def decoder(kind, **changes):
+    settings = dict(vocab_size=89, max_position_embeddings=64, hidden_size=36, intermediate_size=50, num_hidden_layers=3, num_attention_heads=6,
+                    num_key_value_heads=2, initializer_range=0.15, bos_token_id=None, eos_token_id=None)
+    return kind(**{**settings, **changes})
+
+
+def llama(**changes):
+    return decoder(transformers.LlamaConfig, **changes)
+
+
+def qwen2(**changes):
+    return decoder(transformers.Qwen2Config, **changes)
+
+
+LINEAR = {"rope_type": "linear", "rope_theta": 10000.0, "factor": 3.0}
+LLAMA3 = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+          "original_max_position_embeddings": 32}
+
 # name -> a config; each has something the others have not.
 CONFIGS = {
     "gpt2": {
@@ -29,12 +47,29 @@ CONFIGS = {
         "inner_and_epsilon": lambda: gpt2(vocab_size=301, n_inner=50, layer_norm_epsilon=1e-3, n_layer=1),
         "untied": lambda: gpt2(tie_word_embeddings=False, n_head=1, n_embd=20, n_layer=5),
     },
+    "llama": {
+        "grouped": lambda: llama(),
+        "every_head_its_own_keys_and_biases": lambda: llama(num_key_value_heads=6, attention_bias=True, mlp_bias=True, rms_norm_eps=1e-3),
+        "one_key_head_and_tied": lambda: llama(num_key_value_heads=1, tie_word_embeddings=True, vocab_size=301),
+        "llama3_scaling_and_wide_heads": lambda: llama(rope_parameters=LLAMA3, head_dim=16),
+        "linear_scaling": lambda: llama(rope_parameters=LINEAR, num_hidden_layers=1),
+    },
+    "qwen2": {
+        "grouped": lambda: qwen2(),
+        "tied_and_far_theta": lambda: qwen2(tie_word_embeddings=True, rope_parameters={"rope_type": "default", "rope_theta": 1e6}),
+        "one_key_head": lambda: qwen2(num_key_value_heads=1, num_attention_heads=3, vocab_size=301, num_hidden_layers=2),
+    },
 }
 
 
 def bytes_config(family):
     """A config of this family whose tokens can be bytes, with room for 240 of them."""
-    return {"gpt2": lambda: gpt2(vocab_size=256, n_positions=240, initializer_range=0.3)}[family]()
+    size = dict(vocab_size=256, max_position_embeddings=240, initializer_range=0.3)
+    return {
+        "gpt2": lambda: gpt2(vocab_size=256, n_positions=240, initializer_range=0.3),
+        "llama": lambda: llama(**size, rope_parameters=LLAMA3),
+        "qwen2": lambda: qwen2(**size, tie_word_embeddings=True),
+    }[family]()
 
 
 def make(config, seed):
@@ -46,6 +81,11 @@ def make(config, seed):
             if parameter.dim() == 1:
                 parameter.add_(0.1 * torch.randn_like(parameter))
     return model
+
+
+def load(folder, **options):
+    """As transformers loads it: a model cast in place would have its rotary frequencies rounded too."""
+    return transformers.AutoModelForCausalLM.from_pretrained(folder, **options)
 
 
 class Folder:

@@ -33,10 +33,10 @@ class Probe(unittest.TestCase):
 
     def test_opens_shards_and_narrow_types(self):
         for type in [torch.float32, torch.bfloat16, torch.float16]:
-            model, scratch = models.make(next(iter(models.CONFIGS[FAMILY].values()))(), 11).to(type), models.Folder()
-            model.save_pretrained(scratch.path, max_shard_size="20KB")
+            config, scratch = next(iter(models.CONFIGS[FAMILY].values()))(), models.Folder()
+            models.make(config, 11).to(type).save_pretrained(scratch.path, max_shard_size="20KB")
             self.assertTrue((scratch.path / "model.safetensors.index.json").exists())
-            self.compare(model.float(), scratch.path, models.batch(model.config, 2, 19, 11))
+            self.compare(models.load(scratch.path, dtype=torch.float32), scratch.path, models.batch(config, 2, 19, 11))
 
     def test_bf16_is_near(self):
         model, scratch = models.make(next(iter(models.CONFIGS[FAMILY].values()))(), 5), models.Folder()
