@@ -6,10 +6,6 @@
 
 namespace hyperion::nn {
 
-at::Tensor rope_frequencies(int64_t head_width, const RopeConfig& config) {
-  return kernels::rope_frequencies(head_width, config);
-}
-
 void set_rotation(Pass& pass, const at::Tensor& frequencies, int64_t first, int64_t length, at::ScalarType type) {
   std::tie(pass.cosines, pass.sines) = kernels::rope_tables(frequencies, first, length, type);
 }

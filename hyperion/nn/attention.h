@@ -8,11 +8,9 @@
 
 namespace hyperion::nn {
 
+using kernels::rope_frequencies;
 using kernels::RopeConfig;
 using kernels::RopeScaling;
-
-// The frequencies of a head's pairs, fp32 on the CPU.
-at::Tensor rope_frequencies(int64_t head_width, const RopeConfig& config);
 
 // Gives the pass the rotation of its tokens: places first .. first + length - 1, on the frequencies' device, in `type`.
 void set_rotation(Pass& pass, const at::Tensor& frequencies, int64_t first, int64_t length, at::ScalarType type);
