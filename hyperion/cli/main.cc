@@ -116,7 +116,10 @@ void add_model_commands(CLI::App& app, Flags& flags) {
   eval->add_flag("--json", flags.eval.json, "as JSON");
   eval->footer("\nExample:\n  hyperion eval quickstart");
   auto* generate = app.add_subcommand("generate", "continue a text with a model");
-  generate->add_option("MODEL", flags.generate.model, "a run's name or folder, or a checkpoint's folder")->required();
+  generate
+      ->add_option("MODEL", flags.generate.model,
+                   "a run's name or folder, a checkpoint's folder, or a Hugging Face folder")
+      ->required();
   generate->add_option("--prompt", flags.generate.prompt, "the text to continue; - reads stdin")->required();
   generate->add_option("--tokens", flags.generate.tokens, "new tokens at most (default 64)")
       ->check(whole_number(1, 1 << 20));

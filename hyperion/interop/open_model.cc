@@ -35,6 +35,26 @@ void copy_weights(models::LanguageModel& model, const checkpoint::LoadedCheckpoi
   }
 }
 
+// Without a tokenizer, 256 ids can only be bytes.
+OpenedModel open_folder(base::FileSystem& files, const Path& folder, at::Device device,
+                        std::optional<at::ScalarType> type) {
+  OpenedModel opened;
+  auto [model, config] = open_hugging_face(files, folder, device, type);
+  opened.bytes = model->shape(1).vocabulary == 256 && !files.exists(folder / "tokenizer.json");
+  opened.model = std::move(model);
+  opened.config = std::move(config);
+  opened.folder = folder;
+  return opened;
+}
+
+// A folder that is there but is no model would else be looked for among the runs.
+void refuse_other_folder(const Path& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored))
+    throw base::ConfigError(format("{} is neither a run, nor a checkpoint, nor a Hugging Face folder", path.string()),
+                            "a Hugging Face folder holds config.json and model.safetensors");
+}
+
 }  // namespace
 
 Path runs_folder_as_set() {
@@ -66,28 +86,13 @@ Path find_run(base::FileSystem& files, const std::string& name_or_path) {
                    : format("did you mean {}?", near));
 }
 
-namespace {
-
-// Without a tokenizer, 256 ids can only be bytes.
-OpenedModel open_folder(base::FileSystem& files, const Path& folder, at::Device device,
-                        std::optional<at::ScalarType> type) {
-  OpenedModel opened;
-  auto [model, config] = open_hugging_face(files, folder, device, type);
-  opened.bytes = model->shape(1).vocabulary == 256 && !files.exists(folder / "tokenizer.json");
-  opened.model = std::move(model);
-  opened.config = std::move(config);
-  opened.folder = folder;
-  return opened;
-}
-
-}  // namespace
-
 OpenedModel open_model(base::FileSystem& files, const std::string& argument, at::Device device,
                        std::optional<at::ScalarType> type) {
   refuse_pickle(argument);
-  if (!is_checkpoint(files, argument) && !is_run(files, argument) && !is_run(files, runs_folder() / argument) &&
-      is_hugging_face_folder(files, argument))
-    return open_folder(files, argument, device, type);
+  if (!is_checkpoint(files, argument) && !is_run(files, argument) && !is_run(files, runs_folder() / argument)) {
+    if (is_hugging_face_folder(files, argument)) return open_folder(files, argument, device, type);
+    refuse_other_folder(argument);
+  }
   OpenedModel opened;
   checkpoint::LoadedCheckpoint loaded;
   if (is_checkpoint(files, argument)) {

@@ -151,6 +151,11 @@ TEST_F(HuggingFace, opens_shards_and_refuses_those_that_disagree_with_their_inde
   EXPECT_TRUE(holds(refusal(path), "no weight_map"));
 }
 
+TEST_F(HuggingFace, tells_a_folder_that_is_no_model) {
+  EXPECT_TRUE(holds(refusal(root_), "is neither a run, nor a checkpoint, nor a Hugging Face folder"));
+  EXPECT_TRUE(holds(refusal(root_ / "absent"), "no run called"));
+}
+
 TEST_F(HuggingFace, keeps_the_type_of_the_files_unless_told) {
   const auto path = folder([](Tensors& tensors) {
     for (auto& [name, tensor] : tensors) tensor = tensor.to(at::kBFloat16);

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "hyperion/base/error.h"
+#include "hyperion/base/random.h"
 #include "hyperion/models/decode.h"
 #include "hyperion/models/registry.h"
 #include "tests/kernels/support_devices.h"
@@ -159,6 +160,27 @@ TEST(LlamaConfig, refuses_what_is_another_function) {
   for (const char* text :
        {"{", "[]", "{}", R"({"model_type": "bert"})", R"({"model_type": 3})", R"({"model_type": "llama"})"})
     EXPECT_THROW(make_model(text, "here"), base::CorruptError) << text;
+}
+
+TEST(LlamaConfig, reads_or_refuses_any_damaged_text) {
+  auto config = small();
+  config.rope.scaling = nn::RopeScaling::llama3;
+  const std::string good = to_json(config);
+  const auto key = base::stream_key(7, "damage");
+  int read = 0;
+  for (uint64_t i = 0; i < 5000; ++i) {
+    std::string text = good;
+    for (uint64_t change = 0; change <= i % 3; ++change)
+      text[base::random_below(key, 6 * i + 2 * change, text.size())] =
+          static_cast<char>(base::random_below(key, 6 * i + 2 * change + 1, 256));
+    try {
+      llama_from_json(text, "here");
+      ++read;
+    } catch (const base::CorruptError&) {
+    }
+  }
+  EXPECT_GT(read, 0);
+  EXPECT_LT(read, 5000);
 }
 
 TEST(LlamaDecode, goes_through_the_cache_alike_alone_and_in_a_batch) {
