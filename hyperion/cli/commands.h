@@ -49,6 +49,14 @@ struct GenerateOptions {
 };
 int generate_command(const GenerateOptions& options);
 
+struct ProbeOptions {
+  std::string model, input, output, device = "cpu", precision = "fp32";
+  bool grads = false;
+};
+int probe_command(const ProbeOptions& options);
+
+int export_command(const std::string& model, const std::string& folder);
+
 int doctor_command(bool json, bool quick);
 
 struct BenchOptions {

@@ -28,6 +28,8 @@ struct Flags {
   ConfigOptions config;
   EvalOptions eval;
   GenerateOptions generate;
+  ProbeOptions probe;
+  std::string export_model, export_folder;
   BenchOptions bench;
   std::string init_folder = ".", run, shell;
   bool json = false, quick = false;
@@ -114,7 +116,10 @@ void add_model_commands(CLI::App& app, Flags& flags) {
   eval->add_flag("--json", flags.eval.json, "as JSON");
   eval->footer("\nExample:\n  hyperion eval quickstart");
   auto* generate = app.add_subcommand("generate", "continue a text with a model");
-  generate->add_option("MODEL", flags.generate.model, "a run's name or folder, or a checkpoint's folder")->required();
+  generate
+      ->add_option("MODEL", flags.generate.model,
+                   "a run's name or folder, a checkpoint's folder, or a Hugging Face folder")
+      ->required();
   generate->add_option("--prompt", flags.generate.prompt, "the text to continue; - reads stdin")->required();
   generate->add_option("--tokens", flags.generate.tokens, "new tokens at most (default 64)")
       ->check(whole_number(1, 1 << 20));
@@ -129,6 +134,27 @@ void add_model_commands(CLI::App& app, Flags& flags) {
   generate->footer(
       "\nExamples:\n  hyperion generate quickstart --prompt '347+85:'\n  echo -n 12+30: | hyperion generate quickstart "
       "--prompt -");
+}
+
+void add_exchange_commands(CLI::App& app, Flags& flags) {
+  const char* model = "a run's name or folder, a checkpoint's folder, or a Hugging Face folder";
+  auto* probe =
+      app.add_subcommand("probe", "run a model on given token ids, to compare it with the same model elsewhere");
+  probe->add_option("MODEL", flags.probe.model, model)->required();
+  probe
+      ->add_option("--input", flags.probe.input,
+                   "safetensors: input_ids (int64, batch x length); optional attention_mask, labels")
+      ->required();
+  probe->add_option("--output", flags.probe.output, "safetensors: logits; with labels also loss (fp32)")->required();
+  probe->add_flag("--grads", flags.probe.grads, "also the gradient of every parameter, under its Hugging Face name");
+  probe->add_option("--device", flags.probe.device, "cpu, cuda or auto (default cpu)");
+  probe->add_option("--precision", flags.probe.precision, "fp32 or bf16 (default fp32)")
+      ->check(CLI::IsMember({"fp32", "bf16"}));
+  probe->footer("\nExample:\n  hyperion probe ./gpt2 --input in.safetensors --output out.safetensors --grads");
+  auto* out = app.add_subcommand("export", "write a model as a Hugging Face folder");
+  out->add_option("MODEL", flags.export_model, model)->required();
+  out->add_option("--to", flags.export_folder, "the folder to write; must not exist")->required();
+  out->footer("\nExample:\n  hyperion export quickstart --to ./quickstart-hf");
 }
 
 void add_machine_commands(CLI::App& app, Flags& flags) {
@@ -200,6 +226,8 @@ int dispatch(CLI::App& app, Flags& flags) {
   if (name == "init") return init_command(flags.init_folder);
   if (name == "eval") return eval_command(flags.eval);
   if (name == "generate") return generate_command(flags.generate);
+  if (name == "probe") return probe_command(flags.probe);
+  if (name == "export") return export_command(flags.export_model, flags.export_folder);
   if (name == "doctor") return doctor_command(flags.json, flags.quick);
   if (name == "bench") return bench_hardware_command(flags.bench);
   if (name == "completion") return completion_command(app, flags.shell);
@@ -223,6 +251,7 @@ int run(int argc, char** argv) {
   Flags flags;
   add_train_commands(app, flags);
   add_model_commands(app, flags);
+  add_exchange_commands(app, flags);
   add_machine_commands(app, flags);
   try {
     app.parse(argc, argv);

@@ -9,6 +9,8 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
 #include "hyperion/checkpoint/load.h"
+#include "hyperion/interop/hugging_face.h"
+#include "hyperion/models/registry.h"
 
 namespace hyperion::interop {
 namespace {
@@ -20,16 +22,37 @@ using base::Path;
 bool is_run(base::FileSystem& files, const Path& path) { return files.exists(path / "config.resolved.toml"); }
 bool is_checkpoint(base::FileSystem& files, const Path& path) { return files.exists(path / "manifest.json"); }
 
-void copy_weights(models::LanguageModel& model, const checkpoint::LoadedCheckpoint& loaded, at::Device device) {
+void copy_weights(models::LanguageModel& model, const checkpoint::LoadedCheckpoint& loaded, at::Device device,
+                  std::optional<at::ScalarType> type) {
   at::NoGradGuard no_grad;
   auto parameters = model.parameters();
-  model.to(device, loaded.tensor("model." + parameters.front().name).scalar_type());
+  model.to(device, type.value_or(loaded.tensor("model." + parameters.front().name).scalar_type()));
   for (auto& parameter : model.parameters()) {
     const at::Tensor& saved = loaded.tensor("model." + parameter.name);
     if (saved.sizes() != parameter.tensor.sizes())
       throw base::CorruptError(format("{}: {} has another shape than the model", loaded.path.string(), parameter.name));
     parameter.tensor.copy_(saved);
   }
+}
+
+// Without a tokenizer, 256 ids can only be bytes.
+OpenedModel open_folder(base::FileSystem& files, const Path& folder, at::Device device,
+                        std::optional<at::ScalarType> type) {
+  OpenedModel opened;
+  auto [model, config] = open_hugging_face(files, folder, device, type);
+  opened.bytes = model->shape(1).vocabulary == 256 && !files.exists(folder / "tokenizer.json");
+  opened.model = std::move(model);
+  opened.config = std::move(config);
+  opened.folder = folder;
+  return opened;
+}
+
+// A folder that is there but is no model would else be looked for among the runs.
+void refuse_other_folder(const Path& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored))
+    throw base::ConfigError(format("{} is neither a run, nor a checkpoint, nor a Hugging Face folder", path.string()),
+                            "a Hugging Face folder holds config.json and model.safetensors");
 }
 
 }  // namespace
@@ -63,7 +86,13 @@ Path find_run(base::FileSystem& files, const std::string& name_or_path) {
                    : format("did you mean {}?", near));
 }
 
-OpenedModel open_model(base::FileSystem& files, const std::string& argument, at::Device device) {
+OpenedModel open_model(base::FileSystem& files, const std::string& argument, at::Device device,
+                       std::optional<at::ScalarType> type) {
+  refuse_pickle(argument);
+  if (!is_checkpoint(files, argument) && !is_run(files, argument) && !is_run(files, runs_folder() / argument)) {
+    if (is_hugging_face_folder(files, argument)) return open_folder(files, argument, device, type);
+    refuse_other_folder(argument);
+  }
   OpenedModel opened;
   checkpoint::LoadedCheckpoint loaded;
   if (is_checkpoint(files, argument)) {
@@ -76,9 +105,9 @@ OpenedModel open_model(base::FileSystem& files, const std::string& argument, at:
   }
   const auto state = base::parse_json(loaded.state, loaded.path.string());
   if (!state.contains("model")) throw base::CorruptError(format("{} says nothing of its model", loaded.path.string()));
-  opened.config = models::gpt2_from_json(state["model"].dump(), loaded.path.string());
-  opened.model = models::make_gpt2(opened.config);
-  copy_weights(*opened.model, loaded, device);
+  opened.model = models::make_model(state["model"].dump(), loaded.path.string());
+  opened.config = opened.model->config_json();
+  copy_weights(*opened.model, loaded, device, type);
   opened.step = loaded.step;
   opened.checkpoint = loaded.path;
   return opened;

@@ -1,10 +1,12 @@
-// The MODEL argument of every command: a run's name, a run's folder or a checkpoint's folder, opened for use.
+// The MODEL argument of every command: a run's name, a run's folder, a checkpoint's folder or a Hugging Face folder,
+// opened for use.
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "hyperion/base/files.h"
-#include "hyperion/models/gpt2.h"
+#include "hyperion/models/language_model.h"
 
 namespace hyperion::interop {
 
@@ -17,12 +19,16 @@ base::Path find_run(base::FileSystem& files, const std::string& name_or_path);
 
 struct OpenedModel {
   std::unique_ptr<models::LanguageModel> model;
-  models::Gpt2Config config;
-  int64_t step = 0;
+  std::string config;          // as Hugging Face's config.json
+  bool bytes = true;           // the tokens are bytes
+  int64_t step = 0;            // 0 for a Hugging Face folder
   base::Path checkpoint, run;  // run: the folder that holds checkpoints/, empty for a checkpoint lying alone
+  base::Path folder;           // Hugging Face's, else empty
 };
 
-// The newest good checkpoint of a run, or the one named, with its weights on `device` in the type they were trained in.
-OpenedModel open_model(base::FileSystem& files, const std::string& argument, at::Device device);
+// The newest good checkpoint of a run, the one named, or a Hugging Face folder, with its weights on `device` in `type`,
+// or else in the type they are kept in.
+OpenedModel open_model(base::FileSystem& files, const std::string& argument, at::Device device,
+                       std::optional<at::ScalarType> type = {});
 
 }  // namespace hyperion::interop

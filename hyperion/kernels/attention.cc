@@ -6,30 +6,44 @@
 #include <ATen/ops/softmax.h>
 
 #include <cmath>
-#include <limits>
 
 namespace hyperion::kernels {
 namespace {
 
-// True where a query may look: key position <= query position, counted from the end.
-at::Tensor visible(const at::Tensor& queries, const at::Tensor& keys) {
+// True where a query may look: key position <= query position, counted from the end, and the key is not masked.
+at::Tensor visible(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& key_mask) {
   const int64_t rows = queries.size(2), columns = keys.size(2);
-  return at::ones({rows, columns}, queries.options().dtype(at::kBool)).tril(columns - rows);
+  const auto earlier = at::ones({rows, columns}, queries.options().dtype(at::kBool)).tril(columns - rows);
+  if (!key_mask.defined()) return earlier;
+  return earlier.logical_and(key_mask.view({key_mask.size(0), 1, 1, columns}));
+}
+
+// Each head of keys or values, once for every query head of its group.
+at::Tensor repeat_heads(const at::Tensor& heads, int64_t count) {
+  return heads.size(1) == count ? heads : heads.repeat_interleave(count / heads.size(1), 1);
 }
 
 }  // namespace
 
-at::Tensor causal_attention(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values) {
-  if (queries.size(2) == keys.size(2)) return at::scaled_dot_product_attention(queries, keys, values, {}, 0.0, true);
-  if (queries.size(2) == 1) return at::scaled_dot_product_attention(queries, keys, values);
-  return at::scaled_dot_product_attention(queries, keys, values, visible(queries, keys));
+at::Tensor causal_attention(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values,
+                            const at::Tensor& key_mask) {
+  const bool grouped = queries.size(1) != keys.size(1);
+  const bool whole = queries.size(2) == keys.size(2), last = queries.size(2) == 1;
+  std::optional<at::Tensor> mask;
+  if (key_mask.defined() || !(whole || last)) mask = visible(queries, keys, key_mask);
+  return at::scaled_dot_product_attention(queries, keys, values, mask, 0.0, !mask && whole, std::nullopt, grouped);
 }
 
-at::Tensor causal_attention_reference(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values) {
+at::Tensor causal_attention_reference(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values,
+                                      const at::Tensor& key_mask) {
   const double scale = 1.0 / std::sqrt(static_cast<double>(queries.size(3)));
-  at::Tensor scores = at::matmul(queries, keys.transpose(-2, -1)).mul(scale);
-  scores = scores.masked_fill(visible(queries, keys).logical_not(), -std::numeric_limits<double>::infinity());
-  return at::matmul(at::softmax(scores, -1, at::kFloat).to(values.scalar_type()), values);
+  const auto all_keys = repeat_heads(keys, queries.size(1)), all_values = repeat_heads(values, queries.size(1));
+  const auto hidden = visible(queries, keys, key_mask).logical_not();
+  // Finite, so that a row with nothing to see has no NaN in its gradient; its even weights are then zeroed.
+  const auto scores =
+      at::matmul(queries, all_keys.transpose(-2, -1)).mul(scale).to(at::kFloat).masked_fill(hidden, -1e30);
+  const auto weights = at::softmax(scores, -1).masked_fill(hidden, 0);
+  return at::matmul(weights.to(values.scalar_type()), all_values);
 }
 
 }  // namespace hyperion::kernels

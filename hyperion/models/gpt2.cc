@@ -53,10 +53,9 @@ class Attention final : public nn::Module {
 class FeedForward final : public nn::Module {
  public:
   FeedForward(const Gpt2Config& config, size_t layer) : layer_(layer), dropout_(config.dropout) {
-    c_fc_ = register_module(
-        "c_fc", std::make_shared<nn::LinearInOut>(config.width, 4 * config.width, Init::normal(kDeviation)));
-    c_proj_ = register_module("c_proj",
-                              std::make_shared<nn::LinearInOut>(4 * config.width, config.width, residual_init(config)));
+    const int64_t inner = config.inner > 0 ? config.inner : 4 * config.width;
+    c_fc_ = register_module("c_fc", std::make_shared<nn::LinearInOut>(config.width, inner, Init::normal(kDeviation)));
+    c_proj_ = register_module("c_proj", std::make_shared<nn::LinearInOut>(inner, config.width, residual_init(config)));
   }
 
   at::Tensor forward(const at::Tensor& input, Pass& pass) override {
@@ -73,9 +72,9 @@ class FeedForward final : public nn::Module {
 class Block final : public nn::Module {
  public:
   Block(const Gpt2Config& config, size_t layer) {
-    ln_1_ = register_module("ln_1", std::make_shared<nn::LayerNorm>(config.width));
+    ln_1_ = register_module("ln_1", std::make_shared<nn::LayerNorm>(config.width, config.epsilon));
     attn_ = register_module("attn", std::make_shared<Attention>(config, layer));
-    ln_2_ = register_module("ln_2", std::make_shared<nn::LayerNorm>(config.width));
+    ln_2_ = register_module("ln_2", std::make_shared<nn::LayerNorm>(config.width, config.epsilon));
     mlp_ = register_module("mlp", std::make_shared<FeedForward>(config, layer));
   }
 
@@ -115,7 +114,7 @@ class Transformer final : public nn::Module {
     wpe_ =
         register_module("wpe", std::make_shared<nn::Embedding>(config.context, config.width, Init::normal(kDeviation)));
     h_ = register_module("h", std::make_shared<Blocks>(config));
-    ln_f_ = register_module("ln_f", std::make_shared<nn::LayerNorm>(config.width));
+    ln_f_ = register_module("ln_f", std::make_shared<nn::LayerNorm>(config.width, config.epsilon));
   }
 
   at::Tensor forward(const at::Tensor& ids, Pass& pass) override {
@@ -138,10 +137,14 @@ class Gpt2 final : public nn::Module, public LanguageModel {
  public:
   explicit Gpt2(const Gpt2Config& config) : config_(config) {
     transformer_ = register_module("transformer", std::make_shared<Transformer>(config));
+    if (!config.tied)
+      lm_head_ = register_module(
+          "lm_head", std::make_shared<nn::Linear>(config.width, config.vocabulary, false, Init::normal(kDeviation)));
   }
 
   at::Tensor forward(const at::Tensor& ids, Pass& pass) override {
-    return at::matmul(run(*transformer_, ids, pass), transformer_->token_table().t());
+    const auto hidden = run(*transformer_, ids, pass);
+    return lm_head_ ? run(*lm_head_, hidden, pass) : at::matmul(hidden, transformer_->token_table().t());
   }
 
   at::Tensor logits(const at::Tensor& ids, Pass& pass) override {
@@ -164,6 +167,7 @@ class Gpt2 final : public nn::Module, public LanguageModel {
   void initialise(uint64_t seed) override { nn::Module::initialise(seed); }
   using torch::nn::Module::to;
   void to(at::Device device, at::ScalarType type) override { torch::nn::Module::to(device, type); }
+  std::string config_json() const override { return to_json(config_); }
   int64_t context() const override { return config_.context; }
 
   strategy::ModelShape shape(int64_t length) const override { return shape_of(config_, length); }
@@ -171,6 +175,7 @@ class Gpt2 final : public nn::Module, public LanguageModel {
  private:
   Gpt2Config config_;
   std::shared_ptr<Transformer> transformer_;
+  std::shared_ptr<nn::Linear> lm_head_;  // none where the output is tied
 };
 
 }  // namespace

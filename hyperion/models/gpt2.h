@@ -1,4 +1,5 @@
-// GPT-2 (Radford et al., 2019): pre-norm decoder, learned positions, tanh GELU, output tied to the token embedding.
+// GPT-2 (Radford et al., 2019): pre-norm decoder, learned positions, tanh GELU, output tied to the token embedding or
+// not.
 #pragma once
 #include <memory>
 #include <string>
@@ -14,11 +15,16 @@ namespace hyperion::models {
 struct Gpt2Config {
   int64_t layers = 4, heads = 4, width = 128, context = 128, vocabulary = 256;
   double dropout = 0.0;
+  // Not of recipes: what published folders may say.
+  int64_t inner = 0;  // of the feed-forward part; 0: four times the width
+  double epsilon = 1e-5;
+  bool tied = true;
 };
 void describe(base::Settings& settings, Gpt2Config& config);
 void check(const Gpt2Config& config);  // throws ConfigError on settings that contradict each other
 
-// As Hugging Face's config.json writes it; from_json throws CorruptError naming `place` on anything it does not know.
+// As Hugging Face's config.json writes it; from_json throws CorruptError naming `place` on
+// anything that would make another function of it than the one here.
 std::string to_json(const Gpt2Config& config);
 Gpt2Config gpt2_from_json(const std::string& text, const std::string& place);
 

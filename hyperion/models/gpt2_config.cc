@@ -4,6 +4,7 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
+#include "hyperion/models/config_reader.h"
 #include "hyperion/models/gpt2.h"
 
 namespace hyperion::models {
@@ -27,55 +28,54 @@ void check(const Gpt2Config& config) {
 
 strategy::ModelShape shape_of(const Gpt2Config& config, int64_t length) {
   const int64_t width = config.width;
-  // Products 3 + 1 + 4 + 4 and their biases 3 + 1 + 4 + 1, and two norms of weight and bias.
-  const int64_t block = 12 * width * width + 13 * width;
-  const int64_t positions = config.context * width;
-  const int64_t all = config.vocabulary * width + positions + config.layers * block + 2 * width;
-  return strategy::decoder_shape(all, all - positions, config.layers, width, config.vocabulary, length);
+  const int64_t inner = config.inner > 0 ? config.inner : 4 * width;
+  // Attention's products 3 + 1 and their biases, the feed-forward's two and theirs, and two norms of weight and bias.
+  const int64_t block = 4 * width * width + 4 * width + 2 * width * inner + inner + width + 4 * width;
+  const int64_t looked_up = (config.context + (config.tied ? 0 : config.vocabulary)) * width;
+  const int64_t all = config.vocabulary * width + looked_up + config.layers * block + 2 * width;
+  return strategy::decoder_shape(all, all - looked_up, config.layers, width, config.vocabulary, length);
 }
 
 std::string to_json(const Gpt2Config& config) {
-  return base::Json{{"model_type", "gpt2"},
-                    {"n_layer", config.layers},
-                    {"n_head", config.heads},
-                    {"n_embd", config.width},
-                    {"n_positions", config.context},
-                    {"vocab_size", config.vocabulary},
-                    {"resid_pdrop", config.dropout},
-                    {"embd_pdrop", config.dropout},
-                    {"attn_pdrop", 0.0},
-                    {"activation_function", "gelu_new"},
-                    {"tie_word_embeddings", true}}
-      .dump();
+  base::Json json = {{"model_type", "gpt2"},
+                     {"n_layer", config.layers},
+                     {"n_head", config.heads},
+                     {"n_embd", config.width},
+                     {"n_positions", config.context},
+                     {"vocab_size", config.vocabulary},
+                     {"resid_pdrop", config.dropout},
+                     {"embd_pdrop", config.dropout},
+                     {"attn_pdrop", 0.0},
+                     {"activation_function", "gelu_new"},
+                     {"tie_word_embeddings", config.tied},
+                     {"layer_norm_epsilon", config.epsilon},
+                     {"bos_token_id", nullptr},
+                     {"eos_token_id", nullptr}};
+  if (config.inner > 0) json["n_inner"] = config.inner;
+  return json.dump();
 }
 
 Gpt2Config gpt2_from_json(const std::string& text, const std::string& place) {
   const base::Json json = base::parse_json(text, place);
-  try {
-    if (json.at("model_type") != "gpt2")
-      throw base::CorruptError(base::format("{}: model_type {} is not known here", place, json.at("model_type").dump()),
-                               "this version knows gpt2");
-    Gpt2Config config;
-    config.layers = json.at("n_layer").get<int64_t>();
-    config.heads = json.at("n_head").get<int64_t>();
-    config.width = json.at("n_embd").get<int64_t>();
-    config.context = json.at("n_positions").get<int64_t>();
-    config.vocabulary = json.at("vocab_size").get<int64_t>();
-    config.dropout = json.value("resid_pdrop", 0.0);
-    // The same ranges as a recipe's, before any memory is taken.
-    base::Settings settings;
-    Gpt2Config checked;
-    describe(settings, checked);
-    settings.set("model.layers", std::to_string(config.layers), place);
-    settings.set("model.heads", std::to_string(config.heads), place);
-    settings.set("model.width", std::to_string(config.width), place);
-    settings.set("model.context", std::to_string(config.context), place);
-    settings.set("model.vocabulary", std::to_string(config.vocabulary), place);
-    check(config);
-    return config;
-  } catch (const base::Json::exception& error) {
-    throw base::CorruptError(base::format("{} is not a GPT-2 config: {}", place, error.what()));
-  }
+  const ConfigReader reader(json, place, "gpt2");
+  reader.expect("scale_attn_weights", {true});
+  reader.expect("scale_attn_by_inverse_layer_idx", {false});
+  reader.expect("add_cross_attention", {false});
+  reader.expect("activation_function", {"gelu_new", "gelu_pytorch_tanh"});
+  Gpt2Config config;
+  config.layers = reader.size("n_layer", kMostLayers);
+  config.heads = reader.size("n_head", kMostHeads);
+  config.width = reader.size("n_embd", kMostWidth);
+  config.context = reader.size("n_positions", kMostContext);
+  config.vocabulary = reader.size("vocab_size", kMostVocabulary);
+  config.inner = reader.size_or("n_inner", 0, kMostWidth);
+  config.dropout = reader.real_or("resid_pdrop", 0.1);
+  config.epsilon = reader.real_or("layer_norm_epsilon", 1e-5);
+  config.tied = reader.flag_or("tie_word_embeddings", true);
+  reader.check(config.dropout >= 0 && config.dropout < 1, "resid_pdrop must lie in [0, 1)");
+  reader.check(config.epsilon > 0, "layer_norm_epsilon must be above 0");
+  reader.check(config.width % config.heads == 0, "n_head must divide n_embd");
+  return config;
 }
 
 }  // namespace hyperion::models

@@ -25,7 +25,8 @@ class LanguageModel {
   virtual std::vector<Parameter> parameters() = 0;
   virtual void initialise(uint64_t seed) = 0;  // fp32, on the CPU
   virtual void to(at::Device device, at::ScalarType type) = 0;
-  virtual int64_t context() const = 0;  // most tokens a pass can see, the cache's included
+  virtual std::string config_json() const = 0;  // as Hugging Face's config.json
+  virtual int64_t context() const = 0;          // most tokens a pass can see, the cache's included
   virtual strategy::ModelShape shape(int64_t length) const = 0;
 };
 

@@ -1,12 +1,25 @@
-// The parts of a transformer block that have no parameters: attention over the cache, and named dropout.
+// The parts of a transformer block that have no parameters: attention over the cache, rotary positions, and named
+// dropout.
 #pragma once
 #include <string_view>
 
+#include "hyperion/kernels/rope.h"
 #include "hyperion/nn/pass.h"
 
 namespace hyperion::nn {
 
+using kernels::rope_frequencies;
+using kernels::RopeConfig;
+using kernels::RopeScaling;
+
+// Gives the pass the rotation of its tokens: places first .. first + length - 1, on the frequencies' device, in `type`.
+void set_rotation(Pass& pass, const at::Tensor& frequencies, int64_t first, int64_t length, at::ScalarType type);
+
+// Turns queries or keys [batch, heads, length, head width] by the pass's rotation.
+at::Tensor rotate(const at::Tensor& input, const Pass& pass);
+
 // Causal attention of [batch, heads, length, head width]; extends the pass's cache for this layer where there is one.
+// Keys and values may have fewer heads than queries.
 at::Tensor attend(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values, size_t layer,
                   Pass& pass);
 

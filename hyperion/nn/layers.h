@@ -14,6 +14,16 @@ class LinearInOut final : public Module {
   at::Tensor weight_, bias_;
 };
 
+// y = x W^T + b with W stored [out, in], as most published weights are.
+class Linear final : public Module {
+ public:
+  Linear(int64_t in, int64_t out, bool with_bias, Init init);
+  at::Tensor forward(const at::Tensor& input, Pass& pass) override;
+
+ private:
+  at::Tensor weight_, bias_;  // the bias is undefined where there is none
+};
+
 class Embedding final : public Module {
  public:
   Embedding(int64_t count, int64_t width, Init init);
@@ -22,6 +32,17 @@ class Embedding final : public Module {
 
  private:
   at::Tensor weight_;
+};
+
+// x / rms(x) * w (Zhang and Sennrich, 2019), reduced in fp32.
+class RmsNorm final : public Module {
+ public:
+  RmsNorm(int64_t width, double epsilon);
+  at::Tensor forward(const at::Tensor& input, Pass& pass) override;
+
+ private:
+  at::Tensor weight_;
+  double epsilon_;
 };
 
 class LayerNorm final : public Module {

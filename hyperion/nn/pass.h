@@ -24,6 +24,8 @@ struct Pass {
   uint64_t seed = 0;
   uint32_t step = 0, micro_batch = 0;
   KeyValueCache* cache = nullptr;  // set: the input continues what the cache holds
+  at::Tensor key_mask;  // bool [batch, keys, the cache's included], false: padding, seen by no one; undefined: none
+  at::Tensor cosines, sines;  // of the tokens' places; set by models with rotary positions
 };
 
 }  // namespace hyperion::nn

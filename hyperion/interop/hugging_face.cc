@@ -1,0 +1,120 @@
+#include "hyperion/interop/hugging_face.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/equal.h>
+
+#include <set>
+
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+#include "hyperion/interop/weight_files.h"
+#include "hyperion/models/registry.h"
+
+namespace hyperion::interop {
+namespace {
+
+using base::format;
+using base::Path;
+
+constexpr const char* kOutput = "lm_head.weight";
+
+// What older versions of `transformers` saved beside the parameters.
+bool is_buffer(const std::string& name) {
+  for (const char* ending : {".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq"})
+    if (name.ends_with(ending)) return true;
+  return false;
+}
+
+bool is_weight_type(at::ScalarType type) { return type == at::kFloat || type == at::kBFloat16 || type == at::kHalf; }
+
+std::string shape_text(at::IntArrayRef shape) {
+  std::string text;
+  for (const int64_t size : shape) text += (text.empty() ? "" : ", ") + std::to_string(size);
+  return "[" + text + "]";
+}
+
+// Finds each parameter in the files, and gathers all that does not fit before it says so.
+class Matching {
+ public:
+  Matching(models::LanguageModel& model, const WeightFiles& weights)
+      : weights_(weights), parameters_(model.parameters()) {
+    for (const auto& parameter : parameters_) place(parameter);
+    for (const auto& name : weights.names())
+      if (!used_.contains(name) && !is_buffer(name)) judge_extra(name);
+  }
+
+  void throw_if_wrong(const Path& folder) const {
+    if (!(wrong_ + missing_ + extra_).empty())
+      throw base::CorruptError(
+          format("{}: the weights are not those of its config.json:{}{}{}", folder.string(), wrong_, missing_, extra_));
+  }
+
+  at::Tensor tensor(const std::string& parameter) const {
+    const std::string& name = names_.at(parameter);
+    return weights_.file(name).tensor(name);
+  }
+
+  at::ScalarType type() const { return tensor(parameters_.front().name).scalar_type(); }
+
+ private:
+  void place(const models::Parameter& parameter) {
+    // A folder saved from the model without its output has every name without the first part.
+    const std::string inner = parameter.name.substr(parameter.name.find('.') + 1);
+    const std::string name = weights_.has(parameter.name) || parameter.name == kOutput ? parameter.name : inner;
+    if (!weights_.has(name)) {
+      missing_ += format("\n  missing: {} {}", parameter.name, shape_text(parameter.tensor.sizes()));
+      return;
+    }
+    used_.insert(name);
+    names_[parameter.name] = name;
+    const auto& file = weights_.file(name);
+    if (file.shape(name) != parameter.tensor.sizes())
+      wrong_ += format("\n  wrong: {} is {}, and the model's is {}", name, shape_text(file.shape(name)),
+                       shape_text(parameter.tensor.sizes()));
+    else if (!is_weight_type(file.dtype(name)))
+      wrong_ += format("\n  wrong: {} holds {}, not fp32, bf16 or fp16", name, c10::toString(file.dtype(name)));
+  }
+
+  // The first parameter of a language model is its token table.
+  void judge_extra(const std::string& name) {
+    const auto table = names_.find(parameters_.front().name);
+    if (name != kOutput || table == names_.end()) {
+      extra_ += format("\n  extra: {} {}", name, shape_text(weights_.file(name).shape(name)));
+    } else if (!at::equal(weights_.file(name).tensor(name), tensor(table->first))) {
+      wrong_ += format("\n  wrong: {} is not {}, though the config ties them", name, table->second);
+    }
+  }
+
+  const WeightFiles& weights_;
+  std::vector<models::Parameter> parameters_;
+  std::map<std::string, std::string> names_;  // the model's -> the files'
+  std::set<std::string> used_;
+  std::string wrong_, missing_, extra_;
+};
+
+}  // namespace
+
+bool is_hugging_face_folder(base::FileSystem& files, const Path& path) { return files.exists(path / "config.json"); }
+
+void refuse_pickle(const Path& path) {
+  if (is_pickle(path))
+    throw base::ConfigError(format("{} is a pickle: a program, not data, and never read here", path.string()),
+                            conversion_hint(path.has_parent_path() ? path.parent_path() : Path(".")));
+}
+
+HuggingFaceModel open_hugging_face(base::FileSystem& files, const Path& folder, at::Device device,
+                                   std::optional<at::ScalarType> type) {
+  const base::OperationScope scope("interop.open");
+  HuggingFaceModel opened;
+  opened.config = files.read(folder / "config.json");
+  const WeightFiles weights(files, folder);
+  opened.model = models::make_model(opened.config, (folder / "config.json").string());
+  const Matching matching(*opened.model, weights);
+  matching.throw_if_wrong(folder);
+  at::NoGradGuard no_grad;
+  opened.model->to(device, type.value_or(matching.type()));
+  for (auto& parameter : opened.model->parameters()) parameter.tensor.copy_(matching.tensor(parameter.name));
+  return opened;
+}
+
+}  // namespace hyperion::interop

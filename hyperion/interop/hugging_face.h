@@ -1,0 +1,35 @@
+// Hugging Face model folders, in and out: config.json, and model.safetensors or its shards with
+// model.safetensors.index.json. No pickle is ever read.
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "hyperion/base/files.h"
+#include "hyperion/models/language_model.h"
+
+namespace hyperion::interop {
+
+// True for a folder with a config.json.
+bool is_hugging_face_folder(base::FileSystem& files, const base::Path& path);
+
+// Throws ConfigError that says how to convert where the path itself is a pickle: .bin, .pt, .pth, .ckpt, .pkl.
+void refuse_pickle(const base::Path& path);
+
+struct HuggingFaceModel {
+  std::unique_ptr<models::LanguageModel> model;
+  std::string config;  // the text of config.json
+};
+
+// The model with its weights on `device`, in `type` or else in the type of the files. Weights go from the mapped files
+// straight into the parameters. All wrong, missing and extra tensors are listed in one CorruptError; buffers that older
+// files hold, a missing "transformer." or "model." before every name, and a tied output written twice are fine.
+HuggingFaceModel open_hugging_face(base::FileSystem& files, const base::Path& folder, at::Device device,
+                                   std::optional<at::ScalarType> type = {});
+
+// Writes a folder that `transformers` loads. `config` is the model's config.json; tokenizer files of `source` (may be
+// empty) go along. Written beside and renamed; `to` must not exist (ConfigError).
+void export_hugging_face(base::FileSystem& files, models::LanguageModel& model, const std::string& config,
+                         const base::Path& source, const base::Path& to);
+
+}  // namespace hyperion::interop

@@ -1,0 +1,34 @@
+// Rotary positions (Su et al., 2021) in the form of halves: element i of a head turns with element i + head width / 2.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <utility>
+
+namespace hyperion::kernels {
+
+enum class RopeScaling {
+  none,
+  linear,  // every frequency by 1 / factor
+  llama3   // low frequencies by 1 / factor, high ones as they are, those between blended
+};
+
+struct RopeConfig {
+  double theta = 10000;  // pair i turns by theta^(-2 i / head width) radians a token
+  RopeScaling scaling = RopeScaling::none;
+  double factor = 1;
+  double low_frequency_factor = 1, high_frequency_factor = 4;  // of llama3, in turns over the original context
+  int64_t original_context = 8192;                             // of llama3
+};
+
+// Radians a token of each pair of a head: fp32 [head_width / 2] on the CPU.
+at::Tensor rope_frequencies(int64_t head_width, const RopeConfig& config);
+
+// Cosines and sines at places first .. first + length - 1: [length, head width], reckoned in fp32, in `type`.
+std::pair<at::Tensor, at::Tensor> rope_tables(const at::Tensor& frequencies, int64_t first, int64_t length,
+                                              at::ScalarType type);
+
+// input: [batch, heads, length, head width]; plain operations, differentiable.
+at::Tensor rope(const at::Tensor& input, const at::Tensor& cosines, const at::Tensor& sines);
+
+}  // namespace hyperion::kernels

@@ -1,0 +1,44 @@
+// Reads the fields of a Hugging Face config.json. Every refusal is a CorruptError that names the file and the field.
+// For sources of this folder: it needs nlohmann/json.hpp.
+#pragma once
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "hyperion/base/json.h"
+
+namespace hyperion::models {
+
+// Bounds on what a file may ask for, before any memory is taken.
+constexpr int64_t kMostLayers = 1024, kMostHeads = 1024, kMostWidth = 1 << 18, kMostContext = 1 << 24,
+                  kMostVocabulary = 1 << 22;
+
+class ConfigReader {
+ public:
+  // `json` must outlive the reader; its model_type must be `model_type`.
+  ConfigReader(const base::Json& json, std::string place, const std::string& model_type);
+
+  int64_t size(const char* key, int64_t most) const;                     // in [1, most]; must be there
+  int64_t size_or(const char* key, int64_t absent, int64_t most) const;  // `absent` also for null
+  double real(const char* key) const;
+  double real_or(const char* key, double absent) const;
+  bool flag_or(const char* key, bool absent) const;
+  std::string text_or(const char* key, const std::string& absent) const;
+  const base::Json* object(const char* key) const;  // null where absent or null
+  // Refuses a field that is there, not null, and none of `known`: the model here is not that function.
+  void expect(const char* key, const std::vector<base::Json>& known) const;
+  void check(bool good, const std::string& what) const;
+  // A reader of an object inside this one.
+  ConfigReader inside(const char* key) const;
+
+ private:
+  ConfigReader(const base::Json& json, std::string place) : json_(json), place_(std::move(place)) {}
+  const base::Json* find(const char* key) const;
+  [[noreturn]] void refuse(const std::string& what) const;
+
+  const base::Json& json_;
+  std::string place_;
+};
+
+}  // namespace hyperion::models

@@ -1,0 +1,35 @@
+// Llama 2 and 3 (Touvron et al., 2023) and Qwen2 (Yang et al., 2024): pre-norm decoder with RMSNorm, rotary positions,
+// key and value heads shared by groups of query heads, and a gated SiLU feed-forward part. Qwen2 differs by the biases
+// of its queries, keys and values.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "hyperion/models/language_model.h"
+#include "hyperion/nn/attention.h"
+
+namespace hyperion::models {
+
+struct LlamaConfig {
+  std::string model_type = "llama";  // or "qwen2"
+  int64_t layers = 4, heads = 4, key_value_heads = 2, head_width = 32, width = 128, inner = 344, context = 128,
+          vocabulary = 256;
+  double epsilon = 1e-6;
+  bool query_key_value_bias = false, output_bias = false, feed_forward_bias = false;
+  bool tied = false;  // the output's weight is the token table
+  nn::RopeConfig rope;
+};
+
+// As Hugging Face's config.json writes it; from_json throws CorruptError naming `place` on anything that would make
+// another function of it than the one here.
+std::string to_json(const LlamaConfig& config);
+LlamaConfig llama_from_json(const std::string& text, const std::string& place);
+LlamaConfig qwen2_from_json(const std::string& text, const std::string& place);
+
+// Without making it: no memory is taken.
+strategy::ModelShape shape_of(const LlamaConfig& config, int64_t length);
+
+// Throws ConfigError on a config that contradicts itself.
+std::unique_ptr<LanguageModel> make_llama(const LlamaConfig& config);
+
+}  // namespace hyperion::models

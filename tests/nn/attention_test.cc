@@ -1,0 +1,114 @@
+#include "hyperion/nn/attention.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/kernels/support_devices.h"
+
+namespace hyperion::nn {
+namespace {
+
+using testing::relative_error;
+
+std::vector<at::Tensor> attended(const std::vector<at::Tensor>& inputs, const at::Tensor& mask, bool reference) {
+  Pass pass;
+  pass.key_mask = mask;
+  pass.reference = reference;
+  for (const auto& input : inputs) input.mutable_grad().reset();
+  const auto out = attend(inputs[0], inputs[1], inputs[2], 0, pass);
+  out.sum().backward();
+  std::vector<at::Tensor> results = {out.detach()};
+  for (const auto& input : inputs) results.push_back(input.grad().clone());
+  return results;
+}
+
+std::vector<at::Tensor> random_heads(int64_t queries, int64_t keys) {
+  std::vector<at::Tensor> list;
+  for (const int64_t heads : {queries, keys, keys}) list.push_back(at::randn({2, heads, 9, 8}).requires_grad_());
+  return list;
+}
+
+TEST(Attend, agrees_with_its_reference_under_masks_and_shared_heads) {
+  for (const int64_t keys : {6, 3, 1}) {
+    const auto inputs = random_heads(6, keys);
+    auto left = at::ones({2, 9}, at::kBool), right = left.clone();
+    left.narrow(1, 0, 3).fill_(false);
+    right.narrow(1, 5, 4).fill_(false);
+    for (const auto& mask : {at::Tensor(), left, right}) {
+      const auto fast = attended(inputs, mask, false), plain = attended(inputs, mask, true);
+      for (size_t i = 0; i < fast.size(); ++i)
+        EXPECT_LT(relative_error(fast[i], plain[i]), 2e-5) << i << " of " << keys;
+    }
+  }
+}
+
+TEST(Attend, gives_zeros_where_nothing_can_be_seen) {
+  const auto inputs = random_heads(2, 2);
+  auto mask = at::ones({2, 9}, at::kBool);
+  mask.narrow(1, 0, 4).fill_(false);
+  for (const bool reference : {false, true}) {
+    const auto results = attended(inputs, mask, reference);
+    EXPECT_EQ(results[0].narrow(2, 0, 4).abs().max().item<double>(), 0);
+    for (const auto& each : results) EXPECT_FALSE(each.isnan().any().item<bool>());
+  }
+}
+
+TEST(Attend, lets_a_masked_key_change_nothing) {
+  const auto inputs = random_heads(4, 2);
+  auto mask = at::ones({2, 9}, at::kBool);
+  mask.narrow(1, 2, 2).fill_(false);
+  const auto before = attended(inputs, mask, false)[0];
+  {
+    const auto keys = inputs[1].detach(), values = inputs[2].detach();
+    keys.narrow(2, 2, 2).fill_(50);
+    values.narrow(2, 2, 2).fill_(50);
+  }
+  EXPECT_LT(relative_error(attended(inputs, mask, false)[0], before), 1e-6);
+}
+
+at::Tensor turned(const at::Tensor& input, int64_t first, const RopeConfig& config) {
+  Pass pass;
+  set_rotation(pass, rope_frequencies(input.size(3), config), first, input.size(2), at::kFloat);
+  return rotate(input, pass);
+}
+
+TEST(Rotate, keeps_lengths_and_makes_products_depend_on_distance_alone) {
+  const auto q = at::randn({1, 1, 1, 16}), k = at::randn({1, 1, 1, 16});
+  const auto product = [&](int64_t a, int64_t b) {
+    return turned(q, a, {}).mul(turned(k, b, {})).sum().item<double>();
+  };
+  EXPECT_NEAR(turned(q, 37, {}).norm().item<double>(), q.norm().item<double>(), 1e-5);
+  EXPECT_NEAR(product(3, 8), product(40, 45), 1e-4);
+  EXPECT_GT(std::abs(product(3, 8) - product(3, 9)), 1e-3);
+}
+
+TEST(Rotate, by_one_token_turns_the_first_pair_by_one_radian) {
+  auto input = at::zeros({1, 1, 2, 4});
+  input[0][0][1][0] = 1;
+  const auto out = turned(input, 0, {})[0][0][1];
+  EXPECT_NEAR(out[0].item<double>(), std::cos(1.0), 1e-6);
+  EXPECT_NEAR(out[2].item<double>(), std::sin(1.0), 1e-6);
+}
+
+TEST(Rotate, scales_frequencies_as_asked) {
+  const auto plain = rope_frequencies(16, {});
+  RopeConfig linear;
+  linear.scaling = RopeScaling::linear, linear.factor = 4;
+  EXPECT_LT(relative_error(rope_frequencies(16, linear).mul(4), plain), 1e-6);
+  RopeConfig llama3;
+  llama3.scaling = RopeScaling::llama3, llama3.factor = 8, llama3.original_context = 64;
+  const auto blended = rope_frequencies(16, llama3);
+  EXPECT_EQ(blended[0].item<float>(), plain[0].item<float>()) << "a wave shorter than 16 tokens stays";
+  EXPECT_NEAR(blended[7].item<double>(), plain[7].item<double>() / 8, 1e-9) << "a wave longer than 64 tokens is slowed";
+  const double middle = blended[2].item<double>() / plain[2].item<double>();  // 62.8 tokens: between the two
+  EXPECT_GT(middle, 1.0 / 8);
+  EXPECT_LT(middle, 1);
+}
+
+}  // namespace
+}  // namespace hyperion::nn

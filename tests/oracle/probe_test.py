@@ -1,0 +1,50 @@
+"""Logits, loss and gradients of a folder probed here are those of transformers: logits within 1e-4, each gradient within 1e-4
+of its norm; with padding, logits where the mask is 1. Usage: probe_test.py FAMILY"""
+import sys
+import unittest
+
+import models
+import torch
+
+FAMILY = sys.argv.pop(1)
+
+
+class Probe(unittest.TestCase):
+    def compare(self, model, folder, tensors):
+        expected = model(**tensors)
+        model.zero_grad()
+        expected.loss.backward()
+        got = models.probe(folder, tensors, "--grads")
+        seen = tensors.get("attention_mask", torch.ones_like(tensors["input_ids"])).bool()
+        self.assertLess((got["logits"] - expected.logits).detach()[seen].abs().max().item(), 1e-4)
+        self.assertLess(abs((got["loss"] - expected.loss).item()), 1e-4)
+        names = {name for name, _ in model.named_parameters()}
+        self.assertEqual(names, set(got) - {"logits", "loss"})
+        for name, parameter in model.named_parameters():
+            self.assertLess(models.relative(got[name], parameter.grad), 1e-4, name)
+
+    def test_is_the_same_function(self):
+        for name, config in models.CONFIGS[FAMILY].items():
+            for seed, (rows, length, padding) in enumerate([(1, 41, None), (3, 7, None), (3, 23, "right"), (4, 17, "left"), (2, 2, None)]):
+                with self.subTest(config=name, seed=seed, padding=padding):
+                    model, scratch = models.make(config(), seed), models.Folder()
+                    model.save_pretrained(scratch.path)
+                    self.compare(model, scratch.path, models.batch(model.config, rows, length, seed, padding))
+
+    def test_opens_shards_and_narrow_types(self):
+        for type in [torch.float32, torch.bfloat16, torch.float16]:
+            config, scratch = next(iter(models.CONFIGS[FAMILY].values()))(), models.Folder()
+            models.make(config, 11).to(type).save_pretrained(scratch.path, max_shard_size="20KB")
+            self.assertTrue((scratch.path / "model.safetensors.index.json").exists())
+            self.compare(models.load(scratch.path, dtype=torch.float32), scratch.path, models.batch(config, 2, 19, 11))
+
+    def test_bf16_is_near(self):
+        model, scratch = models.make(next(iter(models.CONFIGS[FAMILY].values()))(), 5), models.Folder()
+        model.save_pretrained(scratch.path)
+        tensors = models.batch(model.config, 2, 31, 5)
+        got = models.probe(scratch.path, tensors, "--precision", "bf16")
+        self.assertLess(models.relative(got["logits"], model(**tensors).logits.detach()), 0.05)
+
+
+if __name__ == "__main__":
+    unittest.main()
