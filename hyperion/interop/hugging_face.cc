@@ -54,10 +54,11 @@ void check_size(const std::string& config, const Path& folder, const WeightFiles
 // Else the whole file would stay in memory beside the parameters copied from it. Only pages wholly inside are given
 // back.
 void forget_pages(const at::Tensor& copied) {
-  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto address = reinterpret_cast<uintptr_t>(copied.const_data_ptr());
-  const uintptr_t begin = (address + page - 1) / page * page, end = (address + copied.nbytes()) / page * page;
-  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  auto* bytes = const_cast<char*>(static_cast<const char*>(copied.const_data_ptr()));
+  const size_t before = (page - reinterpret_cast<uintptr_t>(bytes) % page) % page;
+  if (copied.nbytes() < before + page) return;
+  ::madvise(bytes + before, (copied.nbytes() - before) / page * page, MADV_DONTNEED);
 }
 
 // Finds each parameter in the files, and gathers all that does not fit before it says so.
