@@ -2,6 +2,8 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/equal.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <set>
 
@@ -31,6 +33,32 @@ std::string shape_text(at::IntArrayRef shape) {
   std::string text;
   for (const int64_t size : shape) text += (text.empty() ? "" : ", ") + std::to_string(size);
   return "[" + text + "]";
+}
+
+int64_t elements_of(const WeightFiles& weights) {
+  int64_t sum = 0;
+  for (const auto& name : weights.names()) sum += weights.elements(name);
+  return sum;
+}
+
+// Before the model's memory is taken: a config far beyond its files is damaged, and no list of names would help.
+void check_size(const std::string& config, const Path& folder, const WeightFiles& weights) {
+  constexpr int64_t kSlack = 1 << 24;
+  const int64_t named = models::config_shape(config, (folder / "config.json").string(), 1).parameters;
+  const int64_t held = elements_of(weights);
+  if (named / 2 > held + kSlack)
+    throw base::CorruptError(format("{}: config.json describes {} parameters, and the files hold {}", folder.string(),
+                                    base::with_commas(named), base::with_commas(held)));
+}
+
+// Else the whole file would stay in memory beside the parameters copied from it. Only pages wholly inside are given
+// back.
+void forget_pages(const at::Tensor& copied) {
+  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  auto* bytes = const_cast<char*>(static_cast<const char*>(copied.const_data_ptr()));
+  const size_t before = (page - reinterpret_cast<uintptr_t>(bytes) % page) % page;
+  if (copied.nbytes() < before + page) return;
+  ::madvise(bytes + before, (copied.nbytes() - before) / page * page, MADV_DONTNEED);
 }
 
 // Finds each parameter in the files, and gathers all that does not fit before it says so.
@@ -108,12 +136,17 @@ HuggingFaceModel open_hugging_face(base::FileSystem& files, const Path& folder, 
   HuggingFaceModel opened;
   opened.config = files.read(folder / "config.json");
   const WeightFiles weights(files, folder);
+  check_size(opened.config, folder, weights);
   opened.model = models::make_model(opened.config, (folder / "config.json").string());
   const Matching matching(*opened.model, weights);
   matching.throw_if_wrong(folder);
   at::NoGradGuard no_grad;
   opened.model->to(device, type.value_or(matching.type()));
-  for (auto& parameter : opened.model->parameters()) parameter.tensor.copy_(matching.tensor(parameter.name));
+  for (auto& parameter : opened.model->parameters()) {
+    const auto mapped = matching.tensor(parameter.name);
+    parameter.tensor.copy_(mapped);
+    forget_pages(mapped);
+  }
   return opened;
 }
 

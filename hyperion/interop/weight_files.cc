@@ -1,7 +1,8 @@
 #include "hyperion/interop/weight_files.h"
 
-#include <algorithm>
+#include <functional>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
@@ -89,6 +90,11 @@ void WeightFiles::open_shards(base::FileSystem& files, const Path& folder, const
         unnamed += format("\n  {} in {} is not in the index", name, file);
   if (!(absent + unnamed).empty())
     throw CorruptError(format("{} does not agree with its shards:{}{}", index.string(), absent, unnamed));
+}
+
+int64_t WeightFiles::elements(const std::string& name) const {
+  const auto& shape = file(name).shape(name);
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
 }
 
 std::vector<std::string> WeightFiles::names() const {

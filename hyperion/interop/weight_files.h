@@ -18,6 +18,7 @@ class WeightFiles {
   bool has(const std::string& name) const { return file_of_.count(name) != 0; }
   const checkpoint::SafetensorsFile& file(const std::string& name) const { return *file_of_.at(name); }
   std::vector<std::string> names() const;
+  int64_t elements(const std::string& name) const;  // the product of its shape
 
  private:
   void open_shards(base::FileSystem& files, const base::Path& folder, const base::Path& index);

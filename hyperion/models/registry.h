@@ -12,6 +12,9 @@ namespace hyperion::models {
 // model_type or a field that is not known here.
 std::unique_ptr<LanguageModel> make_model(const std::string& config_json, const std::string& place);
 
+// Without making it: no memory is taken. Throws as make_model does.
+strategy::ModelShape config_shape(const std::string& config_json, const std::string& place, int64_t length);
+
 // The class `transformers` loads such a model into: "GPT2LMHeadModel". model_type must be known here.
 std::string architecture_of(const std::string& model_type);
 

@@ -1,6 +1,7 @@
 // A run leaves as a Hugging Face folder and is the same model there; what probe is given wrongly it says.
 #include <gtest/gtest.h>
 
+#include "hyperion/base/format.h"
 #include "tests/end_to_end/support_program.h"
 
 namespace hyperion {
@@ -24,8 +25,8 @@ std::string safetensors(const std::vector<Ids>& tensors) {
   for (const auto& [name, shape, values, type] : tensors) {
     const size_t begin = data.size();
     data.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(int64_t));
-    header += (header.size() > 1 ? ",\"" : "\"") + name + "\":{\"dtype\":\"" + type + "\",\"shape\":" + shape +
-              ",\"data_offsets\":[" + std::to_string(begin) + "," + std::to_string(data.size()) + "]}";
+    header += base::format(R"({}"{}":{{"dtype":"{}","shape":{},"data_offsets":[{},{}]}})", begin > 0 ? "," : "", name,
+                           type, shape, begin, data.size());
   }
   header += "}";
   while (header.size() % 8 != 0) header += ' ';

@@ -151,6 +151,15 @@ TEST_F(HuggingFace, opens_shards_and_refuses_those_that_disagree_with_their_inde
   EXPECT_TRUE(holds(refusal(path), "no weight_map"));
 }
 
+TEST_F(HuggingFace, takes_no_memory_for_a_config_far_beyond_its_files) {
+  const auto path = folder([](Tensors&) {});
+  auto config = base::parse_json(gpt2_->config_json(), "config");
+  config["n_embd"] = 1 << 18;
+  config["n_layer"] = 1024;
+  base::write_atomically(base::real_files(), path / "config.json", config.dump());
+  EXPECT_TRUE(holds(refusal(path), "parameters, and the files hold 7,")) << refusal(path);
+}
+
 TEST_F(HuggingFace, tells_a_folder_that_is_no_model) {
   EXPECT_TRUE(holds(refusal(root_), "is neither a run, nor a checkpoint, nor a Hugging Face folder"));
   EXPECT_TRUE(holds(refusal(root_ / "absent"), "no run called"));
