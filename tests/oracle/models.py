@@ -37,8 +37,9 @@ def qwen2(**changes):
 
 
 LINEAR = {"rope_type": "linear", "rope_theta": 10000.0, "factor": 3.0}
+# With heads 16 wide, waves of 6, 32 and 167 tokens and more: one kept, one blended, the others slowed.
 LLAMA3 = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
-          "original_max_position_embeddings": 32}
+          "original_max_position_embeddings": 100}
 
 # name -> a config; each has something the others have not.
 CONFIGS = {
@@ -51,7 +52,7 @@ CONFIGS = {
         "grouped": lambda: llama(),
         "every_head_its_own_keys_and_biases": lambda: llama(num_key_value_heads=6, attention_bias=True, mlp_bias=True, rms_norm_eps=1e-3),
         "one_key_head_and_tied": lambda: llama(num_key_value_heads=1, tie_word_embeddings=True, vocab_size=301),
-        "llama3_scaling_and_wide_heads": lambda: llama(rope_parameters=LLAMA3, head_dim=16),
+        "llama3_scaling_and_wide_heads": lambda: llama(rope_parameters=LLAMA3, head_dim=16, max_position_embeddings=200),
         "linear_scaling": lambda: llama(rope_parameters=LINEAR, num_hidden_layers=1),
     },
     "qwen2": {
@@ -119,7 +120,7 @@ def relative(value, reference):
 
 
 def batch(config, rows, length, seed, padding=None):
-    """Random ids and labels; with padding "left" or "right" also a mask that leaves each row another number of tokens."""
+    """Random ids and labels; with padding "left", "middle" or "right" also a mask that leaves each row another number of tokens."""
     generator = torch.Generator().manual_seed(seed)
     ids = torch.randint(0, config.vocab_size, (rows, length), generator=generator)
     labels = ids.clone()
@@ -129,9 +130,8 @@ def batch(config, rows, length, seed, padding=None):
         mask = torch.ones_like(ids)
         for row in range(rows):
             empty = (3 * row + 1) % (length // 2)
-            if empty:
-                mask[row, :empty] = 0 if padding == "left" else 1
-                mask[row, length - empty:] = 0 if padding == "right" else 1
+            first = {"left": 0, "middle": 2, "right": length - empty}[padding]
+            mask[row, first:first + empty] = 0
         labels[mask == 0] = -100
         tensors["attention_mask"] = mask
     return tensors
