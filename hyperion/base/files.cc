@@ -142,10 +142,13 @@ FileSystem& real_files() {
   return files;
 }
 
+Path partial_path(const Path& path) {
+  static std::atomic<uint64_t> count{0};  // two threads may write one path at once
+  return path.string() + format(".partial-{}-{}", ::getpid(), ++count);
+}
+
 void write_atomically(FileSystem& files, const Path& path, std::string_view content) {
-  static std::atomic<uint64_t> writes{0};  // two threads may write one path at once
-  Path beside = path;
-  beside += format(".partial-{}-{}", ::getpid(), ++writes);
+  const Path beside = partial_path(path);
   try {
     auto file = files.create(beside);
     file->append(content);

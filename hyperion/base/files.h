@@ -37,6 +37,9 @@ class FileSystem {
 
 FileSystem& real_files();
 
+// A name beside the path that nobody else uses, to write under before the rename.
+Path partial_path(const Path& path);
+
 // Writes beside the path, syncs and renames: a reader sees the old content or the new, never a part.
 void write_atomically(FileSystem& files, const Path& path, std::string_view content);
 

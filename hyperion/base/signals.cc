@@ -25,6 +25,7 @@ void watch_stop_signals() {
   action.sa_handler = note;
   for (int signal : {SIGINT, SIGTERM, SIGUSR1}) ::sigaction(signal, &action, nullptr);
   ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGXFSZ, SIG_IGN);  // a file grown to its limit is then an error of the write
 }
 
 int stop_signal() { return asked.load(); }

@@ -97,7 +97,7 @@ at::Tensor shifted_loss(const at::Tensor& logits, const at::Tensor& labels) {
 
 void write_output(const std::string& path, const std::vector<checkpoint::NamedTensor>& tensors) {
   auto& files = base::real_files();
-  const base::Path partial = path + ".partial";
+  const base::Path partial = base::partial_path(path);
   try {
     checkpoint::write_safetensors(files, partial, tensors);
     files.rename(partial, path);
@@ -111,6 +111,9 @@ void write_output(const std::string& path, const std::vector<checkpoint::NamedTe
 }  // namespace
 
 int probe_command(const ProbeOptions& options) {
+  std::error_code missing;
+  if (std::filesystem::equivalent(options.input, options.output, missing))
+    throw ConfigError(format("--output {} is the input itself", options.output), "name another file");
   const auto device = kernels::open_device(options.device);
   auto opened = interop::open_model(base::real_files(), options.model, device, type_of(options.precision));
   const auto input = read_input(options.input, opened.model->shape(1).vocabulary);

@@ -11,6 +11,7 @@
 #include "hyperion/kernels/device.h"
 #include "hyperion/train/preflight.h"
 #include "hyperion/train/run_folder.h"
+#include "hyperion/train/run_log.h"
 #include "hyperion/train/trainer.h"
 
 namespace hyperion::cli {
@@ -49,7 +50,7 @@ int64_t newest_good_step(base::FileSystem& files, const train::RunFolder& run) {
 void refuse_changes(const std::vector<Override>& overrides) {
   for (const auto& [name, value, flag] : overrides) {
     const bool other_run = name.starts_with("model.") || name.starts_with("data.") || name == "train.seed" ||
-                           name == "train.precision" || name == "train.length";
+                           name == "train.precision" || name == "train.length" || name == "optim.rule";
     if (other_run)
       throw base::ConfigError(format("{} cannot change on resume", name), "start another run with `hyperion train`");
   }
@@ -64,6 +65,8 @@ int train_command(const TrainOptions& options) {
       options.run.empty() ? train::default_run_name(options.recipe, base::real_clock().unix_seconds()) : options.run;
   if (options.dry_run) return dry_run(config, settings, name);
   check_start(config);
+  // A run may be resumed from any folder.
+  if (!config.data.path.empty()) config.data.path = std::filesystem::absolute(config.data.path).lexically_normal();
   auto& files = base::real_files();
   auto run = train::RunFolder::create(files, interop::runs_folder(), name, settings.toml(false));
   train::train(files, {config, settings, run, options.recipe, false});
@@ -76,9 +79,7 @@ int resume_command(const ResumeOptions& options) {
   auto run = train::RunFolder::open(files, interop::find_run(files, options.run));
   train::RunConfig config;
   const auto settings = read_run_config(config, run.config(), options.overrides);
-  // A run that was killed at its birth has a configuration and no record yet.
-  const bool begun = files.exists(run.path() / "run.json");
-  const auto record = begun ? report::read_run_record(files, run.path()) : report::RunRecord{};
+  const auto record = train::past_record(files, run.path());
   const int64_t step = newest_good_step(files, run);
   if (record.status == "complete" && step >= config.train.steps) {
     std::printf("run %s is complete (step %ld of %ld); nothing to do\nhint: train it further with --steps N\n",

@@ -43,9 +43,8 @@ void export_hugging_face(base::FileSystem& files, models::LanguageModel& model, 
                             "name a folder that does not, or remove that one");
   std::vector<checkpoint::NamedTensor> tensors;
   for (const auto& parameter : model.parameters()) tensors.push_back({parameter.name, parameter.tensor});
-  const Path partial = target.string() + ".partial";
+  const Path partial = base::partial_path(target);
   try {
-    files.remove_all(partial);
     files.create_folders(partial);
     checkpoint::write_safetensors(files, partial / "model.safetensors", tensors, {{"format", "pt"}});
     if (!source.empty()) copy_tokenizer(files, source, partial);

@@ -16,7 +16,7 @@ base::Settings bind(RunConfig& config) {
       .integer("seed", train.seed, {0, 9e15}, "every random number comes from it")
       .choice("device", train.device, {"auto", "cpu", "cuda"}, "auto takes a GPU if there is one")
       .choice("precision", train.precision, {"fp32", "bf16"}, "of weights and activations; masters are always fp32")
-      .choice("optimize", train.optimize, {"reference", "fused"}, "plain operations, or fused ones")
+      .choice("optimize", train.optimize, {"reference", "fused"}, "the model's operations: plain ones, or fused")
       .integer("batch", train.batch, {1, 1 << 20}, "samples of one update")
       .integer("accumulate", train.accumulate, {1, 1 << 16}, "parts the batch is computed in; must divide it")
       .integer("length", train.length, {1, 1 << 20}, "tokens of a sample", "tokens")

@@ -89,12 +89,29 @@ Answers answer_questions(models::LanguageModel& model, at::Device device, const 
   return answers;
 }
 
+namespace {
+
+// A model may say any byte; a terminal should not have to obey it.
+std::string printable(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c >= ' ' && c <= '~') {
+      out += c;
+    } else {
+      out += base::format("\\x{:02x}", static_cast<unsigned char>(c));
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
 std::string sample_lines(const std::vector<report::Sample>& samples, size_t most) {
   std::string out;
   for (size_t i = 0; i < std::min(most, samples.size()); ++i) {
     const auto& sample = samples[i];
     const bool right = sample.right.value_or(true);
-    out += base::format("  {:<9} {}{}\n", sample.question, sample.answer,
+    out += base::format("  {:<9} {}{}\n", sample.question, printable(sample.answer),
                         right ? "" : base::format("   (wrong; {})", sample.expected));
   }
   return out;

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "hyperion/base/clock.h"
+#include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/checkpoint/step_folder.h"
 #include "hyperion/report/step_line.h"
@@ -12,14 +13,24 @@ namespace hyperion::train {
 
 using base::format;
 
+report::RunRecord past_record(base::FileSystem& files, const base::Path& run) {
+  report::RunRecord fresh;
+  fresh.created = base::utc_text(base::real_clock().unix_seconds());
+  if (!files.exists(run / "run.json")) return fresh;
+  try {
+    return report::read_run_record(files, run);
+  } catch (const base::CorruptError& error) {
+    base::log_warn(format("{}; it is written anew", error.what()));
+    return fresh;
+  }
+}
+
 RunLog::RunLog(base::FileSystem& files, const TrainRequest& request, int64_t parameters, const std::string& device)
     : files_(files), request_(request), started_(base::real_clock().seconds()) {
-  if (request.resume && files_.exists(request.run.path() / "run.json")) {
-    record_ = report::read_run_record(files_, request.run.path());
-  } else {
-    record_.created = base::utc_text(base::real_clock().unix_seconds());
-    record_.recipe = request.recipe;
-  }
+  record_ = request.resume ? past_record(files_, request.run.path()) : report::RunRecord{};
+  if (!request.resume) record_.created = base::utc_text(base::real_clock().unix_seconds());
+  if (record_.recipe.empty()) record_.recipe = request.recipe;
+  seconds_before_ = record_.seconds;
   record_.name = request.run.name();
   record_.steps = request.config.train.steps;
   record_.parameters = parameters;

@@ -13,6 +13,10 @@
 
 namespace hyperion::train {
 
+// The record of a run that is gone on with; a fresh one where it was killed before it wrote one, or where it is
+// damaged, which is told: everything in it but its history can be had again.
+report::RunRecord past_record(base::FileSystem& files, const base::Path& run);
+
 class RunLog {
  public:
   RunLog(base::FileSystem& files, const TrainRequest& request, int64_t parameters, const std::string& device);

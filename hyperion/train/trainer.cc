@@ -22,6 +22,7 @@
 #include "hyperion/host/cpu.h"
 #include "hyperion/host/peaks.h"
 #include "hyperion/kernels/device.h"
+#include "hyperion/optim/clip.h"
 #include "hyperion/profile/memory.h"
 #include "hyperion/train/evaluate.h"
 #include "hyperion/train/run_log.h"
@@ -75,6 +76,8 @@ class Trainer {
   void step();
   void settle();  // reads and tells the figures of the pending step
   void validate();
+  void check_weights();
+  [[noreturn]] void diverged(const std::string& what);
   void save();
   void stop_if_asked();
   void finish();
@@ -193,9 +196,7 @@ void Trainer::settle() {
   record.memory_peak = memory.peak;
   log_.step(record);
   if (!std::isfinite(record.loss) || !std::isfinite(record.grad_norm))
-    throw base::Error(
-        format("the loss is {} and the gradient norm {} at step {}", record.loss, record.grad_norm, record.step),
-        "the checkpoints written before are good; try a smaller optim.lr, a longer optim.warmup or optim.clip = 1");
+    diverged(format("the loss is {} and the gradient norm {} at step {}", record.loss, record.grad_norm, record.step));
 }
 
 void Trainer::validate() {
@@ -203,11 +204,28 @@ void Trainer::validate() {
   auto result = stoppable([&] { return evaluate(*model_, device_, *split_.validation, config_); });
   result.step = step_;
   log_.evaluation(result);
+  if (!std::isfinite(result.loss)) diverged(format("the validation loss is {} after step {}", result.loss, step_));
+}
+
+// The loss of a step is that before its update: only the weights themselves tell whether they are worth keeping.
+void Trainer::check_weights() {
+  std::vector<at::Tensor> weights;
+  const at::NoGradGuard no_grad;
+  for (const auto& parameter : model_->parameters()) weights.push_back(parameter.tensor);
+  const double norm = optim::clip_factor(weights, 0).norm.item<double>();
+  if (!std::isfinite(norm)) diverged(format("the weights are not finite after step {}", step_));
+}
+
+void Trainer::diverged(const std::string& what) {
+  const std::string advice = "try a smaller optim.lr, a longer optim.warmup or optim.clip = 1";
+  throw base::Error(what,
+                    saved_step_ > 0 ? format("the checkpoint of step {} holds finite weights; {}", saved_step_, advice) : advice);
 }
 
 void Trainer::save() {
   settle();
   if (saved_step_ == step_) return;
+  check_weights();
   base::OperationScope scope("checkpoint.save");
   checkpoint::Snapshot snapshot;
   snapshot.step = step_;
@@ -257,8 +275,12 @@ void Trainer::finish() {
     std::printf("right: %.1f%% of %zu questions it never saw\n", 100 * answers.right, split_.questions.size());
   }
   log_.write_record("complete");
-  log_.write_report(answers.samples);
-  std::printf("report: %s\n", request_.run.report().c_str());
+  try {
+    log_.write_report(answers.samples);
+    std::printf("report: %s\n", request_.run.report().c_str());
+  } catch (const base::CorruptError& error) {  // of old metrics; the run itself is whole
+    base::log_warn(format("no report could be written: {}", error.what()));
+  }
 }
 
 void Trainer::leave(const char* status, const std::string& why) noexcept {
