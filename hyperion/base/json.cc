@@ -7,7 +7,34 @@
 
 namespace hyperion::base {
 
+namespace {
+
+constexpr size_t kMaxDepth = 200;
+
+// Of objects and arrays; reads no further than one too many.
+bool nests_too_deep(std::string_view text) {
+  size_t depth = 0;
+  bool quoted = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quoted) {
+      if (c == '\\') ++i;
+      quoted = c != '"';
+    } else if (c == '"') {
+      quoted = true;
+    } else if (c == '[' || c == '{') {
+      if (++depth > kMaxDepth) return true;
+    } else if ((c == ']' || c == '}') && depth > 0) {
+      --depth;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
 Json parse_json(std::string_view text, const std::string& place) {
+  if (nests_too_deep(text)) throw CorruptError(format("{} nests more than {} deep", place, kMaxDepth));
   try {
     return Json::parse(text);
   } catch (const Json::parse_error& error) {

@@ -8,7 +8,8 @@ namespace hyperion::base {
 
 using Json = nlohmann::json;
 
-// Throws CorruptError that names `place` and the byte where the text stops being JSON.
+// Throws CorruptError that names `place` and the byte where the text stops being JSON, or where it nests more than 200
+// deep.
 Json parse_json(std::string_view text, const std::string& place);
 
 }  // namespace hyperion::base

@@ -98,7 +98,7 @@ WrittenFile write_safetensors(base::FileSystem& files, const base::Path& path, c
   writer.append(header);
   for (const NamedTensor* named : ordered) {
     // A lazily conjugated or negated view holds other bytes than it shows.
-    const at::Tensor host = named->tensor.detach().to(at::kCPU).contiguous().resolve_neg();
+    const at::Tensor host = named->tensor.detach().to(at::kCPU).contiguous().resolve_conj().resolve_neg();
     writer.append({static_cast<const char*>(host.const_data_ptr()), host.nbytes()});
   }
   return writer.finish();
@@ -130,6 +130,10 @@ at::ScalarType SafetensorsFile::dtype(const std::string& name) const { return en
 
 at::Tensor SafetensorsFile::tensor(const std::string& name) const {
   const Entry& found = entry(name);
+  if (found.dtype == at::ScalarType::Undefined)
+    throw base::CorruptError(
+        format("{}, tensor \"{}\": F4 and F6 are types that no tensor here can have", path_.string(), name),
+        "convert it to another type where it was written");
   const auto options = at::TensorOptions().dtype(found.dtype);
   if (found.bytes.empty()) return at::empty(found.shape, options);
   const auto is_bool = [](unsigned char byte) { return byte <= 1; };

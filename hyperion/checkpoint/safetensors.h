@@ -47,9 +47,9 @@ class SafetensorsFile {
 
   // Of a tensor in the file; another name is a CorruptError.
   const std::vector<int64_t>& shape(const std::string& name) const;
-  at::ScalarType dtype(const std::string& name) const;
+  at::ScalarType dtype(const std::string& name) const;  // Undefined: a type that no tensor here can have
   // A CPU tensor that views the mapping and keeps it alive: read it, never write to it. Copied only where the file left
-  // it out of alignment for its type.
+  // it out of alignment for its type. Throws CorruptError where the dtype is Undefined.
   at::Tensor tensor(const std::string& name) const;
 
  private:

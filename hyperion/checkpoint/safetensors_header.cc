@@ -15,8 +15,12 @@ namespace {
 using base::format;
 
 constexpr uint64_t kLengthBytes = 8;
-constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the format's own limit
-constexpr size_t kMaxDims = 64;                    // more than any tensor of ours can have
+constexpr uint64_t kMaxHeaderBytes = 100'000'000;     // the format's own limit
+constexpr size_t kMaxDims = 64;                       // more than any tensor of ours can have
+constexpr uint64_t kSpareBytes = uint64_t{48} << 20;  // what a header may take in memory beyond the file's size
+// An upper bound on what one tensor, dim or metadata pair takes, its place in growing tables included.
+constexpr uint64_t kEntryBytes = 560, kDimBytes = 48, kPairBytes = 160;
+constexpr size_t kMaxDepth = 127;  // of objects and arrays, as in the format's own reader
 constexpr std::string_view kMetadataKey = "__metadata__";
 constexpr size_t kNoType = SIZE_MAX;
 
@@ -37,10 +41,12 @@ std::string shown(std::string_view name) {
 // Takes only what the format allows, as the text is read: anything else stops the parser there, before it is stored.
 class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
  public:
-  explicit HeaderReader(const std::string& place) : place_(place) {}
+  // `budget`: bytes that may be kept of what is read.
+  HeaderReader(const std::string& place, uint64_t budget) : place_(place), budget_(budget) {}
   Header take() { return std::move(header_); }
 
   bool key(string_t& name) override {
+    if (ignored_depth_ > 0) return true;
     if (level_ == Level::top) return open_entry(name);
     if (level_ == Level::metadata) {
       if (header_.metadata.count(name) != 0) fail(format("metadata key \"{}\" occurs twice", shown(name)));
@@ -51,6 +57,7 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
   }
 
   bool start_object(std::size_t) override {
+    if (ignoring()) return ignore_deeper();
     if (level_ == Level::file) {
       level_ = Level::top;
     } else if (level_ == Level::top) {
@@ -62,6 +69,7 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
   }
 
   bool end_object() override {
+    if (ignored_depth_ > 0) return --ignored_depth_, true;
     if (level_ == Level::entry && (!has_dtype_ || !has_shape_ || !has_offsets_))
       fail("dtype, shape or data_offsets is missing");
     if (level_ != Level::top) place_in_file_.clear();
@@ -70,23 +78,27 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
   }
 
   bool start_array(std::size_t) override {
+    if (ignoring()) return ignore_deeper();
     if (level_ != Level::entry || field_ == Field::dtype) fail("an array where none may be");
     level_ = Level::numbers;
     return true;
   }
 
   bool end_array() override {
+    if (ignored_depth_ > 0) return --ignored_depth_, true;
     if (field_ == Field::offsets && offsets_read_ != 2) fail("data_offsets is not a pair");
     level_ = Level::entry;
     return true;
   }
 
   bool number_unsigned(number_unsigned_t number) override {
+    if (ignoring()) return true;
     if (level_ != Level::numbers) fail("a number where none may be");
     HeaderEntry& entry = header_.entries.back();
     if (field_ == Field::shape) {
       if (number > INT64_MAX) fail("a dim is too large");
       if (entry.shape.size() == kMaxDims) fail(format("more than {} dims", kMaxDims));
+      spend(kDimBytes);
       entry.shape.push_back(static_cast<int64_t>(number));
     } else {
       if (offsets_read_ == 2) fail("data_offsets is not a pair");
@@ -96,7 +108,9 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
   }
 
   bool string(string_t& text) override {
+    if (ignoring()) return true;
     if (level_ == Level::metadata) {
+      spend(kPairBytes + metadata_key_.size() + text.size());
       header_.metadata[metadata_key_] = text;
       return true;
     }
@@ -107,10 +121,15 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
 
-  bool null() override { return fail("null where none may be"); }
-  bool boolean(bool) override { return fail("true or false where none may be"); }
-  bool number_integer(number_integer_t) override { return fail("a negative number"); }
-  bool number_float(number_float_t, const string_t&) override { return fail("a number that is not a whole one"); }
+  bool null() override {
+    const bool no_metadata = level_ == Level::top && in_metadata_;
+    return ignoring() || no_metadata || fail("null where none may be");
+  }
+  bool boolean(bool) override { return ignoring() || fail("true or false where none may be"); }
+  bool number_integer(number_integer_t) override { return ignoring() || fail("a negative number"); }
+  bool number_float(number_float_t, const string_t&) override {
+    return ignoring() || fail("a number that is not a whole one");
+  }
   bool binary(binary_t&) override { return fail("binary where none may be"); }
   bool parse_error(std::size_t position, const std::string&, const nlohmann::json::exception&) override {
     place_in_file_.clear();
@@ -119,15 +138,29 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
 
  private:
   enum class Level { file, top, metadata, entry, numbers };
-  enum class Field { dtype, shape, offsets };
+  enum class Field { dtype, shape, offsets, unknown };
 
   [[noreturn]] bool fail(const std::string& reason) const {
     throw base::CorruptError(format("{}{}: {}", place_, place_in_file_, reason));
   }
 
+  void spend(uint64_t bytes) {
+    if (bytes > budget_) fail("the header would take more memory than its file warrants");
+    budget_ -= bytes;
+  }
+
+  // Inside the value of a field that the format does not know.
+  bool ignoring() const { return ignored_depth_ > 0 || (level_ == Level::entry && field_ == Field::unknown); }
+
+  bool ignore_deeper() {
+    if (++ignored_depth_ + 2 > kMaxDepth) fail(format("nested more than {} deep", kMaxDepth));
+    return true;
+  }
+
   bool open_entry(const std::string& name) {
     place_in_file_ = format(", tensor \"{}\"", shown(name));
     in_metadata_ = name == kMetadataKey;
+    spend(kEntryBytes + 4 * name.size());
     if (!names_.insert(name).second) fail("the name occurs twice in the header");
     has_dtype_ = has_shape_ = has_offsets_ = false;
     if (in_metadata_)
@@ -142,7 +175,8 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
                  : name == "shape"        ? &has_shape_
                  : name == "data_offsets" ? &has_offsets_
                                           : nullptr;
-    if (seen == nullptr) fail(format("key \"{}\" is not one of dtype, shape, data_offsets", shown(name)));
+    field_ = Field::unknown;
+    if (seen == nullptr) return true;
     if (*seen) fail(format("{} occurs twice", name));
     *seen = true;
     field_ = seen == &has_dtype_ ? Field::dtype : seen == &has_shape_ ? Field::shape : Field::offsets;
@@ -151,6 +185,7 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
   }
 
   const std::string& place_;
+  uint64_t budget_;
   std::string place_in_file_, metadata_key_;
   Header header_;
   std::unordered_set<std::string> names_;
@@ -158,6 +193,7 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
   Field field_ = Field::dtype;
   bool in_metadata_ = false, has_dtype_ = false, has_shape_ = false, has_offsets_ = false;
   int offsets_read_ = 0;
+  size_t ignored_depth_ = 0;
 };
 
 std::string_view header_json(std::string_view file, const std::string& place) {
@@ -171,8 +207,11 @@ std::string_view header_json(std::string_view file, const std::string& place) {
     throw base::CorruptError(
         format("{}: the header ({} bytes) reaches beyond the file ({})", place, length, file.size()));
   const std::string_view json = file.substr(kLengthBytes, length);
-  if (json.empty() || json.front() != '{')
+  const size_t begin = json.find_first_not_of(" \t\r\n");
+  if (begin == json.npos || json[begin] != '{')
     throw base::CorruptError(format("{}: the header does not start with an object", place));
+  if (const size_t zero = json.find('\0'); zero != json.npos)  // to the parser the end of the text
+    throw base::CorruptError(format("{}: the header is not valid JSON in UTF-8 (byte {} of it)", place, zero + 1));
   return json;
 }
 
@@ -181,15 +220,17 @@ void check_size(const HeaderEntry& entry, const std::string& place) {
     throw base::CorruptError(format("{}, tensor \"{}\": {}", place, shown(entry.name), reason));
   };
   // A dim of 0 makes the tensor empty, but the others must still be such that strides can be computed.
-  uint64_t elements = 1, bytes = tensor_types()[entry.type].bytes;
+  uint64_t elements = 1, bits = tensor_types()[entry.type].bits;
   bool empty = false;
   for (const int64_t dim : entry.shape) {
     empty = empty || dim == 0;
     if (dim != 0 && (__builtin_mul_overflow(elements, static_cast<uint64_t>(dim), &elements) || elements > INT64_MAX))
       fail("the shape has too many elements");
   }
-  if (__builtin_mul_overflow(elements, bytes, &bytes) || bytes > INT64_MAX) fail("the shape has too many bytes");
-  if (empty) bytes = 0;
+  if (__builtin_mul_overflow(elements, bits, &bits)) fail("the shape has too many bytes");
+  if (empty) bits = 0;
+  if (bits % 8 != 0) fail("the last element does not end with a byte");
+  const uint64_t bytes = bits / 8;
   if (entry.begin > entry.end) fail(format("data_offsets [{}, {}] run backwards", entry.begin, entry.end));
   if (entry.end - entry.begin != bytes)
     fail(format("data_offsets hold {} bytes, shape and dtype need {}", entry.end - entry.begin, bytes));
@@ -227,21 +268,28 @@ std::string entry_text(const HeaderEntry& entry) {
 
 const std::vector<TensorType>& tensor_types() {
   using at::ScalarType;
-  static const std::vector<TensorType> types = {{"BOOL", ScalarType::Bool, 1},
-                                                {"U8", ScalarType::Byte, 1},
-                                                {"I8", ScalarType::Char, 1},
-                                                {"F8_E5M2", ScalarType::Float8_e5m2, 1},
-                                                {"F8_E4M3", ScalarType::Float8_e4m3fn, 1},
-                                                {"I16", ScalarType::Short, 2},
-                                                {"U16", ScalarType::UInt16, 2},
-                                                {"F16", ScalarType::Half, 2},
-                                                {"BF16", ScalarType::BFloat16, 2},
-                                                {"I32", ScalarType::Int, 4},
-                                                {"U32", ScalarType::UInt32, 4},
-                                                {"F32", ScalarType::Float, 4},
-                                                {"F64", ScalarType::Double, 8},
-                                                {"I64", ScalarType::Long, 8},
-                                                {"U64", ScalarType::UInt64, 8}};
+  static const std::vector<TensorType> types = {{"BOOL", ScalarType::Bool, 8},
+                                                {"F4", ScalarType::Undefined, 4},
+                                                {"F6_E2M3", ScalarType::Undefined, 6},
+                                                {"F6_E3M2", ScalarType::Undefined, 6},
+                                                {"U8", ScalarType::Byte, 8},
+                                                {"I8", ScalarType::Char, 8},
+                                                {"F8_E5M2", ScalarType::Float8_e5m2, 8},
+                                                {"F8_E4M3", ScalarType::Float8_e4m3fn, 8},
+                                                {"F8_E8M0", ScalarType::Float8_e8m0fnu, 8},
+                                                {"F8_E4M3FNUZ", ScalarType::Float8_e4m3fnuz, 8},
+                                                {"F8_E5M2FNUZ", ScalarType::Float8_e5m2fnuz, 8},
+                                                {"I16", ScalarType::Short, 16},
+                                                {"U16", ScalarType::UInt16, 16},
+                                                {"F16", ScalarType::Half, 16},
+                                                {"BF16", ScalarType::BFloat16, 16},
+                                                {"I32", ScalarType::Int, 32},
+                                                {"U32", ScalarType::UInt32, 32},
+                                                {"F32", ScalarType::Float, 32},
+                                                {"C64", ScalarType::ComplexFloat, 64},
+                                                {"F64", ScalarType::Double, 64},
+                                                {"I64", ScalarType::Long, 64},
+                                                {"U64", ScalarType::UInt64, 64}};
   return types;
 }
 
@@ -264,7 +312,7 @@ std::string header_text(const Header& header) {
 
 Header parse_header(std::string_view file, const std::string& place) {
   const std::string_view json = header_json(file, place);
-  HeaderReader reader(place);
+  HeaderReader reader(place, file.size() + kSpareBytes);
   nlohmann::json::sax_parse(json.begin(), json.end(), &reader);
   Header header = reader.take();
   header.data_start = kLengthBytes + json.size();

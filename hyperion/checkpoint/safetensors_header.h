@@ -11,8 +11,8 @@ namespace hyperion::checkpoint {
 
 struct TensorType {
   std::string_view name;  // as the format spells it: "BF16"
-  at::ScalarType dtype;
-  uint64_t bytes;
+  at::ScalarType dtype;   // Undefined where no tensor here can have it
+  uint64_t bits;          // of an element
 };
 // In the format's own order: its writer lays out the last first, so that every tensor is aligned.
 const std::vector<TensorType>& tensor_types();
@@ -35,7 +35,9 @@ struct Header {
 std::string header_text(const Header& header);
 
 // Reads the header of a whole file and checks it against the file's size: afterwards every entry's bytes lie in the
-// file. Allocates no more than a few times the header's own length. Throws CorruptError that starts with `place`.
+// file. Accepts what the format's own reader (safetensors 0.8) does, but for what docs/format_checkpoint.md lists as
+// refused on purpose. Allocates no more than a few times the header's own length. Throws CorruptError that starts with
+// `place`.
 Header parse_header(std::string_view file, const std::string& place);
 
 }  // namespace hyperion::checkpoint

@@ -42,20 +42,42 @@ struct EvalOptions {
 int eval_command(const EvalOptions& options);
 
 struct GenerateOptions {
-  std::string model, prompt, device = "auto", stop;
+  std::string model, prompts_file, device = "auto";
+  std::vector<std::string> prompts, stop;
   int64_t tokens = 64, top_k = 0, seed = 1;
-  double temperature = 0;
+  double temperature = 0, top_p = 1, repetition_penalty = 1;
+  std::vector<std::string> adapters;  // NAME=FOLDER
+  std::string use;                    // one of their names; empty: the first
   bool json = false;
 };
 int generate_command(const GenerateOptions& options);
 
 struct ProbeOptions {
-  std::string model, input, output, device = "cpu", precision = "fp32";
+  std::string model, input, output, adapter, device = "cpu", precision = "fp32";
   bool grads = false;
 };
 int probe_command(const ProbeOptions& options);
 
-int export_command(const std::string& model, const std::string& folder);
+struct ExportOptions {
+  std::string model, folder, adapter;
+  bool as_adapter = false;
+};
+int export_command(const ExportOptions& options);
+
+struct DataOptions {
+  std::string tokenizer, pattern;
+  int64_t threads = 0;  // 0: one for each core
+  bool lines = false, ids = false, tokens = false, count = false, no_special = false, skip_special = false;
+};
+int tokenize_command(const DataOptions& options);    // from stdin to stdout
+int detokenize_command(const DataOptions& options);  // likewise
+
+struct TrainTokenizerOptions {
+  std::vector<std::string> files, special;
+  std::string to, pattern = "gpt2";
+  int64_t vocabulary = 32'000, min_frequency = 2;
+};
+int train_tokenizer_command(const TrainTokenizerOptions& options);
 
 int doctor_command(bool json, bool quick);
 
@@ -67,6 +89,22 @@ struct BenchOptions {
   bool json = false, quick = false;
 };
 int bench_hardware_command(const BenchOptions& options);
+
+struct ChatOptions {
+  std::string model, system, device = "auto";
+  int64_t tokens = 512, seed = 1;
+  double temperature = 0, top_p = 1;
+};
+int chat_command(const ChatOptions& options);
+
+struct BenchMemoryOptions {
+  std::string recipe;
+  std::vector<Override> overrides;
+  int64_t steps = 10;
+  bool json = false;
+};
+int bench_memory_command(const BenchMemoryOptions& options);
+int presets_command();
 
 int runs_list_command(bool json);
 int runs_show_command(const std::string& run, bool json);

@@ -1,16 +1,32 @@
 #include <cstdio>
 
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
 #include "hyperion/cli/commands.h"
 #include "hyperion/interop/hugging_face.h"
 #include "hyperion/interop/open_model.h"
+#include "hyperion/interop/peft.h"
 
 namespace hyperion::cli {
 
-int export_command(const std::string& model, const std::string& folder) {
+int export_command(const ExportOptions& options) {
   auto& files = base::real_files();
-  auto opened = interop::open_model(files, model, c10::kCPU);
-  interop::export_hugging_face(files, *opened.model, opened.config, opened.folder, folder);
-  std::printf("%s: config.json, model.safetensors\n", folder.c_str());
+  auto opened = interop::open_model(files, options.model, c10::kCPU);
+  auto& adapters = opened.model->adapters();
+  if (!options.adapter.empty() && !adapters.empty())
+    throw base::ConfigError(base::format("{} has an adapter of its own", options.model),
+                            "export it merged first, then add the other");
+  if (!options.adapter.empty()) interop::read_adapter(files, options.adapter, *opened.model, "adapter");
+  if (options.as_adapter) {
+    if (adapters.empty()) throw base::ConfigError("--as-adapter needs an adapter", "name one with --adapter");
+    const std::string& base_model = opened.base_model.empty() ? options.model : opened.base_model;
+    interop::write_adapter(files, *opened.model, adapters.names().front(), base_model, options.folder);
+    std::printf("%s: adapter_config.json, adapter_model.safetensors\n", options.folder.c_str());
+    return 0;
+  }
+  if (!adapters.empty()) adapters.merge(adapters.names().front());
+  interop::export_hugging_face(files, *opened.model, opened.config, opened.folder, options.folder);
+  std::printf("%s: config.json, model.safetensors\n", options.folder.c_str());
   return 0;
 }
 

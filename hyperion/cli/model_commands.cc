@@ -2,7 +2,7 @@
 #include <iostream>
 #include <iterator>
 #include <nlohmann/json.hpp>
-#include <utility>
+#include <sstream>
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
@@ -11,9 +11,12 @@
 #include "hyperion/cli/commands.h"
 #include "hyperion/cli/resolve.h"
 #include "hyperion/interop/open_model.h"
+#include "hyperion/interop/peft.h"
 #include "hyperion/kernels/device.h"
 #include "hyperion/serve/generate.h"
 #include "hyperion/train/evaluate.h"
+#include "hyperion/train/feed.h"
+#include "hyperion/train/run_log.h"
 
 namespace hyperion::cli {
 
@@ -29,60 +32,105 @@ int eval_command(const EvalOptions& options) {
   train::RunConfig config;
   const auto settings = read_run_config(config, opened.run / "config.resolved.toml", {});
   if (options.batches > 0) config.eval.batches = options.batches;
-  const auto split = data::open_data(config.data, config.train.length, config.train.seed);
+  const auto split = train::open_split(config, opened.model->shape(config.train.length));
   base::ProgressLine progress;
   progress.show("evaluating");
-  const auto result = train::evaluate(*opened.model, device, *split.validation, config);
+  const auto result = train::evaluate(*opened.model, device, split, config);
   const auto answers = train::answer_questions(*opened.model, device, split.questions, [&](size_t done, size_t all) {
     progress.show(format("answering {} of {} unseen questions", done, all));
   });
   progress.clear();
   if (options.json) {
-    Json json = {{"model", options.model},          {"step", opened.step},
-                 {"split", result.split},           {"loss", result.loss},
-                 {"perplexity", result.perplexity}, {"token_accuracy", result.token_accuracy},
+    Json json = {{"model", options.model},
+                 {"step", opened.step},
+                 {"split", result.split},
+                 {"loss", result.loss},
                  {"answers_right", nullptr}};
+    const std::pair<const char*, std::optional<double>> figures[] = {{"perplexity", result.perplexity},
+                                                                     {"token_accuracy", result.token_accuracy},
+                                                                     {"top_1", result.top_1},
+                                                                     {"top_5", result.top_5}};
+    for (const auto& [name, value] : figures)
+      if (value) json[name] = *value;
     if (!split.questions.empty()) json["answers_right"] = answers.right;
     std::printf("%s\n", json.dump(2).c_str());
     return 0;
   }
-  std::printf("%s, step %ld\nvalidation loss  %.4f\nperplexity       %.3f\ntoken accuracy   %.1f%%\n",
-              options.model.c_str(), static_cast<long>(opened.step), result.loss, result.perplexity,
-              100 * result.token_accuracy);
+  std::printf("%s, step %ld\n%s\n", options.model.c_str(), static_cast<long>(opened.step),
+              train::evaluation_text(result).c_str());
   if (!split.questions.empty())
     std::printf("\nunseen questions, and what the model answers:\n%sright: %.1f%% of %zu questions it never saw\n",
                 train::sample_lines(answers.samples, 6).c_str(), 100 * answers.right, split.questions.size());
   return 0;
 }
 
+namespace {
+
+std::vector<std::string> prompts_of(const GenerateOptions& options) {
+  std::vector<std::string> prompts = options.prompts;
+  for (std::string& prompt : prompts)
+    if (prompt == "-") prompt.assign(std::istreambuf_iterator<char>(std::cin), {});
+  if (!options.prompts_file.empty()) {
+    std::istringstream lines(base::real_files().read(options.prompts_file));
+    for (std::string line; std::getline(lines, line);)
+      if (!line.empty()) prompts.push_back(line);
+  }
+  if (prompts.empty()) throw base::ConfigError("there is no prompt", "give --prompt TEXT, or --prompts FILE");
+  return prompts;
+}
+
+serve::GenerateOptions decoding_of(const GenerateOptions& options) {
+  serve::GenerateOptions decoding;
+  decoding.new_tokens = options.tokens;
+  decoding.temperature = options.temperature;
+  decoding.top_k = options.top_k;
+  decoding.top_p = options.top_p;
+  decoding.repetition_penalty = options.repetition_penalty;
+  decoding.seed = options.seed;
+  decoding.stop = options.stop;
+  return decoding;
+}
+
+void print_json(const GenerateOptions& options, int64_t step, const std::vector<std::string>& prompts,
+                const std::vector<std::string>& texts) {
+  Json list = Json::array();
+  for (size_t i = 0; i < texts.size(); ++i)
+    list.push_back({{"model", options.model}, {"step", step}, {"prompt", prompts[i]}, {"text", texts[i]}});
+  const Json& json = list.size() == 1 ? list.front() : list;
+  std::printf("%s\n", json.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+}
+
+void add_adapters(models::Model& model, const GenerateOptions& options) {
+  for (const auto& text : options.adapters) {
+    const size_t equals = text.find('=');
+    if (equals == text.npos)
+      throw base::ConfigError(format("--adapter {} has no name", text), format("write --adapter NAME={}", text));
+    interop::read_adapter(base::real_files(), text.substr(equals + 1), model, text.substr(0, equals));
+  }
+  if (!options.use.empty()) model.adapters().use(options.use);
+}
+
+}  // namespace
+
 int generate_command(const GenerateOptions& options) {
-  std::string prompt = options.prompt;
-  if (prompt == "-") prompt.assign(std::istreambuf_iterator<char>(std::cin), {});
-  if (options.stop.size() > 1)
-    throw base::ConfigError(format("--stop \"{}\" is longer than one character", options.stop),
-                            "tokens are bytes: stop at one character");
+  const auto prompts = prompts_of(options);
   const auto device = kernels::open_device(options.device);
   auto opened = interop::open_model(base::real_files(), options.model, device);
-  models::DecodeOptions decode;
-  decode.new_tokens = options.tokens;
-  decode.temperature = options.temperature;
-  decode.top_k = options.top_k;
-  decode.seed = options.seed;
-  if (!options.stop.empty()) decode.stop_token = static_cast<unsigned char>(options.stop.front());
+  add_adapters(*opened.model, options);
+  const auto decoding = decoding_of(options);
   if (options.json) {
-    const auto text = serve::generate(opened, device, prompt, decode);
-    std::printf("%s\n", Json{{"model", options.model}, {"step", opened.step}, {"prompt", prompt}, {"text", text}}
-                            .dump(2, ' ', false, Json::error_handler_t::replace)
-                            .c_str());
+    print_json(options, opened.step, prompts, serve::generate(opened, device, prompts, decoding));
     return 0;
   }
-  bool begun = false;  // a prompt that is refused is not shown
-  serve::generate(opened, device, prompt, decode, [&](std::string_view piece) {
-    if (!std::exchange(begun, true)) std::fwrite(prompt.data(), 1, prompt.size(), stdout);
+  size_t begun = 0;  // a prompt that is refused is not shown
+  serve::InTurn in_turn(prompts.size(), [&](size_t index, std::string_view piece, bool last) {
+    if (index == begun) std::fwrite(prompts[begun].data(), 1, prompts[begun].size(), stdout), ++begun;
     std::fwrite(piece.data(), 1, piece.size(), stdout);
+    if (last) std::fputc('\n', stdout);
     std::fflush(stdout);
   });
-  std::printf("\n");
+  serve::generate(opened, device, prompts, decoding,
+                  [&](size_t index, std::string_view piece, bool last) { in_turn.take(index, piece, last); });
   return 0;
 }
 

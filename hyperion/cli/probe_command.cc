@@ -1,6 +1,7 @@
 // What a user runs to see that a model here is the model there.
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "hyperion/base/error.h"
@@ -8,6 +9,7 @@
 #include "hyperion/checkpoint/safetensors.h"
 #include "hyperion/cli/commands.h"
 #include "hyperion/interop/open_model.h"
+#include "hyperion/interop/peft.h"
 #include "hyperion/kernels/cross_entropy.h"
 #include "hyperion/kernels/device.h"
 
@@ -18,9 +20,11 @@ using base::ConfigError;
 using base::format;
 
 constexpr int64_t kIgnored = -100;
+constexpr const char* kAdapter = "adapter";
 
 struct ProbeInput {
   at::Tensor ids, mask, labels;  // mask: bool; mask and labels may be undefined
+  at::Tensor pixels;             // in place of ids, for models of images
 };
 
 std::string shape_text(const at::Tensor& tensor) {
@@ -36,14 +40,18 @@ at::Tensor read_ids(const checkpoint::SafetensorsFile& file, const std::string& 
   return tensor;
 }
 
-void check_range(const at::Tensor& ids, const std::string& name, int64_t vocabulary, bool may_ignore,
+std::string place_text(const at::Tensor& tensor, int64_t index) {
+  if (tensor.dim() == 1) return std::to_string(index);
+  return format("{}, {}", index / tensor.size(1), index % tensor.size(1));
+}
+
+void check_range(const at::Tensor& ids, const std::string& name, const char* kind, int64_t count, bool may_ignore,
                  const std::string& place) {
   const auto* values = ids.const_data_ptr<int64_t>();
   for (int64_t i = 0; i < ids.numel(); ++i) {
-    if ((values[i] >= 0 && values[i] < vocabulary) || (may_ignore && values[i] == kIgnored)) continue;
-    throw ConfigError(format("{}: {}[{}, {}] = {} is not a token id of this model, 0 to {}{}", place, name,
-                             i / ids.size(1), i % ids.size(1), values[i], vocabulary - 1,
-                             may_ignore ? ", nor -100" : ""));
+    if ((values[i] >= 0 && values[i] < count) || (may_ignore && values[i] == kIgnored)) continue;
+    throw ConfigError(format("{}: {}[{}] = {} is not a {} of this model, 0 to {}{}", place, name, place_text(ids, i),
+                             values[i], kind, count - 1, may_ignore ? ", nor -100" : ""));
   }
 }
 
@@ -60,27 +68,56 @@ at::Tensor read_mask(const checkpoint::SafetensorsFile& file, const std::string&
   return mask.to(at::kBool);
 }
 
-ProbeInput read_input(const std::string& path, int64_t vocabulary) {
-  const checkpoint::SafetensorsFile file{base::Path(path)};
+// Only the tensors of this kind of model, and the first of them for certain.
+void check_names(const checkpoint::SafetensorsFile& file, const std::string& path,
+                 const std::vector<std::string>& known, const std::string& other, const std::string& hint) {
+  if (file.has(other))
+    throw ConfigError(format("{} holds {}, and the model takes {}", path, other, known.front()), hint);
   for (const auto& name : file.names())
-    if (name != "input_ids" && name != "attention_mask" && name != "labels")
-      throw ConfigError(format("{}: tensor \"{}\" is not known", path, name),
-                        "give input_ids, and if wanted attention_mask and labels");
-  if (!file.has("input_ids"))
-    throw ConfigError(format("{} holds no input_ids", path), "give token ids as an int64 tensor [batch, length]");
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      throw ConfigError(format("{}: tensor \"{}\" is not known", path, name), hint);
+  if (!file.has(known.front())) throw ConfigError(format("{} holds no {}", path, known.front()), hint);
+}
+
+ProbeInput read_tokens(const checkpoint::SafetensorsFile& file, const std::string& path, int64_t vocabulary) {
+  check_names(file, path, {"input_ids", "attention_mask", "labels"}, "pixel_values",
+              "give input_ids, int64 [batch, length], and if wanted attention_mask and labels");
   ProbeInput input;
   input.ids = read_ids(file, "input_ids", path);
   if (input.ids.dim() != 2 || input.ids.numel() == 0)
     throw ConfigError(format("{}: input_ids is {}, not [batch, length]", path, shape_text(input.ids)));
-  check_range(input.ids, "input_ids", vocabulary, false, path);
+  check_range(input.ids, "input_ids", "token id", vocabulary, false, path);
   if (file.has("attention_mask")) input.mask = read_mask(file, path);
   if (file.has("labels")) input.labels = read_ids(file, "labels", path);
   for (const auto& [name, tensor] : {std::pair("attention_mask", input.mask), std::pair("labels", input.labels)})
     if (tensor.defined() && tensor.sizes() != input.ids.sizes())
       throw ConfigError(
           format("{}: {} is {}, and input_ids is {}", path, name, shape_text(tensor), shape_text(input.ids)));
-  if (input.labels.defined()) check_range(input.labels, "labels", vocabulary, true, path);
+  if (input.labels.defined()) check_range(input.labels, "labels", "token id", vocabulary, true, path);
   return input;
+}
+
+ProbeInput read_images(const checkpoint::SafetensorsFile& file, const std::string& path, int64_t classes) {
+  check_names(file, path, {"pixel_values", "labels"}, "input_ids",
+              "give pixel_values, fp32 [batch, channels, height, width], and if wanted labels");
+  ProbeInput input;
+  input.pixels = file.tensor("pixel_values");
+  if (input.pixels.scalar_type() != at::kFloat || input.pixels.dim() != 4 || input.pixels.numel() == 0)
+    throw ConfigError(format("{}: pixel_values is {} {}, not fp32 [batch, channels, height, width]", path,
+                             c10::toString(input.pixels.scalar_type()), shape_text(input.pixels)));
+  if (!file.has("labels")) return input;
+  input.labels = read_ids(file, "labels", path);
+  if (input.labels.dim() != 1 || input.labels.size(0) != input.pixels.size(0))
+    throw ConfigError(format("{}: labels is {}, not one class for each of {} images", path, shape_text(input.labels),
+                             input.pixels.size(0)));
+  check_range(input.labels, "labels", "class", classes, true, path);
+  return input;
+}
+
+ProbeInput read_input(const std::string& path, const models::Model& model) {
+  const checkpoint::SafetensorsFile file{base::Path(path)};
+  const int64_t count = model.shape(1).vocabulary;
+  return model.input() == models::Input::images ? read_images(file, path, count) : read_tokens(file, path, count);
 }
 
 at::ScalarType type_of(const std::string& precision) {
@@ -93,6 +130,25 @@ at::ScalarType type_of(const std::string& precision) {
 at::Tensor shifted_loss(const at::Tensor& logits, const at::Tensor& labels) {
   const int64_t length = labels.size(1) - 1;
   return kernels::cross_entropy(logits.narrow(1, 0, length), labels.narrow(1, 1, length));
+}
+
+// Of every parameter; with an adapter of its parameters, under PEFT's names: the rest is frozen.
+std::vector<checkpoint::NamedTensor> gradients_of(models::Model& model, const std::string& adapter) {
+  std::vector<checkpoint::NamedTensor> list;
+  if (!adapter.empty()) {
+    for (const auto& [name, tensor] : model.adapters().parameters(adapter))
+      list.push_back({interop::peft_key(name), tensor.grad().to(at::kFloat)});
+    return list;
+  }
+  for (const auto& parameter : model.parameters()) {
+    if (!parameter.tensor.grad().defined()) continue;  // frozen, or of an expert that saw nothing
+    const auto gradient = parameter.tensor.grad().to(at::kFloat);
+    list.push_back({parameter.name, gradient});
+    // Where the class and its files call a parameter differently, a user may look for either.
+    if (const auto stored = model.stored_name(parameter.name); stored != parameter.name)
+      list.push_back({stored, gradient});
+  }
+  return list;
 }
 
 void write_output(const std::string& path, const std::vector<checkpoint::NamedTensor>& tensors) {
@@ -116,26 +172,31 @@ int probe_command(const ProbeOptions& options) {
     throw ConfigError(format("--output {} is the input itself", options.output), "name another file");
   const auto device = kernels::open_device(options.device);
   auto opened = interop::open_model(base::real_files(), options.model, device, type_of(options.precision));
-  const auto input = read_input(options.input, opened.model->shape(1).vocabulary);
+  if (!options.adapter.empty()) interop::read_adapter(base::real_files(), options.adapter, *opened.model, kAdapter);
+  const auto input = read_input(options.input, *opened.model);
   if (options.grads && !input.labels.defined())
     throw ConfigError(format("--grads needs a loss, and {} holds no labels", options.input),
-                      "add labels: int64, as input_ids");
+                      "add labels: int64, as input_ids, or one a picture");
   const at::AutoGradMode with_gradients(options.grads);
   nn::Pass pass;
   if (input.mask.defined()) pass.key_mask = input.mask.to(device);
-  const auto logits = opened.model->logits(input.ids.to(device), pass).to(at::kFloat);
+  const auto given = input.ids.defined() ? input.ids.to(device) : input.pixels.to(device, type_of(options.precision));
+  const auto logits = opened.model->logits(given, pass).to(at::kFloat);
   std::vector<checkpoint::NamedTensor> tensors = {{"logits", logits.detach()}};
   std::string said = format("logits {}", shape_text(logits));
   if (input.labels.defined()) {
-    const auto loss = shifted_loss(logits, input.labels.to(device));
+    const auto labels = input.labels.to(device);
+    auto loss = input.ids.defined() ? shifted_loss(logits, labels) : kernels::cross_entropy(logits, labels);
+    if (pass.auxiliary_loss.defined()) loss = loss.add(pass.auxiliary_loss);
     tensors.push_back({"loss", loss.detach()});
     said += format(", loss {:.6f}", loss.item<double>());
     if (options.grads) loss.backward();
   }
   if (options.grads) {
-    for (const auto& parameter : opened.model->parameters())
-      tensors.push_back({parameter.name, parameter.tensor.grad().to(at::kFloat)});
-    said += format(", gradients of {} parameters", tensors.size() - 2);
+    const auto& own = opened.model->adapters().names();  // a run that trains an adapter brings one
+    const auto gradients = gradients_of(*opened.model, own.empty() ? "" : own.front());
+    tensors.insert(tensors.end(), gradients.begin(), gradients.end());
+    said += format(", {} gradients", gradients.size());
   }
   write_output(options.output, tensors);
   std::printf("%s: %s\n", options.output.c_str(), said.c_str());

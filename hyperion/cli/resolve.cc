@@ -59,12 +59,16 @@ void check(const train::RunConfig& config, const base::Settings& settings) {
 
 }  // namespace
 
-base::Settings resolve(train::RunConfig& config, const std::string& recipe, const std::vector<Override>& overrides) {
+base::Settings resolve(train::RunConfig& config, const std::string& recipe, const std::vector<Override>& overrides,
+                       bool checked) {
   base::Settings settings = train::bind(config);
   if (!recipe.empty()) settings.read_toml(read_recipe(recipe), recipe);
   settings.read_environment(::environ);
   apply(settings, overrides);
-  check(config, settings);
+  // A default must not contradict what the user said.
+  if (settings.at("optim.warmup").origin == "default" && config.optim.warmup > config.train.steps)
+    config.optim.warmup = config.train.steps / 10;
+  if (checked) check(config, settings);
   return settings;
 }
 

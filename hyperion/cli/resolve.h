@@ -9,7 +9,8 @@
 namespace hyperion::cli {
 
 // Recipe < HYPERION_SECTION__KEY < flags. An empty recipe means defaults. The settings point into `config`.
-base::Settings resolve(train::RunConfig& config, const std::string& recipe, const std::vector<Override>& overrides);
+base::Settings resolve(train::RunConfig& config, const std::string& recipe, const std::vector<Override>& overrides,
+                       bool checked = true);
 
 // The configuration a run was started with, as its folder holds it.
 base::Settings read_run_config(train::RunConfig& config, const base::Path& file,

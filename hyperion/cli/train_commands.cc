@@ -9,6 +9,8 @@
 #include "hyperion/cli/resolve.h"
 #include "hyperion/interop/open_model.h"
 #include "hyperion/kernels/device.h"
+#include "hyperion/models/registry.h"
+#include "hyperion/train/feed.h"
 #include "hyperion/train/preflight.h"
 #include "hyperion/train/run_folder.h"
 #include "hyperion/train/run_log.h"
@@ -19,25 +21,31 @@ namespace {
 
 using base::format;
 
+strategy::ModelShape shape_of(const train::RunConfig& config, const std::string& model) {
+  return models::config_shape(model, "the model", config.train.length);
+}
+
 int dry_run(const train::RunConfig& config, const base::Settings& settings, const std::string& name) {
-  const auto shape = models::shape_of(config.model, config.train.length);
-  const double tokens = static_cast<double>(config.train.batch * config.train.length);
+  const auto shape = shape_of(config, train::model_config(base::real_files(), config));
+  const int64_t units = config.train.batch * (shape.context > 0 ? config.train.length : 1);
   std::printf("%s\n", settings.toml(true).c_str());
   std::printf("run         %s\n", (interop::runs_folder() / name).c_str());
   std::printf("parameters  %s\n", base::with_commas(shape.parameters).c_str());
-  std::printf("tokens      %s a step, %s in all\n", base::with_commas(static_cast<int64_t>(tokens)).c_str(),
-              base::with_commas(config.train.batch * config.train.length * config.train.steps).c_str());
-  std::printf("operations  %.3g a step\n", tokens * shape.flops_token());
+  std::printf("%s      %s a step, %s in all\n", shape.context > 0 ? "tokens" : "images",
+              base::with_commas(units).c_str(), base::with_commas(units * config.train.steps).c_str());
+  std::printf("operations  %.3g a step\n", static_cast<double>(units) * shape.flops_token());
   std::printf("memory      at least %s\n",
-              base::bytes_text(static_cast<uint64_t>(train::memory_need(config).all())).c_str());
+              base::bytes_text(static_cast<uint64_t>(train::memory_need(config, shape).all())).c_str());
   std::printf("nothing was written (--dry-run)\n");
   return 0;
 }
 
 // What cannot work is found before anything is made or changed.
-void check_start(const train::RunConfig& config) {
-  train::check_memory(config, kernels::open_device(config.train.device));
-  data::open_data(config.data, config.train.length, config.train.seed);
+void check_start(const train::RunConfig& config, const std::string& model) {
+  const auto shape = shape_of(config, model);
+  train::check(config, shape);
+  train::check_memory(config, shape, kernels::open_device(config.train.device));
+  train::check_fit(train::open_split(config, shape), shape, config);
 }
 
 // How far the run has come: 0 without a checkpoint. Bad ones are told of, and passed over.
@@ -49,11 +57,20 @@ int64_t newest_good_step(base::FileSystem& files, const train::RunFolder& run) {
 // A resumed run must be the run it was.
 void refuse_changes(const std::vector<Override>& overrides) {
   for (const auto& [name, value, flag] : overrides) {
-    const bool other_run = name.starts_with("model.") || name.starts_with("data.") || name == "train.seed" ||
-                           name == "train.precision" || name == "train.length" || name == "optim.rule";
+    const bool other_run = name.starts_with("model.") || name.starts_with("lora.") || name.starts_with("data.") ||
+                           name == "train.seed" || name == "train.precision" || name == "train.length" ||
+                           name == "optim.rule";
     if (other_run)
       throw base::ConfigError(format("{} cannot change on resume", name), "start another run with `hyperion train`");
   }
+}
+
+// A start that was refused for what it asked leaves no folder that stands in the way of the next try.
+void drop_if_never_begun(base::FileSystem& files, const train::RunFolder& run, const base::Error& error) {
+  const bool refused =
+      error.exit_code() == 2 || error.exit_code() == 3 || dynamic_cast<const base::CorruptError*>(&error) != nullptr;
+  const bool begun = files.exists(run.checkpoints()) || (files.exists(run.metrics()) && files.size(run.metrics()) > 0);
+  if (refused && !begun) files.remove_all(run.path());
 }
 
 }  // namespace
@@ -64,12 +81,19 @@ int train_command(const TrainOptions& options) {
   const std::string name =
       options.run.empty() ? train::default_run_name(options.recipe, base::real_clock().unix_seconds()) : options.run;
   if (options.dry_run) return dry_run(config, settings, name);
-  check_start(config);
+  check_start(config, train::model_config(base::real_files(), config));
   // A run may be resumed from any folder.
   if (!config.data.path.empty()) config.data.path = std::filesystem::absolute(config.data.path).lexically_normal();
+  if (std::filesystem::is_directory(config.model.from))
+    config.model.from = std::filesystem::absolute(config.model.from).lexically_normal();
   auto& files = base::real_files();
   auto run = train::RunFolder::create(files, interop::runs_folder(), name, settings.toml(false));
-  train::train(files, {config, settings, run, options.recipe, false});
+  try {
+    train::train(files, {config, settings, run, options.recipe, false});
+  } catch (const base::Error& error) {
+    drop_if_never_begun(files, run, error);
+    throw;
+  }
   return 0;
 }
 
@@ -90,7 +114,7 @@ int resume_command(const ResumeOptions& options) {
     throw base::ConfigError(
         format("run {} is at step {} already, past train.steps = {}", run.name(), step, config.train.steps),
         "name more steps, or leave --steps out");
-  check_start(config);
+  check_start(config, files.exists(run.model()) ? files.read(run.model()) : train::model_config(files, config));
   if (!options.overrides.empty()) base::write_atomically(files, run.config(), settings.toml(false));
   train::train(files, {config, settings, run, record.recipe, true});
   return 0;

@@ -2,6 +2,8 @@
 
 #include "hyperion/base/config.h"
 #include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+#include "hyperion/data/images.h"
 #include "hyperion/data/sums.h"
 #include "hyperion/data/text.h"
 
@@ -9,25 +11,39 @@ namespace hyperion::data {
 
 void describe(base::Settings& settings, DataConfig& config) {
   settings.section("data", "what the model reads")
-      .choice("source", config.source, {"sums", "text"},
-              "worked sums made from the seed, or a text file, a byte a token")
-      .text("path", config.path, "the text file, when source is text")
+      .choice("source", config.source, {"sums", "text", "shapes", "cifar"},
+              "worked sums made from the seed; a text file, a byte a token; drawn shapes made from the seed; CIFAR's "
+              "binary files")
+      .text("path", config.path, "the text file, or the folder of CIFAR's files")
       .integer("digits", config.digits, {1, 12}, "longest number of a sum", "digits")
       .integer("sums", config.sums, {1, 1'000'000'000'000}, "training samples of sums an epoch")
+      .integer("images", config.images, {1, 1'000'000'000'000}, "training images of shapes an epoch")
       .real("validation", config.validation, {0.0001, 0.5}, "part held out from training");
 }
 
 void check(const DataConfig& config) {
-  if (config.source == "text" && config.path.empty())
-    throw base::ConfigError("data.source is \"text\" but data.path is empty", "name the file: --data.path=FILE");
-  if (config.source == "sums" && !config.path.empty())
-    throw base::ConfigError("data.path is set but data.source is \"sums\", which reads no file",
-                            "add --data.source=text, or leave data.path out");
+  const bool reads = config.source == "text" || config.source == "cifar";
+  if (reads && config.path.empty())
+    throw base::ConfigError(base::format("data.source is \"{}\" but data.path is empty", config.source),
+                            "name the file or folder: --data.path=PATH");
+  if (!reads && !config.path.empty())
+    throw base::ConfigError(
+        base::format("data.path is set but data.source is \"{}\", which reads no file", config.source),
+        "add --data.source=text, or leave data.path out");
 }
 
-Split open_data(const DataConfig& config, int64_t length, uint64_t seed) {
+Split::Split() = default;
+Split::Split(Split&&) noexcept = default;
+Split& Split::operator=(Split&&) noexcept = default;
+Split::~Split() = default;
+
+bool has_images(const DataConfig& config) { return config.source == "shapes" || config.source == "cifar"; }
+
+Split open_data(const DataConfig& config, SampleSize size, uint64_t seed) {
   check(config);
-  return config.source == "text" ? open_text(config, length) : open_sums(config, length, seed);
+  if (config.source == "shapes") return open_shapes(config, size.side, seed);
+  if (config.source == "cifar") return open_cifar(config);
+  return config.source == "text" ? open_text(config, size.length) : open_sums(config, size.length, seed);
 }
 
 }  // namespace hyperion::data

@@ -18,7 +18,7 @@ namespace hyperion::data {
 
 struct DataConfig {
   std::string source = "sums", path;
-  int64_t digits = 3, sums = 200'000;
+  int64_t digits = 3, sums = 200'000, images = 50'000;
   double validation = 0.05;
 };
 void describe(base::Settings& settings, DataConfig& config);
@@ -36,11 +36,26 @@ struct Question {
   std::string prompt, answer;  // the model is right when it continues the prompt with exactly the answer
 };
 
-// Both halves of a data set, disjoint, for sequences of `length` tokens (samples hold length + 1).
+class ImageSource;
+
+// Both halves of a data set, disjoint: of tokens, or of images.
 struct Split {
   std::unique_ptr<Source> train, validation;
+  std::unique_ptr<ImageSource> train_images, validation_images;
   std::vector<Question> questions;  // held out too; empty where the data has none
+
+  Split();
+  Split(Split&&) noexcept;
+  Split& operator=(Split&&) noexcept;
+  ~Split();
 };
-Split open_data(const DataConfig& config, int64_t length, uint64_t seed);
+bool has_images(const DataConfig& config);
+
+// What samples should be: sequences of `length` tokens (samples hold length + 1), or images of `side` pixels where the
+// source can choose.
+struct SampleSize {
+  int64_t length = 0, side = 0;
+};
+Split open_data(const DataConfig& config, SampleSize size, uint64_t seed);
 
 }  // namespace hyperion::data

@@ -5,6 +5,7 @@
 #include "hyperion/base/json.h"
 #include "hyperion/checkpoint/safetensors.h"
 #include "hyperion/interop/hugging_face.h"
+#include "hyperion/interop/new_folder.h"
 #include "hyperion/models/registry.h"
 
 namespace hyperion::interop {
@@ -25,39 +26,48 @@ std::string exported_config(const std::string& config, at::ScalarType type) {
   return json.dump(2) + "\n";
 }
 
-void copy_tokenizer(base::FileSystem& files, const Path& source, const Path& to) {
+// Keys of our own say what Hugging Face's classes cannot.
+void refuse_ours(const std::string& config) {
+  const Json json = base::parse_json(config, "the model's config");
+  for (const auto& [key, value] : json.items())
+    if (key.starts_with("hyperion_"))
+      throw base::ConfigError(
+          base::format("the model cannot be exported: transformers has no {} = {}", key, value.dump()),
+          "it can be trained, evaluated and probed here");
+}
+
+// One type for all, as transformers writes a model, though some tensors are kept wider here; counts stay whole numbers.
+std::vector<checkpoint::NamedTensor> stored_tensors(models::Model& model) {
+  const auto parameters = model.parameters();
+  const auto type = parameters.front().tensor.scalar_type();
+  std::vector<checkpoint::NamedTensor> tensors;
+  const auto add = [&](const std::string& name, const at::Tensor& tensor) {
+    tensors.push_back({model.stored_name(name), tensor.is_floating_point() ? tensor.detach().to(type) : tensor});
+  };
+  for (const auto& parameter : parameters) add(parameter.name, parameter.tensor);
+  for (const auto& buffer : model.buffers()) add(buffer.name, buffer.tensor);
+  return tensors;
+}
+
+void copy_companions(base::FileSystem& files, const Path& source, const Path& to) {
   for (const char* name :
        {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
-        "merges.txt", "tokenizer.model", "chat_template.jinja", "generation_config.json"})
+        "merges.txt", "tokenizer.model", "chat_template.jinja", "generation_config.json", "preprocessor_config.json"})
     if (files.exists(source / name)) base::write_atomically(files, to / name, files.read(source / name));
 }
 
 }  // namespace
 
-void export_hugging_face(base::FileSystem& files, models::LanguageModel& model, const std::string& config,
-                         const Path& source, const Path& to) {
+void export_hugging_face(base::FileSystem& files, models::Model& model, const std::string& config, const Path& source,
+                         const Path& to) {
   const base::OperationScope scope("interop.export");
-  const Path target = to.has_filename() ? to : to.parent_path();
-  if (files.exists(target))
-    throw base::ConfigError(base::format("{} already exists", target.string()),
-                            "name a folder that does not, or remove that one");
-  std::vector<checkpoint::NamedTensor> tensors;
-  for (const auto& parameter : model.parameters()) tensors.push_back({parameter.name, parameter.tensor});
-  const Path partial = base::partial_path(target);
-  try {
-    files.create_folders(partial);
-    checkpoint::write_safetensors(files, partial / "model.safetensors", tensors, {{"format", "pt"}});
-    if (!source.empty()) copy_tokenizer(files, source, partial);
+  write_new_folder(files, to, [&](const Path& partial) {
+    refuse_ours(config);
+    checkpoint::write_safetensors(files, partial / "model.safetensors", stored_tensors(model), {{"format", "pt"}});
+    if (!source.empty()) copy_companions(files, source, partial);
     base::write_atomically(files, partial / "config.json",
-                           exported_config(config, tensors.front().tensor.scalar_type()));
-    files.rename(partial, target);
-  } catch (...) {
-    try {
-      files.remove_all(partial);
-    } catch (const base::FileError&) {  // the first failure is the one to tell
-    }
-    throw;
-  }
+                           exported_config(config, model.parameters().front().tensor.scalar_type()));
+  });
 }
 
 }  // namespace hyperion::interop

@@ -61,12 +61,13 @@ void forget_pages(const at::Tensor& copied) {
   ::madvise(bytes + before, (copied.nbytes() - before) / page * page, MADV_DONTNEED);
 }
 
-// Finds each parameter in the files, and gathers all that does not fit before it says so.
+// Finds each parameter and buffer in the files, and gathers all that does not fit before it says so.
 class Matching {
  public:
-  Matching(models::LanguageModel& model, const WeightFiles& weights)
-      : weights_(weights), parameters_(model.parameters()) {
-    for (const auto& parameter : parameters_) place(parameter);
+  Matching(models::Model& model, const WeightFiles& weights)
+      : model_(model), weights_(weights), first_(model.parameters().front().name) {
+    for (const auto& parameter : model.parameters()) place(parameter.name, parameter.tensor);
+    for (const auto& buffer : model.buffers()) place(buffer.name, buffer.tensor);
     for (const auto& name : weights.names())
       if (!used_.contains(name) && !is_buffer(name)) judge_extra(name);
   }
@@ -77,35 +78,47 @@ class Matching {
           format("{}: the weights are not those of its config.json:{}{}{}", folder.string(), wrong_, missing_, extra_));
   }
 
-  at::Tensor tensor(const std::string& parameter) const {
-    const std::string& name = names_.at(parameter);
+  bool has(const std::string& name) const { return names_.contains(name); }
+
+  // Of a parameter or buffer, by the model's name.
+  at::Tensor tensor(const std::string& own) const {
+    const std::string& name = names_.at(own);
     return weights_.file(name).tensor(name);
   }
 
-  at::ScalarType type() const { return tensor(parameters_.front().name).scalar_type(); }
+  at::ScalarType type() const { return tensor(first_).scalar_type(); }
 
  private:
-  void place(const models::Parameter& parameter) {
-    // A folder saved from the model without its output has every name without the first part.
-    const std::string inner = parameter.name.substr(parameter.name.find('.') + 1);
-    const std::string name = weights_.has(parameter.name) || parameter.name == kOutput ? parameter.name : inner;
+  // A file has the stored name or the model's own; a folder saved from the model without its output has every name
+  // without the first part.
+  std::string find(const std::string& own) const {
+    const std::string stored = model_.stored_name(own);
+    if (weights_.has(stored) || own == kOutput) return stored;
+    return weights_.has(own) ? own : stored.substr(stored.find('.') + 1);
+  }
+
+  void place(const std::string& own, const at::Tensor& tensor) {
+    const std::string name = find(own);
+    const bool counts = tensor.scalar_type() == at::kLong;
     if (!weights_.has(name)) {
-      missing_ += format("\n  missing: {} {}", parameter.name, shape_text(parameter.tensor.sizes()));
+      // How many batches a norm has seen is of no use to it, and older files leave it out.
+      if (!counts) missing_ += format("\n  missing: {} {}", model_.stored_name(own), shape_text(tensor.sizes()));
       return;
     }
     used_.insert(name);
-    names_[parameter.name] = name;
+    names_[own] = name;
     const auto& file = weights_.file(name);
-    if (file.shape(name) != parameter.tensor.sizes())
+    if (file.shape(name) != tensor.sizes())
       wrong_ += format("\n  wrong: {} is {}, and the model's is {}", name, shape_text(file.shape(name)),
-                       shape_text(parameter.tensor.sizes()));
-    else if (!is_weight_type(file.dtype(name)))
-      wrong_ += format("\n  wrong: {} holds {}, not fp32, bf16 or fp16", name, c10::toString(file.dtype(name)));
+                       shape_text(tensor.sizes()));
+    else if (counts ? file.dtype(name) != at::kLong : !is_weight_type(file.dtype(name)))
+      wrong_ += format("\n  wrong: {} holds {}, not {}", name, c10::toString(file.dtype(name)),
+                       counts ? "int64" : "fp32, bf16 or fp16");
   }
 
   // The first parameter of a language model is its token table.
   void judge_extra(const std::string& name) {
-    const auto table = names_.find(parameters_.front().name);
+    const auto table = names_.find(first_);
     if (name != kOutput || table == names_.end()) {
       extra_ += format("\n  extra: {} {}", name, shape_text(weights_.file(name).shape(name)));
     } else if (!at::equal(weights_.file(name).tensor(name), tensor(table->first))) {
@@ -113,8 +126,9 @@ class Matching {
     }
   }
 
+  const models::Model& model_;
   const WeightFiles& weights_;
-  std::vector<models::Parameter> parameters_;
+  std::string first_;                         // of the parameters
   std::map<std::string, std::string> names_;  // the model's -> the files'
   std::set<std::string> used_;
   std::string wrong_, missing_, extra_;
@@ -142,11 +156,14 @@ HuggingFaceModel open_hugging_face(base::FileSystem& files, const Path& folder, 
   matching.throw_if_wrong(folder);
   at::NoGradGuard no_grad;
   opened.model->to(device, type.value_or(matching.type()));
-  for (auto& parameter : opened.model->parameters()) {
-    const auto mapped = matching.tensor(parameter.name);
-    parameter.tensor.copy_(mapped);
+  const auto fill = [&](const std::string& name, at::Tensor tensor) {
+    if (!matching.has(name)) return;
+    const auto mapped = matching.tensor(name);
+    tensor.copy_(mapped);
     forget_pages(mapped);
-  }
+  };
+  for (const auto& parameter : opened.model->parameters()) fill(parameter.name, parameter.tensor);
+  for (const auto& buffer : opened.model->buffers()) fill(buffer.name, buffer.tensor);
   return opened;
 }
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "hyperion/base/files.h"
-#include "hyperion/models/language_model.h"
+#include "hyperion/models/model.h"
 
 namespace hyperion::interop {
 
@@ -17,19 +17,20 @@ bool is_hugging_face_folder(base::FileSystem& files, const base::Path& path);
 void refuse_pickle(const base::Path& path);
 
 struct HuggingFaceModel {
-  std::unique_ptr<models::LanguageModel> model;
+  std::unique_ptr<models::Model> model;
   std::string config;  // the text of config.json
 };
 
 // The model with its weights on `device`, in `type` or else in the type of the files. Weights go from the mapped files
-// straight into the parameters. All wrong, missing and extra tensors are listed in one CorruptError; buffers that older
-// files hold, a missing "transformer." or "model." before every name, and a tied output written twice are fine.
+// straight into parameters and buffers. All wrong, missing and extra tensors are listed in one CorruptError; buffers
+// older files hold, a missing "transformer." or "model." before every name, and a tied output written twice are fine.
 HuggingFaceModel open_hugging_face(base::FileSystem& files, const base::Path& folder, at::Device device,
                                    std::optional<at::ScalarType> type = {});
 
-// Writes a folder that `transformers` loads. `config` is the model's config.json; tokenizer files of `source` (may be
-// empty) go along. Written beside and renamed; `to` must not exist (ConfigError).
-void export_hugging_face(base::FileSystem& files, models::LanguageModel& model, const std::string& config,
+// Writes a folder that `transformers` loads. `config` is the model's config.json; tokenizer and image processor files
+// of `source` (may be empty) go along. A model that transformers has no class for is a ConfigError. Written beside and
+// renamed; `to` must not exist (ConfigError).
+void export_hugging_face(base::FileSystem& files, models::Model& model, const std::string& config,
                          const base::Path& source, const base::Path& to);
 
 }  // namespace hyperion::interop

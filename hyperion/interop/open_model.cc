@@ -2,14 +2,17 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/base/hash.h"
 #include "hyperion/base/json.h"
 #include "hyperion/checkpoint/load.h"
 #include "hyperion/interop/hugging_face.h"
+#include "hyperion/interop/peft.h"
 #include "hyperion/models/registry.h"
 
 namespace hyperion::interop {
@@ -22,17 +25,19 @@ using base::Path;
 bool is_run(base::FileSystem& files, const Path& path) { return files.exists(path / "config.resolved.toml"); }
 bool is_checkpoint(base::FileSystem& files, const Path& path) { return files.exists(path / "manifest.json"); }
 
-void copy_weights(models::LanguageModel& model, const checkpoint::LoadedCheckpoint& loaded, at::Device device,
+void copy_weights(models::Model& model, const checkpoint::LoadedCheckpoint& loaded, at::Device device,
                   std::optional<at::ScalarType> type) {
   at::NoGradGuard no_grad;
   auto parameters = model.parameters();
   model.to(device, type.value_or(loaded.tensor("model." + parameters.front().name).scalar_type()));
-  for (auto& parameter : model.parameters()) {
-    const at::Tensor& saved = loaded.tensor("model." + parameter.name);
-    if (saved.sizes() != parameter.tensor.sizes())
-      throw base::CorruptError(format("{}: {} has another shape than the model", loaded.path.string(), parameter.name));
-    parameter.tensor.copy_(saved);
-  }
+  const auto fill = [&](const std::string& name, at::Tensor tensor) {
+    const at::Tensor& saved = loaded.tensor("model." + name);
+    if (saved.sizes() != tensor.sizes())
+      throw base::CorruptError(format("{}: {} has another shape than the model", loaded.path.string(), name));
+    tensor.copy_(saved);
+  };
+  for (const auto& parameter : model.parameters()) fill(parameter.name, parameter.tensor);
+  for (const auto& buffer : model.buffers()) fill(buffer.name, buffer.tensor);
 }
 
 // Without a tokenizer, 256 ids can only be bytes.
@@ -40,7 +45,8 @@ OpenedModel open_folder(base::FileSystem& files, const Path& folder, at::Device 
                         std::optional<at::ScalarType> type) {
   OpenedModel opened;
   auto [model, config] = open_hugging_face(files, folder, device, type);
-  opened.bytes = model->shape(1).vocabulary == 256 && !files.exists(folder / "tokenizer.json");
+  opened.bytes = model->input() == models::Input::tokens && model->shape(1).vocabulary == 256 &&
+                 !files.exists(folder / "tokenizer.json");
   opened.model = std::move(model);
   opened.config = std::move(config);
   opened.folder = folder;
@@ -86,30 +92,115 @@ Path find_run(base::FileSystem& files, const std::string& name_or_path) {
                    : format("did you mean {}?", near));
 }
 
-OpenedModel open_model(base::FileSystem& files, const std::string& argument, at::Device device,
-                       std::optional<at::ScalarType> type) {
-  refuse_pickle(argument);
-  if (!is_checkpoint(files, argument) && !is_run(files, argument) && !is_run(files, runs_folder() / argument)) {
-    if (is_hugging_face_folder(files, argument)) return open_folder(files, argument, device, type);
-    refuse_other_folder(argument);
-  }
-  OpenedModel opened;
-  checkpoint::LoadedCheckpoint loaded;
+namespace {
+
+// A checkpoint named by itself, or the newest good one of a run.
+checkpoint::LoadedCheckpoint find_checkpoint(base::FileSystem& files, const std::string& argument, Path& run) {
   if (is_checkpoint(files, argument)) {
-    loaded = checkpoint::load_checkpoint(files, argument);
     const Path above = std::filesystem::absolute(argument).lexically_normal().parent_path().parent_path();
-    if (is_run(files, above)) opened.run = above;
-  } else {
-    opened.run = find_run(files, argument);
-    loaded = checkpoint::load_newest(files, opened.run / "checkpoints");
+    if (is_run(files, above)) run = above;
+    return checkpoint::load_checkpoint(files, argument);
   }
+  run = find_run(files, argument);
+  return checkpoint::load_newest(files, run / "checkpoints");
+}
+
+bool names_folder(base::FileSystem& files, const std::string& argument) {
+  refuse_pickle(argument);
+  if (is_checkpoint(files, argument) || is_run(files, argument) || is_run(files, runs_folder() / argument))
+    return false;
+  if (is_hugging_face_folder(files, argument)) return true;
+  refuse_other_folder(argument);
+  return false;
+}
+
+void copy_adapter(models::Model& model, const checkpoint::LoadedCheckpoint& loaded) {
+  const at::NoGradGuard no_grad;
+  for (auto& parameter : model.parameters()) {
+    if (!parameter.tensor.requires_grad()) continue;
+    const at::Tensor& saved = loaded.tensor("model." + parameter.name);
+    if (saved.sizes() != parameter.tensor.sizes())
+      throw base::CorruptError(format("{}: {} has another shape than the model", loaded.path.string(), parameter.name));
+    parameter.tensor.copy_(saved);
+  }
+}
+
+std::string config_of(const checkpoint::LoadedCheckpoint& loaded) {
   const auto state = base::parse_json(loaded.state, loaded.path.string());
   if (!state.contains("model")) throw base::CorruptError(format("{} says nothing of its model", loaded.path.string()));
-  opened.model = models::make_model(state["model"].dump(), loaded.path.string());
+  return state["model"].dump();
+}
+
+}  // namespace
+
+std::string read_model_config(base::FileSystem& files, const std::string& argument) {
+  if (names_folder(files, argument)) return files.read(Path(argument) / "config.json");
+  Path run;
+  return config_of(find_checkpoint(files, argument, run));
+}
+
+OpenedModel open_model(base::FileSystem& files, const std::string& argument, at::Device device,
+                       std::optional<at::ScalarType> type) {
+  if (names_folder(files, argument)) return open_folder(files, argument, device, type);
+  OpenedModel opened;
+  const auto loaded = find_checkpoint(files, argument, opened.run);
+  const auto state = base::parse_json(loaded.state, loaded.path.string());
+  if (state.contains("adapter")) {
+    const auto adapter = parse_adapter_config(state["adapter"].dump(), loaded.path.string());
+    check_base(files, adapter.base_model, state.value("base_digest", std::string()), loaded.path.string());
+    auto adapted = open_base(files, adapter.base_model, device, type);
+    adapted.model->adapters().add(kRunAdapter, adapter.config, /*seed=*/0);
+    copy_adapter(*adapted.model, loaded);
+    adapted.run = opened.run, adapted.step = loaded.step, adapted.checkpoint = loaded.path;
+    adapted.base_model = adapter.base_model;
+    return adapted;
+  }
+  opened.model = models::make_model(config_of(loaded), loaded.path.string());
   opened.config = opened.model->config_json();
   copy_weights(*opened.model, loaded, device, type);
   opened.step = loaded.step;
   opened.checkpoint = loaded.path;
+  return opened;
+}
+
+std::string weights_digest(base::FileSystem& files, const std::string& argument) {
+  base::Hasher hasher;
+  if (!names_folder(files, argument)) {  // a manifest holds the hash of every file of its checkpoint
+    Path run;
+    hasher.update(files.read(find_checkpoint(files, argument, run).path / "manifest.json"));
+    return hasher.hex();
+  }
+  std::vector<Path> weights;
+  for (const auto& path : files.list(argument))
+    if (path.extension() == ".safetensors") weights.push_back(path);
+  std::sort(weights.begin(), weights.end());
+  for (const auto& path : weights) hasher.update(base::MappedFile(path).bytes());
+  return hasher.hex();
+}
+
+void check_base(base::FileSystem& files, const std::string& base_model, const std::string& digest,
+                const std::string& place) {
+  if (digest.empty()) return;
+  std::string now;
+  try {
+    now = weights_digest(files, base_model);
+  } catch (const base::Error& error) {
+    throw base::CorruptError(
+        format("{} was trained beside {}, which cannot be opened: {}", place, base_model, error.what()),
+        "an adapter is of use only with the weights it was trained beside: put them back");
+  }
+  if (now != digest)
+    throw base::CorruptError(
+        format("{} was trained beside {}, whose weights are others now", place, base_model),
+        "put the old weights back; next time start from one checkpoint (model.from = RUN/checkpoints/step-N) or an "
+        "exported folder");
+}
+
+OpenedModel open_base(base::FileSystem& files, const std::string& argument, at::Device device,
+                      std::optional<at::ScalarType> type) {
+  auto opened = open_model(files, argument, device, type);
+  auto& adapters = opened.model->adapters();
+  if (!adapters.empty()) adapters.merge(adapters.names().front());
   return opened;
 }
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "hyperion/base/files.h"
-#include "hyperion/models/language_model.h"
+#include "hyperion/models/model.h"
 
 namespace hyperion::interop {
 
@@ -18,17 +18,35 @@ base::Path runs_folder_as_set();  // unchecked
 base::Path find_run(base::FileSystem& files, const std::string& name_or_path);
 
 struct OpenedModel {
-  std::unique_ptr<models::LanguageModel> model;
+  std::unique_ptr<models::Model> model;
   std::string config;          // as Hugging Face's config.json
   bool bytes = true;           // the tokens are bytes
   int64_t step = 0;            // 0 for a Hugging Face folder
   base::Path checkpoint, run;  // run: the folder that holds checkpoints/, empty for a checkpoint lying alone
   base::Path folder;           // Hugging Face's, else empty
+  std::string base_model;      // the MODEL a run's adapter belongs to, else empty
 };
 
+// The adapter of a run that trains one.
+constexpr const char* kRunAdapter = "default";
+
+// The config.json of a MODEL, without its weights.
+std::string read_model_config(base::FileSystem& files, const std::string& argument);
+
 // The newest good checkpoint of a run, the one named, or a Hugging Face folder, with its weights on `device` in `type`,
-// or else in the type they are kept in.
+// or else in the type they are kept in. A run that trained an adapter opens as the model it started from with that
+// adapter, kRunAdapter, beside it.
 OpenedModel open_model(base::FileSystem& files, const std::string& argument, at::Device device,
                        std::optional<at::ScalarType> type = {});
+
+// What tells the weights of a MODEL from any others: a hash of its files. An adapter belongs to one such set.
+std::string weights_digest(base::FileSystem& files, const std::string& argument);
+// Throws CorruptError where the base's weights are not those any more; `place` is what was trained beside them.
+void check_base(base::FileSystem& files, const std::string& base_model, const std::string& digest,
+                const std::string& place);
+
+// The same with its adapter merged into the weights: a model to start from.
+OpenedModel open_base(base::FileSystem& files, const std::string& argument, at::Device device,
+                      std::optional<at::ScalarType> type = {});
 
 }  // namespace hyperion::interop

@@ -24,6 +24,16 @@ void update(const at::Tensor& master, const at::Tensor& first, const at::Tensor&
   }
 }
 
+template <class Weight>
+void update_narrow(const at::Tensor& master, const at::Tensor& first, const at::Tensor& second,
+                   const at::Tensor& weight, const at::Tensor& gradient, const at::Tensor& scale,
+                   const AdamWNumbers& numbers) {
+  if (gradient.scalar_type() == at::kFloat)
+    return update<Weight, float>(master, first, second, weight, gradient, scale, numbers);
+  HYPERION_CHECK(gradient.scalar_type() == weight.scalar_type(), "a gradient is fp32 or of its weight's type");
+  update<Weight, Weight>(master, first, second, weight, gradient, scale, numbers);
+}
+
 }  // namespace
 
 void adamw(at::Tensor master, at::Tensor first, at::Tensor second, at::Tensor weight, const at::Tensor& gradient,
@@ -33,12 +43,10 @@ void adamw(at::Tensor master, at::Tensor first, at::Tensor second, at::Tensor we
   HYPERION_CHECK(scale.numel() == 1 && scale.scalar_type() == at::kFloat, "adamw's scale is one fp32 number");
   const AdamWNumbers numbers{step.lr,    step.beta1,       step.beta2,      step.epsilon,
                              step.decay, step.correction1, step.correction2};
-  const bool narrow_weight = weight.scalar_type() == at::kBFloat16;
-  const bool narrow_gradient = gradient.scalar_type() == at::kBFloat16;
-  if (narrow_weight && narrow_gradient)
-    return update<Bfloat16, Bfloat16>(master, first, second, weight, gradient, scale, numbers);
-  if (narrow_weight) return update<Bfloat16, float>(master, first, second, weight, gradient, scale, numbers);
-  HYPERION_CHECK(!narrow_gradient, "an fp32 weight has an fp32 gradient");
+  const auto type = weight.scalar_type();
+  if (type == at::kBFloat16) return update_narrow<Bfloat16>(master, first, second, weight, gradient, scale, numbers);
+  if (type == at::kHalf) return update_narrow<Half>(master, first, second, weight, gradient, scale, numbers);
+  HYPERION_CHECK(gradient.scalar_type() == at::kFloat, "an fp32 weight has an fp32 gradient");
   update<float, float>(master, first, second, weight, gradient, scale, numbers);
 }
 

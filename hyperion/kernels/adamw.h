@@ -10,9 +10,9 @@ struct AdamWStep {
   float correction1, correction2;  // 1 - beta^t
 };
 
-// `master`, `first`, `second`: fp32, contiguous, updated in place. `gradient`: fp32 or bf16, contiguous, is multiplied
-// by `scale` (one fp32 number on the same device; the clip factor). `weight`: bf16 copy to refresh, or the master
-// itself.
+// `master`, `first`, `second`: fp32, contiguous, updated in place. `gradient`: fp32, or of the weight's type,
+// contiguous, is multiplied by `scale` (one fp32 number on the same device; the clip factor). `weight`: bf16 or fp16
+// copy to refresh, or the master itself.
 void adamw(at::Tensor master, at::Tensor first, at::Tensor second, at::Tensor weight, const at::Tensor& gradient,
            const at::Tensor& scale, const AdamWStep& step);
 

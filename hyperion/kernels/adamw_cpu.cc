@@ -20,5 +20,7 @@ void adamw_cpu(const AdamWArrays<Weight, Gradient>& arrays, int64_t count, const
 template void adamw_cpu(const AdamWArrays<float, float>&, int64_t, const AdamWNumbers&);
 template void adamw_cpu(const AdamWArrays<Bfloat16, Bfloat16>&, int64_t, const AdamWNumbers&);
 template void adamw_cpu(const AdamWArrays<Bfloat16, float>&, int64_t, const AdamWNumbers&);
+template void adamw_cpu(const AdamWArrays<Half, Half>&, int64_t, const AdamWNumbers&);
+template void adamw_cpu(const AdamWArrays<Half, float>&, int64_t, const AdamWNumbers&);
 
 }  // namespace hyperion::kernels

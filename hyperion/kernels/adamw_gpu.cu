@@ -28,5 +28,7 @@ void adamw_gpu(const AdamWArrays<Weight, Gradient>& arrays, int64_t count, const
 template void adamw_gpu(const AdamWArrays<float, float>&, int64_t, const AdamWNumbers&, void*);
 template void adamw_gpu(const AdamWArrays<Bfloat16, Bfloat16>&, int64_t, const AdamWNumbers&, void*);
 template void adamw_gpu(const AdamWArrays<Bfloat16, float>&, int64_t, const AdamWNumbers&, void*);
+template void adamw_gpu(const AdamWArrays<Half, Half>&, int64_t, const AdamWNumbers&, void*);
+template void adamw_gpu(const AdamWArrays<Half, float>&, int64_t, const AdamWNumbers&, void*);
 
 }  // namespace hyperion::kernels

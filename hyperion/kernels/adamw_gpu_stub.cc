@@ -11,5 +11,7 @@ void adamw_gpu(const AdamWArrays<Weight, Gradient>&, int64_t, const AdamWNumbers
 template void adamw_gpu(const AdamWArrays<float, float>&, int64_t, const AdamWNumbers&, void*);
 template void adamw_gpu(const AdamWArrays<Bfloat16, Bfloat16>&, int64_t, const AdamWNumbers&, void*);
 template void adamw_gpu(const AdamWArrays<Bfloat16, float>&, int64_t, const AdamWNumbers&, void*);
+template void adamw_gpu(const AdamWArrays<Half, Half>&, int64_t, const AdamWNumbers&, void*);
+template void adamw_gpu(const AdamWArrays<Half, float>&, int64_t, const AdamWNumbers&, void*);
 
 }  // namespace hyperion::kernels

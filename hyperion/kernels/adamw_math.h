@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "hyperion/kernels/bfloat16_bits.h"
+#include "hyperion/kernels/narrow_floats.h"
 
 namespace hyperion::kernels {
 

@@ -10,12 +10,13 @@
 namespace hyperion::kernels {
 namespace {
 
+at::Tensor of_keys(const at::Tensor& key_mask) { return key_mask.view({key_mask.size(0), 1, 1, key_mask.size(1)}); }
+
 // True where a query may look: key position <= query position, counted from the end, and the key is not masked.
 at::Tensor visible(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& key_mask) {
   const int64_t rows = queries.size(2), columns = keys.size(2);
   const auto earlier = at::ones({rows, columns}, queries.options().dtype(at::kBool)).tril(columns - rows);
-  if (!key_mask.defined()) return earlier;
-  return earlier.logical_and(key_mask.view({key_mask.size(0), 1, 1, columns}));
+  return key_mask.defined() ? earlier.logical_and(of_keys(key_mask)) : earlier;
 }
 
 // Each head of keys or values, once for every query head of its group.
@@ -36,14 +37,35 @@ at::Tensor causal_attention(const at::Tensor& queries, const at::Tensor& keys, c
 
 at::Tensor causal_attention_reference(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values,
                                       const at::Tensor& key_mask) {
+  return weigh_values(attention_weights(queries, keys, /*causal=*/true, key_mask), values);
+}
+
+at::Tensor attention(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values,
+                     const at::Tensor& key_mask) {
+  std::optional<at::Tensor> mask;
+  if (key_mask.defined()) mask = of_keys(key_mask).expand({-1, 1, queries.size(2), -1});
+  return at::scaled_dot_product_attention(queries, keys, values, mask, 0.0, /*is_causal=*/false, std::nullopt,
+                                          queries.size(1) != keys.size(1));
+}
+
+at::Tensor attention_reference(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values,
+                               const at::Tensor& key_mask) {
+  return weigh_values(attention_weights(queries, keys, /*causal=*/false, key_mask), values);
+}
+
+at::Tensor attention_weights(const at::Tensor& queries, const at::Tensor& keys, bool causal,
+                             const at::Tensor& key_mask) {
   const double scale = 1.0 / std::sqrt(static_cast<double>(queries.size(3)));
-  const auto all_keys = repeat_heads(keys, queries.size(1)), all_values = repeat_heads(values, queries.size(1));
-  const auto hidden = visible(queries, keys, key_mask).logical_not();
+  const auto all_keys = repeat_heads(keys, queries.size(1));
+  const auto scores = at::matmul(queries, all_keys.transpose(-2, -1)).mul(scale).to(at::kFloat);
+  if (!causal && !key_mask.defined()) return at::softmax(scores, -1);
+  const auto hidden = (causal ? visible(queries, keys, key_mask) : of_keys(key_mask)).logical_not();
   // Finite, so that a row with nothing to see has no NaN in its gradient; its even weights are then zeroed.
-  const auto scores =
-      at::matmul(queries, all_keys.transpose(-2, -1)).mul(scale).to(at::kFloat).masked_fill(hidden, -1e30);
-  const auto weights = at::softmax(scores, -1).masked_fill(hidden, 0);
-  return at::matmul(weights.to(values.scalar_type()), all_values);
+  return at::softmax(scores.masked_fill(hidden, -1e30), -1).masked_fill(hidden, 0);
+}
+
+at::Tensor weigh_values(const at::Tensor& weights, const at::Tensor& values) {
+  return at::matmul(weights.to(values.scalar_type()), repeat_heads(values, weights.size(1)));
 }
 
 }  // namespace hyperion::kernels

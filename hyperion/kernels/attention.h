@@ -1,4 +1,4 @@
-// Causal attention over [batch, heads, length, head width]; the last query sees every key, so a cache may hold earlier
+// Attention over [batch, heads, length, head width]. Causal: the last query sees every key, so a cache may hold earlier
 // keys. Keys and values may have fewer heads, each then shared by a group of query heads that lie side by side.
 // `key_mask`, where defined: bool [batch, keys], true where a key may be seen; a query that sees no key gives zeros.
 #pragma once
@@ -13,5 +13,17 @@ at::Tensor causal_attention(const at::Tensor& queries, const at::Tensor& keys, c
 // Scores, mask, softmax in fp32 and weighted sum, each a plain operation.
 at::Tensor causal_attention_reference(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values,
                                       const at::Tensor& key_mask = {});
+
+// The same with every query seeing every key.
+at::Tensor attention(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values,
+                     const at::Tensor& key_mask = {});
+at::Tensor attention_reference(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values,
+                               const at::Tensor& key_mask = {});
+
+// The references' two halves: fp32 [batch, heads, queries, keys], each row of sum 1 (0 where it sees no key); and
+// the values summed by them.
+at::Tensor attention_weights(const at::Tensor& queries, const at::Tensor& keys, bool causal,
+                             const at::Tensor& key_mask = {});
+at::Tensor weigh_values(const at::Tensor& weights, const at::Tensor& values);
 
 }  // namespace hyperion::kernels

@@ -34,6 +34,11 @@ void synchronise(c10::Device device) {
 void set_cpu_threads(int64_t threads) { at::set_num_threads(static_cast<int>(threads)); }
 int64_t cpu_threads() { return at::get_num_threads(); }
 
+void allow_tf32(bool allowed) {
+  at::globalContext().setAllowTF32CuBLAS(allowed);
+  at::globalContext().setAllowTF32CuDNN(allowed);
+}
+
 void use_deterministic_algorithms() {
   ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
   at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);

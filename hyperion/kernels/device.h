@@ -18,6 +18,9 @@ void synchronise(c10::Device device);         // waits for everything queued; no
 void set_cpu_threads(int64_t threads);
 int64_t cpu_threads();
 
+// Whether fp32 products may round their inputs to tf32 on GPUs that have it; else they never do.
+void allow_tf32(bool allowed);
+
 // Bit-for-bit repeatable GPU operations, at some cost in speed. Call before the first GPU operation.
 void use_deterministic_algorithms();
 

@@ -26,9 +26,11 @@ at::Tensor apply_mask(const at::Tensor& input, const DropoutNumbers& numbers) {
   at::Tensor out = at::empty_like(in);
   if (in.scalar_type() == at::kFloat) {
     apply_as<float>(in, out, numbers);
-  } else {
-    HYPERION_CHECK(in.scalar_type() == at::kBFloat16, "dropout takes fp32 or bf16");
+  } else if (in.scalar_type() == at::kBFloat16) {
     apply_as<Bfloat16>(in, out, numbers);
+  } else {
+    HYPERION_CHECK(in.scalar_type() == at::kHalf, "dropout takes fp32, bf16 or fp16");
+    apply_as<Half>(in, out, numbers);
   }
   return out;
 }

@@ -12,7 +12,8 @@ struct RandomPlace {
   uint32_t step, micro_batch;
 };
 
-// Zeroes each element with probability p in [0, 1) and scales the rest by 1 / (1 - p); fp32 or bf16; differentiable.
+// Zeroes each element with probability p in [0, 1) and scales the rest by 1 / (1 - p); fp32, bf16 or fp16;
+// differentiable.
 at::Tensor dropout(const at::Tensor& input, double p, const RandomPlace& place);
 
 }  // namespace hyperion::kernels

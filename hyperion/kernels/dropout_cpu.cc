@@ -20,5 +20,6 @@ void dropout_cpu(const T* in, T* out, int64_t count, const DropoutNumbers& numbe
 
 template void dropout_cpu(const float*, float*, int64_t, const DropoutNumbers&);
 template void dropout_cpu(const Bfloat16*, Bfloat16*, int64_t, const DropoutNumbers&);
+template void dropout_cpu(const Half*, Half*, int64_t, const DropoutNumbers&);
 
 }  // namespace hyperion::kernels

@@ -10,5 +10,6 @@ void dropout_gpu(const T*, T*, int64_t, const DropoutNumbers&, void*) {
 
 template void dropout_gpu(const float*, float*, int64_t, const DropoutNumbers&, void*);
 template void dropout_gpu(const Bfloat16*, Bfloat16*, int64_t, const DropoutNumbers&, void*);
+template void dropout_gpu(const Half*, Half*, int64_t, const DropoutNumbers&, void*);
 
 }  // namespace hyperion::kernels

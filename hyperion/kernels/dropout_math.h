@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "hyperion/base/random.h"
-#include "hyperion/kernels/bfloat16_bits.h"
+#include "hyperion/kernels/narrow_floats.h"
 
 namespace hyperion::kernels {
 

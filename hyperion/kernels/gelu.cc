@@ -1,8 +1,11 @@
 #include "hyperion/kernels/gelu.h"
 
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/erf.h>
 #include <ATen/ops/gelu.h>
 #include <torch/csrc/autograd/custom_function.h>
+
+#include <numbers>
 
 #include "hyperion/kernels/gelu_math.h"
 
@@ -50,5 +53,12 @@ at::Tensor gelu(const at::Tensor& input) {
 }
 
 at::Tensor gelu_reference(const at::Tensor& input) { return at::gelu(input, "tanh"); }
+
+at::Tensor gelu_erf(const at::Tensor& input) { return at::gelu(input, "none"); }
+
+at::Tensor gelu_erf_reference(const at::Tensor& input) {
+  const auto wide = input.to(c10::promoteTypes(input.scalar_type(), at::kFloat));
+  return at::erf(wide.mul(std::numbers::sqrt2 / 2)).add(1).mul(wide).mul(0.5).to(input.scalar_type());
+}
 
 }  // namespace hyperion::kernels

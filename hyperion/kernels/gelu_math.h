@@ -2,7 +2,7 @@
 #pragma once
 #include <cstdint>
 
-#include "hyperion/kernels/bfloat16_bits.h"
+#include "hyperion/kernels/narrow_floats.h"
 
 namespace hyperion::kernels {
 

@@ -26,6 +26,11 @@ at::Tensor blend_low_frequencies(const at::Tensor& frequencies, const RopeConfig
   return at::where(is_long, slowed, at::where(is_short, frequencies, blended));
 }
 
+std::pair<at::Tensor, at::Tensor> tables(const at::Tensor& half, at::ScalarType type) {
+  const auto angles = at::cat({half, half}, -1);
+  return {angles.cos().to(type), angles.sin().to(type)};
+}
+
 }  // namespace
 
 // Every step in fp32 and in the published models' order: at a far place one rounding of a frequency is a visible angle.
@@ -45,9 +50,12 @@ at::Tensor rope_frequencies(int64_t head_width, const RopeConfig& config) {
 std::pair<at::Tensor, at::Tensor> rope_tables(const at::Tensor& frequencies, int64_t first, int64_t length,
                                               at::ScalarType type) {
   const auto places = at::arange(first, first + length, frequencies.options());
-  const auto half = at::outer(places, frequencies);
-  const auto angles = at::cat({half, half}, -1);
-  return {angles.cos().to(type), angles.sin().to(type)};
+  return tables(at::outer(places, frequencies), type);
+}
+
+std::pair<at::Tensor, at::Tensor> rope_tables(const at::Tensor& frequencies, const at::Tensor& places,
+                                              at::ScalarType type) {
+  return tables(places.to(at::kFloat).unsqueeze(1).unsqueeze(-1).mul(frequencies), type);
 }
 
 at::Tensor rope(const at::Tensor& input, const at::Tensor& cosines, const at::Tensor& sines) {

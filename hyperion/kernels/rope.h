@@ -27,6 +27,9 @@ at::Tensor rope_frequencies(int64_t head_width, const RopeConfig& config);
 // Cosines and sines at places first .. first + length - 1: [length, head width], reckoned in fp32, in `type`.
 std::pair<at::Tensor, at::Tensor> rope_tables(const at::Tensor& frequencies, int64_t first, int64_t length,
                                               at::ScalarType type);
+// The same at places that differ from row to row: int64 [batch, length] -> [batch, 1, length, head width].
+std::pair<at::Tensor, at::Tensor> rope_tables(const at::Tensor& frequencies, const at::Tensor& places,
+                                              at::ScalarType type);
 
 // input: [batch, heads, length, head width]; plain operations, differentiable.
 at::Tensor rope(const at::Tensor& input, const at::Tensor& cosines, const at::Tensor& sines);

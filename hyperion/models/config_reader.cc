@@ -68,6 +68,17 @@ std::string ConfigReader::text_or(const char* key, const std::string& absent) co
   return value->get<std::string>();
 }
 
+std::vector<int64_t> ConfigReader::indices(const char* key, int64_t count) const {
+  const Json* value = find(key);
+  if (value == nullptr) return {};
+  const bool fits = value->is_array() && value->size() <= static_cast<size_t>(count) &&
+                    std::all_of(value->begin(), value->end(), [&](const Json& each) {
+                      return each.is_number_unsigned() && each.get<uint64_t>() < static_cast<uint64_t>(count);
+                    });
+  if (!fits) refuse(format("{} is not a list of at most {} whole numbers from 0 to {}", key, count, count - 1));
+  return value->get<std::vector<int64_t>>();
+}
+
 const Json* ConfigReader::object(const char* key) const {
   const Json* value = find(key);
   if (value != nullptr && !value->is_object()) refuse(format("{} is not an object", key));

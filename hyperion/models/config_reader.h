@@ -14,6 +14,9 @@ namespace hyperion::models {
 constexpr int64_t kMostLayers = 1024, kMostHeads = 1024, kMostWidth = 1 << 18, kMostContext = 1 << 24,
                   kMostVocabulary = 1 << 22;
 
+// As text: parsed it takes up to some 30 times as much.
+constexpr size_t kMostConfigBytes = size_t{2} << 20;
+
 class ConfigReader {
  public:
   // `json` must outlive the reader; its model_type must be `model_type`.
@@ -25,7 +28,8 @@ class ConfigReader {
   double real_or(const char* key, double absent) const;
   bool flag_or(const char* key, bool absent) const;
   std::string text_or(const char* key, const std::string& absent) const;
-  const base::Json* object(const char* key) const;  // null where absent or null
+  std::vector<int64_t> indices(const char* key, int64_t count) const;  // each in [0, count), count of them at most
+  const base::Json* object(const char* key) const;                     // null where absent or null
   // Refuses a field that is there, not null, and none of `known`: the model here is not that function.
   void expect(const char* key, const std::vector<base::Json>& known) const;
   void check(bool good, const std::string& what) const;

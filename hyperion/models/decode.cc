@@ -1,99 +1,132 @@
 #include "hyperion/models/decode.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/argmax.h>
-#include <ATen/ops/from_blob.h>
-#include <ATen/ops/softmax.h>
-#include <ATen/ops/topk.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/tensor.h>
 
 #include <algorithm>
-#include <limits>
-#include <map>
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
-#include "hyperion/base/random.h"
 
 namespace hyperion::models {
 namespace {
 
-// The token whose share of the line [0, 1) holds this row's random number.
-int64_t draw(const float* probabilities, int64_t count, float number) {
-  double reached = 0;
-  int64_t last_possible = 0;
-  for (int64_t token = 0; token < count; ++token) {
-    if (probabilities[token] > 0) last_possible = token;
-    reached += probabilities[token];
-    if (number < reached) return token;
-  }
-  return last_possible;  // rounding left the sum a little under 1
-}
+// A cache's room is real memory on a GPU, and most texts end before their limit.
+constexpr int64_t kMostExpected = 4096;
 
-Tokens choose(at::Tensor logits, const DecodeOptions& options, const std::vector<size_t>& rows, int64_t place) {
-  logits = logits.to(at::kFloat);
-  if (options.temperature == 0) {
-    const auto best = at::argmax(logits, -1).to(at::kLong).to(at::kCPU);
-    return {best.const_data_ptr<int64_t>(), best.const_data_ptr<int64_t>() + best.numel()};
-  }
-  if (options.top_k > 0 && options.top_k < logits.size(-1)) {
-    const auto least = std::get<0>(at::topk(logits, options.top_k, -1)).narrow(-1, options.top_k - 1, 1);
-    logits = logits.masked_fill(logits.lt(least), -std::numeric_limits<double>::infinity());
-  }
-  const auto probabilities = at::softmax(logits.div(options.temperature), -1).to(at::kCPU).contiguous();
-  const auto key = base::stream_key(options.seed, "decode");
-  Tokens tokens;
-  for (size_t row = 0; row < rows.size(); ++row) {
-    const float number = base::unit_float(base::random_bits(key, rows[row], static_cast<uint32_t>(place)));
-    tokens.push_back(
-        draw(probabilities.const_data_ptr<float>() + row * probabilities.size(-1), probabilities.size(-1), number));
-  }
-  return tokens;
-}
+using OnToken = std::function<bool(size_t, int64_t)>;
+using OnEnd = std::function<void(size_t)>;
 
-// All rows have prompts of one length.
-void decode_batch(LanguageModel& model, at::Device device, const std::vector<Tokens>& prompts,
-                  const std::vector<size_t>& rows, const DecodeOptions& options,
-                  const std::function<bool(size_t, int64_t)>& on_token, std::vector<Tokens>& out) {
-  const auto count = static_cast<int64_t>(rows.size());
-  const auto length = static_cast<int64_t>(prompts[rows.front()].size());
-  Tokens input;
-  for (const size_t row : rows) input.insert(input.end(), prompts[row].begin(), prompts[row].end());
-  nn::KeyValueCache cache;
-  nn::Pass pass;
-  pass.cache = &cache;
-  std::vector<bool> ended(rows.size(), false);
-  const int64_t most = std::min(options.new_tokens, model.context() - length);
-  for (int64_t place = 0; place < most; ++place) {
-    const auto ids =
-        at::from_blob(input.data(), {count, static_cast<int64_t>(input.size()) / count}, at::kLong).to(device);
-    const auto logits = model.logits(ids, pass).select(1, ids.size(1) - 1);
-    input = choose(logits, options, rows, place);
-    for (size_t i = 0; i < rows.size(); ++i) {
-      if (ended[i]) continue;
-      out[rows[i]].push_back(input[i]);
-      const bool go_on = !on_token || on_token(rows[i], input[i]);
-      ended[i] = !go_on || input[i] == options.stop_token;
+// Some prompts that run side by side.
+class Batch {
+ public:
+  Batch(Model& model, at::Device device, const std::vector<Tokens>& prompts, size_t first, size_t last,
+        const DecodeOptions& options)
+      : model_(model), device_(device), first_(first), options_(options) {
+    for (size_t i = first; i < last; ++i) {
+      prompts_.push_back(prompts[i]);
+      longest_ = std::max(longest_, length(i - first));
+      shortest_ = std::min(shortest_, length(i - first));
     }
-    if (std::all_of(ended.begin(), ended.end(), [](bool end) { return end; })) return;
   }
+
+  void run(const OnToken& on_token, const OnEnd& on_end, std::vector<Tokens>& out) {
+    const auto rows = static_cast<int64_t>(prompts_.size());
+    const int64_t most = std::min(options_.new_tokens, model_.context() - shortest_);
+    nn::KeyValueCache cache(std::min(longest_ + most, kMostExpected));
+    std::vector<size_t> numbers;
+    for (size_t row = 0; row < prompts_.size(); ++row) numbers.push_back(first_ + row);
+    Sampler sampler(options_, prompts_, numbers);
+    std::vector<bool> ended(prompts_.size(), false);
+    auto [ids, mask, starts] = padded(longest_ + most);
+    for (int64_t place = 0; place < most; ++place) {
+      nn::Pass pass = pass_of(cache, mask, starts, ids.size(1));
+      const auto tokens = sampler.next(model_.logits(ids, pass).select(1, -1), place);
+      for (size_t row = 0; row < prompts_.size(); ++row) {
+        if (ended[row]) continue;
+        ended[row] = !take(row, tokens[row], on_token, out[first_ + row]);
+        if (ended[row] && on_end) on_end(first_ + row);
+      }
+      if (std::all_of(ended.begin(), ended.end(), [](bool end) { return end; })) return;
+      ids = at::tensor(tokens, at::kLong).view({rows, 1}).to(device_);
+    }
+  }
+
+ private:
+  struct Padded {
+    at::Tensor ids;     // [rows, longest]
+    at::Tensor mask;    // bool [rows, every token to come], false where a row is padding; undefined: none is, and
+                        // attention is faster
+    at::Tensor starts;  // int64 [rows, 1]: the column of a row's first token
+  };
+
+  int64_t length(size_t row) const { return static_cast<int64_t>(prompts_[row].size()); }
+
+  Padded padded(int64_t columns) const {
+    const auto rows = static_cast<int64_t>(prompts_.size());
+    Tokens ids, starts;
+    for (const Tokens& prompt : prompts_) {
+      starts.push_back(longest_ - static_cast<int64_t>(prompt.size()));
+      ids.insert(ids.end(), starts.back(), 0);
+      ids.insert(ids.end(), prompt.begin(), prompt.end());
+    }
+    const auto begin = at::tensor(starts, at::kLong).view({rows, 1}).to(device_);
+    const auto mask =
+        longest_ == shortest_ ? at::Tensor() : at::arange(columns, begin.options()).unsqueeze(0).ge(begin);
+    return {at::tensor(ids, at::kLong).view({rows, longest_}).to(device_), mask, begin};
+  }
+
+  nn::Pass pass_of(nn::KeyValueCache& cache, const at::Tensor& mask, const at::Tensor& starts, int64_t added) const {
+    nn::Pass pass;
+    pass.cache = &cache;
+    pass.last_only = true;
+    if (!mask.defined()) return pass;
+    const int64_t seen = cache.length();
+    pass.key_mask = mask.narrow(1, 0, seen + added);
+    // Padding, and rows that have ended, stand anywhere that is a place.
+    pass.places =
+        at::arange(seen, seen + added, starts.options()).unsqueeze(0).sub(starts).clamp(0, model_.context() - 1);
+    return pass;
+  }
+
+  // Whether the sequence goes on.
+  bool take(size_t row, int64_t token, const OnToken& on_token, Tokens& out) {
+    out.push_back(token);
+    const bool wanted = !on_token || on_token(first_ + row, token);
+    const auto& stops = options_.stop_tokens;
+    return wanted && std::find(stops.begin(), stops.end(), token) == stops.end() &&
+           static_cast<int64_t>(out.size()) < std::min(options_.new_tokens, model_.context() - length(row));
+  }
+
+  Model& model_;
+  at::Device device_;
+  size_t first_;
+  const DecodeOptions& options_;
+  std::vector<Tokens> prompts_;
+  int64_t longest_ = 0, shortest_ = INT64_MAX;
+};
+
+void check_prompt(const Tokens& prompt, int64_t context) {
+  if (prompt.empty()) throw base::ConfigError("the prompt is empty", "give at least one character");
+  if (static_cast<int64_t>(prompt.size()) >= context)
+    throw base::ConfigError(
+        base::format("the prompt has {} tokens, and the model's context is {}", prompt.size(), context),
+        "give a shorter prompt");
 }
 
 }  // namespace
 
-std::vector<Tokens> decode(LanguageModel& model, at::Device device, const std::vector<Tokens>& prompts,
-                           const DecodeOptions& options, const std::function<bool(size_t, int64_t)>& on_token) {
+std::vector<Tokens> decode(Model& model, at::Device device, const std::vector<Tokens>& prompts,
+                           const DecodeOptions& options, const OnToken& on_token, const OnEnd& on_end) {
   at::NoGradGuard no_grad;
-  std::map<size_t, std::vector<size_t>> by_length;
-  for (size_t i = 0; i < prompts.size(); ++i) {
-    if (prompts[i].empty()) throw base::ConfigError("the prompt is empty", "give at least one character");
-    if (static_cast<int64_t>(prompts[i].size()) >= model.context())
-      throw base::ConfigError(
-          base::format("the prompt has {} tokens, and the model's context is {}", prompts[i].size(), model.context()),
-          "give a shorter prompt");
-    by_length[prompts[i].size()].push_back(i);
-  }
+  check(options);
+  if (model.input() != Input::tokens) throw base::ConfigError("this model takes images, and continues no text");
+  for (const Tokens& prompt : prompts) check_prompt(prompt, model.context());
   std::vector<Tokens> out(prompts.size());
-  for (const auto& [length, rows] : by_length) decode_batch(model, device, prompts, rows, options, on_token, out);
+  const size_t step = std::max<size_t>(options.batch, 1);
+  for (size_t first = 0; first < prompts.size(); first += step)
+    Batch(model, device, prompts, first, std::min(first + step, prompts.size()), options).run(on_token, on_end, out);
   return out;
 }
 

@@ -4,24 +4,23 @@
 #include <functional>
 #include <vector>
 
-#include "hyperion/models/language_model.h"
+#include "hyperion/models/model.h"
+#include "hyperion/models/sampling.h"
 
 namespace hyperion::models {
 
-struct DecodeOptions {
-  int64_t new_tokens = 64;  // at most; also stops where the model's context is full
-  double temperature = 0;   // 0: always the likeliest token
-  int64_t top_k = 0;        // choose among the likeliest k; 0: among all
-  uint64_t seed = 1;
-  int64_t stop_token = -1;  // ends a sequence; kept in the result. -1: none
+struct DecodeOptions : SamplingOptions {
+  int64_t new_tokens = 64;  // at most; a sequence also ends where the model's context is full
+  Tokens stop_tokens;       // each ends a sequence, and is kept in the result
+  size_t batch = 256;       // sequences at most that run side by side
 };
 
-using Tokens = std::vector<int64_t>;
-
-// The continuations, without the prompts. Prompts (none empty) of one length run as one batch. `on_token(sequence,
-// token)` is called as each comes; returning false ends that sequence.
-std::vector<Tokens> decode(LanguageModel& model, at::Device device, const std::vector<Tokens>& prompts,
-                           const DecodeOptions& options,
-                           const std::function<bool(size_t, int64_t)>& on_token = nullptr);
+// The continuations, without the prompts, of which none may be empty. Prompts of unequal length run as one batch,
+// padded on the left: the padding is seen by no token, and each row counts its places from its own first token.
+// `on_token(sequence, token)` is called as each comes; returning false ends that sequence. `on_end(sequence)` follows
+// its last token.
+std::vector<Tokens> decode(Model& model, at::Device device, const std::vector<Tokens>& prompts,
+                           const DecodeOptions& options, const std::function<bool(size_t, int64_t)>& on_token = nullptr,
+                           const std::function<void(size_t)>& on_end = nullptr);
 
 }  // namespace hyperion::models

@@ -8,6 +8,7 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/models/tree.h"
 #include "hyperion/nn/activation.h"
 #include "hyperion/nn/attention.h"
 #include "hyperion/nn/layers.h"
@@ -89,23 +90,6 @@ class Block final : public nn::Module {
   std::shared_ptr<FeedForward> mlp_;
 };
 
-// The blocks, as the list Hugging Face calls h.
-class Blocks final : public nn::Module {
- public:
-  explicit Blocks(const Gpt2Config& config) {
-    for (int64_t i = 0; i < config.layers; ++i)
-      blocks_.push_back(register_module(std::to_string(i), std::make_shared<Block>(config, i)));
-  }
-  at::Tensor forward(const at::Tensor& input, Pass& pass) override {
-    at::Tensor hidden = input;
-    for (auto& block : blocks_) hidden = run(*block, hidden, pass);
-    return hidden;
-  }
-
- private:
-  std::vector<std::shared_ptr<Block>> blocks_;
-};
-
 class Transformer final : public nn::Module {
  public:
   explicit Transformer(const Gpt2Config& config) : dropout_(config.dropout) {
@@ -113,13 +97,14 @@ class Transformer final : public nn::Module {
                            std::make_shared<nn::Embedding>(config.vocabulary, config.width, Init::normal(kDeviation)));
     wpe_ =
         register_module("wpe", std::make_shared<nn::Embedding>(config.context, config.width, Init::normal(kDeviation)));
-    h_ = register_module("h", std::make_shared<Blocks>(config));
+    h_ = register_module(
+        "h", std::make_shared<nn::Stack>(config.layers, [&](int64_t i) { return std::make_shared<Block>(config, i); }));
     ln_f_ = register_module("ln_f", std::make_shared<nn::LayerNorm>(config.width, config.epsilon));
   }
 
   at::Tensor forward(const at::Tensor& ids, Pass& pass) override {
     const int64_t first = pass.cache != nullptr ? pass.cache->length() : 0;
-    const auto places = at::arange(first, first + ids.size(1), ids.options());
+    const auto places = pass.places.defined() ? pass.places : at::arange(first, first + ids.size(1), ids.options());
     at::Tensor hidden = run(*wte_, ids, pass) + run(*wpe_, places, pass);
     hidden = nn::dropout(hidden, dropout_, "embd", 0, pass);
     return run(*ln_f_, run(*h_, hidden, pass), pass);
@@ -129,11 +114,11 @@ class Transformer final : public nn::Module {
  private:
   double dropout_;
   std::shared_ptr<nn::Embedding> wte_, wpe_;
-  std::shared_ptr<Blocks> h_;
+  std::shared_ptr<nn::Stack> h_;
   std::shared_ptr<nn::LayerNorm> ln_f_;
 };
 
-class Gpt2 final : public nn::Module, public LanguageModel {
+class Gpt2 final : public Tree {
  public:
   explicit Gpt2(const Gpt2Config& config) : config_(config) {
     transformer_ = register_module("transformer", std::make_shared<Transformer>(config));
@@ -143,30 +128,18 @@ class Gpt2 final : public nn::Module, public LanguageModel {
   }
 
   at::Tensor forward(const at::Tensor& ids, Pass& pass) override {
-    const auto hidden = run(*transformer_, ids, pass);
+    const auto hidden = nn::wanted(run(*transformer_, ids, pass), pass);
     return lm_head_ ? run(*lm_head_, hidden, pass) : at::matmul(hidden, transformer_->token_table().t());
   }
 
   at::Tensor logits(const at::Tensor& ids, Pass& pass) override {
     const int64_t seen = (pass.cache != nullptr ? pass.cache->length() : 0) + ids.size(1);
-    if (seen > config_.context)
+    if (!pass.places.defined() && seen > config_.context)
       throw base::ConfigError(base::format("{} tokens are more than the model's context of {}", seen, config_.context),
                               "give less text or ask for fewer new tokens");
     return forward(ids, pass);
   }
 
-  std::vector<Parameter> parameters() override {
-    std::vector<Parameter> list;
-    for (const auto& item : named_parameters()) {
-      const bool table = item.key().ends_with("wte.weight") || item.key().ends_with("wpe.weight");
-      list.push_back({item.key(), item.value(), item.value().dim() >= 2 && !table});
-    }
-    return list;
-  }
-
-  void initialise(uint64_t seed) override { nn::Module::initialise(seed); }
-  using torch::nn::Module::to;
-  void to(at::Device device, at::ScalarType type) override { torch::nn::Module::to(device, type); }
   std::string config_json() const override { return to_json(config_); }
   int64_t context() const override { return config_.context; }
 
@@ -180,8 +153,8 @@ class Gpt2 final : public nn::Module, public LanguageModel {
 
 }  // namespace
 
-std::unique_ptr<LanguageModel> make_gpt2(const Gpt2Config& config) {
-  check(config);
+std::unique_ptr<Model> make_gpt2(const Gpt2Config& config) {
+  if (config.width % config.heads != 0) throw base::ConfigError("the heads must divide the width");
   return std::make_unique<Gpt2>(config);
 }
 

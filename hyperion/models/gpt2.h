@@ -4,24 +4,17 @@
 #include <memory>
 #include <string>
 
-#include "hyperion/models/language_model.h"
-
-namespace hyperion::base {
-class Settings;
-}
+#include "hyperion/models/model.h"
 
 namespace hyperion::models {
 
 struct Gpt2Config {
   int64_t layers = 4, heads = 4, width = 128, context = 128, vocabulary = 256;
   double dropout = 0.0;
-  // Not of recipes: what published folders may say.
   int64_t inner = 0;  // of the feed-forward part; 0: four times the width
   double epsilon = 1e-5;
   bool tied = true;
 };
-void describe(base::Settings& settings, Gpt2Config& config);
-void check(const Gpt2Config& config);  // throws ConfigError on settings that contradict each other
 
 // As Hugging Face's config.json writes it; from_json throws CorruptError naming `place` on
 // anything that would make another function of it than the one here.
@@ -31,6 +24,7 @@ Gpt2Config gpt2_from_json(const std::string& text, const std::string& place);
 // Without making it: no memory is taken.
 strategy::ModelShape shape_of(const Gpt2Config& config, int64_t length);
 
-std::unique_ptr<LanguageModel> make_gpt2(const Gpt2Config& config);
+// Throws ConfigError on a config that contradicts itself.
+std::unique_ptr<Model> make_gpt2(const Gpt2Config& config);
 
 }  // namespace hyperion::models

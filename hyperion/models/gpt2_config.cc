@@ -1,30 +1,10 @@
 #include <nlohmann/json.hpp>
 
-#include "hyperion/base/config.h"
-#include "hyperion/base/error.h"
-#include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
 #include "hyperion/models/config_reader.h"
 #include "hyperion/models/gpt2.h"
 
 namespace hyperion::models {
-
-void describe(base::Settings& settings, Gpt2Config& config) {
-  settings.section("model", "a GPT-2 style decoder")
-      .integer("layers", config.layers, {1, 1024}, "transformer blocks")
-      .integer("heads", config.heads, {1, 1024}, "attention heads; must divide the width")
-      .integer("width", config.width, {8, 65536}, "hidden width")
-      .integer("context", config.context, {8, 1 << 20}, "longest sequence", "tokens")
-      .integer("vocabulary", config.vocabulary, {256, 1 << 20}, "token ids; 256 for bytes")
-      .real("dropout", config.dropout, {0, 0.9}, "probability of dropping an activation in training");
-}
-
-void check(const Gpt2Config& config) {
-  if (config.width % config.heads != 0)
-    throw base::ConfigError(
-        base::format("model.heads = {} does not divide model.width = {}", config.heads, config.width),
-        "choose a width that is a multiple of the heads, usually 64 a head");
-}
 
 strategy::ModelShape shape_of(const Gpt2Config& config, int64_t length) {
   const int64_t width = config.width;
@@ -33,7 +13,12 @@ strategy::ModelShape shape_of(const Gpt2Config& config, int64_t length) {
   const int64_t block = 4 * width * width + 4 * width + 2 * width * inner + inner + width + 4 * width;
   const int64_t looked_up = (config.context + (config.tied ? 0 : config.vocabulary)) * width;
   const int64_t all = config.vocabulary * width + looked_up + config.layers * block + 2 * width;
-  return strategy::decoder_shape(all, all - looked_up, config.layers, width, config.vocabulary, length);
+  auto shape = strategy::decoder_shape(all, all - looked_up, config.layers, width, config.vocabulary, length);
+  shape.context = config.context;
+  // A block: two norms' inputs and outputs, queries, keys, values, what attention gives, and both sides of the GELU.
+  shape.activations_token =
+      static_cast<double>(config.layers * (8 * width + 2 * inner) + 2 * width + config.vocabulary);
+  return shape;
 }
 
 std::string to_json(const Gpt2Config& config) {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "hyperion/models/language_model.h"
+#include "hyperion/models/model.h"
 #include "hyperion/nn/attention.h"
 
 namespace hyperion::models {
@@ -30,6 +30,6 @@ LlamaConfig qwen2_from_json(const std::string& text, const std::string& place);
 strategy::ModelShape shape_of(const LlamaConfig& config, int64_t length);
 
 // Throws ConfigError on a config that contradicts itself.
-std::unique_ptr<LanguageModel> make_llama(const LlamaConfig& config);
+std::unique_ptr<Model> make_llama(const LlamaConfig& config);
 
 }  // namespace hyperion::models

@@ -1,42 +1,40 @@
 #include "hyperion/models/registry.h"
 
+#include <deque>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
+#include "hyperion/models/config_reader.h"
 #include "hyperion/models/gpt2.h"
 #include "hyperion/models/llama.h"
+#include "hyperion/models/moe.h"
+#include "hyperion/models/resnet.h"
+#include "hyperion/models/vit.h"
 
 namespace hyperion::models {
 namespace {
 
 using base::format;
 
-struct Family {
-  const char* model_type;
-  const char* architecture;
-  std::unique_ptr<LanguageModel> (*make)(const std::string& text, const std::string& place);
-  strategy::ModelShape (*shape)(const std::string& text, const std::string& place, int64_t length);
-};
-
-// Both functions of a family, from how it reads a config and how it makes a model of one.
-template <auto read, auto create>
-constexpr Family family(const char* model_type, const char* architecture) {
-  return {model_type, architecture,
-          [](const std::string& text, const std::string& place) { return create(read(text, place)); },
-          [](const std::string& text, const std::string& place, int64_t length) {
-            return shape_of(read(text, place), length);
-          }};
-}
-
 constexpr Family kFamilies[] = {family<gpt2_from_json, make_gpt2>("gpt2", "GPT2LMHeadModel"),
                                 family<llama_from_json, make_llama>("llama", "LlamaForCausalLM"),
-                                family<qwen2_from_json, make_llama>("qwen2", "Qwen2ForCausalLM")};
+                                family<qwen2_from_json, make_llama>("qwen2", "Qwen2ForCausalLM"),
+                                family<mixtral_from_json, make_moe>("mixtral", "MixtralForCausalLM"),
+                                family<qwen2_moe_from_json, make_moe>("qwen2_moe", "Qwen2MoeForCausalLM"),
+                                family<vit_from_json, make_vit>("vit", "ViTForImageClassification"),
+                                family<resnet_from_json, make_resnet>("resnet", "ResNetForImageClassification")};
+
+std::deque<Family>& families() {
+  static std::deque<Family> list(std::begin(kFamilies), std::end(kFamilies));
+  return list;
+}
 
 const Family& family_of(const std::string& model_type, const std::string& place) {
   std::string known;
-  for (const Family& family : kFamilies) {
+  for (const Family& family : families()) {
     if (model_type == family.model_type) return family;
     known += (known.empty() ? "" : ", ") + std::string(family.model_type);
   }
@@ -45,6 +43,8 @@ const Family& family_of(const std::string& model_type, const std::string& place)
 }
 
 const Family& family_of_config(const std::string& config_json, const std::string& place) {
+  if (config_json.size() > kMostConfigBytes)
+    throw base::CorruptError(format("{} has {} bytes: too long for a config.json", place, config_json.size()));
   const base::Json json = base::parse_json(config_json, place);
   if (!json.is_object() || !json.contains("model_type") || !json["model_type"].is_string())
     throw base::CorruptError(format("{} names no model_type", place));
@@ -53,8 +53,14 @@ const Family& family_of_config(const std::string& config_json, const std::string
 
 }  // namespace
 
-std::unique_ptr<LanguageModel> make_model(const std::string& config_json, const std::string& place) {
+void add_family(const Family& family) { families().push_back(family); }
+
+std::unique_ptr<Model> make_model(const std::string& config_json, const std::string& place) {
   return family_of_config(config_json, place).make(config_json, place);
+}
+
+std::string make_config(const std::string& config_json, const std::string& place) {
+  return family_of_config(config_json, place).config(config_json, place);
 }
 
 strategy::ModelShape config_shape(const std::string& config_json, const std::string& place, int64_t length) {

@@ -3,19 +3,32 @@
 #include "hyperion/base/format.h"
 #include "hyperion/kernels/attention.h"
 #include "hyperion/kernels/dropout.h"
+#include "hyperion/nn/recompute.h"
 
 namespace hyperion::nn {
 
 void set_rotation(Pass& pass, const at::Tensor& frequencies, int64_t first, int64_t length, at::ScalarType type) {
-  std::tie(pass.cosines, pass.sines) = kernels::rope_tables(frequencies, first, length, type);
+  std::tie(pass.cosines, pass.sines) = pass.places.defined() ? kernels::rope_tables(frequencies, pass.places, type)
+                                                             : kernels::rope_tables(frequencies, first, length, type);
 }
 
 at::Tensor rotate(const at::Tensor& input, const Pass& pass) { return kernels::rope(input, pass.cosines, pass.sines); }
 
-at::Tensor attend(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values, size_t layer,
-                  Pass& pass) {
+at::Tensor wanted(const at::Tensor& hidden, const Pass& pass) {
+  return pass.last_only ? hidden.narrow(1, hidden.size(1) - 1, 1) : hidden;
+}
+
+at::Tensor attend(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values, size_t layer, Pass& pass,
+                  Attending how) {
   at::Tensor all_keys = keys, all_values = values;
   if (pass.cache != nullptr) std::tie(all_keys, all_values) = pass.cache->extend(layer, keys, values);
+  if (pass.training && how.dropout > 0) {
+    const auto weights = kernels::attention_weights(queries, all_keys, how.causal, pass.key_mask);
+    return kernels::weigh_values(dropout(weights, how.dropout, "attn_weights", layer, pass), all_values);
+  }
+  if (!how.causal)
+    return pass.reference ? kernels::attention_reference(queries, all_keys, all_values, pass.key_mask)
+                          : kernels::attention(queries, all_keys, all_values, pass.key_mask);
   return pass.reference ? kernels::causal_attention_reference(queries, all_keys, all_values, pass.key_mask)
                         : kernels::causal_attention(queries, all_keys, all_values, pass.key_mask);
 }
@@ -23,7 +36,8 @@ at::Tensor attend(const at::Tensor& queries, const at::Tensor& keys, const at::T
 at::Tensor dropout(const at::Tensor& input, double p, std::string_view name, size_t layer, const Pass& pass) {
   if (!pass.training || p == 0) return input;
   const auto key = base::stream_key(pass.seed, base::format("dropout/{}.{}", layer, name));
-  return kernels::dropout(input, p, {key, pass.step, pass.micro_batch});
+  const kernels::RandomPlace place{key, pass.step, pass.micro_batch};
+  return cheap(pass, {input}, [p, place](const auto& in) { return kernels::dropout(in[0], p, place); });
 }
 
 }  // namespace hyperion::nn

@@ -1,5 +1,4 @@
-// The parts of a transformer block that have no parameters: attention over the cache, rotary positions, and named
-// dropout.
+// The parts of a transformer that have no parameters: attention over the cache, rotary positions, and named dropout.
 #pragma once
 #include <string_view>
 
@@ -12,16 +11,25 @@ using kernels::rope_frequencies;
 using kernels::RopeConfig;
 using kernels::RopeScaling;
 
-// Gives the pass the rotation of its tokens: places first .. first + length - 1, on the frequencies' device, in `type`.
+// Gives the pass the rotation of its tokens: at the pass's places, else first .. first + length - 1; on the
+// frequencies' device, in `type`.
 void set_rotation(Pass& pass, const at::Tensor& frequencies, int64_t first, int64_t length, at::ScalarType type);
 
 // Turns queries or keys [batch, heads, length, head width] by the pass's rotation.
 at::Tensor rotate(const at::Tensor& input, const Pass& pass);
 
-// Causal attention of [batch, heads, length, head width]; extends the pass's cache for this layer where there is one.
-// Keys and values may have fewer heads than queries.
-at::Tensor attend(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values, size_t layer,
-                  Pass& pass);
+// The hidden states [batch, length, width] that logits are wanted of: all, or each row's last.
+at::Tensor wanted(const at::Tensor& hidden, const Pass& pass);
+
+struct Attending {
+  bool causal = true;
+  double dropout = 0;  // of the weights, in training; costs the memory of plain attention
+};
+
+// Attention of [batch, heads, length, head width]; extends the pass's cache for this layer where there is one. Keys and
+// values may have fewer heads than queries.
+at::Tensor attend(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values, size_t layer, Pass& pass,
+                  Attending how = {});
 
 // Dropout of the stream "dropout/<layer>.<name>"; the identity unless training.
 at::Tensor dropout(const at::Tensor& input, double p, std::string_view name, size_t layer, const Pass& pass);

@@ -1,27 +1,19 @@
 // The plain layers every model is made of.
 #pragma once
-#include "hyperion/nn/module.h"
+#include "hyperion/nn/projection.h"
 
 namespace hyperion::nn {
 
 // y = x W + b with W stored [in, out], as GPT-2's published weights are.
-class LinearInOut final : public Module {
+class LinearInOut final : public Projection {
  public:
-  LinearInOut(int64_t in, int64_t out, Init init);
-  at::Tensor forward(const at::Tensor& input, Pass& pass) override;
-
- private:
-  at::Tensor weight_, bias_;
+  LinearInOut(int64_t in, int64_t out, Init init) : Projection(in, out, /*with_bias=*/true, init, /*in_out=*/true) {}
 };
 
 // y = x W^T + b with W stored [out, in], as most published weights are.
-class Linear final : public Module {
+class Linear final : public Projection {
  public:
-  Linear(int64_t in, int64_t out, bool with_bias, Init init);
-  at::Tensor forward(const at::Tensor& input, Pass& pass) override;
-
- private:
-  at::Tensor weight_, bias_;  // the bias is undefined where there is none
+  Linear(int64_t in, int64_t out, bool with_bias, Init init) : Projection(in, out, with_bias, init, /*in_out=*/false) {}
 };
 
 class Embedding final : public Module {
@@ -39,6 +31,7 @@ class RmsNorm final : public Module {
  public:
   RmsNorm(int64_t width, double epsilon);
   at::Tensor forward(const at::Tensor& input, Pass& pass) override;
+  Unit unit() const override { return Unit::cheap; }
 
  private:
   at::Tensor weight_;
@@ -49,6 +42,7 @@ class LayerNorm final : public Module {
  public:
   explicit LayerNorm(int64_t width, double epsilon = 1e-5);
   at::Tensor forward(const at::Tensor& input, Pass& pass) override;
+  Unit unit() const override { return Unit::cheap; }
 
  private:
   at::Tensor weight_, bias_;

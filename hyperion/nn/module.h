@@ -4,33 +4,85 @@
 #pragma once
 #include <torch/nn/module.h>
 
+#include <functional>
 #include <map>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "hyperion/nn/pass.h"
 
 namespace hyperion::nn {
 
-// How a parameter starts: normal with a deviation, or a constant.
+// How a parameter starts: normal with a deviation, uniform to either side of 0, or a constant.
 struct Init {
-  float deviation = 0, constant = 0;
-  static Init normal(double deviation) { return {static_cast<float>(deviation), 0}; }
-  static Init filled(double value) { return {0, static_cast<float>(value)}; }
+  float deviation = 0, constant = 0, bound = 0;
+  static Init normal(double deviation) { return {static_cast<float>(deviation), 0, 0}; }
+  static Init uniform(double bound) { return {0, 0, static_cast<float>(bound)}; }
+  static Init filled(double value) { return {0, static_cast<float>(value), 0}; }
 };
+
+// How a parameter is treated.
+struct Traits {
+  bool decay = false;  // weight decay applies: matrices, not norms, biases or tables
+  bool wide = false;   // stays fp32 whatever the model's type
+};
+
+struct NamedParameter {
+  std::string name;  // from the root of the tree
+  at::Tensor tensor;
+  Traits traits;
+};
+
+// What a module is to whatever wraps units: a block is recomputed whole, a cheap one costs less to recompute than its
+// output takes to keep.
+enum class Unit { plain, block, cheap };
+
+class Module;
+at::Tensor run_unit(Module& child, Unit unit, const at::Tensor& input, Pass& pass);  // as the pass says of such units
 
 class Module : public torch::nn::Module {
  public:
   virtual at::Tensor forward(const at::Tensor& input, Pass& pass) = 0;
+  virtual Unit unit() const { return Unit::plain; }
 
   // Sets every parameter of the tree from the seed and its full name alone.
   void initialise(uint64_t seed, const std::string& prefix = {});
 
+  // Every parameter of the tree, a module's own before its children's.
+  std::vector<NamedParameter> list_parameters(const std::string& prefix = {}) const;
+
+  // This module, then its children, each with its path from the root.
+  void visit(const std::function<void(const std::string& path, Module& module)>& each, const std::string& path = {});
+
+  // Moves the tree; parameters that are not wide take the type, buffers keep theirs.
+  void move_to(at::Device device, at::ScalarType type);
+
  protected:
-  at::Tensor run(Module& child, const at::Tensor& input, Pass& pass) { return child.forward(input, pass); }
-  at::Tensor parameter(const std::string& name, at::IntArrayRef shape, Init init);
+  at::Tensor run(Module& child, const at::Tensor& input, Pass& pass) {
+    const Unit unit = child.unit();
+    return unit == Unit::plain ? child.forward(input, pass) : run_unit(child, unit, input, pass);
+  }
+  at::Tensor parameter(const std::string& name, at::IntArrayRef shape, Init init, Traits traits = {});
+  void forget_parameter(const std::string& name);
+  virtual void move_held(at::Device) {}  // tensors that are neither parameters nor buffers
 
  private:
-  std::map<std::string, Init> inits_;
+  struct Entry {
+    Init init;
+    Traits traits;
+  };
+  std::map<std::string, Entry> entries_;
+};
+
+// Modules that run one after another, named 0, 1, 2 and so on: the blocks of a network, each a Unit::block.
+class Stack final : public Module {
+ public:
+  Stack(int64_t count, const std::function<std::shared_ptr<Module>(int64_t)>& make);
+  at::Tensor forward(const at::Tensor& input, Pass& pass) override;
+
+ private:
+  std::vector<std::shared_ptr<Module>> blocks_;
 };
 
 }  // namespace hyperion::nn

@@ -3,29 +3,54 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace hyperion::nn {
 
-// Keys and values of the tokens already seen, a pair a layer, so that generation computes each token once.
+// Keys and values of the tokens already seen, a pair a layer, so that generation computes each token once. They lie in
+// tensors with room to spare: a token is written into its place, and only where the room is full is it doubled.
+// No gradient flows into what is kept.
 class KeyValueCache {
  public:
-  int64_t length() const { return layers_.empty() ? 0 : layers_.front().first.size(2); }
-  // Appends along the length and returns all keys and values of this layer.
+  // The first room holds at least `expected` tokens; told well, nothing is ever moved.
+  explicit KeyValueCache(int64_t expected = 0) : expected_(expected) {}
+
+  int64_t length() const { return layers_.empty() ? 0 : layers_.front().length; }
+  // Appends [batch, heads, tokens, head width] and returns all keys and values of this layer, as views of the room.
   std::pair<at::Tensor, at::Tensor> extend(size_t layer, const at::Tensor& keys, const at::Tensor& values);
 
  private:
-  std::vector<std::pair<at::Tensor, at::Tensor>> layers_;  // each [batch, heads, length, head width]
+  struct Layer {
+    at::Tensor keys, values;  // [batch, heads, room, head width]
+    int64_t length = 0;
+  };
+  int64_t expected_;
+  std::vector<Layer> layers_;
 };
 
+// What of the forward is computed again in the backward instead of kept: nothing, whole blocks, or norms, activations
+// and dropout (the outputs of products and of attention are kept).
+enum class Recompute { none, blocks, selective };
+
 struct Pass {
-  bool training = false;   // dropout is on
+  bool training = false;   // dropout is on, and batch norms learn
   bool reference = false;  // plain operations in place of fused ones
+  bool last_only = false;  // logits of each row's last token alone: [batch, 1, vocabulary]
   uint64_t seed = 0;
   uint32_t step = 0, micro_batch = 0;
+  Recompute recompute = Recompute::none;
+  int64_t recompute_every = 1;     // of Recompute::blocks: each block, each second, each third
+  int64_t blocks = 0;              // begun so far
+  bool recomputing = false;        // this forward repeats one: leave running statistics and counters alone
   KeyValueCache* cache = nullptr;  // set: the input continues what the cache holds
   at::Tensor key_mask;  // bool [batch, keys, the cache's included], false: padding, seen by no one; undefined: none
-  at::Tensor cosines, sines;  // of the tokens' places; set by models with rotary positions
+  at::Tensor places;    // int64 [batch, length]: where each token stands; undefined: counted on from the cache's length
+  // Of each row of the batch, by Adapters::index, -1: none; one: of every row; empty: as Adapters::use said.
+  std::vector<int64_t> adapters;
+  at::Tensor cosines, sines;              // of the tokens' places; set by models with rotary positions
+  std::vector<at::Tensor> router_logits;  // [tokens, experts] a layer; left by mixtures of experts
+  at::Tensor auxiliary_loss;              // a fp32 scalar to add to the loss; left by models that have one
 };
 
 }  // namespace hyperion::nn

@@ -8,10 +8,11 @@ namespace hyperion::optim {
 
 struct ClipResult {
   at::Tensor norm;   // fp32 scalar, before clipping
-  at::Tensor scale;  // fp32 scalar, min(1, limit / norm)
+  at::Tensor scale;  // fp32 scalar, min(1, limit / norm) / loss_scale
 };
 
-// Reduced in fp32, in the order given, whatever the gradients' type. limit 0: scale is 1.
-ClipResult clip_factor(const std::vector<at::Tensor>& gradients, double limit);
+// Reduced in fp32, in the order given, whatever the gradients' type. limit 0: nothing is clipped. `loss_scale` is what
+// the gradients were multiplied with; the norm is that of the true ones.
+ClipResult clip_factor(const std::vector<at::Tensor>& gradients, double limit, double loss_scale = 1);
 
 }  // namespace hyperion::optim

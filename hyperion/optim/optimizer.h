@@ -2,10 +2,12 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "hyperion/optim/config.h"
+#include "hyperion/optim/staging.h"
 
 namespace hyperion::optim {
 
@@ -29,16 +31,33 @@ class Optimizer {
   // `step` counts from 1 and sets the bias correction.
   void update(const std::vector<at::Tensor>& gradients, const at::Tensor& scale, double lr, int64_t step);
 
-  // Everything a checkpoint must hold besides the weights; the tensors are the live ones.
+  // From now on moments, and masters that are not the weights themselves, live in host memory and visit the device one
+  // parameter at a time while it updates. The numbers stay the same to the bit.
+  void to_host();
+  bool on_host() const { return staging_ != nullptr; }
+
+  // Everything a checkpoint must hold besides the weights; the tensors are the live ones, at rest.
   std::vector<StateTensor> state() const;
 
+  struct Bytes {
+    int64_t on_device = 0, on_host = 0;
+  };
+  Bytes bytes() const;  // of masters and moments; masters that are the weights count as weights
+
  private:
-  void adamw(size_t index, const at::Tensor& gradient, const at::Tensor& scale, double lr, int64_t step);
-  void sgd(size_t index, const at::Tensor& gradient, const at::Tensor& scale, double lr);
+  // The state of one parameter, where it is to be updated.
+  struct Slot {
+    at::Tensor master, first, second;
+  };
+  void apply(size_t index, Slot slot, const at::Tensor& gradient, const at::Tensor& scale, double lr, int64_t step);
+  void adamw(size_t index, Slot slot, const at::Tensor& gradient, const at::Tensor& scale, double lr, int64_t step);
+  void sgd(size_t index, Slot slot, const at::Tensor& gradient, const at::Tensor& scale, double lr);
+  bool owns_master(size_t index) const { return !parameters_[index].weight.is_same(masters_[index]); }
 
   std::vector<Parameter> parameters_;
   std::vector<at::Tensor> masters_, first_, second_;
   OptimConfig config_;
+  std::unique_ptr<Staging> staging_;  // where the state lives in host memory
 };
 
 }  // namespace hyperion::optim

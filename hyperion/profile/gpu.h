@@ -9,5 +9,7 @@ namespace hyperion::profile {
 
 std::unique_ptr<StepTimer> make_gpu_step_timer();
 MemoryUse gpu_memory_use();
+void reset_gpu_peak();
+void release_gpu_cache();
 
 }  // namespace hyperion::profile

@@ -21,4 +21,12 @@ MemoryUse memory_use(bool gpu) {
   return use;
 }
 
+void reset_peak(bool gpu) {
+  if (gpu) reset_gpu_peak();
+}
+
+void release_cached_memory(bool gpu) {
+  if (gpu) release_gpu_cache();
+}
+
 }  // namespace hyperion::profile

@@ -41,4 +41,7 @@ MemoryUse gpu_memory_use() {
   return {allocated.current, stats.reserved_bytes[0].current, allocated.peak};
 }
 
+void reset_gpu_peak() { c10::cuda::CUDACachingAllocator::resetPeakStats(c10::cuda::current_device()); }
+void release_gpu_cache() { c10::cuda::CUDACachingAllocator::emptyCache(); }
+
 }  // namespace hyperion::profile

@@ -8,4 +8,7 @@ std::unique_ptr<StepTimer> make_gpu_step_timer() {
 }
 MemoryUse gpu_memory_use() { return {}; }
 
+void reset_gpu_peak() {}
+void release_gpu_cache() {}
+
 }  // namespace hyperion::profile

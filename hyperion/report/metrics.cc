@@ -46,6 +46,8 @@ void each_eval_field(Record& record, Visit&& visit) {
   visit("perplexity", record.perplexity);
   visit("token_accuracy", record.token_accuracy);
   visit("answers_right", record.answers_right);
+  visit("top_1", record.top_1);
+  visit("top_5", record.top_5);
 }
 
 // Numbers are written with as many digits as give the same bits when read.

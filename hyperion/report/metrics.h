@@ -30,8 +30,9 @@ struct StepRecord {
 struct EvalRecord {
   int64_t step = 0;
   std::string split;  // "validation"
-  double loss = 0, perplexity = 0, token_accuracy = 0;
-  std::optional<double> answers_right;  // 0.93 is 93%, as token_accuracy
+  double loss = 0;
+  std::optional<double> perplexity = {}, token_accuracy = {}, answers_right = {};  // of language; 0.93 is 93%
+  std::optional<double> top_1 = {}, top_5 = {};                                    // of images
 };
 
 // A line is in the operating system's hands when write returns: kill -9 loses none. Nothing is synced, so a power cut

@@ -46,7 +46,9 @@ std::vector<Card> step_cards(const RunPage& page) {
     tokens += record.tokens;
   }
   const std::string of = page.total_steps > 0 ? "of " + base::with_commas(page.total_steps) : "";
-  return {{"Tokens a second", base::with_commas(std::llround(median(rates))), count_text(tokens) + " tokens seen"},
+  std::string rate = page.unit + "s a second";
+  rate[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(rate[0])));
+  return {{rate, base::with_commas(std::llround(median(rates))), count_text(tokens) + " " + page.unit + "s seen"},
           {"Steps", base::with_commas(steps.back().step), of}};
 }
 
@@ -59,8 +61,10 @@ std::vector<Card> evaluation_cards(const RunPage& page) {
   std::vector<Card> out;
   if (last.answers_right) out.push_back({"Answers right", percent(*last.answers_right), last.split});
   out.push_back({"Final loss", figure(last.loss), last.split});
-  out.push_back({"Perplexity", figure(last.perplexity), last.split});
-  out.push_back({"Token accuracy", percent(last.token_accuracy), last.split});
+  if (last.perplexity) out.push_back({"Perplexity", figure(*last.perplexity), last.split});
+  if (last.token_accuracy) out.push_back({"Token accuracy", percent(*last.token_accuracy), last.split});
+  if (last.top_1) out.push_back({"Top 1", percent(*last.top_1), last.split});
+  if (last.top_5) out.push_back({"Top 5", percent(*last.top_5), last.split});
   return out;
 }
 
@@ -134,7 +138,7 @@ std::vector<ConfigRow> config_rows(const base::Settings& settings) {
 
 std::string run_page(const RunPage& page) {
   std::string body = headline(page);
-  if (!page.metrics.steps.empty()) body += section("Curves", plot_grid(run_plots(page.metrics), true));
+  if (!page.metrics.steps.empty()) body += section("Curves", plot_grid(run_plots(page.metrics, page.unit), true));
   body += samples_section(page.samples);
   body += config_section(page.config);
   if (!page.environment.empty()) body += section("Environment", facts(page.environment));

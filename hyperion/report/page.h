@@ -35,7 +35,8 @@ struct RunPage {
   std::string title;  // the run's name
   std::string lead;   // one sentence under it
   Metrics metrics;
-  int64_t total_steps = 0;  // asked for; 0: unknown
+  std::string unit = "token";  // what steps count: "token" or "image"
+  int64_t total_steps = 0;     // asked for; 0: unknown
   std::optional<int64_t> parameters;
   std::optional<double> seconds;  // wall time of training
   std::vector<Sample> samples;

@@ -10,8 +10,8 @@ namespace {
 constexpr double kOutlier = 12;  // times the median
 
 template <class Value>
-Series series_of(const std::vector<StepRecord>& steps, const char* name, Value value) {
-  Series series{name, {}, {}};
+Series series_of(const std::vector<StepRecord>& steps, std::string name, Value value) {
+  Series series{std::move(name), {}, {}};
   for (const StepRecord& record : steps) {
     series.x.push_back(static_cast<double>(record.step));
     series.y.push_back(value(record));
@@ -33,19 +33,19 @@ bool all_zero(const Series& series) {
   return std::all_of(series.y.begin(), series.y.end(), [](double y) { return y == 0 || std::isnan(y); });
 }
 
-Plot over_steps(const char* title, const char* y_label, std::vector<Series> series) {
+Plot over_steps(const char* title, std::string y_label, std::vector<Series> series) {
   Plot plot;
   plot.title = title;
   plot.x_label = "step";
   plot.width = 520;
   plot.height = 290;
   plot.log_y = std::any_of(series.begin(), series.end(), has_outliers);
-  plot.y_label = plot.log_y ? std::string(y_label) + " (log scale)" : y_label;
+  plot.y_label = plot.log_y ? y_label + " (log scale)" : y_label;
   plot.series = std::move(series);
   return plot;
 }
 
-Plot loss_plot(const Metrics& metrics) {
+Plot loss_plot(const Metrics& metrics, const std::string& unit) {
   std::vector<Series> series{series_of(metrics.steps, "training", [](const StepRecord& r) { return r.loss; })};
   std::map<std::string, size_t> place;  // of a split in `series`
   for (const EvalRecord& record : metrics.evaluations) {
@@ -54,7 +54,7 @@ Plot loss_plot(const Metrics& metrics) {
     series[at->second].x.push_back(static_cast<double>(record.step));
     series[at->second].y.push_back(record.loss);
   }
-  Plot plot = over_steps("Loss", "nats a token", std::move(series));
+  Plot plot = over_steps("Loss", "nats a " + unit, std::move(series));
   plot.height = 330;
   return plot;
 }
@@ -74,15 +74,15 @@ Plot phases_plot(const std::vector<StepRecord>& steps) {
 
 }  // namespace
 
-std::vector<Plot> run_plots(const Metrics& metrics) {
+std::vector<Plot> run_plots(const Metrics& metrics, const std::string& unit) {
   const auto& steps = metrics.steps;
   return {
-      loss_plot(metrics),
+      loss_plot(metrics, unit),
       over_steps("Learning rate", "", {series_of(steps, "learning rate", [](const StepRecord& r) { return r.lr; })}),
       over_steps("Gradient norm", "before clipping",
                  {series_of(steps, "norm", [](const StepRecord& r) { return r.grad_norm; })}),
-      over_steps("Speed", "tokens a second",
-                 {series_of(steps, "tokens a second", [](const StepRecord& r) { return r.tokens_per_s; })}),
+      over_steps("Speed", unit + "s a second",
+                 {series_of(steps, unit + "s a second", [](const StepRecord& r) { return r.tokens_per_s; })}),
       phases_plot(steps),
   };
 }

@@ -9,6 +9,6 @@ namespace hyperion::report {
 
 // Loss (training and each split), learning rate, gradient norm, tokens a second, step time by phase: in this order.
 // An axis turns logarithmic where a few outliers would press all else flat.
-std::vector<Plot> run_plots(const Metrics& metrics);
+std::vector<Plot> run_plots(const Metrics& metrics, const std::string& unit = "token");
 
 }  // namespace hyperion::report

@@ -45,6 +45,8 @@ std::string to_json(const RunRecord& record) {
               {"perplexity", or_null(record.perplexity)},
               {"token_accuracy", or_null(record.token_accuracy)},
               {"answers_right", or_null(record.answers_right)},
+              {"top_1", or_null(record.top_1)},
+              {"top_5", or_null(record.top_5)},
               {"environment", environment}}
              .dump(2, ' ', false, Json::error_handler_t::replace) +
          "\n";
@@ -69,6 +71,8 @@ RunRecord run_record_from_json(const std::string& text, const std::string& place
     record.perplexity = number(json, "perplexity");
     record.token_accuracy = number(json, "token_accuracy");
     record.answers_right = number(json, "answers_right");
+    record.top_1 = number(json, "top_1");
+    record.top_5 = number(json, "top_5");
     for (const auto& row : json.at("environment"))
       record.environment.emplace_back(row.at(0).get<std::string>(), row.at(1).get<std::string>());
     return record;
@@ -123,8 +127,10 @@ std::string run_text(const RunRecord& record) {
   row("parameters", base::with_commas(record.parameters));
   row("loss", shown(record.loss, false));
   row("validation loss", shown(record.validation_loss, false));
-  row("perplexity", shown(record.perplexity, false));
-  row("token accuracy", shown(record.token_accuracy, true));
+  if (record.perplexity) row("perplexity", shown(record.perplexity, false));
+  if (record.token_accuracy) row("token accuracy", shown(record.token_accuracy, true));
+  if (record.top_1) row("top 1", shown(record.top_1, true));
+  if (record.top_5) row("top 5", shown(record.top_5, true));
   if (record.answers_right) row("answers right", shown(record.answers_right, true));
   for (const auto& [name, value] : record.environment) row(name.c_str(), value);
   return out;

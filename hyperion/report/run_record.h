@@ -15,7 +15,7 @@ struct RunRecord {
   std::string failure;             // why, when failed
   int64_t step = 0, steps = 0, parameters = 0;
   double seconds = 0;  // of training, over all resumes
-  std::optional<double> loss, validation_loss, perplexity, token_accuracy, answers_right;
+  std::optional<double> loss, validation_loss, perplexity, token_accuracy, answers_right, top_1, top_5;
   std::vector<std::pair<std::string, std::string>> environment;
 };
 

@@ -52,14 +52,15 @@ std::string milliseconds_text(double ms) {
   return format("{:.{}f} ms", ms, ms < 0.995 ? 2 : 1);
 }
 
-std::string step_line(const StepRecord& record, int64_t total_steps, std::optional<double> eta_seconds) {
+std::string step_line(const StepRecord& record, int64_t total_steps, std::optional<double> eta_seconds,
+                      const char* rate_unit) {
   std::vector<std::string> parts;
   parts.push_back(total_steps > 0 ? format("step {}/{}", record.step, total_steps) : format("step {}", record.step));
   parts.push_back("loss " + everyday(record.loss, 3, 9.5e-3, 1e5));
   parts.push_back("grad " + everyday(record.grad_norm, 2, 9.5e-3, 1e4));
   parts.push_back("lr " + short_scientific(record.lr));
   if (record.step_ms > 0) parts.push_back(milliseconds_text(record.step_ms));
-  if (record.tokens_per_s > 0) parts.push_back(base::with_commas(std::llround(record.tokens_per_s)) + " tok/s");
+  if (record.tokens_per_s > 0) parts.push_back(base::with_commas(std::llround(record.tokens_per_s)) + " " + rate_unit);
   if (record.tflops) parts.push_back(rate_text(*record.tflops));
   if (record.mfu) parts.push_back(format("mfu {:.1f}%", *record.mfu * 100));
   if (const auto memory = memory_of(record)) {

@@ -11,7 +11,8 @@
 namespace hyperion::report {
 
 // Parts that are unknown are left out. `total_steps` 0: open-ended. Memory is the peak, else what is allocated.
-std::string step_line(const StepRecord& record, int64_t total_steps, std::optional<double> eta_seconds);
+std::string step_line(const StepRecord& record, int64_t total_steps, std::optional<double> eta_seconds,
+                      const char* rate_unit = "tok/s");
 
 std::string rate_text(double tflops);        // 315 -> "315 TFLOP/s", 0.0853 -> "85.3 GFLOP/s"
 std::string milliseconds_text(double ms);    // 12.1 -> "12.1 ms", 1530 -> "1.53 s"

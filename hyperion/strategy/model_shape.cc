@@ -4,10 +4,17 @@ namespace hyperion::strategy {
 
 ModelShape decoder_shape(int64_t parameters, int64_t matrix_parameters, int64_t layers, int64_t width,
                          int64_t vocabulary, int64_t length) {
-  ModelShape shape{parameters, layers, width, vocabulary, 0, 0};
+  ModelShape shape{.parameters = parameters, .layers = layers, .width = width, .vocabulary = vocabulary};
   // Scores and weighted values: two products of 2 * width * length a token and layer, half of them masked away.
   const double attention = 0.5 * 4.0 * static_cast<double>(layers * width * length);
   shape.forward_flops_token = 2.0 * static_cast<double>(matrix_parameters) + attention;
+  shape.backward_flops_token = 2 * shape.forward_flops_token;
+  return shape;
+}
+
+ModelShape image_shape(int64_t parameters, int64_t layers, int64_t width, int64_t classes, double products) {
+  ModelShape shape{.parameters = parameters, .layers = layers, .width = width, .vocabulary = classes};
+  shape.forward_flops_token = 2 * products;
   shape.backward_flops_token = 2 * shape.forward_flops_token;
   return shape;
 }

@@ -5,15 +5,27 @@
 namespace hyperion::strategy {
 
 struct ModelShape {
-  int64_t parameters = 0;  // a tied parameter counts once
-  int64_t layers = 0, width = 0, vocabulary = 0;
+  int64_t parameters = 0;                         // a tied parameter counts once
+  int64_t layers = 0, width = 0, vocabulary = 0;  // vocabulary: width of the logits, so the classes of an image model
+  int64_t context = 0;                            // longest sequence; 0 for an image model
+  int64_t image = 0;                              // pixels of an image's side; 0 for a language model
+  // A token of a sequence, or an image: what `length` tokens or one image hold.
   double forward_flops_token = 0;  // multiply and add count as two; causal attention counts by half
   double backward_flops_token = 0;
+  // Elements, in the compute type, that the forward of a token or an image keeps for the backward where no memory
+  // technique is on; a model of them, near the truth for models whose width is above some hundred.
+  double activations_token = 0;
+  double activation_bytes(int64_t units, int64_t element) const {
+    return activations_token * static_cast<double>(units) * static_cast<double>(element);
+  }
   double flops_token() const { return forward_flops_token + backward_flops_token; }
 };
 
 // A decoder-only transformer at a sequence length: products with `matrix_parameters` weights a token, plus attention.
 ModelShape decoder_shape(int64_t parameters, int64_t matrix_parameters, int64_t layers, int64_t width,
                          int64_t vocabulary, int64_t length);
+
+// A classifier of images that multiplies and adds `products` times an image.
+ModelShape image_shape(int64_t parameters, int64_t layers, int64_t width, int64_t classes, double products);
 
 }  // namespace hyperion::strategy

@@ -2,11 +2,31 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/interop/open_model.h"
+#include "hyperion/models/registry.h"
 
 namespace hyperion::train {
 
 using base::ConfigError;
 using base::format;
+
+namespace {
+
+void check_adapter(const RunConfig& config) {
+  if (config.lora.rank == 0) {
+    if (config.model.quantize != "none")
+      throw ConfigError(format("model.quantize = \"{}\" freezes the model, and lora.rank = 0 leaves nothing to train",
+                               config.model.quantize),
+                        "set lora.rank, or leave model.quantize out");
+    return;
+  }
+  nn::config_of(config.lora);
+  if (config.model.from.empty())
+    throw ConfigError("lora.rank is set, but there is no model.from to adapt",
+                      "name the model whose weights stay frozen");
+}
+
+}  // namespace
 
 base::Settings bind(RunConfig& config) {
   base::Settings settings;
@@ -15,8 +35,10 @@ base::Settings bind(RunConfig& config) {
       .integer("steps", train.steps, {1, 1'000'000'000}, "updates in all")
       .integer("seed", train.seed, {0, 9e15}, "every random number comes from it")
       .choice("device", train.device, {"auto", "cpu", "cuda"}, "auto takes a GPU if there is one")
-      .choice("precision", train.precision, {"fp32", "bf16"}, "of weights and activations; masters are always fp32")
+      .choice("precision", train.precision, {"fp32", "tf32", "bf16", "fp16"},
+              "of weights and activations; masters are always fp32. tf32: fp32 with a GPU's faster products")
       .choice("optimize", train.optimize, {"reference", "fused"}, "the model's operations: plain ones, or fused")
+      .real("loss_scale", train.loss_scale, {1, 0x1p40}, "what fp16 starts with; it follows what overflows")
       .integer("batch", train.batch, {1, 1 << 20}, "samples of one update")
       .integer("accumulate", train.accumulate, {1, 1 << 16}, "parts the batch is computed in; must divide it")
       .integer("length", train.length, {1, 1 << 20}, "tokens of a sample", "tokens")
@@ -29,31 +51,49 @@ base::Settings bind(RunConfig& config) {
   settings.section("checkpoint", "what a resume starts from")
       .integer("every", config.checkpoint.every, {0, 1'000'000'000}, "between checkpoints; 0: only at the end", "steps")
       .integer("keep", config.checkpoint.keep, {1, 1'000'000}, "newest checkpoints kept");
+  describe(settings, config.memory);
   models::describe(settings, config.model);
+  nn::describe(settings, config.lora);
   data::describe(settings, config.data);
   optim::describe(settings, config.optim);
   return settings;
 }
 
+at::ScalarType compute_type(const std::string& precision) {
+  return precision == "bf16" ? at::kBFloat16 : precision == "fp16" ? at::kHalf : at::kFloat;
+}
+
+std::string model_config(base::FileSystem& files, const RunConfig& config) {
+  if (config.model.from.empty()) return models::config_json(config.model);
+  models::check_from(config.model);
+  return interop::read_model_config(files, config.model.from);
+}
+
 void check(const RunConfig& config) {
   const LoopConfig& train = config.train;
-  models::check(config.model);
   data::check(config.data);
+  check(config.memory);
   if (train.batch % train.accumulate != 0)
     throw ConfigError(format("train.accumulate = {} does not divide train.batch = {}", train.accumulate, train.batch),
                       "choose a batch that splits into that many equal parts");
-  if (train.length > config.model.context)
-    throw ConfigError(format("train.length = {} is longer than model.context = {}", train.length, config.model.context),
-                      "raise model.context or shorten train.length");
-  const int64_t longest_question = 2 * config.data.digits + 2;  // "999+999:"
-  if (config.data.source == "sums" && config.model.context <= longest_question)
-    throw ConfigError(
-        format("model.context = {} cannot hold a question of data.digits = {}", config.model.context,
-               config.data.digits),
-        format("questions have up to {} characters: raise model.context or lower data.digits", longest_question));
   if (config.optim.warmup > train.steps)
     throw ConfigError(format("optim.warmup = {} is longer than train.steps = {}", config.optim.warmup, train.steps),
                       "the peak learning rate would never be reached: shorten the warm-up or train for longer");
+  check_adapter(config);
+  if (!config.model.from.empty()) return models::check_from(config.model);
+  check(config, models::config_shape(models::config_json(config.model), "[model]", train.length));
+}
+
+void check(const RunConfig& config, const strategy::ModelShape& shape) {
+  const LoopConfig& train = config.train;
+  if (shape.context > 0 && train.length > shape.context)
+    throw ConfigError(format("train.length = {} is longer than model.context = {}", train.length, shape.context),
+                      "raise model.context or shorten train.length");
+  const int64_t longest_question = 2 * config.data.digits + 2;  // "999+999:"
+  if (config.data.source == "sums" && shape.context > 0 && shape.context <= longest_question)
+    throw ConfigError(
+        format("model.context = {} cannot hold a question of data.digits = {}", shape.context, config.data.digits),
+        format("questions have up to {} characters: raise model.context or lower data.digits", longest_question));
 }
 
 }  // namespace hyperion::train

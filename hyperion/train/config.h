@@ -1,21 +1,30 @@
 // All settings of a run: one struct a folder, gathered here, described once.
 #pragma once
+#include <c10/core/ScalarType.h>
+
 #include <cstdint>
 #include <string>
 
 #include "hyperion/base/config.h"
 #include "hyperion/base/files.h"
 #include "hyperion/data/source.h"
-#include "hyperion/models/gpt2.h"
+#include "hyperion/models/recipe.h"
+#include "hyperion/nn/lora.h"
 #include "hyperion/optim/config.h"
+#include "hyperion/strategy/model_shape.h"
+#include "hyperion/train/memory.h"
 
 namespace hyperion::train {
 
 struct LoopConfig {
   int64_t steps = 500, seed = 1, batch = 32, accumulate = 1, length = 128, threads = 0, log_every = 10;
   std::string device = "auto", precision = "fp32", optimize = "fused";
+  double loss_scale = 65536;
   bool deterministic = false;
 };
+// fp32 for fp32 and tf32.
+at::ScalarType compute_type(const std::string& precision);
+
 struct EvalConfig {
   int64_t every = 100, batches = 8;
 };
@@ -25,17 +34,24 @@ struct CheckpointConfig {
 
 struct RunConfig {
   LoopConfig train;
-  models::Gpt2Config model;
+  models::Recipe model;
+  nn::LoraSettings lora;
   data::DataConfig data;
   optim::OptimConfig optim;
   EvalConfig eval;
   CheckpointConfig checkpoint;
+  MemoryConfig memory;
 };
 
 // Settings bound to the members of `config`, which must outlive them.
 base::Settings bind(RunConfig& config);
 
+// The text of the config.json of the model that is trained: the recipe's, or that of model.from.
+std::string model_config(base::FileSystem& files, const RunConfig& config);
+
 // Throws ConfigError where two settings contradict each other.
 void check(const RunConfig& config);
+// And where they contradict the model; `check` does this too where the recipe describes the model itself.
+void check(const RunConfig& config, const strategy::ModelShape& shape);
 
 }  // namespace hyperion::train

@@ -1,8 +1,7 @@
 #include "hyperion/train/evaluate.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/argmax.h>
-#include <ATen/ops/from_blob.h>
+#include <ATen/ops/topk.h>
 
 #include <algorithm>
 #include <cmath>
@@ -13,6 +12,7 @@
 #include "hyperion/base/signals.h"
 #include "hyperion/kernels/cross_entropy.h"
 #include "hyperion/models/decode.h"
+#include "hyperion/train/feed.h"
 
 namespace hyperion::train {
 namespace {
@@ -22,42 +22,53 @@ std::string trimmed(std::string text) {
   return text.substr(std::min(text.size(), text.find_first_not_of(' ')));
 }
 
+// How often the right class is among the k best.
+double among_best(const at::Tensor& logits, const at::Tensor& targets, int64_t k) {
+  const auto best = std::get<1>(at::topk(logits, std::min(k, logits.size(-1)), -1));
+  return static_cast<double>(best.eq(targets.unsqueeze(-1)).sum().item<int64_t>());
+}
+
 }  // namespace
 
-report::EvalRecord evaluate(models::LanguageModel& model, at::Device device, const data::Source& source,
+report::EvalRecord evaluate(models::Model& model, at::Device device, const data::Split& split,
                             const RunConfig& config) {
   base::OperationScope scope("evaluate");
   base::fault_point("train.evaluate");
   at::NoGradGuard no_grad;
-  const int64_t length = config.train.length, rows = config.train.batch / config.train.accumulate;
-  double loss = 0, right = 0;
-  int64_t tokens = 0, sample = 0;
-  for (int64_t batch = 0; batch < config.eval.batches && sample < source.samples(); ++batch) {
+  const at::ScalarType type = model.parameters().front().tensor.scalar_type();
+  const int64_t rows = config.train.batch / config.train.accumulate, samples = validation_samples(split);
+  double loss = 0, right = 0, right_of_5 = 0, count = 0;
+  int64_t sample = 0;
+  for (int64_t batch = 0; batch < config.eval.batches && sample < samples; ++batch) {
     base::throw_if_stopped("evaluating");
-    const int64_t count = std::min(rows, source.samples() - sample);
-    std::vector<int64_t> buffer(count * (length + 1));
-    for (int64_t row = 0; row < count; ++row)
-      source.read(sample++, std::span(buffer).subspan(row * (length + 1), length + 1));
-    const auto all = at::from_blob(buffer.data(), {count, length + 1}, at::kLong).to(device);
-    const auto targets = all.narrow(1, 1, length);
+    const auto part =
+        to_device(validation_batch(split, sample, std::min(rows, samples - sample), config), device, type);
+    sample += part.targets.size(0);
     nn::Pass pass;
     pass.reference = config.train.optimize == "reference";
-    const auto logits = model.logits(all.narrow(1, 0, length), pass);
-    const auto batch_tokens = static_cast<double>(count * length);
-    loss += kernels::cross_entropy(logits, targets).item<double>() * batch_tokens;
-    right += static_cast<double>(at::argmax(logits, -1).eq(targets).sum().item<int64_t>());
-    tokens += count * length;
+    const auto logits = model.logits(part.inputs, pass);
+    const auto here = static_cast<double>(part.targets.numel());
+    loss += kernels::cross_entropy(logits, part.targets).item<double>() * here;
+    right += among_best(logits, part.targets, 1);
+    if (!split.validation) right_of_5 += among_best(logits, part.targets, 5);
+    count += here;
   }
   report::EvalRecord record;
   record.split = "validation";
-  record.loss = loss / static_cast<double>(tokens);
-  record.perplexity = std::exp(record.loss);
-  record.token_accuracy = right / static_cast<double>(tokens);
+  record.loss = loss / count;
+  if (split.validation) {
+    record.perplexity = std::exp(record.loss);
+    record.token_accuracy = right / count;
+  } else {
+    record.top_1 = right / count;
+    record.top_5 = right_of_5 / count;
+  }
   return record;
 }
 
-Answers answer_questions(models::LanguageModel& model, at::Device device, const std::vector<data::Question>& questions,
+Answers answer_questions(models::Model& model, at::Device device, const std::vector<data::Question>& questions,
                          const std::function<void(size_t, size_t)>& on_progress) {
+  if (questions.empty()) return {};
   base::OperationScope scope("answer_questions");
   base::fault_point("train.answer");
   std::vector<models::Tokens> prompts;
@@ -69,11 +80,11 @@ Answers answer_questions(models::LanguageModel& model, at::Device device, const 
   }
   models::DecodeOptions options;
   options.new_tokens = static_cast<int64_t>(longest) + 8;  // room to be wrong in
-  options.stop_token = '\n';
+  options.stop_tokens = {'\n'};
   size_t done = 0;
   const auto said = models::decode(model, device, prompts, options, [&](size_t, int64_t token) {
     base::throw_if_stopped("answering questions");
-    if (token == options.stop_token && on_progress) on_progress(++done, questions.size());
+    if (token == '\n' && on_progress) on_progress(++done, questions.size());
     return true;
   });
   Answers answers;

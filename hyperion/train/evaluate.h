@@ -4,16 +4,16 @@
 #include <vector>
 
 #include "hyperion/data/source.h"
-#include "hyperion/models/language_model.h"
+#include "hyperion/models/model.h"
 #include "hyperion/report/metrics.h"
 #include "hyperion/report/page.h"
 #include "hyperion/train/config.h"
 
 namespace hyperion::train {
 
-// Loss, perplexity and token accuracy over the first eval.batches batches of a source, in its own order.
-report::EvalRecord evaluate(models::LanguageModel& model, at::Device device, const data::Source& source,
-                            const RunConfig& config);
+// Over the first eval.batches batches of the validation half, in its own order: loss, with perplexity and token
+// accuracy of language, or top-1 and top-5 of images.
+report::EvalRecord evaluate(models::Model& model, at::Device device, const data::Split& split, const RunConfig& config);
 
 struct Answers {
   double right = 0;                     // part of the questions answered exactly
@@ -21,7 +21,7 @@ struct Answers {
 };
 
 // Lets the model answer each question until the end of the line. `on_progress(done, all)` may be empty.
-Answers answer_questions(models::LanguageModel& model, at::Device device, const std::vector<data::Question>& questions,
+Answers answer_questions(models::Model& model, at::Device device, const std::vector<data::Question>& questions,
                          const std::function<void(size_t, size_t)>& on_progress = nullptr);
 
 // A few of them as lines for people: question, answer, right or what was expected.

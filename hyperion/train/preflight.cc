@@ -35,30 +35,37 @@ void refuse_if_short(const MemoryNeed& need, double available, const char* where
 
 }  // namespace
 
-MemoryNeed memory_need(const RunConfig& config) {
-  const auto parameters = static_cast<double>(models::shape_of(config.model, config.train.length).parameters);
-  const bool narrow = config.train.precision == "bf16";
+MemoryNeed memory_need(const RunConfig& config, const strategy::ModelShape& shape) {
+  const auto parameters = static_cast<double>(shape.parameters);
+  const bool narrow = compute_type(config.train.precision) != at::kFloat;
   const double element = narrow ? 2 : 4;
   MemoryNeed need;
   need.weights = element * parameters;
+  if (config.lora.rank > 0) {  // of the adapter itself nothing is certain before the model is made
+    if (config.model.quantize == "nf4") need.weights = 0.5 * parameters;
+    return need;
+  }
   need.gradients = (narrow && config.train.accumulate > 1 ? 4 : element) * parameters;
-  need.masters = narrow ? 4 * parameters : 0;
-  need.moments = (config.optim.rule == "adamw" ? 8 : 4) * parameters;
-  // Of one part of the batch: logits and their gradient, and each block's two residual sums and wide inner layer.
-  const double tokens =
-      static_cast<double>(config.train.batch / config.train.accumulate) * static_cast<double>(config.train.length);
-  const double block = 6.0 * static_cast<double>(config.model.layers) * static_cast<double>(config.model.width);
-  need.activations = tokens * element * (2.0 * static_cast<double>(config.model.vocabulary) + block);
+  if (!config.memory.offload_optimizer && config.memory.budget.empty()) {
+    need.masters = narrow ? 4 * parameters : 0;
+    need.moments = (config.optim.rule == "adamw" ? 8 : 4) * parameters;
+  }
+  const MemoryConfig& memory = config.memory;
+  if (memory.recompute != "none" || memory.offload_activations || !memory.budget.empty() || memory.on_oom == "adapt")
+    return need;
+  // Of one part of the batch; a fifth less than reckoned, so that nothing is refused that would fit.
+  const int64_t units = config.train.batch / config.train.accumulate * (shape.context > 0 ? config.train.length : 1);
+  need.activations = 0.8 * shape.activation_bytes(units, static_cast<int64_t>(element));
   return need;
 }
 
-void check_memory(const RunConfig& config, c10::Device device) {
-  const MemoryNeed need = memory_need(config);
+void check_memory(const RunConfig& config, const strategy::ModelShape& shape, c10::Device device) {
+  const MemoryNeed need = memory_need(config, shape);
   const auto host = static_cast<double>(host::memory().usable());
   if (device.is_cpu()) return refuse_if_short(need, host, "this machine");
   refuse_if_short(need, gpu_memory(), "the GPU");
   MemoryNeed start;  // weights are initialised in fp32 on the CPU
-  start.weights = 4 * static_cast<double>(models::shape_of(config.model, config.train.length).parameters);
+  start.weights = (config.lora.rank > 0 ? 2 : 4) * static_cast<double>(shape.parameters);
   refuse_if_short(start, host, "this machine");
 }
 

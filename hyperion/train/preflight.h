@@ -14,9 +14,9 @@ struct MemoryNeed {
   double weights = 0, gradients = 0, masters = 0, moments = 0, activations = 0;
   double all() const { return weights + gradients + masters + moments + activations; }
 };
-MemoryNeed memory_need(const RunConfig& config);
+MemoryNeed memory_need(const RunConfig& config, const strategy::ModelShape& shape);
 
 // Throws PreflightError with the estimate and what there is when the run cannot fit on the device.
-void check_memory(const RunConfig& config, c10::Device device);
+void check_memory(const RunConfig& config, const strategy::ModelShape& shape, c10::Device device);
 
 }  // namespace hyperion::train

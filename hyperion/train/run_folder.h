@@ -19,6 +19,7 @@ class RunFolder {
   const base::Path& path() const { return path_; }
   std::string name() const { return path_.filename().string(); }
   base::Path config() const { return path_ / "config.resolved.toml"; }
+  base::Path model() const { return path_ / "model.json"; }  // what is trained, as a config.json
   base::Path checkpoints() const { return path_ / "checkpoints"; }
   base::Path metrics() const { return path_ / "metrics.jsonl"; }
   base::Path report() const { return path_ / "report.html"; }

@@ -25,15 +25,25 @@ report::RunRecord past_record(base::FileSystem& files, const base::Path& run) {
   }
 }
 
-RunLog::RunLog(base::FileSystem& files, const TrainRequest& request, int64_t parameters, const std::string& device)
-    : files_(files), request_(request), started_(base::real_clock().seconds()) {
+std::string evaluation_text(const report::EvalRecord& record) {
+  std::string text = format("validation loss {:.4f}", record.loss);
+  if (record.perplexity) text += format("  perplexity {:.3f}", *record.perplexity);
+  if (record.token_accuracy) text += format("  token accuracy {:.1f}%", 100 * *record.token_accuracy);
+  if (record.top_1) text += format("  top 1 {:.1f}%", 100 * *record.top_1);
+  if (record.top_5) text += format("  top 5 {:.1f}%", 100 * *record.top_5);
+  return text;
+}
+
+RunLog::RunLog(base::FileSystem& files, const TrainRequest& request, const strategy::ModelShape& shape,
+               const std::string& device)
+    : files_(files), request_(request), shape_(shape), started_(base::real_clock().seconds()) {
   record_ = request.resume ? past_record(files_, request.run.path()) : report::RunRecord{};
   if (!request.resume) record_.created = base::utc_text(base::real_clock().unix_seconds());
   if (record_.recipe.empty()) record_.recipe = request.recipe;
   seconds_before_ = record_.seconds;
   record_.name = request.run.name();
   record_.steps = request.config.train.steps;
-  record_.parameters = parameters;
+  record_.parameters = shape.parameters;
   record_.environment = environment_facts(device);
   write_record("running");
 }
@@ -52,7 +62,7 @@ void RunLog::step(const report::StepRecord& record) {
   const int64_t steps = record_.steps, done = std::max<int64_t>(1, record.step - first_step_);
   const double eta =
       static_cast<double>(steps - record.step) * (base::real_clock().seconds() - started_) / static_cast<double>(done);
-  const std::string line = report::step_line(record, steps, eta);
+  const std::string line = report::step_line(record, steps, eta, shape_.context > 0 ? "tok/s" : "img/s");
   if (progress_.live()) return progress_.show(line);
   if (record.step % request_.config.train.log_every != 0 && record.step != first_step_ + 1 && record.step != steps)
     return;
@@ -65,8 +75,9 @@ void RunLog::evaluation(const report::EvalRecord& record) {
   record_.validation_loss = record.loss;
   record_.perplexity = record.perplexity;
   record_.token_accuracy = record.token_accuracy;
-  base::log_info(format("step {}  validation loss {:.4f}  perplexity {:.3f}  token accuracy {:.1f}%", record.step,
-                        record.loss, record.perplexity, 100 * record.token_accuracy));
+  record_.top_1 = record.top_1;
+  record_.top_5 = record.top_5;
+  base::log_info(format("step {}  {}", record.step, evaluation_text(record)));
 }
 
 double RunLog::seconds() const { return seconds_before_ + base::real_clock().seconds() - started_; }
@@ -83,11 +94,12 @@ void RunLog::write_report(const std::vector<report::Sample>& samples) {
   const RunConfig& config = request_.config;
   report::RunPage page;
   page.title = record_.name;
-  page.lead =
-      format("GPT-2 style model, {} layers of width {}, trained on {} in {}.", config.model.layers, config.model.width,
-             config.data.source == "sums" ? "worked sums" : config.data.path, config.train.precision);
+  page.lead = format("{}, {} layers of width {}, trained on {} in {}.",
+                     config.model.from.empty() ? config.model.preset : config.model.from, shape_.layers, shape_.width,
+                     config.data.path.empty() ? config.data.source : config.data.path, config.train.precision);
   page.metrics = report::read_metrics(files_.read(request_.run.metrics()), request_.run.metrics().string());
   if (!page.metrics.evaluations.empty()) page.metrics.evaluations.back().answers_right = record_.answers_right;
+  page.unit = shape_.context > 0 ? "token" : "image";
   page.total_steps = config.train.steps;
   page.parameters = record_.parameters;
   page.seconds = record_.seconds;

@@ -1,45 +1,92 @@
 #include "hyperion/train/stepper.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/from_blob.h>
+#include <ATen/ops/zeros_like.h>
 
+#include <cmath>
+
+#include "hyperion/base/error.h"
+#include "hyperion/base/fault.h"
+#include "hyperion/base/format.h"
+#include "hyperion/base/log.h"
 #include "hyperion/kernels/cross_entropy.h"
+#include "hyperion/nn/saved_bytes.h"
 #include "hyperion/optim/clip.h"
+#include "hyperion/profile/memory.h"
 
 namespace hyperion::train {
+namespace {
 
+using base::format;
 using profile::Phase;
 
-Stepper::Stepper(models::LanguageModel& model, const RunConfig& config, at::Device device)
-    : model_(model), config_(config), device_(device) {
-  at::NoGradGuard no_grad;
-  const bool narrow = config.train.precision == "bf16";
-  if (narrow)
-    for (const auto& parameter : model.parameters())
-      masters_.push_back(parameter.tensor.detach().to(device, at::kFloat, false, true));
-  model.to(device, narrow ? at::kBFloat16 : at::kFloat);
-  std::vector<optim::Parameter> parameters;
-  for (const auto& parameter : model.parameters()) {
-    parameters.push_back({parameter.name, parameter.tensor, parameter.decay});
-    weights_.push_back(parameter.tensor);
-  }
-  optimizer_ = std::make_unique<optim::Optimizer>(std::move(parameters), narrow ? masters_ : weights_, config.optim);
-  gradients_.resize(weights_.size());
+int64_t bytes_of(const std::vector<at::Tensor>& tensors) {
+  int64_t sum = 0;
+  for (const auto& tensor : tensors)
+    if (tensor.defined()) sum += static_cast<int64_t>(tensor.nbytes());
+  return sum;
 }
 
-at::Tensor Stepper::micro_batch(const at::Tensor& rows, int64_t step, int64_t index, profile::StepTimer& timer) {
+std::string shown(int64_t bytes) { return base::bytes_text(static_cast<uint64_t>(std::max<int64_t>(bytes, 0))); }
+
+}  // namespace
+
+Stepper::Stepper(models::Model& model, const RunConfig& config, at::Device device, LossFunction loss)
+    : model_(model),
+      config_(config),
+      device_(device),
+      type_(compute_type(config.train.precision)),
+      loss_(loss ? std::move(loss) : kernels::cross_entropy),
+      accumulate_(config.train.accumulate) {
+  at::NoGradGuard no_grad;
+  if (type_ == at::kHalf) loss_scale_.emplace(config.train.loss_scale);
+  std::vector<at::Tensor> wide, masters;  // wide: the trained values before they are narrowed
+  for (const auto& parameter : model.parameters())
+    if (parameter.tensor.requires_grad()) wide.push_back(parameter.tensor.detach().to(device, at::kFloat));
+  model.to(device, type_);
+  residents_ = nn::Residents(model.held());
+  std::vector<optim::Parameter> parameters;
+  for (const auto& parameter : model.parameters()) {
+    if (!parameter.tensor.requires_grad()) continue;
+    parameters.push_back({parameter.name, parameter.tensor, parameter.decay});
+    const bool narrow = parameter.tensor.scalar_type() != at::kFloat;
+    masters.push_back(narrow ? wide[weights_.size()] : parameter.tensor);
+    weights_.push_back(parameter.tensor);
+  }
+  optimizer_ = std::make_unique<optim::Optimizer>(std::move(parameters), std::move(masters), config.optim);
+  gradients_.resize(weights_.size());
+  use(config.memory);
+}
+
+void Stepper::use(const MemoryConfig& memory) {
+  memory_ = memory;
+  if (memory.offload_optimizer) optimizer_->to_host();
+}
+
+at::Tensor Stepper::forward(const Batch& part, int64_t step, int64_t index, nn::SavedBytesMeter* meter) {
   nn::Pass pass;
   pass.training = true;
   pass.reference = config_.train.optimize == "reference";
   pass.seed = config_.train.seed;
   pass.step = static_cast<uint32_t>(step);
   pass.micro_batch = static_cast<uint32_t>(index);
-  const int64_t length = config_.train.length;
-  const auto logits = model_.logits(rows.narrow(1, 0, length), pass);
-  const auto loss =
-      kernels::cross_entropy(logits, rows.narrow(1, 1, length)).div(static_cast<double>(config_.train.accumulate));
+  doing_ = "forward";
+  if (base::fault_point("train.forward") == base::Fault::memory) throw std::bad_alloc();
+  const ForwardMemory techniques(memory_, residents_, meter, pass);
+  auto loss = loss_(model_.logits(part.inputs, pass), part.targets);
+  if (pass.auxiliary_loss.defined()) loss = loss.add(pass.auxiliary_loss);
+  return loss.div(static_cast<double>(accumulate_));
+}
+
+void Stepper::backward(const at::Tensor& loss) {
+  doing_ = "backward";
+  (loss_scale_ ? loss.mul(loss_scale_->scale()) : loss).backward();
+}
+
+at::Tensor Stepper::micro_batch(const Batch& part, int64_t step, int64_t index, profile::StepTimer& timer) {
+  const auto loss = forward(part, step, index, nullptr);
   timer.mark(Phase::forward);
-  loss.backward();
+  backward(loss);
   timer.mark(Phase::backward);
   return loss.detach();
 }
@@ -49,7 +96,8 @@ void Stepper::take_gradients(int64_t index) {
   at::NoGradGuard no_grad;
   for (size_t i = 0; i < weights_.size(); ++i) {
     at::Tensor& gradient = weights_[i].mutable_grad();
-    if (config_.train.accumulate == 1) {
+    if (!gradient.defined()) gradient = at::zeros_like(weights_[i]);  // not used by this part: an idle expert
+    if (accumulate_ == 1) {
       gradients_[i] = gradient;
     } else if (index == 0) {
       gradients_[i] = gradient.to(at::kFloat);
@@ -60,29 +108,127 @@ void Stepper::take_gradients(int64_t index) {
   }
 }
 
-StepResult Stepper::run(const std::vector<int64_t>& tokens, int64_t step, double lr, profile::StepTimer& timer) {
-  const LoopConfig& train = config_.train;
-  const auto all =
-      at::from_blob(const_cast<int64_t*>(tokens.data()), {train.batch, train.length + 1}, at::kLong).to(device_);
-  timer.mark(Phase::data);
-  const int64_t rows = train.batch / train.accumulate;
+void Stepper::drop_gradients() {
+  for (auto& weight : weights_) weight.mutable_grad().reset();
+  for (auto& gradient : gradients_) gradient.reset();
+}
+
+at::Tensor Stepper::gradients(const Batch& all, int64_t step, profile::StepTimer& timer) {
+  const int64_t rows = config_.train.batch / accumulate_;
   at::Tensor loss;
-  for (int64_t index = 0; index < train.accumulate; ++index) {
-    const auto part = micro_batch(all.narrow(0, index * rows, rows), step, index, timer);
-    loss = index == 0 ? part : loss.add(part);
+  for (int64_t index = 0; index < accumulate_; ++index) {
+    const Batch part{all.inputs.narrow(0, index * rows, rows), all.targets.narrow(0, index * rows, rows)};
+    const auto part_loss = micro_batch(part, step, index, timer);
+    loss = index == 0 ? part_loss : loss.add(part_loss);
     take_gradients(index);
   }
+  return loss;
+}
+
+StepResult Stepper::run(const Batch& batch, int64_t step, double lr, profile::StepTimer& timer) {
+  const Batch all = to_device(batch, device_, type_);
+  timer.mark(Phase::data);
+  at::Tensor loss;
+  while (!loss.defined()) {
+    try {
+      loss = gradients(all, step, timer);
+    } catch (const std::exception& error) {
+      if (!is_out_of_memory(error)) throw;
+      drop_gradients();
+      profile::release_cached_memory(device_.is_cuda());
+      if (memory_.on_oom != "adapt" || config_.train.batch % (2 * accumulate_) != 0) out_of_memory(step);
+      accumulate_ *= 2;
+      base::log_warn(
+          format("step {}: out of memory in the {} pass; from here on the batch is computed in {} parts of {}", step,
+                 doing_, accumulate_, config_.train.batch / accumulate_));
+    }
+  }
   at::NoGradGuard no_grad;
-  const auto clip = optim::clip_factor(gradients_, config_.optim.clip);
-  optimizer_->update(gradients_, clip.scale, lr, step);
+  const auto clip = optim::clip_factor(gradients_, config_.optim.clip, loss_scale_ ? loss_scale_->scale() : 1.0);
+  // The host must know before it updates; only fp16 has to wait for the device here.
+  const bool skipped = loss_scale_ && !std::isfinite(clip.norm.item<double>());
+  if (loss_scale_) loss_scale_->told(skipped);
+  if (!skipped) optimizer_->update(gradients_, clip.scale, lr, ++updates_);
   for (auto& gradient : gradients_) gradient.reset();
   timer.mark(Phase::optimizer);
-  return {loss, clip.norm};
+  return {loss, clip.norm, skipped, loss_scale_ ? loss_scale_->scale() : 0};
+}
+
+MemoryReport Stepper::held() const {
+  MemoryReport report;
+  report.weights = bytes_of(model_.held());
+  report.optimizer = optimizer_->bytes().on_device;
+  report.optimizer_on_host = optimizer_->bytes().on_host;
+  for (const auto& weight : weights_) report.gradients += static_cast<int64_t>(weight.nbytes());
+  if (accumulate_ > 1) report.gradients += report.gradients * (type_ == at::kFloat ? 1 : 2);
+  return report;
+}
+
+void Stepper::out_of_memory(int64_t step) const {
+  const MemoryReport fixed = held();
+  const bool forward = std::string(doing_) == "forward";
+  const std::string what = format(
+      "out of memory at step {} in the {} pass, allocating {}; held besides: weights {}, gradients {}, optimizer {}",
+      step, doing_, forward ? "activations" : "gradients and what the backward needs meanwhile", shown(fixed.weights),
+      shown(fixed.gradients), shown(fixed.optimizer));
+  const std::string next = memory_.recompute == "none"        ? "--memory.recompute=selective"
+                           : memory_.recompute == "selective" ? "--memory.recompute=full"
+                           : !memory_.offload_optimizer       ? "--memory.offload_optimizer=true"
+                                                              : "a smaller model";
+  throw base::Error(what,
+                    config_.train.batch / accumulate_ > 1
+                        ? format("try --train.accumulate={}, or {}; --memory.on_oom=adapt does the first by itself",
+                                 2 * accumulate_, next)
+                        : format("try {}, or a shorter train.length", next));
+}
+
+MemoryReport Stepper::measure(const Batch& batch, const MemoryConfig& memory) {
+  use(memory);
+  const bool gpu = device_.is_cuda();
+  std::vector<at::Tensor> buffers;  // running statistics learn in a forward
+  for (const auto& buffer : model_.buffers()) buffers.push_back(buffer.tensor.clone());
+  const Batch all = to_device(batch, device_, type_);
+  const int64_t rows = config_.train.batch / accumulate_;
+  const Batch part{all.inputs.narrow(0, 0, rows), all.targets.narrow(0, 0, rows)};
+  MemoryReport report = held();
+  nn::SavedBytesMeter meter(residents_);
+  const int64_t fixed = report.weights + report.optimizer;
+  const auto now = [&](int64_t counted) { return gpu ? profile::memory_use(true).allocated.value_or(0) : counted; };
+  const auto peak = [&](int64_t counted) { return gpu ? profile::memory_use(true).peak.value_or(0) : counted; };
+  profile::reset_peak(gpu);
+  report.before = now(fixed);
+  auto loss = forward(part, 1, 0, &meter);
+  report.activations = meter.bytes();
+  report.peak_forward = peak(fixed + report.activations);
+  report.after_forward = now(fixed + report.activations);
+  profile::reset_peak(gpu);
+  backward(loss);
+  loss.reset();
+  report.peak_backward = peak(fixed + report.gradients + meter.peak());
+  report.after_backward = now(fixed + report.gradients);
+  drop_gradients();
+  const int64_t counted = fixed + report.gradients + report.activations;
+  report.temporary = std::max<int64_t>(0, report.peak() - counted);
+  at::NoGradGuard no_grad;
+  for (size_t i = 0; i < buffers.size(); ++i) model_.buffers()[i].tensor.copy_(buffers[i]);
+  return report;
+}
+
+StepperNumbers Stepper::numbers() const {
+  return {updates_, loss_scale_ ? loss_scale_->scale() : 0, loss_scale_ ? loss_scale_->good_steps() : 0};
+}
+
+void Stepper::restore(const StepperNumbers& numbers) {
+  updates_ = numbers.updates;
+  if (loss_scale_) loss_scale_->restore(numbers.loss_scale, numbers.good_steps);
 }
 
 std::vector<optim::StateTensor> Stepper::state() const {
   std::vector<optim::StateTensor> list;
-  for (const auto& parameter : model_.parameters()) list.push_back({"model." + parameter.name, parameter.tensor});
+  // What is frozen is in the model this one started from.
+  for (const auto& parameter : model_.parameters())
+    if (parameter.tensor.requires_grad()) list.push_back({"model." + parameter.name, parameter.tensor});
+  for (const auto& buffer : model_.buffers()) list.push_back({"model." + buffer.name, buffer.tensor});
   for (const auto& item : optimizer_->state()) list.push_back({"optimizer." + item.name, item.tensor});
   return list;
 }

@@ -1,40 +1,77 @@
 // One update: micro-batches forward and backward, global norm and clip, and the update rule. The same step everywhere.
 #pragma once
 #include <memory>
+#include <optional>
 #include <vector>
 
-#include "hyperion/models/language_model.h"
+#include "hyperion/models/model.h"
+#include "hyperion/nn/saved_tensors.h"
+#include "hyperion/optim/loss_scale.h"
 #include "hyperion/optim/optimizer.h"
 #include "hyperion/profile/step_timer.h"
 #include "hyperion/train/config.h"
+#include "hyperion/train/feed.h"
 
 namespace hyperion::train {
 
 // Left on the device: reading them waits for the step.
 struct StepResult {
   at::Tensor loss, grad_norm;
+  bool skipped = false;   // fp16: the gradients overflowed, and nothing was updated
+  double loss_scale = 0;  // of the next step; fp16 only
+};
+
+// What a checkpoint must hold besides tensors.
+struct StepperNumbers {
+  int64_t updates = 0;  // steps that were not skipped
+  double loss_scale = 0;
+  int64_t good_steps = 0;
 };
 
 class Stepper {
  public:
   // Takes a model initialised in fp32 on the CPU, and moves it to the device and precision of the run.
-  Stepper(models::LanguageModel& model, const RunConfig& config, at::Device device);
+  // The loss is the cross entropy unless another is given.
+  Stepper(models::Model& model, const RunConfig& config, at::Device device, LossFunction loss = nullptr);
 
-  // `tokens`: batch rows of length + 1. `step` counts from 1.
-  StepResult run(const std::vector<int64_t>& tokens, int64_t step, double lr, profile::StepTimer& timer);
+  // One batch of train.batch rows. `step` counts from 1. Out of memory: with memory.on_oom = "adapt" the batch is
+  // computed in twice as many parts from here on; else, or where a part is one row, base::Error says what took it.
+  StepResult run(const Batch& batch, int64_t step, double lr, profile::StepTimer& timer);
+
+  // Forward and backward of one part of the batch under `memory`, and no update: the state is as it was.
+  MemoryReport measure(const Batch& batch, const MemoryConfig& memory);
+  void use(const MemoryConfig& memory);  // from the next step on; an optimizer on the host stays there
+  const MemoryConfig& memory() const { return memory_; }
+  int64_t accumulate() const { return accumulate_; }
 
   // Every tensor a checkpoint must hold, by its name there; the live ones.
   std::vector<optim::StateTensor> state() const;
+  StepperNumbers numbers() const;
+  void restore(const StepperNumbers& numbers);
 
  private:
-  at::Tensor micro_batch(const at::Tensor& rows, int64_t step, int64_t index, profile::StepTimer& timer);
+  at::Tensor gradients(const Batch& all, int64_t step, profile::StepTimer& timer);
+  at::Tensor micro_batch(const Batch& part, int64_t step, int64_t index, profile::StepTimer& timer);
+  at::Tensor forward(const Batch& part, int64_t step, int64_t index, nn::SavedBytesMeter* meter);
+  void backward(const at::Tensor& loss);
   void take_gradients(int64_t index);
+  void drop_gradients();
+  [[noreturn]] void out_of_memory(int64_t step) const;
+  MemoryReport held() const;
 
-  models::LanguageModel& model_;
+  models::Model& model_;
   const RunConfig& config_;
   at::Device device_;
-  std::vector<at::Tensor> weights_, masters_, gradients_;
+  at::ScalarType type_;
+  LossFunction loss_;
+  MemoryConfig memory_;
+  nn::Residents residents_;
+  int64_t accumulate_;
+  const char* doing_ = "";  // for the message where memory runs out
+  std::vector<at::Tensor> weights_, gradients_;
   std::unique_ptr<optim::Optimizer> optimizer_;
+  std::optional<optim::LossScale> loss_scale_;  // fp16 only
+  int64_t updates_ = 0;
 };
 
 }  // namespace hyperion::train

@@ -18,13 +18,17 @@
 #include "hyperion/checkpoint/load.h"
 #include "hyperion/checkpoint/save.h"
 #include "hyperion/checkpoint/step_folder.h"
-#include "hyperion/data/batches.h"
+#include "hyperion/data/cursor.h"
 #include "hyperion/host/cpu.h"
 #include "hyperion/host/peaks.h"
+#include "hyperion/interop/open_model.h"
+#include "hyperion/interop/peft.h"
 #include "hyperion/kernels/device.h"
+#include "hyperion/models/registry.h"
 #include "hyperion/optim/clip.h"
 #include "hyperion/profile/memory.h"
 #include "hyperion/train/evaluate.h"
+#include "hyperion/train/memory_choice.h"
 #include "hyperion/train/run_log.h"
 #include "hyperion/train/stepper.h"
 
@@ -39,6 +43,7 @@ at::Device open_device(const LoopConfig& train) {
   if (train.threads > 0 || !named)
     kernels::set_cpu_threads(train.threads > 0 ? train.threads : host::this_cpu().usable_cores());
   const at::Device device = kernels::open_device(train.device);
+  kernels::allow_tf32(train.precision == "tf32");
   if (train.deterministic) kernels::use_deterministic_algorithms();
   return device;
 }
@@ -50,11 +55,11 @@ class Trainer {
         request_(request),
         config_(request.config),
         device_(open_device(config_.train)),
-        split_(data::open_data(config_.data, config_.train.length, config_.train.seed)),
-        model_(models::make_gpt2(config_.model)),
-        shape_(model_->shape(config_.train.length)),
+        model_config_(keep_model_config()),
+        shape_(models::config_shape(model_config_, "the model", config_.train.length)),
+        split_(open_split(config_, shape_)),
         schedule_(optim::schedule_of(config_.optim, config_.train.steps)),
-        log_(files, request, shape_.parameters, kernels::device_text(device_)) {
+        log_(files, request, shape_, kernels::device_text(device_)) {
     if (const auto* peaks = host::find_peaks(kernels::device_text(device_)))
       peak_tflops_ = peaks->of(config_.train.precision);
   }
@@ -63,6 +68,9 @@ class Trainer {
   void leave(const char* status, const std::string& why) noexcept;
 
  private:
+  // Tokens, or images, of a step.
+  int64_t units() const { return config_.train.batch * (shape_.context > 0 ? config_.train.length : 1); }
+
   // A step whose figures are still on the device: read one step later, so that the device never waits for us.
   struct Pending {
     StepResult result;
@@ -71,10 +79,15 @@ class Trainer {
     double lr;
   };
 
+  std::string keep_model_config();
   void prepare();
+  void make_model();
+  void plan_memory();
+  void make_adapted();
   double restore();  // returns the seconds trained before
   void step();
   void settle();  // reads and tells the figures of the pending step
+  void overflowed(int64_t step, double scale);
   void validate();
   void check_weights();
   [[noreturn]] void diverged(const std::string& what);
@@ -96,9 +109,11 @@ class Trainer {
   const TrainRequest& request_;
   const RunConfig& config_;
   at::Device device_;
-  data::Split split_;
-  std::unique_ptr<models::LanguageModel> model_;
+  std::string model_config_;  // as Hugging Face's config.json
   strategy::ModelShape shape_;
+  data::Split split_;
+  std::unique_ptr<models::Model> model_;
+  std::string base_digest_;  // of the weights an adapter is trained beside
   optim::Schedule schedule_;
   RunLog log_;
   std::unique_ptr<Stepper> stepper_;
@@ -108,11 +123,63 @@ class Trainer {
   std::optional<Pending> pending_;
 };
 
+// A run keeps what its model is, so that a resume needs nothing but the run's own folder.
+std::string Trainer::keep_model_config() {
+  const base::Path path = request_.run.model();
+  if (request_.resume && files_.exists(path)) return files_.read(path);
+  const std::string text = models::make_config(model_config(files_, config_), "the model");
+  base::write_atomically(files_, path, text + "\n");
+  return text;
+}
+
+void Trainer::make_model() {
+  const bool begun = request_.resume && !checkpoint::list_checkpoints(files_, request_.run.checkpoints()).empty();
+  if (config_.lora.rank > 0) return make_adapted();
+  if (!config_.model.from.empty() && !begun) {
+    model_ = interop::open_base(files_, config_.model.from, at::kCPU, at::kFloat).model;
+    return;
+  }
+  model_ = models::make_model(model_config_, "the model");
+  model_->initialise(config_.train.seed);
+}
+
+// The frozen model in the type it is used in, with an adapter; also on resume, as checkpoints hold the adapter alone.
+void Trainer::make_adapted() {
+  base_digest_ = interop::weights_digest(files_, config_.model.from);
+  model_ = interop::open_base(files_, config_.model.from, at::kCPU, compute_type(config_.train.precision)).model;
+  if (config_.model.quantize == "nf4") model_->quantise();
+  auto& adapters = model_->adapters();
+  adapters.add(interop::kRunAdapter, nn::config_of(config_.lora), config_.train.seed);
+  int64_t trained = 0;
+  const auto parameters = adapters.parameters(interop::kRunAdapter);
+  for (const auto& parameter : parameters) trained += parameter.tensor.numel();
+  base::log_info(
+      format("adapter: {} trained parameters beside {} layers", base::with_commas(trained), parameters.size() / 2));
+}
+
+// Every choice is tried on a real part of a batch, cheapest first; nothing of it changes the run.
+void Trainer::plan_memory() {
+  const MemoryConfig& memory = config_.memory;
+  if (memory.budget.empty() && !memory.report) return;
+  data::Cursor aside;
+  const Batch batch = next_batch(split_, aside, config_);
+  const auto keep = [&](const MemoryReport& report) {
+    if (!memory.report) return;
+    std::printf("memory of a step:\n%s", memory_table(report).c_str());
+    base::write_atomically(files_, request_.run.path() / "memory.json", to_json(report));
+  };
+  if (memory.budget.empty()) return keep(stepper_->measure(batch, memory));
+  const MemoryChoice choice = choose_memory(*stepper_, batch, memory);
+  base::log_info(choice.said);
+  keep(choice.report);
+}
+
 void Trainer::prepare() {
   base::fault_point("train.prepare");
-  model_->initialise(config_.train.seed);
+  make_model();
   base::throw_if_stopped("preparing the model");
   stepper_ = std::make_unique<Stepper>(*model_, config_, device_);
+  plan_memory();
   const double seconds_before = request_.resume ? restore() : 0;  // sets step_
   log_.begin(step_, seconds_before);
 }
@@ -134,8 +201,12 @@ double Trainer::restore() {
           "the model and precision of a run cannot change on resume");
     item.tensor.copy_(saved);
   }
+  if (const auto digest = state.value("base_digest", base_digest_); digest != base_digest_)
+    interop::check_base(files_, config_.model.from, digest, loaded.path.string());
   step_ = saved_step_ = loaded.step;
   cursor_.samples = state.at("cursor").get<int64_t>();
+  stepper_->restore({state.value("updates", loaded.step), state.value("loss_scale", config_.train.loss_scale),
+                     state.value("good_steps", int64_t{0})});
   if (const auto threads = state.at("threads").get<int64_t>(); threads != kernels::cpu_threads() && device_.is_cpu())
     base::log_warn(format("this run used {} threads and now has {}: losses will agree to rounding, not to the bit",
                           threads, kernels::cpu_threads()));
@@ -144,9 +215,9 @@ double Trainer::restore() {
 }
 
 void Trainer::run() {
-  base::log_info(format("run {}: {} parameters, {} tokens a step, {} on {}", log_.name(),
-                        base::with_commas(shape_.parameters),
-                        base::with_commas(config_.train.batch * config_.train.length), config_.train.precision,
+  base::log_info(format("run {}: {} parameters, {} {} a step, {} on {}", log_.name(),
+                        base::with_commas(shape_.parameters), base::with_commas(units()),
+                        shape_.context > 0 ? "tokens" : "images", config_.train.precision,
                         kernels::device_text(device_)));
   prepare();
   const auto due = [&](int64_t every) { return every > 0 && step_ % every == 0 && step_ < config_.train.steps; };
@@ -165,9 +236,7 @@ void Trainer::step() {
   base::current_activity().step = number;
   base::fault_point("train.step");
   const double lr = schedule_.at(number);
-  const auto tokens =
-      data::next_batch(*split_.train, cursor_, config_.train.batch, config_.train.length, config_.train.seed);
-  auto result = stepper_->run(tokens, number, lr, *timer);
+  auto result = stepper_->run(next_batch(split_, cursor_, config_), number, lr, *timer);
   settle();
   pending_ = Pending{std::move(result), std::move(timer), number, lr};
   step_ = number;
@@ -187,7 +256,7 @@ void Trainer::settle() {
   record.data_wait_ms = times[0], record.forward_ms = times[1], record.backward_ms = times[2],
   record.optimizer_ms = times[3];
   record.step_ms = times[0] + times[1] + times[2] + times[3];
-  record.tokens = config_.train.batch * config_.train.length;
+  record.tokens = units();
   record.tokens_per_s = static_cast<double>(record.tokens) / record.step_ms * 1e3;
   record.tflops = record.tokens_per_s * shape_.flops_token() * 1e-12;
   if (peak_tflops_ > 0) record.mfu = *record.tflops / peak_tflops_;
@@ -195,13 +264,20 @@ void Trainer::settle() {
   record.memory_allocated = memory.allocated, record.memory_reserved = memory.reserved,
   record.memory_peak = memory.peak;
   log_.step(record);
+  if (done.result.skipped) return overflowed(record.step, done.result.loss_scale);
   if (!std::isfinite(record.loss) || !std::isfinite(record.grad_norm))
     diverged(format("the loss is {} and the gradient norm {} at step {}", record.loss, record.grad_norm, record.step));
 }
 
+// The first steps of fp16 often overflow until the scale has come down to what the gradients allow.
+void Trainer::overflowed(int64_t step, double scale) {
+  if (scale < 1) diverged(format("the gradients of step {} are beyond fp16 even without a loss scale", step));
+  base::log_info(format("step {} was skipped: its gradients overflowed fp16; the loss scale is now {:g}", step, scale));
+}
+
 void Trainer::validate() {
   settle();
-  auto result = stoppable([&] { return evaluate(*model_, device_, *split_.validation, config_); });
+  auto result = stoppable([&] { return evaluate(*model_, device_, split_, config_); });
   result.step = step_;
   log_.evaluation(result);
   if (!std::isfinite(result.loss)) diverged(format("the validation loss is {} after step {}", result.loss, step_));
@@ -218,8 +294,9 @@ void Trainer::check_weights() {
 
 void Trainer::diverged(const std::string& what) {
   const std::string advice = "try a smaller optim.lr, a longer optim.warmup or optim.clip = 1";
-  throw base::Error(what,
-                    saved_step_ > 0 ? format("the checkpoint of step {} holds finite weights; {}", saved_step_, advice) : advice);
+  throw base::Error(what, saved_step_ > 0
+                              ? format("the checkpoint of step {} holds finite weights; {}", saved_step_, advice)
+                              : advice);
 }
 
 void Trainer::save() {
@@ -231,18 +308,26 @@ void Trainer::save() {
   snapshot.step = step_;
   snapshot.version = base::version_text();
   for (const auto& item : stepper_->state()) snapshot.tensors.push_back({item.name, item.tensor});
-  snapshot.state = Json{{"cursor", cursor_.samples},
-                        {"seed", config_.train.seed},
-                        {"precision", config_.train.precision},
-                        {"threads", kernels::cpu_threads()},
-                        {"seconds", log_.seconds()},
-                        {"schedule",
-                         {{"shape", schedule_.shape},
-                          {"peak", schedule_.peak},
-                          {"warmup", schedule_.warmup},
-                          {"steps", schedule_.steps}}},
-                        {"model", Json::parse(models::to_json(config_.model))}}
-                       .dump();
+  const StepperNumbers numbers = stepper_->numbers();
+  Json state = Json{{"cursor", cursor_.samples},
+                    {"updates", numbers.updates},
+                    {"loss_scale", numbers.loss_scale},
+                    {"good_steps", numbers.good_steps},
+                    {"seed", config_.train.seed},
+                    {"precision", config_.train.precision},
+                    {"threads", kernels::cpu_threads()},
+                    {"seconds", log_.seconds()},
+                    {"schedule",
+                     {{"shape", schedule_.shape},
+                      {"peak", schedule_.peak},
+                      {"warmup", schedule_.warmup},
+                      {"steps", schedule_.steps}}},
+                    {"model", Json::parse(model_->config_json())}};
+  if (config_.lora.rank > 0) {
+    state["adapter"] = Json::parse(interop::adapter_config_text(*model_, interop::kRunAdapter, config_.model.from));
+    state["base_digest"] = base_digest_;
+  }
+  snapshot.state = state.dump();
   checkpoint::save_checkpoint(files_, request_.run.checkpoints(), snapshot, config_.checkpoint.keep);
   saved_step_ = step_;
   log_.write_record("running");

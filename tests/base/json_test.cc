@@ -22,6 +22,10 @@ TEST(JsonText, what_is_not_json_is_corrupt_and_names_the_place) {
 TEST(JsonText, deep_nesting_is_no_crash) {
   const std::string deep(200'000, '[');
   EXPECT_THROW(parse_json(deep, "x.json"), CorruptError);
+  const auto nested = [](size_t depth) { return std::string(depth, '[') + "\"[\\\"[\"" + std::string(depth, ']'); };
+  EXPECT_NO_THROW(parse_json(nested(200), "x.json"));
+  EXPECT_NE(error_of<CorruptError>([&] { parse_json(nested(201), "x.json"); }).find("more than 200 deep"),
+            std::string::npos);
 }
 
 }  // namespace

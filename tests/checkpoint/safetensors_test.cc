@@ -43,7 +43,7 @@ TEST_F(Safetensors, round_trips_every_type_and_odd_shapes_to_the_bit) {
   const std::vector<std::vector<int64_t>> shapes = {{}, {0}, {1}, {7}, {3, 0, 5}, {1, 1, 1}, {5, 3}, {2, 3, 5, 7}};
   std::vector<NamedTensor> tensors;
   for (const TensorType& type : tensor_types())
-    for (const auto& shape : shapes)
+    for (const auto& shape : type.dtype == at::ScalarType::Undefined ? decltype(shapes){} : shapes)
       tensors.push_back({format("t{}", tensors.size()), random_tensor(random, shape, type.dtype)});
   std::shuffle(tensors.begin(), tensors.end(), random);
   write_safetensors(real_files(), path_, tensors);
@@ -156,9 +156,11 @@ TEST_F(Safetensors, refuses_a_broken_frame) {
   EXPECT_NE(refusal_of_bytes(std::string(8, '\xff') + "{}").find("limit"), std::string::npos);
   EXPECT_NE(refusal_of_bytes(std::string("\x03\0\0\0\0\0\0\0{}", 10)).find("beyond the file"), std::string::npos);
   EXPECT_NE(refusal_of_bytes(std::string(8, '\0')).find("start with an object"), std::string::npos);
-  EXPECT_NE(refusal(" {}").find("start with an object"), std::string::npos);
+  EXPECT_NE(refusal("\xef\xbb\xbf{}").find("start with an object"), std::string::npos);
+  EXPECT_NE(refusal(std::string("{}\0", 3)).find("not valid JSON"), std::string::npos);
   EXPECT_NE(refusal("[]").find("start with an object"), std::string::npos);
   EXPECT_EQ(refusal("{}      "), "");
+  EXPECT_EQ(refusal(" \n\t\r{}\n"), "");
 }
 
 std::string one(const std::string& dtype, const std::string& shape, const std::string& offsets) {
@@ -189,7 +191,8 @@ TEST_F(Safetensors, every_refusal_names_the_file_the_tensor_and_the_reason) {
       {one(f32, "[1]", "{}"), "an object where none may be"},
       {one(f32, "[1]", "[4,8]"), "a hole"},
       {one(f32, "[1]", "[0,4],\"shape\":[1]"), "shape occurs twice"},
-      {one(f32, "[1]", "[0,4],\"extra\":1"), "\"extra\" is not one of"},
+      {one(f32, "[1]", "[0,4],\"extra\":" + std::string(126, '[') + std::string(126, ']')), "nested more than 127"},
+      {one("\"F4\"", "[3]", "[0,2]"), "does not end with a byte"},
       {"{\"x\":{\"dtype\":\"F32\",\"shape\":[1]}}", "missing"},
       {"{\"x\":4}", "a number where none may be"},
       {"{\"x\":[]}", "an array where none may be"},
@@ -230,6 +233,42 @@ TEST_F(Safetensors, refuses_a_bool_that_is_neither_true_nor_false) {
   const std::string json = one("\"BOOL\"", "[2]", "[0,2]");
   EXPECT_EQ(refusal(json, std::string("\0\1", 2)), "");
   EXPECT_NE(refusal(json, "\1\2").find("neither 0 nor 1"), std::string::npos);
+}
+
+TEST_F(Safetensors, passes_over_fields_it_does_not_know) {
+  for (const std::string& value :
+       {std::string("1"), std::string("-2.5e3"), std::string("null"), std::string("[{\"shape\":[1]},true,\"x\"]"),
+        std::string("{\"dtype\":{\"dtype\":[]}}"), std::string(125, '[') + std::string(125, ']')})
+    EXPECT_EQ(refusal(one("\"U8\"", "[1]", "[0,1],\"extra\":" + value), "a"), "") << value;
+  EXPECT_EQ(refusal("{\"__metadata__\":null}"), "");
+}
+
+TEST_F(Safetensors, opens_a_file_with_types_no_tensor_here_can_have_and_refuses_those_tensors) {
+  EXPECT_NE(refusal(one("\"F4\"", "[4]", "[0,2]"), "ab").find("no tensor here can have"), std::string::npos);
+  EXPECT_NE(refusal(one("\"F6_E2M3\"", "[4]", "[0,3]"), "abc").find("no tensor here can have"), std::string::npos);
+  EXPECT_EQ(SafetensorsFile(path_).dtype("x"), at::ScalarType::Undefined);
+  EXPECT_EQ(refusal(one("\"C64\"", "[1]", "[0,8]"), "abcdefgh"), "");
+}
+
+// The list of docs/format_checkpoint.md: the format's own reader takes each of these.
+TEST_F(Safetensors, refuses_on_purpose_what_the_formats_own_reader_takes) {
+  const std::string entry = "{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}";
+  std::string pairs, ones;
+  for (int i = 0; i < 1'000'000; ++i) pairs += format("{}\"{}\":\"\"", i == 0 ? "" : ",", i);
+  for (int i = 0; i < 65; ++i) ones += i == 0 ? "1" : ",1";
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"{\"x\":" + entry + ",\"x\":" + entry + "}", "occurs twice"},
+      {"{\"__metadata__\":{\"a\":\"1\",\"a\":\"2\"}}", "occurs twice"},
+      {"{\"x\":[\"U8\",[0],[0,0]]}", "an array where none may be"},
+      {one("{\"U8\":null}", "[0]", "[0,0]"), "an object where none may be"},
+      {one("\"U8\"", "[" + ones + "]", "[0,1]"), "more than 64 dims"},
+      {one("\"U8\"", "[0,9223372036854775808]", "[0,0]"), "a dim is too large"},
+      {one("\"U8\"", "[0,4294967296,4294967296]", "[0,0]"), "too many elements"},
+      {one("\"F64\"", "[0,4611686018427387904]", "[0,0]"), "too many bytes"},
+      {"{\"__metadata__\":{" + pairs + "}}", "more memory than its file warrants"}};
+  for (const auto& [json, reason] : cases)
+    EXPECT_NE(refusal(json, json.find("[0,1]") == json.npos ? "" : "a").find(reason), std::string::npos)
+        << json.substr(0, 100);
 }
 
 }  // namespace

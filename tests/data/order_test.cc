@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "hyperion/base/error.h"
-#include "hyperion/data/batches.h"
+#include "hyperion/data/cursor.h"
 
 namespace hyperion::data {
 namespace {
@@ -16,19 +16,6 @@ std::vector<int64_t> order(int64_t count, uint64_t seed, int64_t epoch) {
   for (int64_t position = 0; position < count; ++position) samples.push_back(shuffled(position, count, seed, epoch));
   return samples;
 }
-
-// Sample i is the tokens i, i, i...
-class Counting final : public Source {
- public:
-  explicit Counting(int64_t samples) : samples_(samples) {}
-  int64_t samples() const override { return samples_; }
-  void read(int64_t index, std::span<int64_t> out) const override {
-    for (auto& token : out) token = index;
-  }
-
- private:
-  int64_t samples_;
-};
 
 TEST(Order, every_sample_comes_once_an_epoch) {
   for (const int64_t count : {1, 2, 3, 4, 5, 7, 15, 16, 17, 63, 64, 65, 100, 255, 257, 997, 4095, 4097})
@@ -85,29 +72,25 @@ TEST(Order, a_position_outside_its_epoch_is_refused) {
 }
 
 std::vector<int64_t> samples_by(int64_t batch, int64_t total, Cursor cursor = {}) {
-  const Counting source(13);
   std::vector<int64_t> samples;
-  while (static_cast<int64_t>(samples.size()) < total) {
-    const auto tokens = next_batch(source, cursor, batch, 2, 9);
-    EXPECT_EQ(static_cast<int64_t>(tokens.size()), batch * 3);
-    for (int64_t row = 0; row < batch; ++row) samples.push_back(tokens[row * 3]);
-  }
+  while (static_cast<int64_t>(samples.size()) < total)
+    for (int64_t row = 0; row < batch; ++row) samples.push_back(take(cursor, 13, 9));
   samples.resize(total);
   return samples;
 }
 
-TEST(Batches, any_batch_size_gives_the_same_sequence_across_epochs) {
+TEST(Cursor, any_batch_size_gives_the_same_sequence_across_epochs) {
   const auto one_by_one = samples_by(1, 100);
   for (const int64_t batch : {2, 3, 5, 12, 13, 14, 26, 50, 100}) EXPECT_EQ(samples_by(batch, 100), one_by_one) << batch;
 }
 
-TEST(Batches, a_cursor_continues_where_it_stood) {
+TEST(Cursor, a_cursor_continues_where_it_stood) {
   const auto all = samples_by(1, 100);
   for (const int64_t taken : {1, 12, 13, 14, 39, 60})
     EXPECT_EQ(samples_by(4, 40, {taken}), std::vector<int64_t>(all.begin() + taken, all.begin() + taken + 40)) << taken;
 }
 
-TEST(Batches, each_epoch_holds_each_sample_once) {
+TEST(Cursor, each_epoch_holds_each_sample_once) {
   const auto all = samples_by(1, 39);
   for (int epoch = 0; epoch < 3; ++epoch) {
     std::vector<int64_t> sorted(all.begin() + epoch * 13, all.begin() + epoch * 13 + 13);
@@ -116,13 +99,9 @@ TEST(Batches, each_epoch_holds_each_sample_once) {
   }
 }
 
-TEST(Batches, the_cursor_counts_samples) {
-  const Counting source(3);
+TEST(Cursor, counts_samples) {
   Cursor cursor;
-  next_batch(source, cursor, 5, 1, 1);
-  next_batch(source, cursor, 2, 1, 1);
-  EXPECT_EQ(cursor.samples, 7);
-  EXPECT_TRUE(next_batch(source, cursor, 0, 1, 1).empty());
+  for (int i = 0; i < 7; ++i) take(cursor, 3, 1);
   EXPECT_EQ(cursor.samples, 7);
 }
 

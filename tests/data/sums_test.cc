@@ -87,7 +87,7 @@ TEST(Sums, training_and_held_out_sums_never_meet) {
 TEST(Sums, samples_and_questions_keep_apart_too) {
   DataConfig config;
   config.digits = 2;
-  const Split split = open_data(config, 64, 5);
+  const Split split = open_data(config, {64, 0}, 5);
   std::set<std::pair<int64_t, int64_t>> training, held_out;
   const auto gather = [](const Source& source, std::set<std::pair<int64_t, int64_t>>& into) {
     for (int64_t index = 0; index < 100; ++index) {
@@ -115,7 +115,8 @@ TEST(Sums, samples_and_questions_keep_apart_too) {
 
 TEST(Sums, the_seed_alone_decides) {
   DataConfig config;
-  const Split one = open_data(config, 64, 5), same = open_data(config, 64, 5), other = open_data(config, 64, 6);
+  const Split one = open_data(config, {64, 0}, 5), same = open_data(config, {64, 0}, 5),
+              other = open_data(config, {64, 0}, 6);
   for (const int64_t index : {0, 1, 199'999}) {
     EXPECT_EQ(text_of(*one.train, index, 65), text_of(*same.train, index, 65));
     EXPECT_NE(text_of(*one.train, index, 65), text_of(*other.train, index, 65));
@@ -125,7 +126,7 @@ TEST(Sums, the_seed_alone_decides) {
 }
 
 TEST(Sums, a_shorter_read_is_the_start_of_a_longer_one) {
-  const Split split = open_data({}, 64, 5);
+  const Split split = open_data({}, {64, 0}, 5);
   const std::string longer = text_of(*split.train, 7, 300);
   for (const size_t tokens : {0, 1, 64, 299}) EXPECT_EQ(text_of(*split.train, 7, tokens), longer.substr(0, tokens));
 }
@@ -134,17 +135,17 @@ TEST(Sums, a_split_has_as_many_samples_as_the_settings_say) {
   DataConfig config;
   config.sums = 1000;
   config.validation = 0.05;
-  const Split split = open_data(config, 64, 1);
+  const Split split = open_data(config, {64, 0}, 1);
   EXPECT_EQ(split.train->samples(), 1000);
   EXPECT_EQ(split.validation->samples(), 50);
   config.sums = 1;
-  EXPECT_EQ(open_data(config, 64, 1).validation->samples(), 1);
+  EXPECT_EQ(open_data(config, {64, 0}, 1).validation->samples(), 1);
 }
 
 TEST(Sums, the_last_sample_of_the_largest_set_is_there) {
   DataConfig config;
   config.sums = 1'000'000'000'000;
-  const Split split = open_data(config, 64, 1);
+  const Split split = open_data(config, {64, 0}, 1);
   expect_right(
       text_of(*split.train, config.sums - 1, 200).substr(0, text_of(*split.train, config.sums - 1, 200).find('\n')));
 }

@@ -35,7 +35,7 @@ TEST_F(TextTest, samples_tile_both_parts_and_share_no_byte) {
   std::string content;
   for (int i = 0; i < 1003; ++i) content += static_cast<char>(i * 31 + i / 256);
   for (const int64_t length : {1, 7, 10, 100}) {
-    const Split split = open_data(with(content, 0.2), length, 1);
+    const Split split = open_data(with(content, 0.2), {length, 0}, 1);
     const auto expect_tiles = [&](const Source& source, size_t first, size_t end) {
       EXPECT_EQ(source.samples(), static_cast<int64_t>((end - first - 1) / length));
       for (int64_t index = 0; index < source.samples(); ++index) {
@@ -50,7 +50,7 @@ TEST_F(TextTest, samples_tile_both_parts_and_share_no_byte) {
 }
 
 TEST_F(TextTest, high_bytes_are_tokens_128_to_255) {
-  const Split split = open_data(with(std::string(20, '\xff'), 0.5), 5, 1);
+  const Split split = open_data(with(std::string(20, '\xff'), 0.5), {5, 0}, 1);
   std::vector<int64_t> out(6);
   split.train->read(0, out);
   EXPECT_EQ(out, std::vector<int64_t>(6, 255));
@@ -58,7 +58,7 @@ TEST_F(TextTest, high_bytes_are_tokens_128_to_255) {
 
 TEST_F(TextTest, a_text_too_short_for_either_part_is_refused) {
   const auto refusal = [&](size_t bytes, double validation, int64_t length) {
-    return error_of<base::ConfigError>([&] { open_data(with(std::string(bytes, 'x'), validation), length, 1); });
+    return error_of<base::ConfigError>([&] { open_data(with(std::string(bytes, 'x'), validation), {length, 0}, 1); });
   };
   EXPECT_NE(refusal(0, 0.5, 1).find("has 0 bytes"), std::string::npos);
   EXPECT_NE(refusal(11, 0.5, 5).find("too few for a sequence of 5"), std::string::npos);
@@ -70,13 +70,13 @@ TEST_F(TextTest, a_text_too_short_for_either_part_is_refused) {
 TEST_F(TextTest, a_text_that_cannot_be_opened_is_named) {
   DataConfig config = with("x", 0.5);
   config.path = folder_ / "missing.txt";
-  EXPECT_NE(error_of<base::ConfigError>([&] { open_data(config, 4, 1); }).find("missing.txt"), std::string::npos);
+  EXPECT_NE(error_of<base::ConfigError>([&] { open_data(config, {4, 0}, 1); }).find("missing.txt"), std::string::npos);
   config.path = folder_.path();
-  EXPECT_NE(error_of<base::ConfigError>([&] { open_data(config, 4, 1); }).find(folder_.path()), std::string::npos);
+  EXPECT_NE(error_of<base::ConfigError>([&] { open_data(config, {4, 0}, 1); }).find(folder_.path()), std::string::npos);
 }
 
 TEST_F(TextTest, a_read_beyond_a_sample_is_refused) {
-  const Split split = open_data(with(std::string(100, 'x'), 0.5), 5, 1);
+  const Split split = open_data(with(std::string(100, 'x'), 0.5), {5, 0}, 1);
   EXPECT_THROW(read(*split.train, 0, 7), base::Error);
   EXPECT_EQ(read(*split.train, 0, 3), "xxx");
 }
@@ -87,7 +87,10 @@ TEST(DataSettings, that_contradict_each_other_are_refused) {
   EXPECT_NE(error_of<base::ConfigError>([&] { check(config); }).find("--data.source=text"), std::string::npos);
   config = {};
   config.source = "text";
-  EXPECT_NE(error_of<base::ConfigError>([&] { open_data(config, 4, 1); }).find("--data.path=FILE"), std::string::npos);
+  EXPECT_NE(error_of<base::ConfigError>([&] {
+              open_data(config, {4, 0}, 1);
+            }).find("--data.path=PATH"),
+            std::string::npos);
   EXPECT_EQ(error_of([] { check({}); }), "");
 }
 

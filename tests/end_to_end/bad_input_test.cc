@@ -125,7 +125,7 @@ TEST_F(BadInput, a_machine_that_cannot_is_told_before_anything_is_made) {
   expect_refused(train("x") + Words{"--train.batch=1048576", "--train.length=1048576", "--model.context=1048576"},
                  "activations", "smaller train.batch", 3);
   const Words text = {"--data.source=text"};
-  expect_refused(train("x") + text, "data.path is empty", "--data.path=FILE");
+  expect_refused(train("x") + text, "data.path is empty", "--data.path=PATH");
   expect_refused(train("x") + text + Words{"--data.path=nope"}, "data.path = \"nope\" does not exist",
                  "a relative path starts at");
   expect_refused(train("x") + text + Words{"--data.path=/"}, "data.path = \"/\" is not a file", "name a text file");
@@ -174,7 +174,13 @@ TEST_F(BadInput, questions_to_a_model_are_checked) {
   expect_refused(generate + Words{""}, "the prompt is empty", "at least one character");
   expect_refused(generate + Words{std::string(48, '1')}, "the prompt has 48 tokens, and the model's context is 48",
                  "shorter");
-  expect_refused(generate + Words{"1", "--stop", "ab"}, "--stop \"ab\" is longer than one character", "one character");
+  expect_refused(generate + Words{"1", "--stop", ""}, "--stop", "generate --help");
+  expect_refused(generate + Words{"1", "--top-p", "1.5"}, "--top-p: \"1.5\" is not a number from 0 to 1",
+                 "generate --help");
+  expect_refused(generate + Words{"1", "--repetition-penalty", "0"}, "--repetition-penalty: \"0\" is not a number",
+                 "generate --help");
+  expect_refused({"generate", "good"}, "there is no prompt", "--prompts FILE");
+  expect_refused({"generate", "good", "--prompts", "nowhere.txt"}, "cannot open nowhere.txt", "spelling", 1);
   expect_refused(generate + Words{"1", "--tokens", "0"}, "--tokens: \"0\" is not a whole number from 1",
                  "generate --help");
   expect_refused(generate + Words{"1", "--temperature", "-1"}, "--temperature: \"-1\" is not a number from 0 to 100",

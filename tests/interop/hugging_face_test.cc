@@ -14,6 +14,8 @@
 #include "hyperion/interop/open_model.h"
 #include "hyperion/models/gpt2.h"
 #include "hyperion/models/llama.h"
+#include "hyperion/models/resnet.h"
+#include "hyperion/models/vit.h"
 
 namespace hyperion::interop {
 namespace {
@@ -33,7 +35,7 @@ class HuggingFace : public ::testing::Test {
   }
   ~HuggingFace() override { std::filesystem::remove_all(root_); }
 
-  static Tensors tensors_of(models::LanguageModel& model) {
+  static Tensors tensors_of(models::Model& model) {
     Tensors map;
     for (const auto& parameter : model.parameters()) map[parameter.name] = parameter.tensor.detach();
     return map;
@@ -57,7 +59,7 @@ class HuggingFace : public ::testing::Test {
     return path;
   }
 
-  void expect_same_weights(models::LanguageModel& model) {
+  void expect_same_weights(models::Model& model) {
     const auto expected = tensors_of(*gpt2_), got = tensors_of(model);
     ASSERT_EQ(expected.size(), got.size());
     for (const auto& [name, tensor] : expected) EXPECT_TRUE(tensor.equal(got.at(name).to(at::kFloat))) << name;
@@ -73,7 +75,7 @@ class HuggingFace : public ::testing::Test {
   }
 
   Path root_;
-  std::unique_ptr<models::LanguageModel> gpt2_;
+  std::unique_ptr<models::Model> gpt2_;
 };
 
 bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
@@ -191,6 +193,70 @@ TEST_F(HuggingFace, exports_what_opens_again_and_replaces_nothing) {
   EXPECT_THROW(export_hugging_face(files, *model, model->config_json(), {}, root_ / "out"), base::ConfigError);
   EXPECT_THROW(export_hugging_face(files, *model, model->config_json(), {}, root_ / "out/"), base::ConfigError);
   EXPECT_FALSE(files.exists(root_ / "out.partial"));
+}
+
+models::ResnetConfig small_resnet() {
+  models::ResnetConfig config;
+  config.depths = {1, 1}, config.widths = {4, 8}, config.stem_width = 4;
+  return config;
+}
+
+TEST_F(HuggingFace, exports_running_statistics_in_the_models_type_and_opens_them_again) {
+  auto model = models::make_resnet(small_resnet());
+  model->initialise(4);
+  for (const auto& buffer : model->buffers()) at::Tensor(buffer.tensor).add_(3);
+  model->to(at::kCPU, at::kBFloat16);
+  auto& files = base::real_files();
+  export_hugging_face(files, *model, model->config_json(), {}, root_ / "out");
+  const checkpoint::SafetensorsFile written(root_ / "out" / "model.safetensors");
+  for (const auto& name : written.names())
+    EXPECT_EQ(written.dtype(name), name.ends_with("num_batches_tracked") ? at::kLong : at::kBFloat16) << name;
+  const auto opened = open_hugging_face(files, root_ / "out", at::kCPU);
+  for (const auto& buffer : opened.model->buffers())
+    EXPECT_EQ(buffer.tensor.max().item<int64_t>(), buffer.name.ends_with("running_var") ? 4 : 3) << buffer.name;
+}
+
+TEST_F(HuggingFace, lists_wrong_statistics_and_misses_no_count_of_batches) {
+  auto model = models::make_resnet(small_resnet());
+  model->initialise(4);
+  auto tensors = tensors_of(*model);
+  for (const auto& buffer : model->buffers())
+    if (!buffer.name.ends_with("num_batches_tracked")) tensors[buffer.name] = buffer.tensor;
+  const auto path = root_ / "model";
+  std::filesystem::create_directories(path);
+  base::write_atomically(base::real_files(), path / "config.json", model->config_json());
+  write(path / "model.safetensors", tensors);
+  EXPECT_EQ(refusal(path), "opened");
+  const std::string norm = "resnet.embedder.embedder.normalization.";
+  tensors[norm + "num_batches_tracked"] = at::ones({});
+  tensors.erase(norm + "running_mean");
+  write(path / "model.safetensors", tensors);
+  EXPECT_TRUE(holds(refusal(path), "missing: " + norm + "running_mean [4]")) << refusal(path);
+  EXPECT_TRUE(holds(refusal(path), "num_batches_tracked holds Float, not int64"));
+}
+
+TEST_F(HuggingFace, names_a_vit_as_its_published_files_do_and_reads_either_name) {
+  auto model = models::make_vit({});
+  model->initialise(4);
+  export_hugging_face(base::real_files(), *model, model->config_json(), {}, root_ / "out");
+  const checkpoint::SafetensorsFile written(root_ / "out" / "model.safetensors");
+  EXPECT_TRUE(written.has("vit.encoder.layer.3.attention.attention.query.weight"));
+  EXPECT_TRUE(written.has("vit.encoder.layer.0.attention.output.dense.bias"));
+  EXPECT_TRUE(written.has("vit.encoder.layer.0.output.dense.bias"));
+  EXPECT_EQ(refusal(root_ / "out"), "opened");
+  std::filesystem::remove(root_ / "out" / "model.safetensors");
+  write(root_ / "out" / "model.safetensors", tensors_of(*model));
+  EXPECT_EQ(refusal(root_ / "out"), "opened");
+}
+
+TEST_F(HuggingFace, exports_no_model_that_transformers_lacks) {
+  auto config = small_resnet();
+  config.stem = models::ResnetStem::cifar;
+  auto model = models::make_resnet(config);
+  model->initialise(4);
+  EXPECT_THROW(export_hugging_face(base::real_files(), *model, model->config_json(), {}, root_ / "out"),
+               base::ConfigError);
+  EXPECT_FALSE(base::real_files().exists(root_ / "out"));
 }
 
 TEST_F(HuggingFace, takes_tokenizer_files_along) {

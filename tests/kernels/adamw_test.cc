@@ -1,5 +1,6 @@
 #include "hyperion/kernels/adamw.h"
 
+#include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
@@ -36,8 +37,11 @@ Case copy(const Case& c) {
 class AdamW : public OnDevice {};
 
 TEST_P(AdamW, agrees_with_its_reference_on_odd_sizes_and_types) {
-  const std::pair<at::ScalarType, at::ScalarType> types[] = {
-      {at::kFloat, at::kFloat}, {at::kBFloat16, at::kBFloat16}, {at::kBFloat16, at::kFloat}};
+  const std::pair<at::ScalarType, at::ScalarType> types[] = {{at::kFloat, at::kFloat},
+                                                             {at::kBFloat16, at::kBFloat16},
+                                                             {at::kBFloat16, at::kFloat},
+                                                             {at::kHalf, at::kHalf},
+                                                             {at::kHalf, at::kFloat}};
   for (const int64_t count : {1, 3, 257, 100'003}) {
     for (const auto& [weight_type, gradient_type] : types) {
       Case fast = make_case(count, weight_type, gradient_type, GetParam()), plain = copy(fast);
@@ -53,13 +57,27 @@ TEST_P(AdamW, agrees_with_its_reference_on_odd_sizes_and_types) {
   }
 }
 
-TEST_P(AdamW, rounds_to_bf16_as_torch_does_for_every_kind_of_number) {
+TEST_P(AdamW, rounds_as_torch_does_for_every_kind_of_number) {
   const auto options = at::TensorOptions().device(GetParam()).dtype(at::kFloat);
-  Case c = make_case(1 << 16, at::kBFloat16, at::kFloat, GetParam());
-  c.master.mul_(1e30).mul_(at::randn({1 << 16}, options).mul_(20).exp_());  // into infinities and denormals
-  const kernels::AdamWStep still{0.0f, 0.9f, 0.95f, 1e-8f, 0.0f, 1.0f, 1.0f};
+  for (const auto& [type, centre] : {std::pair(at::kBFloat16, 1e30), {at::kHalf, 1.0}}) {
+    Case c = make_case(1 << 16, type, at::kFloat, GetParam());
+    c.master.mul_(centre).mul_(at::randn({1 << 16}, options).mul_(20).exp_());  // into infinities and denormals
+    const kernels::AdamWStep still{0.0f, 0.9f, 0.95f, 1e-8f, 0.0f, 1.0f, 1.0f};
+    kernels::adamw(c.master, c.first, c.second, c.weight, c.gradient, c.scale, still);
+    EXPECT_TRUE(c.weight.equal(c.master.to(type))) << type;
+  }
+}
+
+TEST_P(AdamW, reads_every_fp16_gradient) {
+  const auto device = at::TensorOptions().device(GetParam());
+  Case c = make_case(1 << 16, at::kHalf, at::kHalf, GetParam());
+  c.gradient = at::arange(1 << 16, device.dtype(at::kInt)).to(at::kShort).view(at::kHalf);
+  c.first.zero_();
+  const kernels::AdamWStep still{0.0f, 0.0f, 0.95f, 1e-8f, 0.0f, 1.0f, 1.0f};  // the first moment is the gradient
+  c.scale.fill_(1);
   kernels::adamw(c.master, c.first, c.second, c.weight, c.gradient, c.scale, still);
-  EXPECT_TRUE(c.weight.equal(c.master.to(at::kBFloat16)));
+  const auto expected = c.gradient.to(at::kFloat);
+  EXPECT_TRUE(c.first.eq(expected).logical_or(expected.isnan()).all().item<bool>());
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, AdamW, ::testing::ValuesIn(testing::devices()), testing::device_name);

@@ -1,5 +1,7 @@
 #include "hyperion/kernels/attention.h"
 
+#include <ATen/ops/ones.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/randn.h>
 
 #include "tests/kernels/support_devices.h"
@@ -49,6 +51,29 @@ TEST_P(Attention, of_few_queries_over_many_keys_is_the_end_of_the_whole) {
     const auto end = whole.narrow(2, 21 - last, last), part = q.narrow(2, 21 - last, last);
     EXPECT_LT(relative_error(kernels::causal_attention(part, k, v), end), 2e-5);
     EXPECT_LT(relative_error(kernels::causal_attention_reference(part, k, v), end), 2e-5);
+  }
+}
+
+TEST_P(Attention, that_sees_all_agrees_with_its_reference_under_masks) {
+  const auto options = at::TensorOptions().device(GetParam());
+  for (const auto type : {at::kFloat, at::kBFloat16}) {
+    const auto q = random({2, 4, 17, 16}, type), k = random({2, 2, 21, 16}, type), v = random({2, 2, 21, 16}, type);
+    auto mask = at::ones({2, 21}, options.dtype(at::kBool));
+    mask.narrow(1, 3, 5).fill_(false);
+    for (const auto& each : {at::Tensor(), mask}) {
+      std::vector<at::Tensor> fast, plain;
+      for (auto* results : {&fast, &plain}) {
+        for (const auto& t : {q, k, v}) t.mutable_grad().reset();
+        const auto out =
+            results == &fast ? kernels::attention(q, k, v, each) : kernels::attention_reference(q, k, v, each);
+        out.backward(at::ones_like(out));
+        *results = {out.detach(), q.grad().clone(), k.grad().clone(), v.grad().clone()};
+      }
+      for (size_t i = 0; i < fast.size(); ++i)
+        EXPECT_LT(relative_error(fast[i], plain[i]), type == at::kFloat ? 2e-5 : 2e-2) << i;
+    }
+    const auto first = kernels::attention(q, k, v).narrow(2, 0, 1), last = kernels::attention(q.flip(2), k, v);
+    EXPECT_LT(relative_error(first, last.narrow(2, 16, 1)), type == at::kFloat ? 2e-5 : 2e-2);
   }
 }
 

@@ -24,8 +24,8 @@ Gpt2Config small() {
   return config;
 }
 
-std::unique_ptr<LanguageModel> made(const Gpt2Config& config, at::Device device, at::ScalarType type = at::kFloat,
-                                    uint64_t seed = 5) {
+std::unique_ptr<Model> made(const Gpt2Config& config, at::Device device, at::ScalarType type = at::kFloat,
+                            uint64_t seed = 5) {
   auto model = make_gpt2(config);
   model->initialise(seed);
   model->to(device, type);
@@ -92,7 +92,7 @@ TEST_P(Gpt2, initial_weights_depend_on_seed_and_name_alone) {
   const auto config = small();
   auto deeper = config;
   deeper.layers = 5;
-  const auto weights = [](const std::unique_ptr<LanguageModel>& model) {
+  const auto weights = [](const std::unique_ptr<Model>& model) {
     std::map<std::string, at::Tensor> map;
     for (const auto& p : model->parameters()) map[p.name] = p.tensor.detach().to(at::kCPU);
     return map;
@@ -181,7 +181,7 @@ TEST(Decode, sampling_repeats_by_seed_and_stops_where_told) {
   EXPECT_EQ(decode(*model, at::kCPU, {{1, 2}}, options)[0], a);
   options.seed = 2;
   EXPECT_NE(decode(*model, at::kCPU, {{1, 2}}, options)[0], a);
-  options.seed = 1, options.stop_token = a[3];
+  options.seed = 1, options.stop_tokens = {a[3]};
   EXPECT_LE(decode(*model, at::kCPU, {{1, 2}}, options)[0].size(), 4u);
   EXPECT_THROW(decode(*model, at::kCPU, {{}}, options), base::ConfigError);
   EXPECT_THROW(decode(*model, at::kCPU, {Tokens(40, 1)}, options), base::ConfigError);

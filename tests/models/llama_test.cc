@@ -26,7 +26,7 @@ LlamaConfig small() {
   return config;
 }
 
-std::unique_ptr<LanguageModel> made(const LlamaConfig& config, at::Device device, at::ScalarType type = at::kFloat) {
+std::unique_ptr<Model> made(const LlamaConfig& config, at::Device device, at::ScalarType type = at::kFloat) {
   auto model = make_llama(config);
   model->initialise(5);
   model->to(device, type);
@@ -160,6 +160,9 @@ TEST(LlamaConfig, refuses_what_is_another_function) {
   for (const char* text :
        {"{", "[]", "{}", R"({"model_type": "bert"})", R"({"model_type": 3})", R"({"model_type": "llama"})"})
     EXPECT_THROW(make_model(text, "here"), base::CorruptError) << text;
+  const std::string padding((2 << 20) - config_with("llama", "").size(), ' ');
+  EXPECT_NO_THROW(config_shape(config_with("llama", "") + padding, "here", 1));
+  EXPECT_THROW(config_shape(config_with("llama", "") + padding + " ", "here", 1), base::CorruptError) << "too long";
 }
 
 TEST(LlamaConfig, reads_or_refuses_any_damaged_text) {

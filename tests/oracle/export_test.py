@@ -41,7 +41,7 @@ class Export(unittest.TestCase):
                     self.assertEqual((complaints, self.records), ({}, []))
                     self.assertEqual((loaded.__class__, loaded.dtype), (model.__class__, dtype))
                     tensors = models.batch(model.config, 2, 21, 3)
-                    self.assertTrue(torch.equal(loaded(**tensors).logits, model(**tensors).logits))
+                    self.assertTrue(torch.equal(models.answer(loaded, tensors).logits, models.answer(model, tensors).logits))
                     loaded.save_pretrained(scratch.path / "again")
                     models.run("export", scratch.path / "again", "--to", scratch.path / "back")
                     self.same_bits(scratch.path / "ours", scratch.path / "back")

@@ -3,35 +3,40 @@
 #include <gtest/gtest.h>
 
 #include "hyperion/base/error.h"
+#include "hyperion/models/registry.h"
 
 namespace hyperion::train {
 namespace {
 
+strategy::ModelShape shape_of(const RunConfig& config) {
+  return models::config_shape(models::config_json(config.model), "test", config.train.length);
+}
+
 TEST(Preflight, counts_what_each_precision_and_rule_keeps) {
   RunConfig config;
-  const auto parameters = static_cast<double>(models::make_gpt2(config.model)->shape(config.train.length).parameters);
-  MemoryNeed need = memory_need(config);
+  const auto parameters = static_cast<double>(shape_of(config).parameters);
+  MemoryNeed need = memory_need(config, shape_of(config));
   EXPECT_EQ(need.weights + need.gradients + need.masters + need.moments, 16 * parameters);
   config.optim.rule = "sgd";
-  EXPECT_EQ(memory_need(config).moments, 4 * parameters);
+  EXPECT_EQ(memory_need(config, shape_of(config)).moments, 4 * parameters);
   config.train.precision = "bf16";
-  need = memory_need(config);
+  need = memory_need(config, shape_of(config));
   EXPECT_EQ(need.weights + need.gradients + need.masters, 8 * parameters);
 }
 
 TEST(Preflight, activations_are_those_of_one_part_of_the_batch) {
   RunConfig config;
-  const double whole = memory_need(config).activations;
+  const double whole = memory_need(config, shape_of(config)).activations;
   config.train.accumulate = 4;
-  EXPECT_EQ(memory_need(config).activations, whole / 4);
+  EXPECT_EQ(memory_need(config, shape_of(config)).activations, whole / 4);
 }
 
 TEST(Preflight, a_run_that_cannot_fit_is_refused_and_the_default_is_not) {
   RunConfig config;
-  EXPECT_NO_THROW(check_memory(config, c10::kCPU));
+  EXPECT_NO_THROW(check_memory(config, shape_of(config), c10::kCPU));
   config.model.layers = 1024;
   config.model.width = 65536;
-  EXPECT_THROW(check_memory(config, c10::kCPU), base::PreflightError);
+  EXPECT_THROW(check_memory(config, shape_of(config), c10::kCPU), base::PreflightError);
 }
 
 }  // namespace

@@ -5,7 +5,8 @@
 #include <cmath>
 #include <map>
 
-#include "hyperion/data/batches.h"
+#include "hyperion/models/registry.h"
+#include "hyperion/train/feed.h"
 #include "tests/kernels/support_devices.h"
 
 namespace hyperion::train {
@@ -25,22 +26,22 @@ RunConfig small() {
 struct Trained {
   std::vector<double> losses, norms;
   std::vector<at::Tensor> weights;
+  int skipped = 0;
 };
 
 Trained trained(const RunConfig& config, at::Device device, int64_t steps) {
-  const auto split = data::open_data(config.data, config.train.length, config.train.seed);
-  auto model = models::make_gpt2(config.model);
+  const auto split = open_split(config, {});
+  auto model = models::make_model(models::config_json(config.model), "test");
   model->initialise(config.train.seed);
   Stepper stepper(*model, config, device);
   data::Cursor cursor;
   Trained result;
   for (int64_t step = 1; step <= steps; ++step) {
     const auto timer = profile::make_step_timer(false);
-    const auto tokens =
-        data::next_batch(*split.train, cursor, config.train.batch, config.train.length, config.train.seed);
-    const auto done = stepper.run(tokens, step, 1e-2, *timer);
+    const auto done = stepper.run(next_batch(split, cursor, config), step, 1e-2, *timer);
     result.losses.push_back(done.loss.item<double>());
     result.norms.push_back(done.grad_norm.item<double>());
+    result.skipped += done.skipped;
   }
   for (const auto& item : stepper.state()) result.weights.push_back(item.tensor.detach().to(at::kCPU).clone());
   return result;
@@ -71,7 +72,7 @@ TEST_P(Step, bf16_follows_fp32_and_its_weights_are_rounded_masters) {
   const auto narrow = trained(config, GetParam(), 5);
   for (size_t i = 0; i < wide.losses.size(); ++i) EXPECT_NEAR(narrow.losses[i], wide.losses[i], 0.03 * wide.losses[i]);
 
-  auto model = models::make_gpt2(config.model);
+  auto model = models::make_model(models::config_json(config.model), "test");
   model->initialise(1);
   Stepper stepper(*model, config, GetParam());
   std::map<std::string, at::Tensor> state;
@@ -81,6 +82,29 @@ TEST_P(Step, bf16_follows_fp32_and_its_weights_are_rounded_masters) {
     EXPECT_EQ(weight.scalar_type(), at::kBFloat16);
     EXPECT_TRUE(weight.equal(state.at("optimizer.master." + parameter.name).to(at::kBFloat16))) << parameter.name;
   }
+}
+
+TEST_P(Step, fp16_follows_fp32_once_its_scale_has_come_down) {
+  auto config = small();
+  const auto wide = trained(config, GetParam(), 12);
+  config.train.precision = "fp16";
+  const auto narrow = trained(config, GetParam(), 12);
+  EXPECT_EQ(narrow.skipped, 0);
+  for (size_t i = 0; i < wide.losses.size(); ++i) EXPECT_NEAR(narrow.losses[i], wide.losses[i], 0.02 * wide.losses[i]);
+  config.train.loss_scale = 0x1p24;
+  const auto late = trained(config, GetParam(), 24);
+  EXPECT_GT(late.skipped, 3) << "a scale this large must overflow";
+  for (size_t i = 1; i < static_cast<size_t>(late.skipped); ++i) EXPECT_FALSE(std::isfinite(late.norms[i]));
+  EXPECT_LT(late.losses.back(), wide.losses[6]) << "it learns after it has backed off";
+}
+
+TEST_P(Step, a_skipped_step_changes_nothing) {
+  auto config = small();
+  config.train.precision = "fp16";
+  config.train.loss_scale = 0x1p40;
+  const auto none = trained(config, GetParam(), 0), one = trained(config, GetParam(), 1);
+  EXPECT_EQ(one.skipped, 1);
+  for (size_t i = 0; i < none.weights.size(); ++i) EXPECT_TRUE(none.weights[i].equal(one.weights[i]));
 }
 
 TEST_P(Step, reference_and_fused_steps_agree) {

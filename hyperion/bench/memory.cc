@@ -1,0 +1,165 @@
+#include "hyperion/bench/memory.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "hyperion/base/clock.h"
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+#include "hyperion/base/json.h"
+#include "hyperion/base/log.h"
+#include "hyperion/base/signals.h"
+#include "hyperion/kernels/device.h"
+#include "hyperion/models/recipe.h"
+#include "hyperion/models/registry.h"
+#include "hyperion/nn/adapters.h"
+#include "hyperion/profile/memory.h"
+#include "hyperion/train/stepper.h"
+
+namespace hyperion::bench {
+namespace {
+
+using base::format;
+using train::MemoryConfig;
+using train::RunConfig;
+
+constexpr int64_t kWarmUp = 3;
+
+struct Variant {
+  const char* precision;
+  const char* recompute = "none";
+  int64_t every = 1;
+  bool activations = false, optimizer = false;
+};
+
+std::vector<Variant> variants(bool adapted, bool gpu) {
+  if (adapted) return {{"bf16"}, {"bf16", "selective"}, {"bf16", "full"}};
+  std::vector<Variant> list = {{"fp32"},        {"fp32", "full"}, {"bf16"}, {"bf16", "selective"}, {"bf16", "full", 2},
+                               {"bf16", "full"}};
+  if (!gpu) return list;
+  list.push_back({"bf16", "none", 1, true, false});
+  list.push_back({"bf16", "none", 1, false, true});
+  list.push_back({"bf16", "full", 1, true, true});
+  return list;
+}
+
+// Filled where it will be used: drawing billions of numbers one by one would take longer than the bench.
+void fill(models::Model& model) {
+  const at::NoGradGuard no_grad;
+  for (auto& parameter : model.parameters()) {
+    if (parameter.tensor.dim() >= 2) {
+      parameter.tensor.normal_(0, 0.02);
+    } else {
+      parameter.tensor.fill_(parameter.name.ends_with("weight") ? 1 : 0);
+    }
+  }
+}
+
+std::unique_ptr<models::Model> make(const RunConfig& config, at::Device device) {
+  auto model = models::make_model(models::config_json(config.model), "the model");
+  const bool adapted = config.lora.rank > 0;
+  model->to(device, adapted ? train::compute_type(config.train.precision) : at::kFloat);
+  fill(*model);
+  if (config.model.quantize == "nf4") model->quantise();
+  if (adapted) model->adapters().add("bench", nn::config_of(config.lora), config.train.seed);
+  return model;
+}
+
+train::Batch samples(const RunConfig& config, const strategy::ModelShape& shape) {
+  if (shape.context > 0) {
+    const auto rows = at::randint(shape.vocabulary, {config.train.batch, config.train.length + 1}, at::kLong);
+    return {rows.narrow(1, 0, config.train.length), rows.narrow(1, 1, config.train.length)};
+  }
+  return {at::randn({config.train.batch, 3, shape.image, shape.image}),
+          at::randint(shape.vocabulary, {config.train.batch}, at::kLong)};
+}
+
+void measure(MemoryRow& row, const RunConfig& config, at::Device device, int64_t steps) {
+  const bool gpu = device.is_cuda();
+  profile::release_cached_memory(gpu);
+  const auto model = make(config, device);
+  train::Stepper stepper(*model, config, device);
+  const auto batch = samples(config, model->shape(config.train.length));
+  row.report = stepper.measure(batch, config.memory);
+  profile::reset_peak(gpu);
+  std::vector<double> seconds;
+  for (int64_t step = 1; step <= kWarmUp + steps; ++step) {
+    base::throw_if_stopped("measuring memory");
+    kernels::synchronise(device);
+    const double begun = base::real_clock().seconds();
+    const auto timer = profile::make_step_timer(false);
+    stepper.run(batch, step, 1e-4, *timer);
+    kernels::synchronise(device);
+    if (step > kWarmUp) seconds.push_back(base::real_clock().seconds() - begun);
+  }
+  row.step_seconds = spread_of(seconds);
+  if (gpu) row.step_peak = profile::memory_use(true).peak.value_or(0);
+}
+
+std::string mebibytes(int64_t bytes) { return format("{:.0f}", static_cast<double>(bytes) / 0x1p20); }
+
+}  // namespace
+
+MemoryResult run_memory_bench(const RunConfig& config, const std::string& workload, int64_t steps) {
+  const auto device = kernels::open_device(config.train.device);
+  MemoryResult result{workload, kernels::device_text(device), {}};
+  base::ProgressLine progress;
+  for (const auto& variant : variants(config.lora.rank > 0, device.is_cuda())) {
+    RunConfig changed = config;
+    changed.train.precision = variant.precision;
+    changed.memory.recompute = variant.recompute, changed.memory.recompute_every = variant.every;
+    changed.memory.offload_activations = variant.activations, changed.memory.offload_optimizer = variant.optimizer;
+    MemoryRow row;
+    row.precision = variant.precision;
+    row.memory = changed.memory;
+    progress.show(format("{}: {}, saving {}", workload, row.precision, train::technique_text(row.memory)));
+    kernels::allow_tf32(false);
+    try {
+      measure(row, changed, device, steps);
+    } catch (const std::exception& error) {
+      if (!train::is_out_of_memory(error)) throw;
+      row.failed = "out of memory";
+    }
+    result.rows.push_back(std::move(row));
+  }
+  progress.clear();
+  return result;
+}
+
+std::string memory_bench_table(const MemoryResult& result) {
+  std::string out = format("{} on {}; milliseconds a step, and MiB\n\n", result.workload, result.device_name);
+  out +=
+      "| precision | saving | ms | peak | weights | gradients | optimizer | on the host | activations | temporary |\n";
+  out += "|---|---|---|---|---|---|---|---|---|---|\n";
+  for (const auto& row : result.rows) {
+    const auto& report = row.report;
+    if (!row.failed.empty()) {
+      out += format("| {} | {} | {} | | | | | | | |\n", row.precision, train::technique_text(row.memory), row.failed);
+      continue;
+    }
+    out += format("| {} | {} | {:.1f} | {} | {} | {} | {} | {} | {} | {} |\n", row.precision,
+                  train::technique_text(row.memory), 1e3 * row.step_seconds.median,
+                  mebibytes(std::max(row.step_peak, report.peak())), mebibytes(report.weights),
+                  mebibytes(report.gradients), mebibytes(report.optimizer), mebibytes(report.optimizer_on_host),
+                  mebibytes(report.activations), mebibytes(report.temporary));
+  }
+  return out;
+}
+
+std::string memory_bench_json(const MemoryResult& result) {
+  base::Json rows = base::Json::array();
+  for (const auto& row : result.rows)
+    rows.push_back({{"precision", row.precision},
+                    {"saving", train::technique_text(row.memory)},
+                    {"failed", row.failed},
+                    {"step_ms", 1e3 * row.step_seconds.median},
+                    {"step_peak", row.step_peak},
+                    {"memory", base::Json::parse(to_json(row.report))}});
+  return base::Json{{"workload", result.workload}, {"device", result.device_name}, {"rows", rows}}.dump(2) + "\n";
+}
+
+}  // namespace hyperion::bench

@@ -1,0 +1,39 @@
+#include <cstdio>
+#include <filesystem>
+
+#include "hyperion/base/clock.h"
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+#include "hyperion/bench/memory.h"
+#include "hyperion/cli/commands.h"
+#include "hyperion/cli/resolve.h"
+#include "hyperion/interop/open_model.h"
+#include "hyperion/models/registry.h"
+
+namespace hyperion::cli {
+
+int bench_memory_command(const BenchMemoryOptions& options) {
+  train::RunConfig config;
+  resolve(config, options.recipe, options.overrides, /*checked=*/false);  // an adapter needs no model.from here
+  const auto folder = interop::runs_folder() / ("bench-memory-" + base::file_stamp(base::real_clock().unix_seconds()));
+  base::real_files().create_folders(folder);
+  const auto result =
+      bench::run_memory_bench(config, std::filesystem::path(options.recipe).stem().string(), options.steps);
+  const auto table = bench::memory_bench_table(result), json = bench::memory_bench_json(result);
+  base::write_atomically(base::real_files(), folder / "memory.md", table);
+  base::write_atomically(base::real_files(), folder / "memory.json", json);
+  std::printf("%s", (options.json ? json : table + "\nfiles: " + folder.string() + "\n").c_str());
+  return 0;
+}
+
+int presets_command() {
+  for (const auto& preset : models::presets()) {
+    models::Recipe recipe;
+    recipe.preset = preset.name;
+    const auto shape = models::config_shape(models::config_json(recipe), preset.name, 1024);
+    std::printf("%-18s %15s  %s\n", preset.name, base::with_commas(shape.parameters).c_str(), preset.meaning);
+  }
+  return 0;
+}
+
+}  // namespace hyperion::cli

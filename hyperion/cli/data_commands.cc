@@ -1,0 +1,153 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+#include "hyperion/base/log.h"
+#include "hyperion/cli/commands.h"
+#include "hyperion/data/bpe_trainer.h"
+#include "hyperion/data/tokenizer.h"
+#include "hyperion/host/cpu.h"
+
+namespace hyperion::cli {
+namespace {
+
+using base::format;
+
+std::string read_stdin() {
+  std::string text;
+  size_t size = 0;
+  for (;;) {
+    if (text.size() - size < 1 << 16) text.resize(std::max<size_t>(2 * text.size(), 1 << 20));
+    const auto got = ::read(STDIN_FILENO, text.data() + size, text.size() - size);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw base::FileError("stdin cannot be read", errno);
+    if (got == 0) break;
+    size += static_cast<size_t>(got);
+  }
+  text.resize(size);
+  return text;
+}
+
+void write_out(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+
+void append_number(std::string& out, int64_t number) {
+  char digits[24];
+  out.append(digits, std::to_chars(digits, digits + sizeof digits, number).ptr);
+}
+
+// A token is one word of the output: what would break it in two is escaped.
+std::string shown(const std::string& token) {
+  std::string out;
+  for (const char byte : token) {
+    if (static_cast<unsigned char>(byte) <= ' ' || byte == 0x7F)
+      out += format("\\x{:02x}", static_cast<unsigned char>(byte));
+    else
+      out += byte;
+  }
+  return out;
+}
+
+void print_tokens(const data::Tokenizer& tokenizer, const std::vector<data::TokenId>& ids, const DataOptions& options) {
+  std::string out;
+  if (options.count) {
+    append_number(out, static_cast<int64_t>(ids.size()));
+  } else {
+    for (size_t i = 0; i < ids.size(); ++i) {
+      if (i > 0) out += ' ';
+      if (options.tokens)
+        out += shown(tokenizer.token(ids[i]).value_or("?"));
+      else
+        append_number(out, ids[i]);
+    }
+  }
+  write_out(out += '\n');
+}
+
+// Calls `use(line, number)` for each line of stdin; or once, for all of it.
+template <class Use>
+void each_text(const DataOptions& options, Use use) {
+  const std::string all = read_stdin();
+  if (!options.lines) return use(std::string_view(all), size_t{0});
+  std::string_view rest = all;
+  for (size_t number = 1; !rest.empty(); ++number) {
+    const size_t end = std::min(rest.find('\n'), rest.size());
+    use(rest.substr(0, end), number);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+}
+
+std::vector<data::TokenId> read_ids(std::string_view text, size_t line) {
+  constexpr std::string_view blanks = " \t\r\n,";
+  std::vector<data::TokenId> ids;
+  for (size_t at = text.find_first_not_of(blanks); at < text.size(); at = text.find_first_not_of(blanks, at)) {
+    const size_t end = std::min(text.find_first_of(blanks, at), text.size());
+    data::TokenId id = 0;
+    const auto [stop, failure] = std::from_chars(text.data() + at, text.data() + end, id);
+    if (failure != std::errc() || stop != text.data() + end)
+      throw base::ConfigError(
+          format("\"{}\" is not a token id, stdin{}", text.substr(at, std::min<size_t>(end - at, 40)),
+                 line > 0 ? format(" line {}", line) : ""),
+          "give whole numbers separated by spaces, as `hyperion data tokenize` prints them");
+    ids.push_back(id);
+    at = end;
+  }
+  return ids;
+}
+
+}  // namespace
+
+int tokenize_command(const DataOptions& options) {
+  const auto tokenizer = data::open_tokenizer(options.tokenizer, options.pattern);
+  const int threads = options.threads > 0 ? static_cast<int>(options.threads) : host::this_cpu().usable_cores();
+  each_text(options, [&](std::string_view text, size_t) {
+    print_tokens(*tokenizer, tokenizer->encode(text, !options.no_special, threads), options);
+  });
+  return 0;
+}
+
+int detokenize_command(const DataOptions& options) {
+  const auto tokenizer = data::open_tokenizer(options.tokenizer, options.pattern);
+  each_text(options, [&](std::string_view text, size_t line) {
+    write_out(tokenizer->decode(read_ids(text, line), options.skip_special) + (options.lines ? "\n" : ""));
+  });
+  return 0;
+}
+
+int train_tokenizer_command(const TrainTokenizerOptions& options) {
+  auto& files = base::real_files();
+  if (files.exists(options.to))
+    throw base::ConfigError(format("{} exists already", options.to), "name another file, or remove it first");
+  data::BpeTrainer trainer(
+      {*data::pattern_named(options.pattern), options.vocabulary, options.min_frequency, options.special});
+  base::ProgressLine progress;
+  uint64_t bytes = 0;
+  for (const auto& file : options.files) {
+    progress.show(format("counting {}", file));
+    if (file == "-") {
+      const auto text = read_stdin();
+      bytes += text.size();
+      trainer.add(text);
+    } else {
+      const base::MappedFile text(file);
+      bytes += text.bytes().size();
+      trainer.add(text.bytes());
+    }
+  }
+  const auto json = trainer.train(
+      [&](int64_t tokens) { progress.show(format("merging, {} of {} tokens", tokens, options.vocabulary)); });
+  progress.clear();
+  base::write_atomically(files, options.to, json);
+  const auto size = data::open_tokenizer(options.to)->vocabulary_size();
+  std::printf("%s\n",
+              format("{}: {} tokens from {} of text{}", options.to, base::with_commas(size), base::bytes_text(bytes),
+                     size < options.vocabulary ? "; no more pairs are frequent enough" : "")
+                  .c_str());
+  return 0;
+}
+
+}  // namespace hyperion::cli

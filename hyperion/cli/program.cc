@@ -1,0 +1,452 @@
+// The only place with main, argv and exit codes.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <new>
+
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+#include "hyperion/base/signals.h"
+#include "hyperion/cli/commands.h"
+#include "hyperion/cli/completion.h"
+#include "hyperion/cli/program.h"
+#include "hyperion/cli/usage.h"
+
+namespace hyperion::cli {
+namespace {
+
+using base::ConfigError;
+using base::format;
+
+struct Flags {
+  TrainOptions train;
+  ResumeOptions resume;
+  ConfigOptions config;
+  EvalOptions eval;
+  GenerateOptions generate;
+  ChatOptions chat;
+  ProbeOptions probe;
+  ExportOptions export_;
+  BenchOptions bench;
+  BenchMemoryOptions bench_memory;
+  DataOptions data;
+  TrainTokenizerOptions train_tokenizer;
+  std::string init_folder = ".", run, shell;
+  bool json = false, quick = false;
+  std::string steps, seed, device, precision, optimize, memory_budget, on_oom;
+};
+
+// The flags everyone types, each a short name of a setting.
+void add_short_flags(CLI::App* command, Flags& flags) {
+  command->add_option("--steps", flags.steps, "same as --train.steps");
+  command->add_option("--seed", flags.seed, "same as --train.seed");
+  command->add_option("--device", flags.device, "cpu, cuda or auto");
+  command->add_option("--precision", flags.precision, "fp32, tf32, bf16 or fp16");
+  command->add_option("--optimize", flags.optimize, "reference or fused");
+  command->add_option("--memory-budget", flags.memory_budget, "same as --memory.budget: 16GiB");
+  command->add_option("--on-oom", flags.on_oom, "same as --memory.on_oom: fail or adapt");
+  command->allow_extras();
+}
+
+// What is left over after the known flags: --section.key=value or --section.key value.
+std::vector<Override> overrides_of(CLI::App* command, const Flags& flags) {
+  std::vector<Override> overrides;
+  const std::pair<const char*, const std::string*> shorts[] = {{"steps", &flags.steps},
+                                                               {"seed", &flags.seed},
+                                                               {"device", &flags.device},
+                                                               {"precision", &flags.precision},
+                                                               {"optimize", &flags.optimize}};
+  for (const auto& [name, value] : shorts)
+    if (!value->empty()) overrides.push_back({format("train.{}", name), *value, format("--{}", name)});
+  if (!flags.memory_budget.empty()) overrides.push_back({"memory.budget", flags.memory_budget, "--memory-budget"});
+  if (!flags.on_oom.empty()) overrides.push_back({"memory.on_oom", flags.on_oom, "--on-oom"});
+  const auto rest = command->remaining();
+  for (size_t i = 0; i < rest.size(); ++i) {
+    const std::string& word = rest[i];
+    const size_t equals = word.find('='), dot = word.find('.');
+    if (!word.starts_with("--") || dot == word.npos || dot > equals) {
+      std::vector<std::string> known;
+      for (const auto* option : command->get_options()) known.push_back(option->get_name());
+      for (const auto& name : setting_names()) known.push_back("--" + name);
+      const auto near = base::nearest(word.substr(0, equals), known.data(), known.data() + known.size());
+      throw ConfigError(format("unexpected argument {}", word),
+                        near.empty() ? format("`hyperion {} --help` lists the flags", command->get_name())
+                                     : format("did you mean {}?", near));
+    }
+    const std::string name = word.substr(2, equals == word.npos ? word.npos : equals - 2);
+    if (equals == word.npos && i + 1 == rest.size())
+      throw ConfigError(format("{} needs a value", word), format("write {}=VALUE", word));
+    overrides.push_back({name, equals == word.npos ? rest[++i] : word.substr(equals + 1), "--" + name});
+  }
+  return overrides;
+}
+
+void add_train_commands(CLI::App& app, Flags& flags) {
+  auto* train = app.add_subcommand("train", "train a model from a recipe");
+  train->add_option("RECIPE", flags.train.recipe, "a TOML file, such as recipes/quickstart.toml")->required();
+  train->add_option("--run", flags.train.run, "name of the run (default: recipe and time)")->check(not_empty());
+  train->add_flag("--dry-run", flags.train.dry_run, "show what would be run; write nothing");
+  add_short_flags(train, flags);
+  train->footer(
+      "\nExamples:\n  hyperion train recipes/quickstart.toml\n  hyperion train recipes/quickstart.toml --run mine "
+      "--steps 200 --optim.lr=1e-3\n"
+      "  HYPERION_OPTIM__LR=1e-3 hyperion train recipes/quickstart.toml --precision bf16\n\nSettings (recipe < "
+      "HYPERION_SECTION__KEY < flag):\n" +
+      settings_help());
+  auto* resume = app.add_subcommand("resume", "go on with a run from its newest good checkpoint");
+  resume->add_option("RUN", flags.resume.run, "the run's name or folder")->required();
+  add_short_flags(resume, flags);
+  resume->footer(
+      "\nExamples:\n  hyperion resume quickstart\n  hyperion resume quickstart --steps 3000\n\nThe model, data, seed, "
+      "precision and length of a run cannot change.");
+  auto* config = app.add_subcommand("config", "look at settings")->require_subcommand(1);
+  auto* show = config->add_subcommand("show", "the settings a recipe, the environment and flags give together");
+  show->add_option("RECIPE", flags.config.recipe, "a TOML file; defaults without");
+  show->add_flag("--origin", flags.config.origin, "say where each value came from");
+  show->add_flag("--json", flags.config.json, "as JSON, with origins");
+  add_short_flags(show, flags);
+  show->footer("\nExample:\n  hyperion config show recipes/quickstart.toml --origin --optim.lr=1e-3");
+  auto* init = app.add_subcommand("init", "write a recipe to start from");
+  init->add_option("FOLDER", flags.init_folder, "where (default: here)");
+  init->footer("\nExample:\n  hyperion init my-model && hyperion train my-model/recipe.toml");
+}
+
+void add_model_commands(CLI::App& app, Flags& flags) {
+  auto* eval = app.add_subcommand("eval", "measure a model on data it never saw");
+  eval->add_option("MODEL", flags.eval.model, "a run's name or folder, or a checkpoint's folder")->required();
+  eval->add_option("--device", flags.eval.device, "cpu, cuda or auto")->check(one_of({"auto", "cpu", "cuda"}));
+  eval->add_option("--batches", flags.eval.batches, "validation batches (default: as the run)")
+      ->check(whole_number(1, 1'000'000));
+  eval->add_flag("--json", flags.eval.json, "as JSON");
+  eval->footer("\nExample:\n  hyperion eval quickstart");
+}
+
+void add_generate_command(CLI::App& app, Flags& flags) {
+  auto* generate = app.add_subcommand("generate", "continue texts with a model");
+  generate
+      ->add_option("MODEL", flags.generate.model,
+                   "a run's name or folder, a checkpoint's folder, or a Hugging Face folder")
+      ->required();
+  generate
+      ->add_option("--prompt", flags.generate.prompts,
+                   "the text to continue; - reads stdin. Repeat it for several texts")
+      ->allow_extra_args(false);
+  generate->add_option("--prompts", flags.generate.prompts_file, "a file with a text to continue on each line");
+  generate->add_option("--tokens", flags.generate.tokens, "new tokens at most (default 64)")
+      ->check(whole_number(1, 1 << 20));
+  generate->add_option("--temperature", flags.generate.temperature, "0 always takes the likeliest (default 0)")
+      ->check(number(0, 100));
+  generate->add_option("--top-k", flags.generate.top_k, "choose among the k likeliest; 0: all")
+      ->check(whole_number(0, 1 << 20));
+  generate
+      ->add_option("--top-p", flags.generate.top_p,
+                   "choose among the fewest likeliest that reach this probability together (default 1: all)")
+      ->check(number(0, 1));
+  generate
+      ->add_option("--repetition-penalty", flags.generate.repetition_penalty,
+                   "above 1: what stands in the text already is less likely (default 1)")
+      ->check(number(0.01, 100));
+  generate->add_option("--seed", flags.generate.seed, "of the choices (default 1)")->check(whole_number(0, INT64_MAX));
+  generate->add_option("--stop", flags.generate.stop, "end once this text has come. Repeat it for several")
+      ->allow_extra_args(false)
+      ->check(not_empty());
+  generate->add_option("--device", flags.generate.device, "cpu, cuda or auto")->check(one_of({"auto", "cpu", "cuda"}));
+  generate->add_option("--adapter", flags.generate.adapters, "NAME=FOLDER: a PEFT adapter; may be given again")
+      ->check(not_empty());
+  generate->add_option("--use", flags.generate.use, "the adapter to generate with (default: the first)");
+  generate->add_flag("--json", flags.generate.json, "as JSON");
+  generate->footer(
+      "\nExamples:\n  hyperion generate quickstart --prompt '347+85:'\n  echo -n 12+30: | hyperion generate quickstart "
+      "--prompt -\n  hyperion generate quickstart --prompt '1+2:' --prompt '347+85:' --temperature 0.8 --top-p 0.95 "
+      "--stop '\n'");
+}
+
+void add_chat_command(CLI::App& app, Flags& flags) {
+  auto* chat = app.add_subcommand("chat", "talk with a model, in the words of its own chat template");
+  chat->add_option("MODEL", flags.chat.model, "a Hugging Face folder with a tokenizer and a chat template")->required();
+  chat->add_option("--system", flags.chat.system, "what the model is told first (default: the template's own)");
+  chat->add_option("--tokens", flags.chat.tokens, "of an answer at most (default 512)")
+      ->check(whole_number(1, 1 << 20));
+  chat->add_option("--temperature", flags.chat.temperature, "0 always takes the likeliest (default 0)")
+      ->check(number(0, 100));
+  chat->add_option("--top-p", flags.chat.top_p, "choose among the fewest likeliest that reach this (default 1: all)")
+      ->check(number(0, 1));
+  chat->add_option("--seed", flags.chat.seed, "of the choices (default 1)")->check(whole_number(0, INT64_MAX));
+  chat->add_option("--device", flags.chat.device, "cpu, cuda or auto")->check(one_of({"auto", "cpu", "cuda"}));
+  chat->footer(
+      "\nExamples:\n  hyperion chat ./Qwen2.5-0.5B-Instruct\n  echo 'Why is the sky blue?' | hyperion chat "
+      "./Qwen2.5-0.5B-Instruct");
+}
+
+void add_exchange_commands(CLI::App& app, Flags& flags) {
+  const char* model = "a run's name or folder, a checkpoint's folder, or a Hugging Face folder";
+  auto* probe = app.add_subcommand(
+      "probe", "run a model on given token ids or images, to compare it with the same model elsewhere");
+  probe->add_option("MODEL", flags.probe.model, model)->required();
+  probe
+      ->add_option("--input", flags.probe.input,
+                   "safetensors: input_ids (int64, batch x length) or pixel_values (fp32, batch x channels x height x "
+                   "width); optional attention_mask, labels")
+      ->required();
+  probe->add_option("--output", flags.probe.output, "safetensors: logits; with labels also loss (fp32)")->required();
+  probe->add_option("--adapter", flags.probe.adapter, "a PEFT folder; --grads then gives its gradients, under its keys")
+      ->check(not_empty());
+  probe->add_flag("--grads", flags.probe.grads, "also the gradient of every parameter, under its Hugging Face name");
+  probe->add_option("--device", flags.probe.device, "cpu, cuda or auto (default cpu)");
+  probe->add_option("--precision", flags.probe.precision, "fp32 or bf16 (default fp32)")
+      ->check(CLI::IsMember({"fp32", "bf16"}));
+  probe->footer("\nExample:\n  hyperion probe ./gpt2 --input in.safetensors --output out.safetensors --grads");
+  auto* out = app.add_subcommand("export", "write a model as a Hugging Face folder");
+  out->add_option("MODEL", flags.export_.model, model)->required();
+  out->add_option("--to", flags.export_.folder, "the folder to write; must not exist")->required();
+  out->add_option("--adapter", flags.export_.adapter, "a PEFT folder, merged into the model's weights")
+      ->check(not_empty());
+  out->add_flag("--as-adapter", flags.export_.as_adapter, "write the adapter alone, as a PEFT folder");
+  out->footer(
+      "\nExamples:\n  hyperion export quickstart --to ./quickstart-hf\n  hyperion export ./llama --adapter ./mine --to "
+      "./llama-mine");
+}
+
+void add_data_commands(CLI::App& app, Flags& flags) {
+  auto& options = flags.data;
+  auto* data = app.add_subcommand("data", "prepare text for training")->require_subcommand(1);
+  const auto add_tokenizer = [&](CLI::App* command) {
+    command
+        ->add_option(
+            "--tokenizer", options.tokenizer,
+            "a Hugging Face folder, a tokenizer.json, a vocab.json with merges.txt beside it, or a .tiktoken file")
+        ->required();
+    command
+        ->add_option("--pattern", options.pattern, "how a .tiktoken file's text is cut (default: by its name or size)")
+        ->check(one_of({"gpt2", "llama3", "qwen2", "cl100k"}));
+    command->add_flag("--lines", options.lines, "each line by itself");
+  };
+  auto* tokenize = data->add_subcommand("tokenize", "token ids of the text on stdin, separated by spaces");
+  add_tokenizer(tokenize);
+  auto* ids = tokenize->add_flag("--ids", options.ids, "print ids (the default)");
+  auto* tokens = tokenize->add_flag("--tokens", options.tokens, "print tokens as the tokenizer's file spells them");
+  auto* count = tokenize->add_flag("--count", options.count, "print only how many there are");
+  ids->excludes(tokens)->excludes(count);
+  tokens->excludes(count);
+  tokenize->add_option("--threads", options.threads, "for a long text (default: all cores)")
+      ->check(whole_number(1, 1024));
+  tokenize->add_flag("--no-special", options.no_special, "without what the tokenizer puts around a text, such as <s>");
+  tokenize->footer(
+      "\nExamples:\n  hyperion data tokenize --tokenizer ./gpt2 < book.txt > book.ids\n  echo hello | hyperion data "
+      "tokenize "
+      "--tokenizer gpt2.tiktoken --tokens");
+  auto* detokenize = data->add_subcommand("detokenize", "the text of the token ids on stdin");
+  add_tokenizer(detokenize);
+  detokenize->add_flag("--skip-special", options.skip_special, "leave special tokens out");
+  detokenize->footer("\nExample:\n  hyperion data detokenize --tokenizer ./gpt2 < book.ids");
+  auto& training = flags.train_tokenizer;
+  auto* train = data->add_subcommand("train-tokenizer", "train a byte-level BPE tokenizer on texts");
+  train->add_option("FILES", training.files, "texts, each a document of its own; - is stdin")->required();
+  train->add_option("--to", training.to, "the tokenizer.json to write; must not exist")->required();
+  train->add_option("--vocab-size", training.vocabulary, "tokens in all (default 32000)")
+      ->check(whole_number(256, 1 << 24));
+  train->add_option("--min-frequency", training.min_frequency, "merge no pair that is rarer (default 2)")
+      ->check(whole_number(0, INT64_MAX));
+  train->add_option("--pattern", training.pattern, "how text is cut into pieces: gpt2 (default), llama3 or qwen2")
+      ->check(one_of({"gpt2", "llama3", "qwen2"}));
+  train->add_option("--special", training.special, "a special token, such as <|endoftext|>; may be given again");
+  train->footer(
+      "\nExample:\n  hyperion data train-tokenizer book.txt --vocab-size 8000 --special '<|endoftext|>' --to "
+      "tokenizer.json");
+}
+
+void add_machine_commands(CLI::App& app, Flags& flags) {
+  auto* doctor = app.add_subcommand("doctor", "check this machine, and say what to do");
+  doctor->add_flag("--json", flags.json, "as JSON");
+  doctor->add_flag("--quick", flags.quick, "skip the disk's trial write");
+  doctor->footer("\nExits with 3 when something would stop training.\n\nExample:\n  hyperion doctor");
+  auto* bench = app.add_subcommand("bench", "measure this machine")->require_subcommand(1);
+  auto* hardware = bench->add_subcommand("hardware", "matrix products, memory bandwidth, transfers, launch latency");
+  hardware->add_option("--sizes", flags.bench.sizes, "sides of square matrices (default 1024,2048,4096,8192)")
+      ->delimiter(',')
+      ->check(whole_number(1, 1 << 20));
+  hardware->add_option("--dtypes", flags.bench.dtypes, "of fp32,tf32,fp16,bf16,fp8 (default: all supported)")
+      ->delimiter(',');
+  hardware->add_option("--only", flags.bench.only, "of matmul,bandwidth,transfer,latency (default: all)")
+      ->delimiter(',');
+  hardware->add_option("--device", flags.bench.device, "cpu, cuda or auto")->check(one_of({"auto", "cpu", "cuda"}));
+  hardware->add_option("--elements", flags.bench.elements, "vector lengths (default 10 to 500 million)")
+      ->delimiter(',')
+      ->check(whole_number(1, int64_t{1} << 40));
+  hardware->add_option("--seconds", flags.bench.seconds, "time for each case (default 1)")->check(number(0.01, 3600));
+  hardware->add_option("--folder", flags.bench.folder,
+                       "where the files go (default: bench-hardware and time, among the runs)");
+  hardware->add_flag("--quick", flags.bench.quick, "short: fewer repeats, no long cases");
+  hardware->add_flag("--json", flags.bench.json, "as JSON");
+  hardware->footer(
+      "\nExamples:\n  hyperion bench hardware --quick\n  hyperion bench hardware --sizes 4096,8192 --dtypes bf16");
+  auto* memory = bench->add_subcommand("memory", "what each memory technique saves and costs on one workload");
+  memory->add_option("RECIPE", flags.bench_memory.recipe, "its model, batch, length and [lora]; the data is random")
+      ->required();
+  memory->add_option("--repeats", flags.bench_memory.steps, "steps timed for each (default 10)")
+      ->check(whole_number(1, 100'000));
+  memory->add_option("--device", flags.device, "cpu, cuda or auto");
+  memory->add_flag("--json", flags.bench_memory.json, "as JSON");
+  memory->allow_extras();
+  memory->footer("\nExample:\n  hyperion bench memory recipes/workloads/gpt2-774m-b8.toml");
+  app.add_subcommand("presets", "the models a recipe can name")->footer("\nExample:\n  hyperion presets");
+  auto* runs = app.add_subcommand("runs", "look at runs")->require_subcommand(1);
+  auto* list = runs->add_subcommand("ls", "all runs, newest first");
+  list->add_flag("--json", flags.json, "as JSON");
+  auto* show = runs->add_subcommand("show", "one run in full");
+  show->add_option("RUN", flags.run, "the run's name or folder")->required();
+  show->add_flag("--json", flags.json, "as JSON");
+  runs->footer("\nExamples:\n  hyperion runs ls\n  hyperion runs show quickstart");
+  auto* completion = app.add_subcommand("completion", "print shell completion");
+  completion->add_option("SHELL", flags.shell, "bash or zsh")->required()->check(one_of({"bash", "zsh"}));
+  completion->footer("\nExample:\n  source <(hyperion completion bash)");
+}
+
+void collect(const CLI::App* app, const std::string& path, std::vector<CompletionCommand>& commands) {
+  CompletionCommand command{path, {}};
+  for (const auto* option : app->get_options()) {
+    if (option->get_name().starts_with("--")) command.words.push_back(option->get_name());
+    command.takes_run |= option->get_name() == "RUN" || option->get_name() == "MODEL";
+  }
+  for (const auto* child : app->get_subcommands({})) command.words.push_back(child->get_name());
+  if (path == "completion") command.words.insert(command.words.end(), {"bash", "zsh"});
+  command.takes_settings = app->get_allow_extras();
+  commands.push_back(command);
+  for (const auto* child : app->get_subcommands({}))
+    collect(child, path.empty() ? child->get_name() : path + " " + child->get_name(), commands);
+}
+
+int completion_command(const CLI::App& app, const std::string& shell) {
+  std::vector<CompletionCommand> commands;
+  collect(&app, "", commands);
+  std::printf("%s", (shell == "bash" ? bash_completion : zsh_completion)(commands, setting_names()).c_str());
+  return 0;
+}
+
+int dispatch_data(CLI::App* command, const Flags& flags) {
+  if (command->got_subcommand("tokenize")) return tokenize_command(flags.data);
+  if (command->got_subcommand("detokenize")) return detokenize_command(flags.data);
+  return train_tokenizer_command(flags.train_tokenizer);
+}
+
+int dispatch(CLI::App& app, Flags& flags) {
+  auto* command = app.get_subcommands().front();
+  const std::string name = command->get_name();
+  if (name == "train") return flags.train.overrides = overrides_of(command, flags), train_command(flags.train);
+  if (name == "resume") return flags.resume.overrides = overrides_of(command, flags), resume_command(flags.resume);
+  if (name == "config")
+    return flags.config.overrides = overrides_of(command->get_subcommands().front(), flags),
+           config_command(flags.config);
+  if (name == "init") return init_command(flags.init_folder);
+  if (name == "eval") return eval_command(flags.eval);
+  if (name == "chat") return chat_command(flags.chat);
+  if (name == "generate") return generate_command(flags.generate);
+  if (name == "probe") return probe_command(flags.probe);
+  if (name == "export") return export_command(flags.export_);
+  if (name == "data") return dispatch_data(command, flags);
+  if (name == "doctor") return doctor_command(flags.json, flags.quick);
+  if (name == "bench" && command->got_subcommand("memory"))
+    return flags.bench_memory.overrides = overrides_of(command->get_subcommands().front(), flags),
+           bench_memory_command(flags.bench_memory);
+  if (name == "bench") return bench_hardware_command(flags.bench);
+  if (name == "presets") return presets_command();
+  if (name == "completion") return completion_command(app, flags.shell);
+  if (command->got_subcommand("ls")) return runs_list_command(flags.json);
+  return runs_show_command(flags.run, flags.json);
+}
+
+int run(int argc, char** argv) {
+  CLI::App app{
+      "hyperion trains deep networks, from a laptop's CPU to a cluster of GPUs, and shows where time and memory went."};
+  app.name("hyperion");
+  app.set_version_flag(
+      "--version", [] { return version_lines(); }, "versions of hyperion and what is under it");
+  app.set_help_flag("-h,--help", "show this help");
+  app.require_subcommand(1);
+  app.footer(
+      "\nExamples:\n  hyperion doctor\n  hyperion train recipes/quickstart.toml --run first\n  hyperion generate first "
+      "--prompt '347+85:'\n"
+      "\nRuns live in ./runs, or where HYPERION_RUNS says. Exit codes: 0 fine, 1 failed, 2 usage, 3 preflight, 75 "
+      "preempted, 130 Ctrl-C.");
+  Flags flags;
+  add_train_commands(app, flags);
+  add_model_commands(app, flags);
+  add_generate_command(app, flags);
+  add_chat_command(app, flags);
+  add_exchange_commands(app, flags);
+  add_data_commands(app, flags);
+  add_machine_commands(app, flags);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return error.get_exit_code() == 0 ? app.exit(error) : usage_error(app, error, argc, argv);
+  }
+  return dispatch(app, flags);
+}
+
+// LibTorch's messages carry a backtrace after the first line.
+int report_foreign(const std::exception& error) {
+  const std::string what = error.what();
+  const bool memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr || what.find("allocate") != what.npos ||
+                      what.find("out of memory") != what.npos;
+  std::fprintf(stderr, "error: %s\n",
+               memory && what == "std::bad_alloc" ? "out of memory" : what.substr(0, what.find('\n')).c_str());
+  if (memory) std::fprintf(stderr, "hint: use a smaller train.batch, a larger train.accumulate, or a smaller model\n");
+  return 1;
+}
+
+}  // namespace
+}  // namespace hyperion::cli
+
+namespace {
+
+int guarded_run(int argc, char** argv) {
+  using hyperion::base::Error;
+  using hyperion::base::Interrupted;
+  try {
+    return hyperion::cli::run(argc, argv);
+  } catch (const Interrupted& stop) {
+    std::fprintf(stderr, "%s\n", stop.what());
+    if (!stop.hint().empty()) std::fprintf(stderr, "hint: %s\n", stop.hint().c_str());
+    return stop.exit_code();
+  } catch (const Error& error) {
+    std::fputs(hyperion::base::error_text(error).c_str(), stderr);
+    return error.exit_code();
+  } catch (const std::exception& error) {
+    return hyperion::cli::report_foreign(error);
+  }
+}
+
+// A closed stdout's number would be given to the next file opened, and what is printed would land in it.
+void open_standard_streams() {
+  for (int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::fcntl(descriptor, F_GETFD) < 0) ::open("/dev/null", O_RDWR);  // takes the lowest free number, this one
+}
+
+int flush_output(int code) {
+  errno = 0;
+  const bool failed = std::fflush(stdout) != 0 || std::ferror(stdout) != 0;
+  if (!failed || code != 0) return code;
+  if (errno == EPIPE) return 128 + SIGPIPE;  // the reader has seen enough
+  std::fprintf(
+      stderr,
+      "error: the output could not be written: %s\nhint: the work itself is done; give stdout somewhere to go\n",
+      errno != 0 ? std::strerror(errno) : "an earlier line was lost");
+  return 1;
+}
+
+}  // namespace
+
+void hyperion::cli::program(int argc, char** argv) {
+  open_standard_streams();
+  hyperion::base::watch_stop_signals();
+  const int code = flush_output(guarded_run(argc, argv));
+  std::fflush(stderr);
+  // Not through static destructors: LibTorch's own, beside CUDA's libraries, are not safe to run.
+  ::_exit(code);
+}

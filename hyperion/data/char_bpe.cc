@@ -1,0 +1,66 @@
+#include "hyperion/data/char_bpe.h"
+
+#include <algorithm>
+
+#include "hyperion/base/format.h"
+#include "hyperion/data/unicode.h"
+
+namespace hyperion::data {
+
+std::array<TokenId, 256> byte_tokens_of(const Vocabulary& vocabulary) {
+  std::array<TokenId, 256> out;
+  for (int value = 0; value < 256; ++value)
+    out[value] = vocabulary.id_of(base::format("<0x{:02X}>", value)).value_or(-1);
+  return out;
+}
+
+CharBpe::CharBpe(Vocabulary vocabulary, MergeTable merges, Options options)
+    : vocabulary_(std::move(vocabulary)),
+      merges_(std::move(merges)),
+      options_(std::move(options)),
+      byte_tokens_(byte_tokens_of(vocabulary_)) {}
+
+std::optional<TokenId> CharBpe::symbol(std::string_view piece, size_t at, size_t size) const {
+  const bool inside = at > 0, last = at + size == piece.size();
+  if ((!inside || options_.prefix.empty()) && (!last || options_.suffix.empty()))
+    return vocabulary_.id_of(piece.substr(at, size));
+  std::string spelled(piece.substr(at, size));
+  if (inside) spelled.insert(0, options_.prefix);
+  if (last) spelled += options_.suffix;
+  return vocabulary_.id_of(spelled);
+}
+
+void CharBpe::encode_piece(std::string_view piece, std::vector<TokenId>& out) const {
+  if (options_.whole_pieces)
+    if (const auto id = vocabulary_.id_of(piece)) return out.push_back(*id);
+  const size_t first = out.size();
+  bool after_unknown = false;
+  for (size_t at = 0; at < piece.size();) {
+    const size_t size = char_size(piece[at]);
+    const auto bytes = piece.substr(at, size);
+    const auto has_token = [&](char byte) { return byte_tokens_[static_cast<unsigned char>(byte)] >= 0; };
+    bool unknown = false;
+    if (const auto id = symbol(piece, at, size)) {
+      out.push_back(*id);
+    } else if (options_.byte_fallback && std::all_of(bytes.begin(), bytes.end(), has_token)) {
+      for (const char byte : bytes) out.push_back(byte_tokens_[static_cast<unsigned char>(byte)]);
+    } else if (options_.unknown) {
+      unknown = true;
+      if (!after_unknown || !options_.fuse_unknown) out.push_back(*options_.unknown);
+    }
+    after_unknown = unknown;
+    at += size;
+  }
+  out.resize(first + merges_.merge(std::span(out).subspan(first)));
+}
+
+void CharBpe::encode(std::span<const std::string_view> pieces, std::vector<TokenId>& out) const {
+  for (const auto piece : pieces) encode_piece(piece, out);
+}
+
+std::optional<std::string> CharBpe::token(TokenId id) const {
+  const auto* token = vocabulary_.token(id);
+  return token != nullptr ? std::optional(*token) : std::nullopt;
+}
+
+}  // namespace hyperion::data

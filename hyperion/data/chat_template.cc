@@ -1,0 +1,89 @@
+#include "hyperion/data/chat_template.h"
+
+#include <ctime>
+#include <nlohmann/json.hpp>
+
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+#include "hyperion/base/json.h"
+#include "hyperion/data/jinja_render.h"
+#include "hyperion/data/unicode.h"
+
+namespace hyperion::data {
+namespace {
+
+constexpr size_t kMaxSource = size_t{4} << 20;
+
+void check_text(std::string_view text, const std::string& what) {
+  if (valid_prefix(text) != text.size())
+    throw base::ConfigError(base::format("{} is not UTF-8 (byte {})", what, valid_prefix(text)));
+}
+
+void check_strings(const nlohmann::ordered_json& value) {
+  if (value.is_string()) check_text(value.get_ref<const std::string&>(), "a text of the chat");
+  if (value.is_structured())
+    for (const auto& each : value) check_strings(each);
+}
+
+}  // namespace
+
+ChatTemplate::ChatTemplate(std::string source, std::string place) : place_(std::move(place)) {
+  if (source.size() > kMaxSource)
+    throw base::CorruptError(
+        base::format("{}: a chat template of {} is too large", place_, base::bytes_text(source.size())));
+  if (valid_prefix(source) != source.size()) throw base::CorruptError(base::format("{} is not UTF-8", place_));
+  try {
+    tree_ = std::make_shared<const std::vector<jinja::Statement>>(jinja::parse(source));
+  } catch (const jinja::Fault& fault) {
+    throw base::CorruptError(base::format("{}:{}: in the chat template, {}", place_, fault.line, fault.what()));
+  }
+}
+
+std::string ChatTemplate::render(const nlohmann::ordered_json& variables, int64_t now) const {
+  if (!variables.is_object()) throw base::ConfigError("the variables of a chat template are not an object");
+  check_strings(variables);
+  auto all = variables;
+  for (const char* name : {"tools", "documents"})
+    if (!all.contains(name)) all[name] = nullptr;
+  try {
+    return jinja::render(*tree_, all, now);
+  } catch (const jinja::Fault& fault) {
+    if (fault.raised)
+      throw base::ConfigError(base::format("the chat template refuses the messages: {}", fault.what()),
+                              base::format("see {}:{}", place_, fault.line));
+    throw base::CorruptError(base::format("{}:{}: in the chat template, {}", place_, fault.line, fault.what()));
+  }
+}
+
+std::string ChatTemplate::render(const nlohmann::ordered_json& variables) const {
+  return render(variables, static_cast<int64_t>(std::time(nullptr)));
+}
+
+std::string ChatTemplate::render(const std::vector<ChatMessage>& messages, bool add_generation_prompt,
+                                 const std::string& bos_token, const std::string& eos_token) const {
+  auto list = nlohmann::ordered_json::array();
+  for (const auto& each : messages) list.push_back({{"role", each.role}, {"content", each.content}});
+  return render(nlohmann::ordered_json{{"messages", std::move(list)},
+                                       {"add_generation_prompt", add_generation_prompt},
+                                       {"bos_token", bos_token},
+                                       {"eos_token", eos_token}});
+}
+
+std::optional<std::string> find_chat_template(base::FileSystem& files, const base::Path& folder) {
+  if (const auto path = folder / "chat_template.jinja"; files.exists(path)) return files.read(path);
+  const auto path = folder / "tokenizer_config.json";
+  if (!files.exists(path)) return std::nullopt;
+  const auto config = base::parse_json(files.read(path), path.string());
+  const auto found = config.is_object() ? config.find("chat_template") : config.end();
+  if (found == config.end() || found->is_null()) return std::nullopt;
+  if (found->is_string()) return found->get<std::string>();
+  if (found->is_array())
+    for (const auto& each : *found)
+      if (each.is_object() && each.value("name", base::Json()) == "default" && each.contains("template") &&
+          each["template"].is_string())
+        return each["template"].get<std::string>();
+  throw base::CorruptError(
+      base::format("{}: chat_template is neither a text nor a list with a \"default\"", path.string()));
+}
+
+}  // namespace hyperion::data

@@ -1,0 +1,46 @@
+// A model's chat template: messages become the text that the model was trained to answer, the same text as
+// transformers' apply_chat_template. The template is the part of Jinja that such templates use; anything else is an
+// error that names it and its line.
+#pragma once
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hyperion/base/files.h"
+
+namespace hyperion::data {
+
+namespace jinja {
+struct Statement;
+}
+
+struct ChatMessage {
+  std::string role, content;
+};
+
+class ChatTemplate {
+ public:
+  // Throws CorruptError that names `place` and the line for what is not a template that is known here.
+  ChatTemplate(std::string source, std::string place);
+
+  // Throws ConfigError for messages that the template refuses, CorruptError for what it cannot do with them.
+  std::string render(const std::vector<ChatMessage>& messages, bool add_generation_prompt,
+                     const std::string& bos_token = {}, const std::string& eos_token = {}) const;
+
+  // `variables`: an object with messages and what else the template reads; tools and documents are none unless given.
+  // `now`: seconds since 1970 UTC, what strftime_now tells.
+  std::string render(const nlohmann::ordered_json& variables, int64_t now) const;
+  std::string render(const nlohmann::ordered_json& variables) const;  // now: the clock
+
+ private:
+  std::string place_;
+  std::shared_ptr<const std::vector<jinja::Statement>> tree_;
+};
+
+// The template of a model's folder: chat_template.jinja, else chat_template of tokenizer_config.json, where a list has
+// it under the name "default"; nothing where there is none.
+std::optional<std::string> find_chat_template(base::FileSystem& files, const base::Path& folder);
+
+}  // namespace hyperion::data

@@ -1,0 +1,34 @@
+// Where images come from: each has a label and is found by its index alone.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "hyperion/data/source.h"
+
+namespace hyperion::data {
+
+struct ImageShape {
+  int64_t channels = 3, height = 32, width = 32;
+  int64_t pixels() const { return channels * height * width; }
+};
+
+class ImageSource {
+ public:
+  virtual ~ImageSource() = default;
+  virtual int64_t samples() const = 0;
+  virtual ImageShape shape() const = 0;
+  virtual int64_t classes() const = 0;
+  // Writes the pixels of sample `index`, channel by channel and row by row, about zero mean and unit deviation.
+  // Returns its label.
+  virtual int64_t read(int64_t index, std::span<float> out) const = 0;
+};
+
+// Ten simple shapes, drawn from the seed at any place, size and colour over noise; images of `side` pixels.
+Split open_shapes(const DataConfig& config, int64_t side, uint64_t seed);
+
+// CIFAR-10 or CIFAR-100 in their binary form: a folder with data_batch_1.bin ... and test_batch.bin, or train.bin and
+// test.bin. The test files are the validation set.
+Split open_cifar(const DataConfig& config);
+
+}  // namespace hyperion::data

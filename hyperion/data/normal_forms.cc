@@ -1,0 +1,225 @@
+#include "hyperion/data/normal_forms.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "hyperion/data/unicode.h"
+
+namespace hyperion::data {
+namespace {
+
+// Hangul syllables are composed by arithmetic: syllable = first + ((leading * 21) + vowel) * 28 + trailing.
+constexpr char32_t kSyllable = 0xAC00, kLeading = 0x1100, kVowel = 0x1161, kTrailing = 0x11A7;
+constexpr char32_t kLeadings = 19, kVowels = 21, kTrailings = 28, kSyllables = kLeadings * kVowels * kTrailings;
+
+struct Tables {
+  std::unordered_map<char32_t, uint8_t> combining;
+  std::unordered_map<char32_t, std::u32string> canonical, compatible;  // carried on until nothing decomposes
+  std::unordered_map<uint64_t, char32_t> composed;                     // by both parts
+};
+
+uint64_t pair_of(char32_t first, char32_t second) { return uint64_t{first} << 32 | second; }
+
+void append_parts(const Tables& tables, const std::unordered_map<char32_t, std::pair<bool, std::u32string>>& raw,
+                  char32_t point, bool compatible, std::u32string& out) {
+  const auto found = raw.find(point);
+  if (found == raw.end() || (found->second.first && !compatible)) {
+    out += point;
+    return;
+  }
+  for (const char32_t part : found->second.second) append_parts(tables, raw, part, compatible, out);
+}
+
+Tables unpack() {
+  Tables tables;
+  PackedNumbers numbers(kNormalFormTable);
+  char32_t point = 0;
+  for (uint32_t runs = numbers.next(); runs > 0; --runs) {
+    point += numbers.next();
+    const auto kind = static_cast<uint8_t>(numbers.next());
+    for (uint32_t i = 0, count = numbers.next(); i < count; ++i) tables.combining[point + i] = kind;
+  }
+  std::unordered_map<char32_t, std::pair<bool, std::u32string>> raw;
+  point = 0;
+  for (uint32_t count = numbers.next(); count > 0; --count) {
+    point += numbers.next();
+    const uint32_t head = numbers.next();
+    std::u32string parts;
+    char32_t part = point;
+    for (uint32_t i = 0; i < head / 2; ++i) parts += part += numbers.next_signed();
+    if (head % 2 == 0 && parts.size() == 2) tables.composed[pair_of(parts[0], parts[1])] = point;
+    raw[point] = {head % 2 != 0, parts};
+  }
+  point = 0;
+  for (uint32_t count = numbers.next(); count > 0; --count) {
+    point += numbers.next();
+    const auto& parts = raw[point].second;
+    if (parts.size() == 2) tables.composed.erase(pair_of(parts[0], parts[1]));
+  }
+  for (const auto& [whole, parts] : raw) {
+    append_parts(tables, raw, whole, true, tables.compatible[whole]);
+    if (!parts.first) append_parts(tables, raw, whole, false, tables.canonical[whole]);
+  }
+  return tables;
+}
+
+const Tables& tables() {
+  static const Tables made = unpack();
+  return made;
+}
+
+uint8_t combining_class(char32_t point) {
+  if (point < 0x300) return 0;
+  const auto found = tables().combining.find(point);
+  return found == tables().combining.end() ? 0 : found->second;
+}
+
+std::u32string decomposed(std::string_view text, bool compatible) {
+  const auto& map = compatible ? tables().compatible : tables().canonical;
+  std::u32string out;
+  out.reserve(text.size());
+  for (size_t at = 0; at < text.size(); at += char_size(text[at])) {
+    const char32_t point = char_at(text.data() + at);
+    if (point >= kSyllable && point < kSyllable + kSyllables) {
+      const char32_t index = point - kSyllable;
+      out += static_cast<char32_t>(kLeading + index / (kVowels * kTrailings));
+      out += static_cast<char32_t>(kVowel + index / kTrailings % kVowels);
+      if (index % kTrailings != 0) out += static_cast<char32_t>(kTrailing + index % kTrailings);
+    } else if (const auto found = point < 0xA0 ? map.end() : map.find(point); found != map.end()) {
+      out += found->second;
+    } else {
+      out += point;
+    }
+  }
+  return out;
+}
+
+// Marks after one base, sorted by their class; those of one class keep their order.
+void sort_marks(std::u32string& text) {
+  for (size_t first = 0; first < text.size();) {
+    if (combining_class(text[first]) == 0) {
+      ++first;
+      continue;
+    }
+    size_t last = first + 1;
+    while (last < text.size() && combining_class(text[last]) != 0) ++last;
+    std::stable_sort(text.begin() + static_cast<std::ptrdiff_t>(first),
+                     text.begin() + static_cast<std::ptrdiff_t>(last),
+                     [](char32_t a, char32_t b) { return combining_class(a) < combining_class(b); });
+    first = last;
+  }
+}
+
+char32_t compose(char32_t first, char32_t second) {  // 0: they do not
+  if (first - kLeading < kLeadings && second - kVowel < kVowels)
+    return kSyllable + ((first - kLeading) * kVowels + second - kVowel) * kTrailings;
+  if (first - kSyllable < kSyllables && (first - kSyllable) % kTrailings == 0 &&
+      second - kTrailing - 1 < kTrailings - 1)
+    return first + second - kTrailing;
+  const auto found = tables().composed.find(pair_of(first, second));
+  return found == tables().composed.end() ? 0 : found->second;
+}
+
+std::u32string composed(const std::u32string& text) {
+  std::u32string out;
+  out.reserve(text.size());
+  size_t base = std::u32string::npos;  // in `out`
+  int before = -1;                     // class of the last mark kept since the base; -1: none
+  for (const char32_t point : text) {
+    const int kind = combining_class(point);
+    if (base != std::u32string::npos && before < kind) {
+      if (const char32_t both = compose(out[base], point); both != 0) {
+        out[base] = both;
+        continue;
+      }
+    }
+    if (kind == 0) {
+      base = out.size();
+      before = -1;
+    } else {
+      before = kind;
+    }
+    out += point;
+  }
+  return out;
+}
+
+// Characters that the form changes, or that may join or move past the one before. Any other begins a stretch of its
+// own.
+std::vector<bool> unsettled(NormalForm form) {
+  const bool compatible = form == NormalForm::kNfkc || form == NormalForm::kNfkd;
+  const bool composes = form == NormalForm::kNfc || form == NormalForm::kNfkc;
+  std::vector<bool> flags(0x110000);
+  for (const auto& [point, kind] : tables().combining) flags[point] = true;
+  for (const auto& [point, parts] : compatible ? tables().compatible : tables().canonical)
+    flags[point] = flags[point] || !composes || composed(parts) != std::u32string(1, point);
+  if (!composes) {
+    std::fill_n(flags.begin() + kSyllable, kSyllables, true);
+    return flags;
+  }
+  for (const auto& [parts, whole] : tables().composed) flags[parts & 0xFFFFFFFF] = true;
+  std::fill_n(flags.begin() + kVowel, kVowels, true);
+  std::fill_n(flags.begin() + kTrailing, kTrailings, true);
+  return flags;
+}
+
+const std::vector<bool>& unsettled_in(NormalForm form) {
+  static const std::vector<bool> flags[] = {unsettled(NormalForm::kNfc), unsettled(NormalForm::kNfd),
+                                            unsettled(NormalForm::kNfkc), unsettled(NormalForm::kNfkd)};
+  return flags[static_cast<int>(form)];
+}
+
+std::string normalized_stretch(std::string_view text, NormalForm form) {
+  auto points = decomposed(text, form == NormalForm::kNfkc || form == NormalForm::kNfkd);
+  sort_marks(points);
+  return to_utf8(form == NormalForm::kNfc || form == NormalForm::kNfkc ? composed(points) : points);
+}
+
+std::vector<bool> flags_of(const char* table) {
+  std::vector<bool> flags(0x110000);
+  PackedNumbers numbers(table);
+  for (std::ptrdiff_t point = 0; numbers.more();) {
+    point += numbers.next();
+    const auto count = static_cast<std::ptrdiff_t>(numbers.next());
+    std::fill_n(flags.begin() + point, count, true);
+    point += count;
+  }
+  return flags;
+}
+
+}  // namespace
+
+std::string normalized(std::string_view text, NormalForm form) {
+  const auto& flags = unsettled_in(form);
+  std::string out;
+  out.reserve(text.size());
+  size_t copied = 0, settled = 0;  // up to where `out` goes, and the last character that begins a stretch
+  for (size_t at = 0; at < text.size();) {
+    const size_t size = char_size(text[at]);
+    if (size == 1 || !flags[char_at(text.data() + at)]) {
+      settled = at;
+      at += size;
+      continue;
+    }
+    size_t end = at + size;
+    while (end < text.size() && flags[char_at(text.data() + end)]) end += char_size(text[end]);
+    out.append(text.substr(copied, settled - copied));
+    out += normalized_stretch(text.substr(settled, end - settled), form);
+    copied = settled = at = end;
+  }
+  return out.append(text.substr(copied));
+}
+
+bool is_mark(char32_t point) {
+  static const auto flags = flags_of(kMarkTable);
+  return flags[point];
+}
+
+bool is_accent(char32_t point) {
+  static const auto flags = flags_of(kAccentTable);
+  return flags[point];
+}
+
+}  // namespace hyperion::data

@@ -1,0 +1,33 @@
+// The "post_processor" of a tokenizer.json: the tokens that stand around a text. And its "truncation" and "padding".
+#pragma once
+#include <vector>
+
+#include "hyperion/base/json.h"
+#include "hyperion/data/tokenizer.h"
+
+namespace hyperion::data {
+
+struct Surround {
+  std::vector<TokenId> before, after;
+};
+
+struct Truncation {
+  size_t length = 0;
+  bool from_left = false;  // the start is cut off, not the end
+};
+
+struct Padding {
+  size_t length = 0, multiple = 0;  // to this length, then to a multiple; 0: neither
+  TokenId id = 0;
+  bool on_left = false;
+};
+
+// Throw CorruptError that names `place` and a component that is not known.
+Surround make_surround(const base::Json& json, const std::string& place);
+Truncation make_truncation(const base::Json& json, const std::string& place);
+Padding make_padding(const base::Json& json, const std::string& place);
+
+void truncate(std::vector<TokenId>& ids, const Truncation& truncation, size_t surround);
+void pad(std::vector<TokenId>& ids, const Padding& padding);
+
+}  // namespace hyperion::data

@@ -1,0 +1,58 @@
+// Text to token ids and back, as `tokenizers` and `tiktoken` do it, from the files that they read. A Tokenizer does not
+// change once open and may be used by any number of threads.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hyperion/base/files.h"
+
+namespace hyperion::data {
+
+using TokenId = int32_t;
+
+// A token that is found in the text before anything else is done with it.
+struct AddedToken {
+  TokenId id = 0;
+  std::string text;
+  bool special = false;                 // left out when decoding without special tokens
+  bool single_word = false;             // only where no letter, digit or underscore is beside it
+  bool lstrip = false, rstrip = false;  // takes the white space before or after it along
+  bool normalized = true;               // looked for after the text is normalized, not before
+};
+
+struct Decoded {
+  std::string bytes;
+  std::vector<size_t> starts;  // where each token's bytes begin
+};
+
+class Tokenizer {
+ public:
+  virtual ~Tokenizer() = default;
+  // With `special`, also what the file's template puts around a text. Truncated and padded where the file says so.
+  // Bytes that are not UTF-8 are encoded by byte-level tokenizers, as tiktoken does: all from the last piece before
+  // them to the end of the text is one piece. Other tokenizers throw CorruptError.
+  // The ids are the same for any number of threads; more than one are of use to byte-level tokenizers on megabytes.
+  virtual std::vector<TokenId> encode(std::string_view text, bool special = true, int threads = 1) const = 0;
+  // Throws ConfigError for an id that is not in the vocabulary. The bytes need not be UTF-8.
+  virtual std::string decode(std::span<const TokenId> ids, bool skip_special = false) const = 0;
+  virtual Decoded decode_with_starts(std::span<const TokenId> ids) const = 0;
+
+  virtual int64_t vocabulary_size() const = 0;  // the highest id and one
+  virtual std::optional<std::string> token(
+      TokenId id) const = 0;  // as its file spells it; bytes of a rank file as vocab.json would
+  virtual std::optional<TokenId> id_of(std::string_view token) const = 0;
+  virtual const std::vector<AddedToken>& added_tokens() const = 0;  // by id
+};
+
+// A Hugging Face folder, a tokenizer.json, a vocab.json with a merges.txt beside it, or a .tiktoken file of ranks. A
+// rank file does not say how text is cut into pieces: `pattern` does (gpt2, llama3, qwen2 or cl100k); empty: by the
+// file's name, else its number of ranks. A rank file has no added tokens. Throws ConfigError where nothing can be
+// opened, CorruptError where a file is not what its format says, or has a component that is not known here.
+std::unique_ptr<const Tokenizer> open_tokenizer(const base::Path& path, std::string_view pattern = {});
+
+}  // namespace hyperion::data

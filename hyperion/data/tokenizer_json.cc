@@ -1,0 +1,138 @@
+#include <nlohmann/json.hpp>
+
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+#include "hyperion/data/byte_alphabet.h"
+#include "hyperion/data/char_bpe.h"
+#include "hyperion/data/text_pattern.h"
+#include "hyperion/data/tokenizer_files.h"
+#include "hyperion/data/unigram.h"
+#include "hyperion/data/word_piece.h"
+
+namespace hyperion::data {
+namespace {
+
+using base::CorruptError;
+using base::format;
+using base::Json;
+
+bool is_set(const Json& json, const char* key) {
+  const auto found = json.find(key);
+  return found != json.end() && !found->is_null();
+}
+std::string text_or(const Json& json, const char* key, const char* otherwise) {
+  return is_set(json, key) ? json.at(key).get<std::string>() : otherwise;
+}
+bool flag_of(const Json& json, const char* key) { return is_set(json, key) && json.at(key).get<bool>(); }
+
+std::string type_of(const Json& model) {  // older files do not name it
+  if (is_set(model, "type")) return model.at("type").get<std::string>();
+  if (model.contains("merges")) return "BPE";
+  if (model.at("vocab").is_array()) return "Unigram";
+  return model.contains("max_input_chars_per_word") ? "WordPiece" : "WordLevel";
+}
+
+Vocabulary read_vocabulary(const Json& json) {
+  Vocabulary out;
+  for (const auto& [token, id] : json.items()) out.add(token, id.get<int64_t>());
+  return out;
+}
+
+std::unique_ptr<const TokenModel> read_bpe(const Json& json, bool byte_level, const std::string& place) {
+  if (is_set(json, "dropout") && json.at("dropout").get<double>() != 0)
+    unknown_component(place, "the dropout of a BPE model");
+  BpeParts parts;
+  for (const auto& [token, id] : json.at("vocab").items()) parts.vocabulary.emplace_back(token, id.get<int64_t>());
+  for (const auto& merge : json.at("merges"))
+    parts.merges.push_back(merge.is_string()
+                               ? split_merge(merge.get_ref<const std::string&>(), place)
+                               : std::pair(merge.at(0).get<std::string>(), merge.at(1).get<std::string>()));
+  if (is_set(json, "unk_token")) parts.unknown = json.at("unk_token").get<std::string>();
+  parts.fuse_unknown = flag_of(json, "fuse_unk");
+  parts.byte_fallback = flag_of(json, "byte_fallback");
+  parts.whole_pieces = flag_of(json, "ignore_merges");
+  parts.prefix = text_or(json, "continuing_subword_prefix", "");
+  parts.suffix = text_or(json, "end_of_word_suffix", "");
+  return make_bpe(std::move(parts), byte_level, place);
+}
+
+std::unique_ptr<const TokenModel> read_unigram(const Json& json) {
+  Vocabulary vocabulary;
+  std::vector<double> scores;
+  for (const auto& entry : json.at("vocab")) {
+    vocabulary.add(entry.at(0).get<std::string>(), static_cast<TokenId>(scores.size()));
+    scores.push_back(entry.at(1).get<double>());
+  }
+  Unigram::Options options;
+  if (is_set(json, "unk_id")) options.unknown = json.at("unk_id").get<TokenId>();
+  options.byte_fallback = flag_of(json, "byte_fallback");
+  return std::make_unique<Unigram>(std::move(vocabulary), std::move(scores), options);
+}
+
+std::unique_ptr<const TokenModel> read_words(const Json& json, bool whole_words) {
+  auto vocabulary = read_vocabulary(json.at("vocab"));
+  WordPiece::Options options;
+  options.whole_words = whole_words;
+  options.prefix = text_or(json, "continuing_subword_prefix", "##");
+  if (is_set(json, "max_input_chars_per_word"))
+    options.longest_word = json.at("max_input_chars_per_word").get<size_t>();
+  if (is_set(json, "unk_token")) options.unknown = vocabulary.id_of(json.at("unk_token").get<std::string>());
+  return std::make_unique<WordPiece>(std::move(vocabulary), std::move(options));
+}
+
+// Models that are not BPE see bytes spelled as characters.
+void spell_pieces(PreTokenizer& pre) {
+  pre.steps.emplace_back([](std::vector<std::string> pieces, bool) {
+    for (auto& piece : pieces) piece = spell_bytes(piece);
+    return pieces;
+  });
+  pre.byte_level = false;
+  pre.scanner.reset();
+}
+
+std::unique_ptr<const TokenModel> read_model(const Json& json, PreTokenizer& pre, const std::string& place) {
+  const auto type = type_of(json);
+  if (type == "BPE") return read_bpe(json, pre.byte_level, place);
+  if (pre.byte_level) spell_pieces(pre);
+  if (type == "Unigram") return read_unigram(json);
+  if (type == "WordPiece") return read_words(json, false);
+  if (type == "WordLevel") return read_words(json, true);
+  unknown_component(place, format("the model \"{}\"", type));
+}
+
+}  // namespace
+
+AddedToken read_added(const Json& json, int64_t id) {
+  AddedToken out;
+  out.text = json.at("content").get<std::string>();
+  if (id < 0 || id >= kIdLimit)
+    throw CorruptError(format("the added token \"{}\" has the id {}", out.text, id),
+                       format("ids are from 0 to {}", kIdLimit - 1));
+  out.id = static_cast<TokenId>(id);
+  out.special = flag_of(json, "special");
+  out.single_word = flag_of(json, "single_word");
+  out.lstrip = flag_of(json, "lstrip");
+  out.rstrip = flag_of(json, "rstrip");
+  out.normalized = is_set(json, "normalized") ? json.at("normalized").get<bool>() : !out.special;
+  return out;
+}
+
+TokenStages stages_of_json(const Json& json, const std::string& place) {
+  TokenStages out;
+  if (is_set(json, "added_tokens"))
+    for (const auto& token : json.at("added_tokens"))
+      out.added.push_back(read_added(token, token.at("id").get<int64_t>()));
+  if (is_set(json, "normalizer")) out.normalizer = make_normalizer(json.at("normalizer"), place);
+  if (is_set(json, "pre_tokenizer")) out.pre_tokenizer = make_pre_tokenizer(json.at("pre_tokenizer"), place);
+  out.model = read_model(json.at("model"), out.pre_tokenizer, place);
+  if (is_set(json, "post_processor")) out.surround = make_surround(json.at("post_processor"), place);
+  if (is_set(json, "truncation")) out.truncation = make_truncation(json.at("truncation"), place);
+  if (is_set(json, "padding")) out.padding = make_padding(json.at("padding"), place);
+  if (is_set(json, "decoder")) {
+    out.decoder = make_decoder(json.at("decoder"), place);
+    out.byte_level_decoder = is_byte_level_decoder(json.at("decoder"));
+  }
+  return out;
+}
+
+}  // namespace hyperion::data

@@ -1,0 +1,124 @@
+#include "hyperion/interop/peft.h"
+#include "hyperion/interop/new_folder.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <set>
+
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+#include "hyperion/checkpoint/safetensors.h"
+#include "hyperion/interop/weight_files.h"
+
+namespace hyperion::interop {
+namespace {
+
+using base::CorruptError;
+using base::format;
+using base::Path;
+
+constexpr const char* kWeights = "adapter_model.safetensors";
+
+std::string shape_text(at::IntArrayRef shape) {
+  std::string text;
+  for (const int64_t size : shape) text += (text.empty() ? "" : ", ") + std::to_string(size);
+  return "[" + text + "]";
+}
+
+bool is_weight_type(at::ScalarType type) { return type == at::kFloat || type == at::kBFloat16 || type == at::kHalf; }
+
+// Beside an adapter of the output PEFT keeps the base's own weight, as <path>.base_layer.weight: fine where it is that.
+std::string judge_extra(const checkpoint::SafetensorsFile& file, const std::string& key, models::Model& model) {
+  constexpr std::string_view kLayer = ".base_layer";
+  std::string name = key;
+  if (const size_t layer = name.find(kLayer); layer != name.npos) name.erase(layer, kLayer.size());
+  for (const auto& [parameter, tensor, decay] : model.parameters()) {
+    if (peft_key(parameter) != name || file.shape(key) != tensor.sizes()) continue;
+    if (file.tensor(key).to(tensor.scalar_type()).equal(tensor.detach().to(at::kCPU))) return "";
+    return format("\n  wrong: {} is not {} of this model", key, parameter);
+  }
+  return format("\n  extra: {} {}", key, shape_text(file.shape(key)));
+}
+
+// All that does not fit, a line each.
+std::string differences(const checkpoint::SafetensorsFile& file, const std::vector<nn::Adapters::Entry>& parameters,
+                        models::Model& model) {
+  std::string wrong, missing, extra;
+  std::set<std::string> known;
+  for (const auto& [name, tensor] : parameters) {
+    const std::string key = *known.insert(peft_key(name)).first;
+    if (!file.has(key)) {
+      missing += format("\n  missing: {} {}", key, shape_text(tensor.sizes()));
+    } else if (file.shape(key) != tensor.sizes()) {
+      wrong += format("\n  wrong: {} is {}, and the adapter's is {}", key, shape_text(file.shape(key)),
+                      shape_text(tensor.sizes()));
+    } else if (!is_weight_type(file.dtype(key))) {
+      wrong += format("\n  wrong: {} holds {}, not fp32, bf16 or fp16", key, c10::toString(file.dtype(key)));
+    }
+  }
+  for (const auto& key : file.names())
+    if (!known.contains(key)) extra += judge_extra(file, key, model);
+  return wrong + missing + extra;
+}
+
+void refuse_without_weights(base::FileSystem& files, const Path& folder) {
+  if (files.exists(folder / kWeights)) return;
+  for (const Path& path : files.list(folder))
+    if (is_pickle(path))
+      throw CorruptError(format("{} holds the adapter in {}, a pickle: a program, not data, and never read here",
+                                folder.string(), path.filename().string()),
+                         "load it with PEFT where you trust it, and save_pretrained it again");
+  throw CorruptError(format("{} holds no {}", folder.string(), kWeights));
+}
+
+}  // namespace
+
+std::string peft_key(const std::string& parameter) { return "base_model.model." + parameter; }
+
+void read_adapter(base::FileSystem& files, const Path& folder, models::Model& model, const std::string& name) {
+  const base::OperationScope scope("interop.read_adapter");
+  const Path path = folder / kAdapterConfig;
+  if (!files.exists(path))
+    throw base::ConfigError(format("{} is no adapter folder: it holds no {}", folder.string(), kAdapterConfig),
+                            "give a folder that PEFT's save_pretrained wrote");
+  const auto config = parse_adapter_config(files.read(path), path.string()).config;
+  refuse_without_weights(files, folder);
+  const checkpoint::SafetensorsFile file(folder / kWeights);
+  model.adapters().add(name, config, /*seed=*/0);
+  auto parameters = model.adapters().parameters(name);
+  if (const auto text = differences(file, parameters, model); !text.empty())
+    throw CorruptError(format("{}: the tensors are not those of {} on this model:{}", (folder / kWeights).string(),
+                              kAdapterConfig, text));
+  const at::NoGradGuard no_grad;
+  for (auto& [parameter, tensor] : parameters) tensor.copy_(file.tensor(peft_key(parameter)));
+}
+
+namespace {
+
+// transformers holds the experts of a layer in two tensors, and its routers are no linear layers: PEFT would drop such
+// adapters without a word, or refuse the whole.
+void refuse_experts(const std::string& parameter) {
+  for (const char* part : {".experts.", ".mlp.gate.", ".block_sparse_moe.gate.", ".shared_expert_gate."})
+    if (parameter.find(part) != parameter.npos)
+      throw base::ConfigError(format("PEFT has no adapters of experts and routers, such as {}", parameter),
+                              "export the merged model, without --as-adapter; or train with lora.targets = "
+                              "\"q_proj,k_proj,v_proj,o_proj\"");
+}
+
+}  // namespace
+
+void write_adapter(base::FileSystem& files, models::Model& model, const std::string& name,
+                   const std::string& base_model, const Path& to) {
+  const base::OperationScope scope("interop.write_adapter");
+  std::vector<checkpoint::NamedTensor> tensors;
+  for (const auto& [parameter, tensor] : model.adapters().parameters(name)) {
+    refuse_experts(parameter);
+    tensors.push_back({peft_key(parameter), tensor});
+  }
+  write_new_folder(files, to, [&](const Path& partial) {
+    checkpoint::write_safetensors(files, partial / kWeights, tensors, {{"format", "pt"}});
+    base::write_atomically(files, partial / kAdapterConfig, adapter_config_text(model, name, base_model));
+  });
+}
+
+}  // namespace hyperion::interop

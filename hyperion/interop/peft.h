@@ -1,0 +1,37 @@
+// PEFT's adapter folders, in and out: adapter_config.json and adapter_model.safetensors, with keys
+// base_model.model.<path>.lora_A.weight. No pickle is ever read.
+#pragma once
+#include <string>
+
+#include "hyperion/base/files.h"
+#include "hyperion/models/model.h"
+
+namespace hyperion::interop {
+
+constexpr const char* kAdapterConfig = "adapter_config.json";
+
+// PEFT's key of <path>.lora_A.weight.
+std::string peft_key(const std::string& parameter);
+
+struct AdapterConfig {
+  nn::LoraConfig config;
+  std::string base_model;  // what it belongs to; may be empty
+};
+
+// An adapter_config.json. Throws CorruptError, by name, on another kind than LoRA and on settings that make
+// it another function than the one here, each starting with `place`: DoRA, biases, modules_to_save and the like.
+AdapterConfig parse_adapter_config(const std::string& text, const std::string& place);
+
+// The same as text, to be written.
+std::string adapter_config_text(models::Model& model, const std::string& name, const std::string& base_model);
+
+// Adds the adapter to the model under a name. All wrong, missing and extra tensors are listed in one CorruptError; the
+// model is then not to be used.
+void read_adapter(base::FileSystem& files, const base::Path& folder, models::Model& model, const std::string& name);
+
+// Writes a folder that PEFT loads; `base_model` says what it belongs to. Written beside and renamed; `to` must not
+// exist (ConfigError).
+void write_adapter(base::FileSystem& files, models::Model& model, const std::string& name,
+                   const std::string& base_model, const base::Path& to);
+
+}  // namespace hyperion::interop

@@ -1,0 +1,134 @@
+#include "hyperion/kernels/nf4.h"
+
+#include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/matmul.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <functional>
+#include <numeric>
+
+#include "hyperion/base/error.h"
+#include "hyperion/kernels/gpu.h"
+#include "hyperion/kernels/nf4_math.h"
+
+namespace hyperion::kernels {
+namespace {
+
+int64_t elements_of(const Nf4& weight) {
+  return std::accumulate(weight.shape.begin(), weight.shape.end(), int64_t{1}, std::multiplies<>());
+}
+
+Nf4Scales scales_of(const Nf4& weight) {
+  return {weight.magnitudes.const_data_ptr<int8_t>(), weight.group_scales.const_data_ptr<float>(),
+          weight.mean_magnitude};
+}
+
+at::Tensor in_rows(const at::Tensor& flat, int64_t width) {
+  return at::constant_pad_nd(flat, {0, (width - flat.size(0) % width) % width}).view({-1, width});
+}
+
+// The largest magnitude of each block, then these as signed squares within their group.
+void quantise_magnitudes(const at::Tensor& flat, Nf4& out) {
+  const auto largest = in_rows(flat, kNf4Block).abs().amax(1).to(at::kFloat);
+  out.mean_magnitude = largest.mean().item<float>();
+  const auto rest = in_rows(largest.sub(out.mean_magnitude), kNf4Group);
+  out.group_scales = rest.abs().amax(1);
+  const auto parts = rest.div(out.group_scales.unsqueeze(1).clamp_min(1e-38));
+  const auto bytes = parts.abs().sqrt().mul(parts.sign()).mul(127).round().to(at::kChar);
+  out.magnitudes = bytes.view({-1}).narrow(0, 0, largest.size(0)).clone();
+}
+
+template <class T>
+void pack_as(const at::Tensor& flat, const Nf4& weight) {
+  const auto* in = static_cast<const T*>(flat.const_data_ptr());
+  auto* codes = weight.codes.mutable_data_ptr<uint8_t>();
+  if (flat.is_cuda()) {
+    nf4_pack_gpu(in, scales_of(weight), codes, flat.numel(), current_gpu_stream(flat.get_device()));
+  } else {
+    nf4_pack_cpu(in, scales_of(weight), codes, flat.numel());
+  }
+}
+
+template <class T>
+void unpack_as(const Nf4& weight, const at::Tensor& out) {
+  const auto* codes = weight.codes.const_data_ptr<uint8_t>();
+  auto* to = static_cast<T*>(out.mutable_data_ptr());
+  if (out.is_cuda()) {
+    nf4_unpack_gpu(codes, scales_of(weight), to, out.numel(), current_gpu_stream(out.get_device()));
+  } else {
+    nf4_unpack_cpu(codes, scales_of(weight), to, out.numel());
+  }
+}
+
+// The packed tensors travel as plain data, not as saved activations: they are the weight itself.
+struct Matmul : torch::autograd::Function<Matmul> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input, const Nf4& weight,
+                            bool transposed) {
+    auto& saved = context->saved_data;
+    saved["shape"] = weight.shape;
+    saved["codes"] = weight.codes;
+    saved["magnitudes"] = weight.magnitudes;
+    saved["group_scales"] = weight.group_scales;
+    saved["mean_magnitude"] = static_cast<double>(weight.mean_magnitude);
+    saved["transposed"] = transposed;
+    const auto whole = nf4_dequantise(weight, input.scalar_type());
+    return transposed ? at::linear(input, whole) : at::matmul(input, whole);
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& gradients) {
+    const auto& saved = context->saved_data;
+    const Nf4 weight{saved.at("shape").toIntVector(),     gradients[0].scalar_type(),
+                     saved.at("codes").toTensor(),        saved.at("magnitudes").toTensor(),
+                     saved.at("group_scales").toTensor(), static_cast<float>(saved.at("mean_magnitude").toDouble())};
+    const auto whole = nf4_dequantise(weight, gradients[0].scalar_type());
+    return {at::matmul(gradients[0], saved.at("transposed").toBool() ? whole : whole.t()), {}, {}};
+  }
+};
+
+}  // namespace
+
+int64_t Nf4::bytes() const {
+  return static_cast<int64_t>(codes.nbytes() + magnitudes.nbytes() + group_scales.nbytes() + sizeof mean_magnitude);
+}
+
+Nf4 nf4_quantise(const at::Tensor& weight) {
+  HYPERION_CHECK(weight.numel() > 0, "an empty weight has no 4-bit form");
+  const auto type = weight.scalar_type();
+  const auto flat = weight.detach().contiguous().view({-1});
+  Nf4 out;
+  out.shape = weight.sizes().vec();
+  out.type = type;
+  quantise_magnitudes(flat, out);
+  out.codes = at::empty({(flat.numel() + 1) / 2}, flat.options().dtype(at::kByte));
+  if (type == at::kBFloat16) {
+    pack_as<Bfloat16>(flat, out);
+  } else {
+    pack_as<float>(flat.to(at::kFloat), out);
+  }
+  return out;
+}
+
+at::Tensor nf4_dequantise(const Nf4& weight, at::ScalarType type) {
+  const bool narrow = type == at::kBFloat16;
+  const auto out = at::empty({elements_of(weight)}, weight.group_scales.options().dtype(narrow ? type : at::kFloat));
+  if (narrow) {
+    unpack_as<Bfloat16>(weight, out);
+  } else {
+    unpack_as<float>(weight, out);
+  }
+  return out.view(weight.shape).to(type);
+}
+
+Nf4 move(const Nf4& weight, at::Device device) {
+  Nf4 moved = weight;
+  for (auto* tensor : {&moved.codes, &moved.magnitudes, &moved.group_scales}) *tensor = tensor->to(device);
+  return moved;
+}
+
+at::Tensor nf4_matmul(const at::Tensor& input, const Nf4& weight, bool transposed) {
+  return Matmul::apply(input, weight, transposed);
+}
+
+}  // namespace hyperion::kernels

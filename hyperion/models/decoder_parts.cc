@@ -1,0 +1,121 @@
+#include "hyperion/models/decoder_parts.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/matmul.h>
+
+#include <cmath>
+
+#include "hyperion/base/error.h"
+
+namespace hyperion::models {
+namespace {
+
+using nn::Init;
+using nn::Pass;
+
+constexpr double kDeviation = 0.02;
+
+Init residual_init(const LlamaConfig& config) {
+  return Init::normal(kDeviation / std::sqrt(2.0 * static_cast<double>(config.layers)));
+}
+
+std::shared_ptr<nn::Linear> linear(int64_t in, int64_t out, bool bias, Init init = Init::normal(kDeviation)) {
+  return std::make_shared<nn::Linear>(in, out, bias, init);
+}
+
+class Attention final : public nn::Module {
+ public:
+  Attention(const LlamaConfig& config, size_t layer) : head_width_(config.head_width), layer_(layer) {
+    const int64_t queries = config.heads * config.head_width, keys = config.key_value_heads * config.head_width;
+    const bool bias = config.query_key_value_bias;
+    q_proj_ = register_module("q_proj", linear(config.width, queries, bias));
+    k_proj_ = register_module("k_proj", linear(config.width, keys, bias));
+    v_proj_ = register_module("v_proj", linear(config.width, keys, bias));
+    o_proj_ = register_module("o_proj", linear(queries, config.width, config.output_bias, residual_init(config)));
+  }
+
+  at::Tensor forward(const at::Tensor& input, Pass& pass) override {
+    const auto queries = nn::rotate(heads(run(*q_proj_, input, pass)), pass);
+    const auto keys = nn::rotate(heads(run(*k_proj_, input, pass)), pass);
+    const auto mixed = nn::attend(queries, keys, heads(run(*v_proj_, input, pass)), layer_, pass);
+    return run(*o_proj_, mixed.transpose(1, 2).reshape({input.size(0), input.size(1), -1}), pass);
+  }
+
+ private:
+  at::Tensor heads(const at::Tensor& packed) const {
+    return packed.view({packed.size(0), packed.size(1), -1, head_width_}).transpose(1, 2);
+  }
+
+  int64_t head_width_;
+  size_t layer_;
+  std::shared_ptr<nn::Linear> q_proj_, k_proj_, v_proj_, o_proj_;
+};
+
+class Block final : public nn::Module {
+ public:
+  Block(const LlamaConfig& config, size_t layer, const FeedForwardPart& part) {
+    self_attn_ = register_module("self_attn", std::make_shared<Attention>(config, layer));
+    feed_forward_ = register_module(part.name, part.make(static_cast<int64_t>(layer)));
+    input_layernorm_ = register_module("input_layernorm", std::make_shared<nn::RmsNorm>(config.width, config.epsilon));
+    post_attention_layernorm_ =
+        register_module("post_attention_layernorm", std::make_shared<nn::RmsNorm>(config.width, config.epsilon));
+  }
+
+  at::Tensor forward(const at::Tensor& input, Pass& pass) override {
+    const auto middle = input + run(*self_attn_, run(*input_layernorm_, input, pass), pass);
+    return middle + run(*feed_forward_, run(*post_attention_layernorm_, middle, pass), pass);
+  }
+
+ private:
+  std::shared_ptr<Attention> self_attn_;
+  std::shared_ptr<nn::Module> feed_forward_;
+  std::shared_ptr<nn::RmsNorm> input_layernorm_, post_attention_layernorm_;
+};
+
+}  // namespace
+
+class CausalDecoder::Decoder final : public nn::Module {
+ public:
+  Decoder(const LlamaConfig& config, const FeedForwardPart& part)
+      : frequencies_(nn::rope_frequencies(config.head_width, config.rope)) {
+    embed_tokens_ = register_module(
+        "embed_tokens", std::make_shared<nn::Embedding>(config.vocabulary, config.width, Init::normal(kDeviation)));
+    layers_ = register_module("layers", std::make_shared<nn::Stack>(config.layers, [&](int64_t i) {
+                                return std::make_shared<Block>(config, i, part);
+                              }));
+    norm_ = register_module("norm", std::make_shared<nn::RmsNorm>(config.width, config.epsilon));
+  }
+
+  at::Tensor forward(const at::Tensor& ids, Pass& pass) override {
+    const auto hidden = run(*embed_tokens_, ids, pass);
+    frequencies_ = frequencies_.to(ids.device());
+    const int64_t first = pass.cache != nullptr ? pass.cache->length() : 0;
+    nn::set_rotation(pass, frequencies_, first, ids.size(1), hidden.scalar_type());
+    return run(*norm_, run(*layers_, hidden, pass), pass);
+  }
+  const at::Tensor& token_table() const { return embed_tokens_->weight(); }
+
+ private:
+  at::Tensor frequencies_;  // fp32 whatever the parameters are
+  std::shared_ptr<nn::Embedding> embed_tokens_;
+  std::shared_ptr<nn::Stack> layers_;
+  std::shared_ptr<nn::RmsNorm> norm_;
+};
+
+nn::GatedShape gated_shape(const LlamaConfig& config, int64_t inner, bool bias) {
+  return {config.width, inner, bias, Init::normal(kDeviation), residual_init(config)};
+}
+
+CausalDecoder::CausalDecoder(const LlamaConfig& config, const FeedForwardPart& part) : context_(config.context) {
+  if (config.heads % config.key_value_heads != 0 || config.head_width % 2 != 0)
+    throw base::ConfigError("key and value heads must divide the heads, and a head's width must be even");
+  model_ = register_module("model", std::make_shared<Decoder>(config, part));
+  if (!config.tied) lm_head_ = register_module("lm_head", linear(config.width, config.vocabulary, false));
+}
+
+at::Tensor CausalDecoder::forward(const at::Tensor& ids, Pass& pass) {
+  const auto hidden = nn::wanted(run(*model_, ids, pass), pass);
+  return lm_head_ ? run(*lm_head_, hidden, pass) : at::matmul(hidden, model_->token_table().t());
+}
+
+}  // namespace hyperion::models

@@ -1,0 +1,36 @@
+// What Llama's kin share: attention with rotary positions, pre-norm blocks, the decoder around them and its output.
+// Families differ in the feed-forward part of a block. For sources of this folder.
+#pragma once
+#include <functional>
+#include <memory>
+
+#include "hyperion/models/llama.h"
+#include "hyperion/models/tree.h"
+#include "hyperion/nn/feed_forward.h"
+
+namespace hyperion::models {
+
+// Gate, up and down of a feed-forward part in this decoder, with its starts: residual projections start smaller, by the
+// number of residual additions, so that depth does not grow the variance.
+nn::GatedShape gated_shape(const LlamaConfig& config, int64_t inner, bool bias);
+
+struct FeedForwardPart {
+  const char* name;  // in its block
+  std::function<std::shared_ptr<nn::Module>(int64_t layer)> make;
+};
+
+// Throws ConfigError where heads or widths contradict each other.
+class CausalDecoder : public Tree {
+ public:
+  CausalDecoder(const LlamaConfig& config, const FeedForwardPart& part);
+  at::Tensor forward(const at::Tensor& ids, nn::Pass& pass) override;
+  int64_t context() const override { return context_; }
+
+ private:
+  class Decoder;
+  int64_t context_;
+  std::shared_ptr<Decoder> model_;
+  std::shared_ptr<nn::Linear> lm_head_;  // none where the output is tied
+};
+
+}  // namespace hyperion::models

@@ -1,0 +1,54 @@
+// What training, evaluation and generation need of a model, without the module tree's heavy headers.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "hyperion/nn/adapters.h"
+#include "hyperion/nn/pass.h"
+#include "hyperion/strategy/model_shape.h"
+
+namespace hyperion::models {
+
+struct Parameter {
+  std::string name;   // Hugging Face's
+  at::Tensor tensor;  // a leaf; frozen where it requires no gradient
+  bool decay;         // weight decay applies
+};
+
+// State that is no parameter: running statistics. Kept in checkpoints and folders.
+struct Buffer {
+  std::string name;
+  at::Tensor tensor;
+};
+
+enum class Input { tokens, images };
+
+class Model {
+ public:
+  virtual ~Model() = default;
+  virtual Input input() const { return Input::tokens; }
+  // Tokens: int64 [batch, length] -> [batch, length, vocabulary]. Images: [batch, channels, height, width] in the
+  // compute type -> [batch, classes]. On the model's device; the result in the compute type. A model with a loss of its
+  // own (the balance of experts) leaves it in the pass.
+  virtual at::Tensor logits(const at::Tensor& input, nn::Pass& pass) = 0;
+  virtual std::vector<Parameter> parameters() = 0;
+  virtual std::vector<Buffer> buffers() = 0;
+  // Everything it holds for good: parameters, buffers, weights in 4 bits.
+  virtual std::vector<at::Tensor> held() = 0;
+  virtual void initialise(uint64_t seed) = 0;  // fp32, on the CPU
+  virtual void to(at::Device device, at::ScalarType type) = 0;
+  virtual nn::Adapters& adapters() = 0;
+  // Puts the weights of all linear layers but the output "lm_head" into 4 bits (kernels/nf4.h), where they lie now.
+  // They are no parameters any more; what is left is frozen, to be trained through adapters.
+  virtual void quantise() = 0;
+  virtual std::string config_json() const = 0;                   // as Hugging Face's config.json
+  virtual int64_t context() const { return 0; }                  // most tokens a pass can see, the cache's included
+  virtual strategy::ModelShape shape(int64_t length) const = 0;  // of sequences; images have the config's size
+  // The name Hugging Face's files give a parameter or buffer: its own, but for families whose classes were renamed.
+  virtual std::string stored_name(const std::string& name) const { return name; }
+};
+
+}  // namespace hyperion::models

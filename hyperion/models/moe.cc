@@ -1,0 +1,78 @@
+#include "hyperion/models/moe.h"
+
+#include <algorithm>
+
+#include "hyperion/base/error.h"
+#include "hyperion/models/decoder_parts.h"
+#include "hyperion/nn/experts.h"
+#include "hyperion/nn/router_losses.h"
+
+namespace hyperion::models {
+namespace {
+
+bool is_mixtral(const MoeConfig& config) { return config.decoder.model_type == "mixtral"; }
+
+nn::MixtureShape mixture_shape(const MoeConfig& config) {
+  auto expert = gated_shape(config.decoder, config.expert_inner, /*bias=*/false);
+  if (is_mixtral(config)) expert.gate = "w1", expert.up = "w3", expert.down = "w2";
+  return {expert, config.experts, config.choices, config.normalised, config.shared_inner, config.capacity_factor};
+}
+
+FeedForwardPart feed_forward(const MoeConfig& config) {
+  return {is_mixtral(config) ? "block_sparse_moe" : "mlp", [config](int64_t layer) -> std::shared_ptr<nn::Module> {
+            if (config.sparse(layer)) return std::make_shared<nn::MixtureOfExperts>(mixture_shape(config));
+            return std::make_shared<nn::GatedFeedForward>(
+                gated_shape(config.decoder, config.decoder.inner, /*bias=*/false));
+          }};
+}
+
+class Moe final : public CausalDecoder {
+ public:
+  explicit Moe(const MoeConfig& config) : CausalDecoder(config.decoder, feed_forward(config)), config_(config) {}
+
+  at::Tensor forward(const at::Tensor& ids, nn::Pass& pass) override {
+    pass.router_logits.clear();
+    pass.auxiliary_loss.reset();
+    const auto logits = CausalDecoder::forward(ids, pass);
+    if (pass.cache == nullptr && !pass.router_logits.empty()) pass.auxiliary_loss = auxiliary_loss(pass);
+    return logits;
+  }
+
+  std::string config_json() const override { return to_json(config_); }
+  strategy::ModelShape shape(int64_t length) const override { return shape_of(config_, length); }
+
+ private:
+  at::Tensor auxiliary_loss(const nn::Pass& pass) const {
+    at::Tensor loss;
+    if (config_.balance)
+      loss = nn::balance_loss(pass.router_logits, config_.choices, pass.key_mask).mul(config_.balance_coefficient);
+    if (config_.z_coefficient > 0) {
+      const auto z = nn::router_z_loss(pass.router_logits, pass.key_mask).mul(config_.z_coefficient);
+      loss = loss.defined() ? loss.add(z) : z;
+    }
+    return loss;
+  }
+
+  MoeConfig config_;
+};
+
+}  // namespace
+
+bool MoeConfig::sparse(int64_t layer) const {
+  return (layer + 1) % sparse_step == 0 &&
+         std::find(dense_layers.begin(), dense_layers.end(), layer) == dense_layers.end();
+}
+
+std::unique_ptr<Model> make_moe(const MoeConfig& config) {
+  if (config.choices < 1 || config.choices > config.experts || config.sparse_step < 1)
+    throw base::ConfigError("a token needs from 1 to all of the experts, and the step between sparse layers 1 or more");
+  if (is_mixtral(config) &&
+      (!config.normalised || config.shared_inner != 0 || config.sparse_step != 1 || !config.dense_layers.empty()))
+    throw base::ConfigError("Mixtral has neither a shared expert, dense layers, nor weights that are not normalised",
+                            "use qwen2_moe");
+  if (!is_mixtral(config) && config.shared_inner < 1)
+    throw base::ConfigError("Qwen2-MoE has a shared expert", "give its inner width");
+  return std::make_unique<Moe>(config);
+}
+
+}  // namespace hyperion::models

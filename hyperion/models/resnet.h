@@ -1,0 +1,42 @@
+// ResNet (He et al., 2016) as a classifier of images, laid out channels last: a stem, stages of residual blocks (two
+// 3x3 convolutions, or a 3x3 between two 1x1), the mean over all places, and a linear layer.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hyperion/models/model.h"
+
+namespace hyperion::models {
+
+enum class ResnetStem {
+  imagenet,  // 7x7 of stride 2, then the maximum of 3x3 of stride 2
+  cifar      // 3x3 of stride 1; Hugging Face has no such model
+};
+
+struct ResnetConfig {
+  std::vector<int64_t> depths = {2, 2, 2, 2}, widths = {64, 128, 256, 512};  // a stage: its blocks, its channels
+  int64_t stem_width = 64, channels = 3, classes = 10;
+  int64_t image_size = 32;  // pixels of a side; images of any size are taken, this one is reckoned with
+  bool bottleneck = false;  // three convolutions a block: ResNet-50 and deeper
+  bool downsample_in_first_stage = false;
+  bool downsample_in_bottleneck = false;  // the stride lies in the first 1x1 of a block, not in its 3x3
+  ResnetStem stem = ResnetStem::imagenet;
+  std::vector<std::string> labels;  // the classes' names; empty: none
+};
+
+// 18, 34, 50 or 101, else a ConfigError.
+ResnetConfig resnet_of_depth(int64_t depth);
+
+// As Hugging Face's config.json writes it, with "hyperion_stem" where the stem is not theirs; from_json throws
+// CorruptError naming `place` on anything that would make another function of it than the one here.
+std::string to_json(const ResnetConfig& config);
+ResnetConfig resnet_from_json(const std::string& text, const std::string& place);
+
+// Without making it: no memory is taken. For images of the config's size, whatever the length.
+strategy::ModelShape shape_of(const ResnetConfig& config, int64_t length);
+
+// Throws ConfigError on a config that contradicts itself.
+std::unique_ptr<Model> make_resnet(const ResnetConfig& config);
+
+}  // namespace hyperion::models

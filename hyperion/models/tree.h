@@ -1,0 +1,24 @@
+// A model that is one module tree, its names those of Hugging Face: what all families share. For sources of this
+// folder.
+#pragma once
+#include "hyperion/models/model.h"
+#include "hyperion/nn/module.h"
+
+namespace hyperion::models {
+
+class Tree : public nn::Module, public Model {
+ public:
+  at::Tensor logits(const at::Tensor& input, nn::Pass& pass) override { return forward(input, pass); }
+  std::vector<Parameter> parameters() final;
+  std::vector<Buffer> buffers() final;
+  std::vector<at::Tensor> held() final;
+  void initialise(uint64_t seed) final { nn::Module::initialise(seed); }
+  void to(at::Device device, at::ScalarType type) final { move_to(device, type); }
+  nn::Adapters& adapters() final { return adapters_; }
+  void quantise() final;
+
+ private:
+  nn::Adapters adapters_{*this};
+};
+
+}  // namespace hyperion::models

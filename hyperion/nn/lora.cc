@@ -1,0 +1,118 @@
+#include "hyperion/nn/lora.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <regex>
+
+#include "hyperion/base/config.h"
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+
+namespace hyperion::nn {
+namespace {
+
+using base::ConfigError;
+using base::format;
+
+constexpr const char* kAllLinear = "all-linear";
+
+bool matches(const std::string& expression, const std::string& path) {
+  try {
+    return std::regex_match(path, std::regex(expression));
+  } catch (const std::regex_error&) {
+    throw ConfigError(format("\"{}\" is not a regular expression that can be read here", expression),
+                      "name the layers instead, or write it without named groups, flags and look-behind");
+  }
+}
+
+bool is_end(const std::string& path, const std::string& name) { return path == name || path.ends_with("." + name); }
+
+template <class T>
+T value_at(const std::vector<std::pair<std::string, T>>& patterns, const std::string& path, T otherwise) {
+  for (const auto& [expression, value] : patterns)
+    if (matches(format("(.*\\.)?({})", expression), path)) return value;
+  return otherwise;
+}
+
+void check_rank(int64_t rank) {
+  if (rank < 1 || rank > kMostRank)
+    throw ConfigError(format("an adapter's rank of {} is not in 1 to {}", rank, kMostRank));
+}
+
+void check_alpha(double alpha) {
+  if (!std::isfinite(alpha)) throw ConfigError("an adapter's alpha is not a finite number");
+}
+
+}  // namespace
+
+void check(const LoraConfig& config) {
+  check_rank(config.rank);
+  check_alpha(config.alpha);
+  if (!(config.dropout >= 0 && config.dropout < 1))
+    throw ConfigError(format("an adapter's dropout of {} is not in [0, 1)", config.dropout));
+  if (config.targets.empty()) throw ConfigError("an adapter names no layers", "use \"all-linear\" for all of them");
+  for (const auto& [expression, rank] : config.rank_pattern) check_rank(rank), matches(expression, "");
+  for (const auto& [expression, alpha] : config.alpha_pattern) check_alpha(alpha), matches(expression, "");
+  for (const auto* layers : {&config.targets, &config.excluded})
+    if (!layers->pattern.empty()) matches(layers->pattern, "");
+}
+
+bool fits(const LayerNames& layers, const std::string& path) {
+  if (layers.all) return path != "lm_head";
+  if (!layers.pattern.empty()) return matches(layers.pattern, path);
+  return std::any_of(layers.names.begin(), layers.names.end(), [&](const auto& name) { return is_end(path, name); });
+}
+
+int64_t rank_of(const LoraConfig& config, const std::string& path) {
+  return value_at(config.rank_pattern, path, config.rank);
+}
+
+double alpha_of(const LoraConfig& config, const std::string& path) {
+  return value_at(config.alpha_pattern, path, config.alpha);
+}
+
+double scale_of(const LoraConfig& config, const std::string& path) {
+  const auto rank = static_cast<double>(rank_of(config, path));
+  return alpha_of(config, path) / (config.rank_stabilised ? std::sqrt(rank) : rank);
+}
+
+LayerNames layer_names(const std::string& text) {
+  LayerNames layers;
+  const auto plain = [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '.' || c == '-'; };
+  if (text == kAllLinear) {
+    layers.all = true;
+  } else if (!std::all_of(text.begin(), text.end(), [&](char c) { return plain(c) || c == ',' || c == ' '; })) {
+    layers.pattern = text;
+  } else {
+    std::string name;
+    for (const char c : text + ",") {
+      if (plain(c)) name += c;
+      if (c == ',' && !name.empty()) layers.names.push_back(std::exchange(name, {}));
+    }
+  }
+  return layers;
+}
+
+void describe(base::Settings& settings, LoraSettings& lora) {
+  settings.section("lora", "a low-rank adapter trained in place of the model's own weights")
+      .integer("rank", lora.rank, {0, static_cast<double>(kMostRank)}, "inner width of the adapter; 0: none, train all")
+      .real("alpha", lora.alpha, {0, 1e6}, "the adapter counts alpha / rank")
+      .real("dropout", lora.dropout, {0, 0.99}, "share of the adapter's inputs dropped in training")
+      .flag("rslora", lora.rslora, "the adapter counts alpha / sqrt(rank) instead")
+      .text("targets", lora.targets,
+            "layers with an adapter: all-linear, names (\"q_proj,v_proj\"), or an expression of whole paths");
+}
+
+LoraConfig config_of(const LoraSettings& lora) {
+  LoraConfig config;
+  config.rank = lora.rank;
+  config.alpha = lora.alpha;
+  config.dropout = lora.dropout;
+  config.rank_stabilised = lora.rslora;
+  config.targets = layer_names(lora.targets);
+  check(config);
+  return config;
+}
+
+}  // namespace hyperion::nn

@@ -1,0 +1,59 @@
+// Low-rank adapters (Hu et al., 2021): y = base(x) + scale * B(A(dropout(x))) beside linear layers whose own weights
+// are frozen. The settings, and which layers they mean, are PEFT's. Light: any file may include it.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace hyperion::base {
+class Settings;
+}
+
+namespace hyperion::nn {
+
+// Layers by name.
+struct LayerNames {
+  bool all = false;                     // every linear layer but the output over a vocabulary, "lm_head"
+  std::vector<std::string> names = {};  // a layer's whole path, or its last parts
+  std::string pattern = {};             // a regular expression (ECMAScript's) of the whole path
+  bool empty() const { return !all && names.empty() && pattern.empty(); }
+};
+
+struct LoraConfig {
+  int64_t rank = 8;
+  double alpha = 16;             // scale = alpha / rank
+  double dropout = 0;            // of the adapter's input, in training
+  bool rank_stabilised = false;  // scale = alpha / sqrt(rank)
+  LayerNames targets{.all = true};
+  LayerNames excluded = {};
+  // Of these, the first whose expression fits the end of a layer's path, from a "." on, counts for that layer.
+  std::vector<std::pair<std::string, int64_t>> rank_pattern = {};
+  std::vector<std::pair<std::string, double>> alpha_pattern = {};
+};
+
+constexpr int64_t kMostRank = 1 << 14;
+
+// Throws ConfigError on a rank, alpha, dropout or expression that cannot be.
+void check(const LoraConfig& config);
+
+bool fits(const LayerNames& layers, const std::string& path);
+int64_t rank_of(const LoraConfig& config, const std::string& path);
+double alpha_of(const LoraConfig& config, const std::string& path);
+double scale_of(const LoraConfig& config, const std::string& path);
+
+// "all-linear"; names with commas between them; or else, where there is any other sign than letters, digits and "_.-",
+// a regular expression.
+LayerNames layer_names(const std::string& text);
+
+// As a recipe says it: the section [lora].
+struct LoraSettings {
+  int64_t rank = 0;  // 0: no adapter
+  double alpha = 16, dropout = 0;
+  bool rslora = false;
+  std::string targets = "all-linear";
+};
+void describe(base::Settings& settings, LoraSettings& lora);
+LoraConfig config_of(const LoraSettings& lora);  // checked
+
+}  // namespace hyperion::nn

@@ -1,0 +1,150 @@
+#include "hyperion/nn/projection.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/tensor.h>
+
+#include <cmath>
+#include <set>
+
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+#include "hyperion/kernels/dropout.h"
+
+namespace hyperion::nn {
+namespace {
+
+// The sides of all adapters, so that a parameter is <path>.lora_A.<adapter>.weight, as in PEFT's trees.
+class Sides final : public Module {
+ public:
+  at::Tensor forward(const at::Tensor& input, Pass&) override { return input; }
+};
+
+void register_side(Module& owner, const char* name, const std::string& adapter,
+                   const std::shared_ptr<LowRankSide>& side) {
+  const auto* found = owner.named_children().find(name);
+  const auto sides = found != nullptr ? *found : owner.register_module(name, std::make_shared<Sides>());
+  sides->register_module(adapter, side);
+}
+
+}  // namespace
+
+at::Tensor LowRankSide::forward(const at::Tensor& input, Pass&) { return at::linear(input, weight_); }
+
+// register_parameter keeps the handle that `to` and `set_data` act on, so these copies stay the same parameter.
+Projection::Projection(int64_t in, int64_t out, bool with_bias, Init init, bool in_out)
+    : in_(in),
+      out_(out),
+      in_out_(in_out),
+      weight_(parameter("weight", in_out ? at::IntArrayRef{in, out} : at::IntArrayRef{out, in}, init, {.decay = true})),
+      bias_(with_bias ? parameter("bias", {out}, Init::filled(0)) : at::Tensor()) {}
+
+at::Tensor Projection::forward(const at::Tensor& input, Pass& pass) {
+  const auto output = base(input);
+  if (adapters_.empty()) return output;
+  if (pass.adapters.size() > 1) return change_rows(output, input, pass);
+  const auto found = adapters_.find(pass.adapters.empty() ? choice_->used : pass.adapters.front());
+  return found == adapters_.end() ? output : output.add(change(found->second, input, pass));
+}
+
+at::Tensor Projection::base(const at::Tensor& input) const {
+  const auto bias = bias_.defined() ? std::optional(bias_) : std::nullopt;
+  if (nf4_) {
+    const auto output = kernels::nf4_matmul(input, *nf4_, /*transposed=*/!in_out_);
+    return bias ? output.add(*bias) : output;
+  }
+  if (!in_out_) return at::linear(input, weight_, bias);
+  auto shape = input.sizes().vec();
+  shape.back() = out_;
+  const auto rows = input.reshape({-1, in_});
+  return (bias ? at::addmm(*bias, rows, weight_) : at::matmul(rows, weight_)).view(shape);
+}
+
+at::Tensor Projection::change(const Adapter& adapter, const at::Tensor& input, Pass& pass) const {
+  at::Tensor kept = input;
+  if (pass.training && adapter.dropout > 0)
+    kept = kernels::dropout(input, adapter.dropout,
+                            {base::stream_key(pass.seed, adapter.stream), pass.step, pass.micro_batch});
+  return adapter.b->forward(adapter.a->forward(kept, pass), pass).mul(adapter.scale);
+}
+
+// Each row of the batch with its own adapter.
+at::Tensor Projection::change_rows(const at::Tensor& output, const at::Tensor& input, Pass& pass) const {
+  if (static_cast<int64_t>(pass.adapters.size()) != input.size(0))
+    throw base::Error(
+        base::format("{} adapters were picked for a batch of {} rows", pass.adapters.size(), input.size(0)));
+  at::Tensor changed = output;
+  for (const int64_t index : std::set(pass.adapters.begin(), pass.adapters.end())) {
+    const auto found = adapters_.find(index);
+    if (found == adapters_.end()) continue;
+    std::vector<int64_t> rows;
+    for (size_t row = 0; row < pass.adapters.size(); ++row)
+      if (pass.adapters[row] == index) rows.push_back(static_cast<int64_t>(row));
+    const auto places = at::tensor(rows, at::kLong).to(input.device());
+    changed = changed.index_add(0, places, change(found->second, input.index_select(0, places), pass));
+  }
+  return changed;
+}
+
+void Projection::add_adapter(const std::string& path, int64_t index, std::shared_ptr<const AdapterChoice> choice,
+                             const LoraConfig& config, uint64_t seed) {
+  const int64_t rank = rank_of(config, path);
+  const std::string& name = choice->names.at(index);
+  // PEFT's start of A: Kaiming's uniform with a = sqrt(5), which is 1 / sqrt(in) to either side.
+  const auto a = std::make_shared<LowRankSide>(in_, rank, Init::uniform(1 / std::sqrt(static_cast<double>(in_))));
+  const auto b = std::make_shared<LowRankSide>(rank, out_, Init::filled(0));
+  a->initialise(seed, base::format("{}.lora_A.{}.", path, name));
+  b->initialise(seed, base::format("{}.lora_B.{}.", path, name));
+  const auto& like = nf4_ ? bias_ : weight_;
+  const auto device = nf4_ ? nf4_->codes.device() : weight_.device();
+  const auto type = like.defined() ? like.scalar_type() : nf4_->type;
+  for (const auto& side : {a, b}) side->move_to(device, type);
+  register_side(*this, "lora_A", name, a);
+  register_side(*this, "lora_B", name, b);
+  adapters_[index] = {a, b, scale_of(config, path), config.dropout, base::format("dropout/{}.lora_A.{}", path, name)};
+  choice_ = std::move(choice);
+}
+
+std::pair<at::Tensor, at::Tensor> Projection::adapter(int64_t index) const {
+  const auto found = adapters_.find(index);
+  if (found == adapters_.end()) return {};
+  return {found->second.a->weight(), found->second.b->weight()};
+}
+
+void Projection::merge_adapter(int64_t index) {
+  const auto found = adapters_.find(index);
+  if (found == adapters_.end()) return;
+  if (nf4_)
+    throw base::ConfigError("an adapter cannot be merged into 4-bit weights", "open the base without quantising it");
+  const at::NoGradGuard no_grad;
+  const auto& [a, b, scale, dropout, stream] = found->second;
+  const auto product = at::matmul(b->weight().to(at::kFloat), a->weight().to(at::kFloat)).mul(scale);
+  weight_.copy_(weight_.to(at::kFloat).add(in_out_ ? product.t() : product));
+}
+
+void Projection::drop_adapters() {
+  if (adapters_.empty()) return;
+  unregister_module("lora_A");
+  unregister_module("lora_B");
+  adapters_.clear();
+}
+
+void Projection::quantise() {
+  if (nf4_) return;
+  nf4_ = kernels::nf4_quantise(weight_.detach());
+  forget_parameter("weight");
+  weight_ = at::Tensor();
+}
+
+std::vector<at::Tensor> Projection::packed() const {
+  if (!nf4_) return {};
+  return {nf4_->codes, nf4_->magnitudes, nf4_->group_scales};
+}
+
+void Projection::move_held(at::Device device) {
+  if (nf4_) nf4_ = kernels::move(*nf4_, device);
+}
+
+}  // namespace hyperion::nn

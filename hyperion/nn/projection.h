@@ -1,0 +1,71 @@
+// A linear map that may carry adapters, with its weight whole or in 4 bits: what Linear and LinearInOut share.
+#pragma once
+#include <memory>
+#include <optional>
+
+#include "hyperion/kernels/nf4.h"
+#include "hyperion/nn/lora.h"
+#include "hyperion/nn/module.h"
+
+namespace hyperion::nn {
+
+// The adapters of one model, by index; shared by its layers.
+struct AdapterChoice {
+  std::vector<std::string> names;
+  int64_t used = -1;  // by passes that pick none; -1: the base alone
+};
+
+// One side of an adapter; stored [out, in].
+class LowRankSide final : public Module {
+ public:
+  LowRankSide(int64_t in, int64_t out, Init init) : weight_(parameter("weight", {out, in}, init, {.decay = true})) {}
+  at::Tensor forward(const at::Tensor& input, Pass& pass) override;
+  const at::Tensor& weight() const { return weight_; }
+
+ private:
+  at::Tensor weight_;
+};
+
+class Projection : public Module {
+ public:
+  // The weight is [out, in], or [in, out] where `in_out`.
+  Projection(int64_t in, int64_t out, bool with_bias, Init init, bool in_out);
+  at::Tensor forward(const at::Tensor& input, Pass& pass) final;
+  bool in_out() const { return in_out_; }
+  // The weight is all there is to it: no adapter, no bias, no 4-bit form.
+  bool plain() const { return weight_.defined() && !bias_.defined() && adapters_.empty(); }
+  const at::Tensor& weight() const { return weight_; }
+
+  // Adds adapter `index` of the choice, set from the seed and its names alone, on the weight's device in its type.
+  void add_adapter(const std::string& path, int64_t index, std::shared_ptr<const AdapterChoice> choice,
+                   const LoraConfig& config, uint64_t seed);
+  // A and B of an adapter, [rank, in] and [out, rank]; undefined where this layer has none of that index.
+  std::pair<at::Tensor, at::Tensor> adapter(int64_t index) const;
+  void merge_adapter(int64_t index);  // adds it to the weight, which must be whole
+  void drop_adapters();
+
+  // The pieces of the 4-bit form; empty where the weight is whole.
+  std::vector<at::Tensor> packed() const;
+  // Replaces the weight by its NF4 form: it is no parameter any more, and gets no gradient.
+  void quantise();
+
+ private:
+  struct Adapter {
+    std::shared_ptr<LowRankSide> a, b;
+    double scale, dropout;
+    std::string stream;
+  };
+  at::Tensor base(const at::Tensor& input) const;
+  at::Tensor change(const Adapter& adapter, const at::Tensor& input, Pass& pass) const;
+  at::Tensor change_rows(const at::Tensor& output, const at::Tensor& input, Pass& pass) const;
+  void move_held(at::Device device) override;
+
+  int64_t in_, out_;
+  bool in_out_;
+  at::Tensor weight_, bias_;  // the bias is undefined where there is none, the weight where it is in 4 bits
+  std::optional<kernels::Nf4> nf4_;
+  std::map<int64_t, Adapter> adapters_;
+  std::shared_ptr<const AdapterChoice> choice_;
+};
+
+}  // namespace hyperion::nn

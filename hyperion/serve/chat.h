@@ -1,0 +1,29 @@
+// A dialogue with a model, in the words of its own chat template.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "hyperion/data/chat_template.h"
+#include "hyperion/serve/generate.h"
+
+namespace hyperion::serve {
+
+class Chat {
+ public:
+  // Throws ConfigError where the model's folder has no chat template. `system` may be empty: the template's own.
+  Chat(interop::OpenedModel& opened, at::Device device, GenerateOptions options, const std::string& system);
+
+  // The model's next turn; the dialogue remembers both.
+  std::string answer(const std::string& said, const OnText& on_text = nullptr);
+
+ private:
+  interop::OpenedModel& opened_;
+  at::Device device_;
+  GenerateOptions options_;
+  Text text_;
+  data::ChatTemplate template_;
+  std::string bos_, eos_;
+  std::vector<data::ChatMessage> messages_;
+};
+
+}  // namespace hyperion::serve

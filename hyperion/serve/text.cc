@@ -1,0 +1,103 @@
+#include "hyperion/serve/text.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+#include "hyperion/base/json.h"
+
+namespace hyperion::serve {
+namespace {
+
+std::vector<int64_t> end_tokens(const base::Path& folder) {
+  auto& files = base::real_files();
+  for (const char* name : {"generation_config.json", "config.json"}) {
+    if (!files.exists(folder / name)) continue;
+    const auto json = base::parse_json(files.read(folder / name), (folder / name).string());
+    const auto found = json.find("eos_token_id");
+    if (found == json.end() || found->is_null()) continue;
+    if (found->is_number_integer()) return {found->get<int64_t>()};
+    if (found->is_array()) return found->get<std::vector<int64_t>>();
+  }
+  return {};
+}
+
+}  // namespace
+
+Text::Text(const interop::OpenedModel& opened) : vocabulary_(opened.model->shape(1).vocabulary) {
+  if (opened.bytes) return;
+  auto& files = base::real_files();
+  const auto& folder = opened.folder;
+  if (folder.empty() || !(files.exists(folder / "tokenizer.json") || files.exists(folder / "vocab.json")))
+    throw base::ConfigError("this model's tokens are not bytes, and no tokenizer lies beside its weights",
+                            "put tokenizer.json, or vocab.json and merges.txt, into its folder");
+  tokenizer_ = data::open_tokenizer(folder);
+  ends_ = end_tokens(folder);
+}
+
+models::Tokens Text::encode(const std::string& text, bool special) const {
+  models::Tokens tokens;
+  if (tokenizer_ == nullptr) {
+    for (const char c : text) tokens.push_back(static_cast<unsigned char>(c));
+  } else {
+    for (const auto id : tokenizer_->encode(text, special)) {
+      if (id >= vocabulary_)
+        throw base::ConfigError(
+            base::format("the tokenizer gives token {}, and the model knows only {}", id, vocabulary_),
+            "tokenizer and weights of this folder do not belong together");
+      tokens.push_back(id);
+    }
+  }
+  return tokens;
+}
+
+std::string Text::decode(const models::Tokens& tokens) const {
+  if (tokenizer_ == nullptr) return {tokens.begin(), tokens.end()};
+  std::vector<data::TokenId> known;  // a model's table is often padded beyond its vocabulary
+  for (const int64_t token : tokens)
+    if (token < tokenizer_->vocabulary_size()) known.push_back(static_cast<data::TokenId>(token));
+  return tokenizer_->decode(known, /*skip_special=*/true);
+}
+
+size_t whole_characters(std::string_view bytes) {
+  const size_t reach = std::min<size_t>(bytes.size(), 3);
+  for (size_t back = 1; back <= reach; ++back) {
+    const auto byte = static_cast<unsigned char>(bytes[bytes.size() - back]);
+    if ((byte & 0xC0) == 0x80) continue;
+    const size_t length = byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : byte >= 0xC0 ? 2 : 1;
+    return length > back ? bytes.size() - back : bytes.size();
+  }
+  return bytes.size();
+}
+
+std::string valid_utf8(std::string_view bytes) {
+  std::string out;
+  for (size_t i = 0; i < bytes.size();) {
+    const auto at = [&](size_t place) -> unsigned {
+      return place < bytes.size() ? static_cast<unsigned char>(bytes[place]) : 0;
+    };
+    const unsigned lead = at(i);
+    const size_t length = lead < 0x80                   ? 1
+                          : lead >= 0xC2 && lead < 0xE0 ? 2
+                          : (lead & 0xF0) == 0xE0       ? 3
+                          : lead >= 0xF0 && lead < 0xF5 ? 4
+                                                        : 0;
+    // The second byte's range keeps out overlong forms, surrogates and what lies beyond U+10FFFF.
+    const unsigned low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
+    const unsigned high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
+    size_t good = length == 0 ? 0 : 1;
+    while (good > 0 && good < length && at(i + good) >= (good == 1 ? low : 0x80u) &&
+           at(i + good) <= (good == 1 ? high : 0xBFu))
+      ++good;
+    if (length > 0 && good == length) {
+      out += bytes.substr(i, length);
+    } else {
+      out += "\xEF\xBF\xBD";
+    }
+    i += std::max<size_t>(good, 1);
+  }
+  return out;
+}
+
+}  // namespace hyperion::serve

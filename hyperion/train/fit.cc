@@ -1,0 +1,50 @@
+#include "hyperion/train/fit.h"
+
+#include <cstdio>
+
+#include "hyperion/base/log.h"
+#include "hyperion/kernels/device.h"
+#include "hyperion/report/step_line.h"
+#include "hyperion/train/stepper.h"
+
+namespace hyperion::train {
+namespace {
+
+void show(base::ProgressLine& progress, const report::StepRecord& record, const LoopConfig& train) {
+  const std::string line = report::step_line(record, train.steps, std::nullopt, "rows/s");
+  if (progress.live()) return progress.show(line);
+  if (record.step % train.log_every == 0 || record.step == 1 || record.step == train.steps)
+    std::printf("%s\n", line.c_str());
+}
+
+}  // namespace
+
+double fit(models::Model& model, const RunConfig& config, const std::function<Batch(int64_t step)>& batch,
+           const LossFunction& loss) {
+  const LoopConfig& train = config.train;
+  const at::Device device = kernels::open_device(train.device);
+  kernels::allow_tf32(train.precision == "tf32");
+  Stepper stepper(model, config, device, loss);
+  const auto schedule = optim::schedule_of(config.optim, train.steps);
+  base::ProgressLine progress;
+  const int64_t tail = std::max<int64_t>(1, train.steps / 10);
+  double sum = 0;
+  for (int64_t step = 1; step <= train.steps; ++step) {
+    const auto timer = profile::make_step_timer(device.is_cuda());
+    const auto result = stepper.run(batch(step), step, schedule.at(step), *timer);
+    report::StepRecord record;
+    record.step = step;
+    record.loss = result.loss.item<double>();
+    record.grad_norm = result.grad_norm.item<double>();
+    record.lr = schedule.at(step);
+    for (const double part : timer->milliseconds()) record.step_ms += part;
+    record.tokens_per_s = static_cast<double>(train.batch) / record.step_ms * 1e3;
+    show(progress, record, train);
+    if (step > train.steps - tail) sum += record.loss;
+  }
+  progress.clear();
+  std::fflush(stdout);
+  return sum / static_cast<double>(tail);
+}
+
+}  // namespace hyperion::train

@@ -1,0 +1,103 @@
+// A run that trains an adapter: what it keeps, what comes back from it, and what it refuses.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include "tests/end_to_end/support_program.h"
+
+namespace hyperion {
+namespace {
+
+using testing::device_flags;
+using testing::Finished;
+using testing::run;
+using testing::Scratch;
+using testing::operator+;
+
+using Words = std::vector<std::string>;
+
+constexpr const char* kRecipe = R"(
+[train]
+steps = 12
+batch = 8
+accumulate = 2
+length = 20
+[data]
+source = "sums"
+digits = 2
+[optim]
+lr = 1e-2
+warmup = 2
+[checkpoint]
+every = 4
+)";
+
+class LoraRun : public ::testing::Test {
+ protected:
+  LoraRun() {
+    testing::write_file(scratch_.path() / "recipe.toml", kRecipe);
+    const auto done = train("base", {"--model.width=32", "--model.heads=2", "--model.layers=2", "--model.context=32"});
+    EXPECT_EQ(done.code, 0) << done.err;
+  }
+
+  Finished train(const std::string& name, const Words& flags, const std::map<std::string, std::string>& faults = {}) {
+    return run(scratch_, Words{"train", scratch_.path() / "recipe.toml", "--run", name} + device_flags() + flags,
+               faults);
+  }
+  Finished adapt(const std::string& name, const Words& flags = {},
+                 const std::map<std::string, std::string>& faults = {}) {
+    return train(name, Words{"--model.from=base", "--lora.rank=4", "--lora.dropout=0.1"} + flags, faults);
+  }
+  std::string shard(const std::string& name) {
+    return testing::read_file(scratch_.runs() / name / "checkpoints/step-12/shard-0.safetensors");
+  }
+
+  Scratch scratch_;
+};
+
+TEST_F(LoraRun, keeps_the_adapter_alone_and_resumes_bit_exactly) {
+  ASSERT_EQ(adapt("whole").code, 0);
+  EXPECT_EQ(shard("whole").find("c_attn.weight"), std::string::npos);
+  EXPECT_NE(shard("whole").find("model.transformer.h.1.attn.c_attn.lora_A.default.weight"), std::string::npos);
+  EXPECT_EQ(adapt("killed", {}, {{"HYPERION_FAULTS", "train.step=kill@7"}}).code, 128 + SIGKILL);
+  const Finished again = run(scratch_, {"resume", "killed"});
+  ASSERT_EQ(again.code, 0) << again.err;
+  EXPECT_EQ(testing::losses(scratch_.runs() / "killed"), testing::losses(scratch_.runs() / "whole"));
+  EXPECT_TRUE(shard("killed") == shard("whole"));
+}
+
+TEST_F(LoraRun, trains_through_4_bit_weights) {
+  const Finished done = adapt("small", {"--model.quantize=nf4", "--precision=bf16"});
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_EQ(testing::losses(scratch_.runs() / "small").size(), 12u);
+}
+
+TEST_F(LoraRun, comes_out_merged_or_as_an_adapter_and_can_be_started_from) {
+  ASSERT_EQ(adapt("tuned").code, 0);
+  const std::string merged = scratch_.path() / "merged", adapter = scratch_.path() / "adapter";
+  EXPECT_EQ(run(scratch_, {"export", "tuned", "--to", merged}).code, 0);
+  EXPECT_NE(testing::read_file(merged + "/model.safetensors").find("c_attn.weight"), std::string::npos);
+  EXPECT_EQ(testing::read_file(merged + "/model.safetensors").find("lora"), std::string::npos);
+  EXPECT_EQ(run(scratch_, {"export", "tuned", "--as-adapter", "--to", adapter}).code, 0);
+  EXPECT_NE(testing::read_file(adapter + "/adapter_config.json").find("\"base_model_name_or_path\": \"base\""),
+            std::string::npos);
+  const Words ask = {"--prompt", "12+34:", "--tokens", "6", "--device", "cpu"};
+  const Finished own = run(scratch_, Words{"generate", "tuned"} + ask);
+  EXPECT_EQ(own.code, 0) << own.err;
+  EXPECT_EQ(run(scratch_, Words{"generate", "base", "--adapter", "mine=" + adapter} + ask).out, own.out);
+  EXPECT_EQ(train("on", {"--model.from=tuned", "--steps=2", "--optim.warmup=0"}).code, 0);
+}
+
+TEST_F(LoraRun, refuses_settings_that_contradict) {
+  const Finished alone = train("x", {"--lora.rank=4"});
+  EXPECT_EQ(alone.code, 2);
+  EXPECT_NE(alone.err.find("model.from"), std::string::npos);
+  const Finished frozen = train("x", {"--model.from=base", "--model.quantize=nf4"});
+  EXPECT_EQ(frozen.code, 2);
+  EXPECT_NE(frozen.err.find("lora.rank"), std::string::npos);
+  const Finished nowhere = adapt("x", {"--lora.targets=q_proj"});
+  EXPECT_EQ(nowhere.code, 2);
+  EXPECT_NE(nowhere.err.find("c_attn"), std::string::npos) << nowhere.err;
+}
+
+}  // namespace
+}  // namespace hyperion

@@ -1,0 +1,74 @@
+// The short run: broken input is read or refused, never crashes the reader, and never costs more memory than its own
+// size and 64 MB. script/fuzz is the long one.
+#include <gtest/gtest.h>
+
+#include "tests/fuzz/inputs.h"
+#include "tests/support/fuzz.h"
+
+namespace hyperion::testing {
+namespace {
+
+size_t reach_of(const std::string& safetensors) { return safetensors.find("}}") + 2; }
+
+TEST(FuzzReaders, configs_are_read_or_refused_within_their_memory) {
+  std::mt19937 random(1);
+  int read = 0, refused = 0;
+  for (int i = 0; i < 20000; ++i) {
+    const std::string& good = good_configs()[i % good_configs().size()];
+    const std::string text = mutated(good, good.size(), words(), random);
+    const size_t peak = peak_allocated([&] { (reads_config(text) ? read : refused) += 1; });
+    ASSERT_LE(peak, text.size() + kMostReaderBytes) << text;
+  }
+  EXPECT_GT(read, 500);
+  EXPECT_GT(refused, 5000);
+}
+
+TEST(FuzzReaders, safetensors_are_read_or_refused_within_their_memory) {
+  std::mt19937 random(2);
+  const std::string good = good_safetensors();
+  int read = 0, refused = 0;
+  for (int i = 0; i < 20000; ++i) {
+    const std::string file = mutated(good, reach_of(good), words(), random);
+    const size_t peak = peak_allocated([&] { (reads_safetensors(file) ? read : refused) += 1; });
+    ASSERT_LE(peak, file.size() + kMostReaderBytes) << file;
+  }
+  EXPECT_GT(read, 200);
+  EXPECT_GT(refused, 5000);
+}
+
+std::string repeated(const std::string& piece, size_t bytes) {
+  std::string text;
+  while (text.size() < bytes) text += piece;
+  return text;
+}
+
+std::string framed(const std::string& json) {
+  std::string file(8, '\0');
+  for (int i = 0; i < 8; ++i) file[i] = static_cast<char>(json.size() >> (8 * i));
+  return file + json;
+}
+
+// Text that grows most when it is parsed; around it what makes a reader read on.
+TEST(FuzzReaders, long_input_that_is_small_change_costs_no_more_than_its_size_and_64_mb) {
+  std::string keys;
+  for (int i = 0; keys.size() < size_t{20} << 20; ++i) keys += "\"" + std::to_string(i) + "\":0,";
+  for (const size_t bytes : {size_t{1} << 20, size_t{2} << 20, size_t{20} << 20}) {
+    for (const char* piece : {"[", "{\"a\":", "{},", "[],", "\"\",", "0,"}) {
+      const std::string text = repeated(piece, bytes);
+      for (const std::string& config :
+           {text, "{\"model_type\": \"gpt2\", \"x\": [" + text + "0]}", "{" + keys.substr(0, bytes)}) {
+        const size_t peak = peak_allocated([&] { reads_config(config); });
+        EXPECT_LE(peak, config.size() + kMostReaderBytes) << piece << " " << bytes;
+      }
+      for (const std::string& header :
+           {"{\"x\":" + text, "{\"x\":{\"shape\":[" + text, "{\"x\":{\"y\":[" + text, "{\"__metadata__\":{" + text}) {
+        const std::string file = framed(header);
+        const size_t peak = peak_allocated([&] { reads_safetensors(file); });
+        EXPECT_LE(peak, file.size() + kMostReaderBytes) << header.substr(0, 30) << " " << bytes;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hyperion::testing

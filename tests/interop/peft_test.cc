@@ -1,0 +1,165 @@
+#include "hyperion/interop/peft.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/randn.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "hyperion/base/error.h"
+#include "hyperion/base/json.h"
+#include "hyperion/checkpoint/safetensors.h"
+#include "hyperion/models/gpt2.h"
+
+namespace hyperion::interop {
+namespace {
+
+using base::Path;
+using Tensors = std::map<std::string, at::Tensor>;
+
+class Peft : public ::testing::Test {
+ protected:
+  Peft() {
+    std::string name = (std::filesystem::temp_directory_path() / "hyperion-peft-XXXXXX").string();
+    root_ = ::mkdtemp(name.data());
+    model_ = fresh();
+    model_->adapters().add("mine", {.rank = 3, .alpha = 5, .targets = nn::layer_names("c_attn,c_fc")}, 1);
+    const at::NoGradGuard no_grad;
+    for (auto& [parameter, tensor] : model_->adapters().parameters("mine")) tensor.add_(at::randn(tensor.sizes()), 0.1);
+  }
+  ~Peft() override { std::filesystem::remove_all(root_); }
+
+  static std::unique_ptr<models::Model> fresh() {
+    models::Gpt2Config config;
+    config.layers = 2, config.heads = 2, config.width = 16, config.context = 12, config.vocabulary = 30;
+    auto model = models::make_gpt2(config);
+    model->initialise(3);
+    return model;
+  }
+
+  static at::Tensor logits(models::Model& model) {
+    nn::Pass pass;
+    return model.logits(at::arange(10, at::kLong).view({2, 5}), pass).detach();
+  }
+
+  // The adapter written, with its files changed.
+  Path folder(const std::function<void(base::Json&)>& change_config, const std::function<void(Tensors&)>& change = {}) {
+    const Path path = root_ / "adapter", file = path / "adapter_model.safetensors", config = path / kAdapterConfig;
+    auto& files = base::real_files();
+    std::filesystem::remove_all(path);
+    write_adapter(files, *model_, "mine", "the-base", path);
+    auto json = base::parse_json(files.read(config), "config");
+    change_config(json);
+    base::write_atomically(files, config, json.dump());
+    Tensors tensors;
+    const checkpoint::SafetensorsFile written(file);
+    for (const auto& name : written.names()) tensors[name] = written.tensor(name).clone();
+    if (change) change(tensors);
+    std::vector<checkpoint::NamedTensor> list;
+    for (const auto& [name, tensor] : tensors) list.push_back({name, tensor});
+    checkpoint::write_safetensors(files, file, list);
+    return path;
+  }
+
+  std::string refusal(const Path& path) {
+    auto model = fresh();
+    try {
+      read_adapter(base::real_files(), path, *model, "x");
+    } catch (const base::Error& error) {
+      return std::string(error.what()) + "\n" + error.hint();
+    }
+    return "read";
+  }
+
+  Path root_;
+  std::unique_ptr<models::Model> model_;
+};
+
+bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+void keep(base::Json&) {}
+
+TEST_F(Peft, reads_back_what_it_wrote) {
+  auto model = fresh();
+  read_adapter(base::real_files(), folder(keep), *model, "x");
+  EXPECT_TRUE(logits(*model).equal(logits(*model_)));
+  EXPECT_FALSE(logits(*model).equal(logits(*fresh())));
+}
+
+TEST_F(Peft, lists_wrong_missing_and_extra_tensors_together) {
+  const auto text = refusal(folder(keep, [](Tensors& tensors) {
+    const std::string layer = "base_model.model.transformer.h.0.";
+    tensors[layer + "attn.c_attn.lora_A.weight"] = at::ones({4, 16});
+    tensors[layer + "attn.c_attn.lora_B.weight"] = at::ones({48, 3}, at::kLong);
+    tensors.erase(layer + "mlp.c_fc.lora_A.weight");
+    tensors["base_model.model.transformer.h.9.attn.c_attn.lora_A.weight"] = at::ones({3, 16});
+  }));
+  EXPECT_TRUE(holds(text,
+                    "wrong: base_model.model.transformer.h.0.attn.c_attn.lora_A.weight is [4, 16], and the "
+                    "adapter's is [3, 16]"))
+      << text;
+  EXPECT_TRUE(holds(text, "lora_B.weight holds Long")) << text;
+  EXPECT_TRUE(holds(text, "missing: base_model.model.transformer.h.0.mlp.c_fc.lora_A.weight [3, 16]")) << text;
+  EXPECT_TRUE(holds(text, "extra: base_model.model.transformer.h.9.attn.c_attn.lora_A.weight")) << text;
+}
+
+TEST_F(Peft, takes_a_copy_of_the_base_only_where_it_is_one) {
+  const std::string name = "transformer.wte.weight";
+  at::Tensor table;
+  for (const auto& parameter : model_->parameters())
+    if (parameter.name == name) table = parameter.tensor.detach();
+  const auto with = [&](const at::Tensor& tensor) {
+    return refusal(folder(
+        keep, [&](Tensors& tensors) { tensors["base_model.model.transformer.wte.base_layer.weight"] = tensor; }));
+  };
+  EXPECT_EQ(with(table), "read");
+  EXPECT_TRUE(holds(with(table.add(1)), "is not transformer.wte.weight of this model"));
+}
+
+TEST_F(Peft, refuses_other_functions_by_name) {
+  const std::pair<const char*, base::Json> cases[] = {{"peft_type", "IA3"},
+                                                      {"use_dora", true},
+                                                      {"bias", "all"},
+                                                      {"modules_to_save", {"lm_head"}},
+                                                      {"lora_bias", true},
+                                                      {"layers_to_transform", {0}},
+                                                      {"target_parameters", {"x"}},
+                                                      {"init_lora_weights", "pissa"},
+                                                      {"some_later_invention", true},
+                                                      {"r", "eight"},
+                                                      {"r", 0},
+                                                      {"target_modules", 5},
+                                                      {"rank_pattern", {{"c_fc", -1e300}}}};
+  for (const auto& [key, value] : cases) {
+    const auto text = refusal(folder([&, key = key, &value = value](base::Json& json) { json[key] = value; }));
+    EXPECT_TRUE(holds(text, key)) << key << ": " << text;
+    EXPECT_TRUE(holds(text, "adapter_config.json")) << text;
+  }
+  EXPECT_EQ(refusal(folder([](base::Json& json) { json["use_qalora"] = false, json["megatron_config"] = nullptr; })),
+            "read");
+}
+
+TEST_F(Peft, refuses_pickles_and_folders_without_an_adapter) {
+  const Path path = folder(keep);
+  std::filesystem::rename(path / "adapter_model.safetensors", path / "adapter_model.bin");
+  EXPECT_TRUE(holds(refusal(path), "a pickle"));
+  EXPECT_TRUE(holds(refusal(root_), "no adapter folder"));
+  EXPECT_THROW(write_adapter(base::real_files(), *model_, "mine", "", path), base::ConfigError);
+}
+
+TEST_F(Peft, keeps_the_order_of_patterns) {
+  const auto config = parse_adapter_config(R"({"peft_type": "LORA", "r": 2, "target_modules": "ALL-linear",
+      "rank_pattern": {"z.*": 3, "a.*": 4}, "alpha_pattern": {"c_fc": 2.5}})",
+                                           "here")
+                          .config;
+  EXPECT_TRUE(config.targets.all);
+  EXPECT_EQ(config.rank_pattern.front().first, "z.*");
+  EXPECT_EQ(config.alpha_pattern.front().second, 2.5);
+  EXPECT_EQ(config.alpha, 8);  // PEFT's default
+}
+
+}  // namespace
+}  // namespace hyperion::interop

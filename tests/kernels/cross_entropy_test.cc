@@ -1,0 +1,58 @@
+#include "hyperion/kernels/cross_entropy.h"
+
+#include <ATen/ops/ones.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+
+#include "tests/kernels/support_devices.h"
+
+namespace hyperion {
+namespace {
+
+using testing::OnDevice;
+using testing::relative_error;
+
+class CrossEntropy : public OnDevice {};
+
+struct Result {
+  at::Tensor loss, gradient;
+};
+
+Result of(at::Tensor (*loss)(const at::Tensor&, const at::Tensor&), const at::Tensor& logits,
+          const at::Tensor& targets) {
+  auto leaf = logits.detach().clone().requires_grad_();
+  const auto value = loss(leaf, targets);
+  value.mul(3).backward();
+  return {value.detach(), leaf.grad().to(at::kFloat)};
+}
+
+TEST_P(CrossEntropy, agrees_with_its_reference_in_value_and_gradient) {
+  const auto options = at::TensorOptions().device(GetParam());
+  for (const auto& [rows, classes] : {std::pair(1, 2), {37, 5}, {129, 1000}, {3, 50'257}, {700, 50'000}}) {
+    for (const auto type : {at::kFloat, at::kBFloat16, at::kHalf}) {
+      const auto logits = at::randn({rows, classes}, options).mul(4).to(type);
+      auto targets = at::randint(classes, {rows}, options.dtype(at::kLong));
+      if (rows > 2) targets.narrow(0, 1, 1).fill_(-100);
+      const auto fast = of(kernels::cross_entropy, logits, targets);
+      const auto plain = of(kernels::cross_entropy_reference, logits, targets);
+      EXPECT_EQ(fast.loss.scalar_type(), at::kFloat);
+      EXPECT_NEAR(fast.loss.item<double>(), plain.loss.item<double>(), 1e-5 * (1 + plain.loss.item<double>()))
+          << rows << " x " << classes;
+      EXPECT_LT(relative_error(fast.gradient, plain.gradient), type == at::kFloat ? 1e-4 : 1e-2)
+          << rows << " x " << classes;
+    }
+  }
+}
+
+TEST_P(CrossEntropy, large_logits_stay_finite) {
+  const auto options = at::TensorOptions().device(GetParam());
+  const auto logits = at::randn({5, 11}, options).mul(3e4), targets = at::randint(11, {5}, options.dtype(at::kLong));
+  const auto result = of(kernels::cross_entropy, logits, targets);
+  EXPECT_TRUE(result.gradient.isfinite().all().item<bool>());
+  EXPECT_LT(relative_error(result.loss, of(kernels::cross_entropy_reference, logits, targets).loss), 1e-6);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, CrossEntropy, ::testing::ValuesIn(testing::devices()), testing::device_name);
+
+}  // namespace
+}  // namespace hyperion

@@ -1,0 +1,53 @@
+#include "hyperion/kernels/rms_norm.h"
+
+#include <ATen/ops/randn.h>
+
+#include "tests/kernels/support_devices.h"
+
+namespace hyperion {
+namespace {
+
+using testing::OnDevice;
+using testing::relative_error;
+
+class RmsNorm : public OnDevice {};
+
+struct Result {
+  at::Tensor value, of_input, of_weight;
+};
+
+Result of(at::Tensor (*norm)(const at::Tensor&, const at::Tensor&, double), const at::Tensor& input,
+          const at::Tensor& weight, const at::Tensor& upstream, bool frozen) {
+  auto x = input.detach().clone().requires_grad_();
+  auto w = weight.detach().clone().set_requires_grad(!frozen);
+  const auto y = norm(x, w, 1e-6);
+  y.backward(upstream);
+  return {y.detach(), x.grad(), frozen ? at::Tensor() : w.grad()};
+}
+
+TEST_P(RmsNorm, agrees_with_its_reference_in_value_and_gradients) {
+  const auto options = at::TensorOptions().device(GetParam());
+  for (const auto type : {at::kFloat, at::kBFloat16, at::kHalf})
+    for (const auto& shape : {std::vector<int64_t>{1, 1}, {3, 5, 36}, {2, 7, 129}}) {
+      const auto input = at::randn(shape, options).mul(2).to(type), upstream = at::randn(shape, options).to(type);
+      const auto weight = at::randn({shape.back()}, options).to(type);
+      const double limit = type == at::kFloat ? 1e-5 : 2e-2;
+      for (const bool frozen : {false, true}) {
+        const auto fast = of(kernels::rms_norm, input, weight, upstream, frozen);
+        const auto plain = of(kernels::rms_norm_reference, input, weight, upstream, frozen);
+        EXPECT_TRUE(fast.value.equal(plain.value));
+        EXPECT_EQ(fast.of_input.scalar_type(), type);
+        if (shape.back() > 1) {
+          EXPECT_LT(relative_error(fast.of_input, plain.of_input), limit) << shape;
+        }
+        if (!frozen) {
+          EXPECT_LT(relative_error(fast.of_weight, plain.of_weight), limit) << shape;
+        }
+      }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, RmsNorm, ::testing::ValuesIn(testing::devices()), testing::device_name);
+
+}  // namespace
+}  // namespace hyperion

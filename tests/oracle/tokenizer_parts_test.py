@@ -1,0 +1,215 @@
+"""Every component of a tokenizer.json gives the ids and the text of tokenizers, on small tokenizers trained there."""
+import json
+import pathlib
+import tempfile
+import unittest
+
+import mixed_text
+import tokenizers
+import vocabularies as v
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+SPECIAL = ["<unk>", "<s>", "</s>", "<pad>"]
+BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
+# Marks, punctuation and the like are those of an older Unicode there: these components are shown only what both know.
+KNOWN = [(0x20, 0x24F), (0x370, 0x3FF), (0x400, 0x4FF), (0x5D0, 0x5EA), (0x621, 0x64A), (0x4E00, 0x9FA5), (0x3041, 0x3096), (0xAC00, 0xD7A3),
+         (0x2010, 0x2027), (0x1F600, 0x1F64F), (0x300, 0x34F), (0x1E00, 0x1EFF), (0xFF01, 0xFF5E), (0xF900, 0xFA6D), (0x20000, 0x2A6D6)]
+
+
+def corpus(seed=1, count=300):
+    rng = mixed_text.generator(seed)
+    return [mixed_text.prose(rng) + mixed_text.script(rng) for _ in range(count)]
+
+
+def lines(seed, count=80):
+    """Short texts without a line end, since each is a line of the program's input."""
+    rng = mixed_text.generator(seed)
+    out = []
+    for _ in range(count):
+        if rng.random() < 0.5:
+            text = mixed_text.prose(rng) + mixed_text.part(rng, 30)
+        else:
+            text = "".join(chr(rng.randint(*rng.choice(KNOWN))) if rng.random() < 0.9 else " " for _ in range(rng.randint(1, 40)))
+        out.append(rng.choice(["", " ", "  "]) + text.replace("\n", rng.choice(["\t", " ", "\r"])) + rng.choice(["", " ", "\t"]))
+    return out + ["", " ", "   ", "a", "<s>", " <s> hello</s>world <pad>", "x<mask>y <mask> z", "newword newwords anewword newword."]
+
+
+def bpe(byte_fallback=True, fuse=True, **settings):
+    made = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=fuse, byte_fallback=byte_fallback, **settings))
+    made.pre_tokenizer = pre_tokenizers.Metaspace()
+    ends = {key: settings[key] for key in ("continuing_subword_prefix", "end_of_word_suffix") if key in settings}
+    made.train_from_iterator(corpus(), trainers.BpeTrainer(vocab_size=1500, show_progress=False, limit_alphabet=200,
+                                                           special_tokens=SPECIAL + (BYTES if byte_fallback else []), **ends))
+    return made
+
+
+def unigram(byte_fallback=False):
+    made = Tokenizer(models.Unigram())
+    made.pre_tokenizer = pre_tokenizers.Metaspace()
+    made.train_from_iterator(corpus(), trainers.UnigramTrainer(vocab_size=6000, show_progress=False, unk_token="<unk>", special_tokens=SPECIAL))
+    if not byte_fallback:
+        return made
+    state = json.loads(made.to_str())
+    state["model"]["vocab"] += [[byte, -20.0] for byte in BYTES]
+    state["model"]["byte_fallback"] = True
+    return Tokenizer.from_str(json.dumps(state))
+
+
+def word_piece():
+    made = Tokenizer(models.WordPiece(unk_token="<unk>"))
+    made.normalizer, made.pre_tokenizer = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
+    made.train_from_iterator(corpus(), trainers.WordPieceTrainer(vocab_size=1200, show_progress=False, special_tokens=SPECIAL))
+    made.decoder = decoders.WordPiece()
+    return made
+
+
+def byte_level(**settings):
+    made = Tokenizer(models.BPE(**settings))
+    made.pre_tokenizer, made.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    made.train_from_iterator(corpus(), trainers.BpeTrainer(vocab_size=900, show_progress=False, special_tokens=SPECIAL,
+                                                           initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+    return made
+
+
+class Parts(unittest.TestCase):
+    def check(self, made, texts=None, add_special=True):
+        """Ids and decoded text of every line; the file is what `made` saves."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "tokenizer.json"
+            made.save(str(path))
+            texts = lines(3) if texts is None else texts
+            expected = [encoding.ids for encoding in made.encode_batch(texts, add_special_tokens=add_special)] if made.padding is None else [
+                made.encode(text, add_special_tokens=add_special).ids for text in texts]
+            ours = v.tokenize_lines(path, texts, *([] if add_special else ["--no-special"]))
+            wrong = [(text, a, b) for text, a, b in zip(texts, ours, expected) if a != b]
+            self.assertEqual(wrong[:2], [], f"{len(wrong)} of {len(texts)} differ")
+            self.assertEqual(len(ours), len(expected))
+            stdin = "".join(" ".join(map(str, ids)) + "\n" for ids in expected).encode()
+            for skip in (True, False):
+                back = v.run("detokenize", "--tokenizer", path, "--lines", *(["--skip-special"] if skip else []), stdin=stdin)
+                wanted = "".join(made.decode(ids, skip_special_tokens=skip) + "\n" for ids in expected)
+                self.assertEqual(back.decode(errors="replace").split("\n"), wanted.split("\n"))
+
+    def each(self, cases, make):
+        for name, case in cases.items():
+            with self.subTest(name):
+                self.check(make(case))
+
+    def test_sentencepiece_bpe_of_llama_2(self):
+        made = bpe()
+        made.pre_tokenizer = None
+        made.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+        made.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)])
+        made.post_processor = processors.TemplateProcessing("<s> $A", "<s> $A <s> $B", [("<s>", 1)])
+        self.check(made)
+        self.check(made, add_special=False)
+
+    def test_bpe_with_every_option(self):
+        cases = {"unknown": dict(byte_fallback=False, fuse=False), "fused": dict(byte_fallback=False), "bytes": dict(),
+                 "prefix": dict(byte_fallback=False, continuing_subword_prefix="##"), "suffix": dict(byte_fallback=False, end_of_word_suffix="</w>"),
+                 "whole": dict(ignore_merges=True)}
+        self.each(cases, lambda settings: bpe(**settings))
+
+    def test_metaspace_schemes(self):
+        made = bpe()
+        for scheme in ("always", "first", "never"):
+            for split in (True, False):
+                with self.subTest(scheme=scheme, split=split):
+                    made.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=scheme, split=split)
+                    made.decoder = decoders.Metaspace(prepend_scheme=scheme, split=split)
+                    self.check(made)
+
+    def test_unigram(self):
+        for fallback in (False, True):
+            made = unigram(fallback)
+            made.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Replace(Regex(" {2,}"), " ")])
+            made.decoder = decoders.Metaspace()
+            self.check(made)
+
+    def test_word_piece_and_word_level(self):
+        made = word_piece()
+        made.post_processor = processors.BertProcessing(("</s>", 2), ("<s>", 1))
+        self.check(made)
+        words = Tokenizer(models.WordLevel({word: i for i, word in enumerate(SPECIAL + "the of and to in was ( ) . , !".split())}, unk_token="<unk>"))
+        words.pre_tokenizer = pre_tokenizers.Whitespace()
+        self.check(words)
+
+    def test_normalizers(self):
+        made = bpe()
+        cases = {"nfc": normalizers.NFC(), "nfd": normalizers.NFD(), "nfkc": normalizers.NFKC(), "nfkd": normalizers.NFKD(),
+                 "lower": normalizers.Lowercase(), "strip": normalizers.Strip(), "left": normalizers.Strip(True, False),
+                 "accents": normalizers.Sequence([normalizers.NFD(), normalizers.StripAccents()]), "replace": normalizers.Replace("ab", "c"),
+                 "spaces": normalizers.Replace(Regex(r"\s+"), " "), "bert": normalizers.BertNormalizer(),
+                 "cased": normalizers.BertNormalizer(lowercase=False, handle_chinese_chars=False, strip_accents=True)}
+
+        def change(case):
+            made.normalizer = case
+            return made
+        self.each(cases, change)
+
+    def test_normal_forms_of_any_text(self):
+        for form in ("NFC", "NFD", "NFKC", "NFKD"):
+            with self.subTest(form=form):
+                made = byte_level()
+                made.normalizer = getattr(normalizers, form)()
+                rng = mixed_text.generator(9)
+                marks = [(0x300, 0x36F), (0x41, 0x7A), (0x1100, 0x11FF), (0x900, 0x9FF), (0x1E00, 0x1FFF), (0xAC00, 0xAC40), (0x3041, 0x30FF), (0xC0, 0x24F)]
+                texts = ["".join(chr(rng.randint(*rng.choice(marks))) for _ in range(rng.randint(2, 30))) for _ in range(1500)]
+                texts += ["".join(mixed_text.any_char(rng).replace("\n", "x") for _ in range(40)) for _ in range(500)]
+                self.check(made, texts)
+
+    def test_pre_tokenizers(self):
+        made = bpe(byte_fallback=False)
+        made.add_tokens(["newword"])
+        p = pre_tokenizers
+        cases = {"whitespace": p.Whitespace(), "split": p.WhitespaceSplit(), "bert": p.BertPreTokenizer(), "digits": p.Digits(False),
+                 "each digit": p.Sequence([p.WhitespaceSplit(), p.Digits(True)]), "delimiter": p.CharDelimiterSplit("e"), "numbers": p.Split(Regex(r"\p{N}"), "isolated")}
+        for behavior in ("removed", "isolated", "merged_with_previous", "merged_with_next", "contiguous"):
+            cases["punctuation " + behavior] = p.Punctuation(behavior)
+            cases["text " + behavior] = p.Split("th", behavior)
+            cases["inverted " + behavior] = p.Split(" ", behavior, invert=True)
+
+        def change(case):
+            made.pre_tokenizer = case
+            return made
+        self.each(cases, change)
+
+    def test_byte_level_forms(self):
+        self.check(byte_level())
+        self.check(byte_level(ignore_merges=True))
+        made = byte_level()
+        made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+        made.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 1))
+        self.check(made)
+        made.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Digits(True), pre_tokenizers.ByteLevel(add_prefix_space=False)])
+        made.post_processor = processors.Sequence([processors.ByteLevel(), processors.TemplateProcessing("<s> $A </s>", None, [("<s>", 1), ("</s>", 2)])])
+        self.check(made)
+
+    def test_added_tokens(self):
+        for normalized in (True, False):
+            made = byte_level()
+            made.normalizer = normalizers.Lowercase()
+            made.add_special_tokens([AddedToken("<mask>", lstrip=True), AddedToken("<S>", normalized=normalized)])
+            made.add_tokens([AddedToken("newword", single_word=True, normalized=normalized), AddedToken("<end>", rstrip=True), AddedToken("new"),
+                             AddedToken("NewOne", normalized=normalized), AddedToken("a b", normalized=normalized)])
+            texts = lines(4) + ["x  <mask>  y", "<mask><mask> <mask>", "newword", "a newword b", "newwords", "NEWWORD NewOne newone", "<end>   z",
+                                "<end> <mask> <end>", "<s><S><s>", "newnewnewword", "_newword", "énewword", "a b a  b", "A B"]
+            self.check(made, texts)
+
+    def test_truncation_and_padding(self):
+        made = byte_level()
+        made.post_processor = processors.TemplateProcessing("<s> $A </s>", None, [("<s>", 1), ("</s>", 2)])
+        for direction in ("right", "left"):
+            made.enable_truncation(9, direction=direction)
+            made.enable_padding(direction=direction, pad_id=3, pad_token="<pad>", length=12)
+            self.check(made)
+            made.enable_padding(direction=direction, pad_id=3, pad_token="<pad>", pad_to_multiple_of=8)
+            self.check(made)
+            made.no_padding()
+            self.check(made)
+            made.enable_padding(pad_id=3, length=5, pad_to_multiple_of=4)
+            self.check(made)
+
+
+if __name__ == "__main__":
+    unittest.main()
