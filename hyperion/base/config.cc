@@ -34,6 +34,12 @@ std::string quoted(const std::string& text) {
   return out + "\"";
 }
 
+std::string quoted(const std::vector<std::string>& texts) {
+  std::string out;
+  for (const auto& text : texts) out += (out.empty() ? "" : ", ") + quoted(text);
+  return "[" + out + "]";
+}
+
 bool toml_holds(const std::string& text) {
   try {
     return !toml::parse("text = " + quoted(text)).empty();
@@ -43,7 +49,7 @@ bool toml_holds(const std::string& text) {
 }
 
 std::string type_name(const Setting& setting) {
-  const char* names[] = {"a whole number", "a number", "true or false", "text"};
+  const char* names[] = {"a whole number", "a number", "true or false", "text", "a list of texts"};
   return names[setting.value.index()];
 }
 
@@ -90,10 +96,17 @@ void assign(Setting& setting, double value, const std::string& place) {
   check_range(setting, value, format("{:g}", value), place);
   *std::get<double*>(setting.value) = value;
 }
-void assign(Setting& setting, const std::string& value, const std::string& place) {
+void check_text(const Setting& setting, const std::string& value, const std::string& place) {
   if (!toml_holds(value))
     throw ConfigError(format("{} is not UTF-8 text, {}", setting.name(), place),
                       "the run's record must hold it as TOML");
+}
+void assign(Setting& setting, std::vector<std::string> values, const std::string& place) {
+  for (const auto& value : values) check_text(setting, value, place);
+  *std::get<std::vector<std::string>*>(setting.value) = std::move(values);
+}
+void assign(Setting& setting, const std::string& value, const std::string& place) {
+  check_text(setting, value, place);
   if (!setting.choices.empty() &&
       std::find(setting.choices.begin(), setting.choices.end(), value) == setting.choices.end()) {
     const auto near = nearest(value, setting.choices.data(), setting.choices.data() + setting.choices.size());
@@ -120,7 +133,26 @@ void assign_node(Setting& setting, const toml::node& node, const std::string& pl
     return;
   }
   if (setting.value.index() == 3 && node.is_string()) return assign(setting, *node.value<std::string>(), place);
+  if (setting.value.index() == 4 && node.is_string()) return assign(setting, {*node.value<std::string>()}, place);
+  if (setting.value.index() == 4 && node.is_array()) {
+    std::vector<std::string> values;
+    for (const auto& element : *node.as_array()) {
+      if (!element.is_string()) wrong_type(setting, "an array of other things", place);
+      values.push_back(*element.value<std::string>());
+    }
+    return assign(setting, std::move(values), place);
+  }
   wrong_type(setting, got(), place);
+}
+
+std::vector<std::string> split_at_commas(const std::string& text) {
+  std::vector<std::string> parts;
+  for (size_t from = 0; from < text.size();) {
+    const size_t end = std::min(text.find(',', from), text.size());
+    parts.push_back(text.substr(from, end - from));
+    from = end + 1;
+  }
+  return parts;
 }
 
 template <class T>
@@ -130,6 +162,7 @@ bool whole(const std::string& text, T& value) {
 }
 
 void assign_text(Setting& setting, const std::string& text, const std::string& place) {
+  if (setting.value.index() == 4) return assign(setting, split_at_commas(text), place);
   if (setting.value.index() == 3) return assign(setting, text, place);
   if (setting.value.index() == 2) {
     const bool yes = text == "true" || text == "1", no = text == "false" || text == "0";
@@ -161,8 +194,10 @@ std::string Setting::text() const {
       return real_text(*std::get<double*>(value));
     case 2:
       return *std::get<bool*>(value) ? "true" : "false";
-    default:
+    case 3:
       return quoted(*std::get<std::string*>(value));
+    default:
+      return quoted(*std::get<std::vector<std::string>*>(value));
   }
 }
 
@@ -185,6 +220,10 @@ Section& Section::flag(const char* key, bool& value, const char* meaning) {
   return *this;
 }
 Section& Section::text(const char* key, std::string& value, const char* meaning) {
+  owner_.settings_.push_back({name_, key, meaning, "", &value, {}, {}, quoted(value)});
+  return *this;
+}
+Section& Section::list(const char* key, std::vector<std::string>& value, const char* meaning) {
   owner_.settings_.push_back({name_, key, meaning, "", &value, {}, {}, quoted(value)});
   return *this;
 }

@@ -22,7 +22,7 @@ struct Range {
 
 struct Setting {
   std::string section, key, meaning, unit;
-  std::variant<int64_t*, double*, bool*, std::string*> value;
+  std::variant<int64_t*, double*, bool*, std::string*, std::vector<std::string>*> value;
   Range range{0, 0};
   std::vector<std::string> choices;  // of a text; empty: any
   std::string default_text;
@@ -41,6 +41,8 @@ class Settings {
     Section& real(const char* key, double& value, Range range, const char* meaning, const char* unit = "");
     Section& flag(const char* key, bool& value, const char* meaning);
     Section& text(const char* key, std::string& value, const char* meaning);
+    // An array of texts, or one text; in a variable or on the command line with commas between them.
+    Section& list(const char* key, std::vector<std::string>& value, const char* meaning);
     Section& choice(const char* key, std::string& value, std::vector<std::string> choices, const char* meaning);
 
    private:

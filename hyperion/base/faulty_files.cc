@@ -58,6 +58,10 @@ void FaultyFileSystem::rename(const Path& from, const Path& to) {
   operate(to);
   real_.rename(from, to);
 }
+void FaultyFileSystem::resize(const Path& path, uint64_t bytes) {
+  operate(path);
+  real_.resize(path, bytes);
+}
 void FaultyFileSystem::create_folders(const Path& path) {
   operate(path);
   real_.create_folders(path);

@@ -21,6 +21,7 @@ class FaultyFileSystem final : public FileSystem {
   std::unique_ptr<WritableFile> open_append(const Path& path) override;
   std::string read(const Path& path) override { return real_.read(path); }
   void rename(const Path& from, const Path& to) override;
+  void resize(const Path& path, uint64_t bytes) override;
   void create_folders(const Path& path) override;
   void remove_all(const Path& path) override;
   bool exists(const Path& path) override { return real_.exists(path); }

@@ -101,6 +101,10 @@ class RealFileSystem final : public FileSystem {
     sync_folder(to.parent_path());
   }
 
+  void resize(const Path& path, uint64_t bytes) override {
+    if (::truncate(path.c_str(), static_cast<off_t>(bytes)) != 0) fail("resize", path, errno);
+  }
+
   void create_folders(const Path& path) override {
     std::error_code error;
     std::filesystem::create_directories(path, error);

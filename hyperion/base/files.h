@@ -28,6 +28,7 @@ class FileSystem {
   virtual std::unique_ptr<WritableFile> open_append(const Path& path) = 0;  // creates a missing file
   virtual std::string read(const Path& path) = 0;
   virtual void rename(const Path& from, const Path& to) = 0;  // replaces `to`, then syncs its folder
+  virtual void resize(const Path& path, uint64_t bytes) = 0;  // cuts a file, or fills it up with zeros
   virtual void create_folders(const Path& path) = 0;
   virtual void remove_all(const Path& path) = 0;  // a missing path is fine
   virtual bool exists(const Path& path) = 0;

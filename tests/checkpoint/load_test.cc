@@ -118,6 +118,7 @@ class BusyFiles final : public base::FileSystem {
     return real_files().open_append(path);
   }
   void rename(const base::Path& from, const base::Path& to) override { real_files().rename(from, to); }
+  void resize(const base::Path& path, uint64_t bytes) override { real_files().resize(path, bytes); }
   void create_folders(const base::Path& path) override { real_files().create_folders(path); }
   void remove_all(const base::Path& path) override { real_files().remove_all(path); }
   bool exists(const base::Path& path) override { return real_files().exists(path); }

@@ -1,0 +1,82 @@
+// The file of a prepared set: records back to back, an index, hashes. docs/format_set.md has the bytes. A reader maps
+// it; opening takes the same time whatever its size.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "hyperion/base/files.h"
+
+namespace hyperion::data {
+
+inline constexpr uint64_t kSetBlockBytes = 1 << 20;
+
+class SetFile {
+ public:
+  // Throws CorruptError that names the file where it is not whole or not of this version. Hashes nothing but the footer.
+  explicit SetFile(const base::Path& path);
+  ~SetFile();
+
+  const base::Path& path() const { return path_; }
+  const std::string& kind() const { return kind_; }  // "tokens" or "images"
+  const nlohmann::json& meta() const { return *meta_; }
+  int64_t records() const { return static_cast<int64_t>(ends_.size()); }
+  // Where record `index` begins and ends in the payload, checked against it.
+  std::pair<uint64_t, uint64_t> bounds(int64_t index) const;
+  std::string_view record(int64_t index) const;
+  std::string_view payload() const { return payload_; }
+  std::string_view section(const std::string& name) const;  // empty where the file has none of that name
+  uint64_t bytes() const { return file_.bytes().size(); }
+
+  // Reads everything. Throws CorruptError that names the first block whose hash is not its bytes', or the first record
+  // whose bounds are none. `progress`: bytes so far.
+  void verify(const std::function<void(uint64_t)>& progress = {}) const;
+
+ private:
+  std::string whose_block(uint64_t block) const;
+
+  base::Path path_;
+  base::MappedFile file_;
+  std::string kind_;
+  std::unique_ptr<const nlohmann::json> meta_;
+  std::map<std::string, std::string_view> sections_;
+  std::string_view payload_, hashes_;
+  std::span<const uint64_t> ends_;
+};
+
+// Writes such a file, so that a killed program can go on where it last said that all is safe: sections grow in files of
+// their own beside the path until `finish` puts them together.
+class SetWriter {
+ public:
+  using Sizes = std::map<std::string, uint64_t>;  // bytes of each section
+
+  // `kept`: what an earlier writer of this path had made safe; anything beyond it is dropped. Empty: begins anew.
+  SetWriter(base::FileSystem& files, base::Path path, const Sizes& kept = {});
+  ~SetWriter();
+
+  void add(std::string_view record);                                  // the next record's bytes, whole
+  void append(const std::string& section, std::string_view bytes);    // to a section of one's own
+  int64_t records() const { return records_; }
+  uint64_t payload_bytes() const { return payload_bytes_; }
+
+  Sizes make_safe();  // on the disk when it returns: what a later writer can be given as `kept`
+  // Puts the file together under its name. `meta` goes into the footer.
+  void finish(const std::string& kind, const nlohmann::json& meta);
+
+ private:
+  struct Part;
+  Part& part(const std::string& section);
+
+  base::FileSystem& files_;
+  base::Path path_;
+  std::map<std::string, Part> parts_;
+  int64_t records_ = 0;
+  uint64_t payload_bytes_ = 0;
+};
+
+}  // namespace hyperion::data

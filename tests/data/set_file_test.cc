@@ -1,0 +1,164 @@
+#include "hyperion/data/set_file.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "hyperion/base/error.h"
+#include "hyperion/base/faulty_files.h"
+#include "tests/support/seed.h"
+#include "tests/support/temporary_folder.h"
+
+namespace hyperion {
+namespace {
+
+using data::SetFile;
+using data::SetWriter;
+using testing::TemporaryFolder;
+
+std::vector<std::string> random_records(std::mt19937& random, int count, int longest) {
+  std::vector<std::string> records(count);
+  for (auto& record : records) {
+    record.resize(random() % (longest + 1));
+    for (char& byte : record) byte = static_cast<char>(random());
+  }
+  return records;
+}
+
+void write(const base::Path& path, const std::vector<std::string>& records, const std::string& extra = {}) {
+  SetWriter writer(base::real_files(), path);
+  for (const auto& record : records) writer.add(record);
+  if (!extra.empty()) writer.append("extra", extra);
+  writer.finish("tokens", {{"answer", 42}});
+}
+
+std::string content(const base::Path& path) { return base::real_files().read(path); }
+
+void overwrite(const base::Path& path, std::string bytes) {
+  std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+}
+
+TEST(SetFile, gives_every_record_section_and_fact_back) {
+  TemporaryFolder folder;
+  std::mt19937 random(testing::seed());
+  for (const int longest : {0, 1, 70, 300'000}) {
+    const auto records = random_records(random, longest > 1000 ? 20 : 100, longest);
+    write(folder.path() / "set", records, "something more");
+    const SetFile set(folder.path() / "set");
+    set.verify();
+    EXPECT_EQ(set.kind(), "tokens");
+    EXPECT_EQ(set.meta().at("answer"), 42);
+    EXPECT_EQ(set.section("extra"), "something more");
+    EXPECT_EQ(set.section("other"), "");
+    ASSERT_EQ(set.records(), static_cast<int64_t>(records.size()));
+    for (size_t i = 0; i < records.size(); ++i) ASSERT_EQ(set.record(static_cast<int64_t>(i)), records[i]);
+  }
+}
+
+TEST(SetFile, holds_no_records_too) {
+  TemporaryFolder folder;
+  write(folder.path() / "set", {});
+  const SetFile set(folder.path() / "set");
+  set.verify();
+  EXPECT_EQ(set.records(), 0);
+}
+
+TEST(SetFile, leaves_nothing_else_beside_it) {
+  TemporaryFolder folder;
+  write(folder.path() / "set", {"a", "b"}, "c");
+  EXPECT_EQ(base::real_files().list(folder.path()).size(), 1U);
+}
+
+TEST(SetFile, any_changed_byte_is_found_by_verify_or_by_opening) {
+  TemporaryFolder folder;
+  std::mt19937 random(testing::seed());
+  const base::Path path = folder.path() / "set";
+  write(path, random_records(random, 30, 200'000), "more");
+  const std::string good = content(path);
+  for (int i = 0; i < 60; ++i) {
+    std::string bad = good;
+    const size_t at = i % 3 == 0 ? bad.size() - 1 - random() % 2000 : random() % bad.size();
+    bad[at] = static_cast<char>(bad[at] ^ (1 << random() % 8));
+    overwrite(path, bad);
+    EXPECT_THROW(SetFile(path).verify(), base::CorruptError) << "byte " << at << " of " << bad.size();
+  }
+}
+
+TEST(SetFile, names_the_damaged_block_and_its_records) {
+  TemporaryFolder folder;
+  const base::Path path = folder.path() / "set";
+  write(path, std::vector<std::string>(5, std::string(1 << 20, 'x')));
+  std::string bad = content(path);
+  bad[64 + (3 << 20) + 100] = 'y';
+  overwrite(path, bad);
+  try {
+    SetFile(path).verify();
+    FAIL() << "the damage was not found";
+  } catch (const base::CorruptError& error) {
+    EXPECT_NE(std::string(error.what()).find("block 3 (bytes 3145728 to 4194304: payload, records 2 to 3)"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
+TEST(SetFile, a_cut_file_is_refused_at_any_length) {
+  TemporaryFolder folder;
+  const base::Path path = folder.path() / "set";
+  write(path, {"one", "two", "three"}, "more");
+  const std::string good = content(path);
+  for (size_t size = 0; size < good.size(); ++size) {
+    overwrite(path, good.substr(0, size));
+    EXPECT_THROW(SetFile{path}, base::CorruptError) << size;
+  }
+}
+
+TEST(SetWriter, goes_on_where_all_was_safe_and_gives_the_same_bytes) {
+  TemporaryFolder folder;
+  std::mt19937 random(testing::seed());
+  const auto records = random_records(random, 40, 100'000);
+  write(folder.path() / "whole", records, "0123456789");
+  for (int round = 0; round < 10; ++round) {
+    const base::Path path = folder.path() / "resumed";
+    const size_t safe = random() % records.size();
+    SetWriter::Sizes sizes;
+    {
+      SetWriter writer(base::real_files(), path);
+      for (size_t i = 0; i < safe; ++i) writer.add(records[i]);
+      writer.append("extra", "01234");
+      sizes = writer.make_safe();
+      for (size_t i = safe; i < records.size() && random() % 4 != 0; ++i) writer.add(records[i]);
+      writer.append("extra", "lost");
+      if (random() % 2 == 0) writer.make_safe();  // on the disk, but nobody was told
+    }
+    SetWriter writer(base::real_files(), path, sizes);
+    EXPECT_EQ(writer.records(), static_cast<int64_t>(safe));
+    for (size_t i = safe; i < records.size(); ++i) writer.add(records[i]);
+    writer.append("extra", "56789");
+    writer.finish("tokens", {{"answer", 42}});
+    EXPECT_EQ(content(path), content(folder.path() / "whole"));
+  }
+}
+
+TEST(SetWriter, a_failure_at_any_operation_leaves_no_file_of_that_name) {
+  TemporaryFolder folder;
+  const base::Path path = folder.path() / "set";
+  for (int64_t n = 1;; ++n) {
+    base::FaultyFileSystem files;
+    files.fail_operation(n);
+    try {
+      SetWriter writer(files, path);
+      writer.add("record");
+      writer.append("extra", "more");
+      writer.finish("tokens", {});
+      break;
+    } catch (const base::FileError&) {
+      EXPECT_FALSE(base::real_files().exists(path)) << "operation " << n;
+    }
+  }
+  SetFile(path).verify();
+}
+
+}  // namespace
+}  // namespace hyperion
