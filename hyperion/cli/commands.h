@@ -72,6 +72,22 @@ struct DataOptions {
 int tokenize_command(const DataOptions& options);    // from stdin to stdout
 int detokenize_command(const DataOptions& options);  // likewise
 
+struct PrepareOptions {
+  std::string recipe;
+  std::vector<Override> overrides;
+  bool dry_run = false;
+};
+int prepare_command(const PrepareOptions& options);
+
+struct InspectOptions {
+  std::string folder, page;
+  int64_t samples = 3;
+  bool json = false;
+};
+int inspect_command(const InspectOptions& options);
+int verify_command(const InspectOptions& options);
+std::string prepare_help();  // its settings
+
 struct TrainTokenizerOptions {
   std::vector<std::string> files, special;
   std::string to, pattern = "gpt2";

@@ -83,10 +83,10 @@ class CifarSource final : public ImageSource {
 }  // namespace
 
 Split open_cifar(const DataConfig& config) {
-  const Layout layout = layout_of(config.path);
+  const Layout layout = layout_of(config.path.at(0));
   Split split;
-  split.train_images = std::make_unique<CifarSource>(config.path, layout.train, layout);
-  split.validation_images = std::make_unique<CifarSource>(config.path, layout.test, layout);
+  split.train_images = std::make_unique<CifarSource>(config.path.at(0), layout.train, layout);
+  split.validation_images = std::make_unique<CifarSource>(config.path.at(0), layout.test, layout);
   return split;
 }
 

@@ -74,7 +74,7 @@ class Cifar : public ::testing::Test {
   DataConfig config() const {
     DataConfig config;
     config.source = "cifar";
-    config.path = folder_;
+    config.path = {folder_.string()};
     return config;
   }
   std::string refused() {
