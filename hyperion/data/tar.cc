@@ -188,8 +188,9 @@ void TarReader::leave_member() {
 void TarReader::expect_zeros_to_the_end() {
   ended_ = true;
   for (std::string_view piece = bytes_.peek(); !piece.empty(); piece = bytes_.peek()) {
-    if (piece.find_first_not_of('\0') != std::string_view::npos) fail("has something after tar's end mark");
-    bytes_.skip(piece.size());
+    const size_t zeros = std::min(piece.find_first_not_of('\0'), piece.size());
+    bytes_.skip(zeros);
+    if (zeros < piece.size()) fail("has something after tar's end mark");
   }
 }
 

@@ -20,7 +20,8 @@ class TarReader {
   static constexpr uint64_t kMostBytes = uint64_t{256} << 20;
 
   // `file` is for the messages only.
-  TarReader(std::unique_ptr<ByteStream> stream, std::string file) : bytes_(std::move(stream)), file_(std::move(file)) {}
+  TarReader(std::unique_ptr<ByteStream> stream, std::string file) : TarReader(BufferedBytes(std::move(stream)), file) {}
+  TarReader(BufferedBytes bytes, std::string file) : bytes_(std::move(bytes)), file_(std::move(file)) {}
 
   // Goes to the next file, past whatever was not read of the one before; false at the end. Throws BadRecord for a
   // header that is damaged (checksums are verified) or a tar that was cut; after that there is no next one.

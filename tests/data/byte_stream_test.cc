@@ -87,7 +87,8 @@ TEST_F(ByteStreamTest, a_flipped_bit_gives_the_same_text_or_is_refused) {
       std::string broken = whole;
       broken[bit / 8] ^= static_cast<char>(1 << bit % 8);
       try {
-        ASSERT_EQ(unpacked(broken), packed_well()) << bit;  // a bit that says nothing, such as gzip's time
+        const auto unpack = whole[0] == '\x1f' ? unpack_gzip : unpack_zstd;
+        ASSERT_EQ(read_all(*unpack(bytes_of(broken), "x")), packed_well()) << bit;  // it says nothing: gzip's time
       } catch (const BadRecord&) {
       }
     }
