@@ -31,6 +31,16 @@ function(hyperion_folder name)
   endif()
 endfunction()
 
+# hyperion_optional(FOLDER FILE PACKAGE): x.cc where the package was found (cmake/packages.cmake), else x_stub.cc, which says so when called.
+function(hyperion_optional folder file package)
+  set(left_out ${file}.cc)
+  if(TARGET ${package})
+    set(left_out ${file}_stub.cc)
+    target_link_libraries(hyperion_${folder} PRIVATE ${package})
+  endif()
+  set_source_files_properties(${CMAKE_SOURCE_DIR}/hyperion/${folder}/${left_out} PROPERTIES HEADER_FILE_ONLY ON)
+endfunction()
+
 # The program is its folder's library and its main.cc.
 function(hyperion_program name)
   cmake_parse_arguments(arg "" "FOLDER" "USES" ${ARGN})
