@@ -67,7 +67,8 @@ int export_command(const ExportOptions& options);
 struct DataOptions {
   std::string tokenizer, pattern;
   int64_t threads = 0;  // 0: one for each core
-  bool lines = false, ids = false, tokens = false, count = false, no_special = false, skip_special = false;
+  bool lines = false, ids = false, tokens = false, count = false, offsets = false;
+  bool no_special = false, skip_special = false;
 };
 int tokenize_command(const DataOptions& options);    // from stdin to stdout
 int detokenize_command(const DataOptions& options);  // likewise

@@ -256,8 +256,11 @@ void add_data_commands(CLI::App& app, Flags& flags) {
   auto* ids = tokenize->add_flag("--ids", options.ids, "print ids (the default)");
   auto* tokens = tokenize->add_flag("--tokens", options.tokens, "print tokens as the tokenizer's file spells them");
   auto* count = tokenize->add_flag("--count", options.count, "print only how many there are");
-  ids->excludes(tokens)->excludes(count);
-  tokens->excludes(count);
+  auto* offsets = tokenize->add_flag("--offsets", options.offsets,
+                                     "print ID:BEGIN-END, the bytes of the text that a token came from");
+  ids->excludes(tokens)->excludes(count)->excludes(offsets);
+  tokens->excludes(count)->excludes(offsets);
+  count->excludes(offsets);
   tokenize->add_option("--threads", options.threads, "for a long text (default: all cores)")
       ->check(whole_number(1, 1024));
   tokenize->add_flag("--no-special", options.no_special, "without what the tokenizer puts around a text, such as <s>");
