@@ -29,7 +29,7 @@ TokenFigures inspect_tokens(const TokenSet& set, size_t most_frequent, const std
     std::sort(lengths.begin(), lengths.end());
     figures.shortest = lengths.front(), figures.median = lengths[lengths.size() / 2], figures.longest = lengths.back();
     figures.mean = static_cast<double>(set.tokens()) / static_cast<double>(lengths.size());
-    for (int bit = std::bit_width(static_cast<uint64_t>(figures.shortest));
+    for (size_t bit = std::bit_width(static_cast<uint64_t>(figures.shortest));
          bit <= std::bit_width(static_cast<uint64_t>(figures.longest)); ++bit)
       figures.lengths.push_back({bit == 0 ? 0 : int64_t{1} << (bit - 1), int64_t{1} << bit, bars[bit]});
   }

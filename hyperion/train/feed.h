@@ -19,8 +19,8 @@ struct Batch {
   at::Tensor inputs, targets;
   // int64 [rows, length], where attention and positions restart with each document: which one a token belongs to, and
   // where in it the token stands. Else undefined.
-  at::Tensor documents, places;
-  std::vector<int64_t> counted;  // targets that count, by row; empty: all
+  at::Tensor documents = {}, places = {};
+  std::vector<int64_t> counted = {};  // targets that count, by row; empty: all
   uint64_t hash = 0;             // of its samples, as data::Cursor's
 
   int64_t rows() const { return inputs.size(0); }
