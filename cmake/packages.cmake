@@ -63,6 +63,17 @@ endfunction()
 hyperion_package(zlib zlib.h z)
 hyperion_package(zstd zstd.h zstd)
 
+# Arrow, for Parquet: out of the pyarrow wheel (script/setup --parquet).
+set(HYPERION_PYARROW ${HYPERION_DEPS}/pyarrow CACHE PATH "The pyarrow package's folder")
+file(GLOB arrow_libraries ${HYPERION_PYARROW}/libparquet.so.* ${HYPERION_PYARROW}/libarrow.so.*)
+if(EXISTS ${HYPERION_PYARROW}/include/parquet/arrow/reader.h AND arrow_libraries)
+  add_library(hyperion_parquet INTERFACE)
+  target_include_directories(hyperion_parquet SYSTEM INTERFACE ${HYPERION_PYARROW}/include)
+  target_link_libraries(hyperion_parquet INTERFACE ${arrow_libraries} -Wl,-rpath,${HYPERION_PYARROW})
+else()
+  list(APPEND HYPERION_LEFT_OUT "parquet (--parquet)")
+endif()
+
 find_package(Threads REQUIRED)
 target_link_libraries(hyperion_compiler INTERFACE Threads::Threads dl)
 
