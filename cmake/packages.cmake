@@ -45,6 +45,13 @@ foreach(header toml++/toml.h xxhash.h nlohmann/json.hpp CLI/CLI.hpp)
   endif()
 endforeach()
 
+# PCRE2, optional: regular expressions of tokenizers that no scanner is written for.
+find_path(HYPERION_PCRE2_INCLUDE pcre2.h)
+find_library(HYPERION_PCRE2_LIBRARY pcre2-8)
+if(HYPERION_PCRE2_INCLUDE AND HYPERION_PCRE2_LIBRARY)
+  set(HYPERION_PCRE2 ON)
+endif()
+
 find_package(Threads REQUIRED)
 target_link_libraries(hyperion_compiler INTERFACE Threads::Threads dl)
 

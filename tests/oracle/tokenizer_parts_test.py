@@ -2,6 +2,7 @@
 import json
 import pathlib
 import tempfile
+import unicodedata
 import unittest
 
 import mixed_text
@@ -218,6 +219,19 @@ class Parts(unittest.TestCase):
             made.pre_tokenizer = case
             return made
         self.each(cases, change)
+
+    def test_regular_expressions_that_have_no_scanner(self):
+        made = byte_level()
+        cases = [r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+                 r"[一-龥぀-ゟ゠-ヿ]+", r"\p{Han}+", r"\d{3}(?=\w)", r"(?<=\d)\s+", r"(?i:the|of)", r"\w+|[^\w\s]+", r"^.|.$",
+                 r"(?:[a-z]|\u00e9)+?x?", r"\s?\p{Lu}\p{Ll}*+|\W", r"(?>a|ab)c?|[^\x41-\x5a\P{L}]"]
+        known = [text for text in lines(8, 400) if all(unicodedata.category(char) != "Cn" and char != "\u180e" for char in text)]
+        for expression in cases:
+            for behavior in ("isolated", "removed", "merged_with_next"):
+                with self.subTest(expression=expression, behavior=behavior):
+                    made.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(expression), behavior),
+                                                                  pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+                    self.check(made, known)
 
     def test_byte_level_forms(self):
         self.check(byte_level())
