@@ -62,6 +62,7 @@ function(hyperion_package name header library)
 endfunction()
 hyperion_package(zlib zlib.h z)
 hyperion_package(zstd zstd.h zstd)
+hyperion_package(pcre2 pcre2.h pcre2-8)
 
 # Arrow, for Parquet: out of the pyarrow wheel (script/setup --parquet).
 set(HYPERION_PYARROW ${HYPERION_DEPS}/pyarrow CACHE PATH "The pyarrow package's folder")

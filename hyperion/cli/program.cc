@@ -248,7 +248,7 @@ void add_data_commands(CLI::App& app, Flags& flags) {
         ->required();
     command
         ->add_option("--pattern", options.pattern, "how a .tiktoken file's text is cut (default: by its name or size)")
-        ->check(one_of({"gpt2", "llama3", "qwen2", "cl100k"}));
+        ->check(one_of({"gpt2", "llama3", "qwen2", "cl100k", "o200k"}));
     command->add_flag("--lines", options.lines, "each line by itself");
   };
   auto* tokenize = data->add_subcommand("tokenize", "token ids of the text on stdin, separated by spaces");
