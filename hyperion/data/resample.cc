@@ -31,61 +31,84 @@ struct Axis {
 Axis axis_of(int64_t from, int64_t to, Filter filter) {
   const double scale = static_cast<double>(from) / static_cast<double>(to), stretch = std::max(scale, 1.0);
   const double reach = (filter == Filter::kBilinear ? 1.0 : 2.0) * stretch;
+  const auto centre = [&](int64_t at) { return (static_cast<double>(at) + 0.5) * scale; };
+  const auto begin = [&](int64_t at) { return std::max<int64_t>(static_cast<int64_t>(centre(at) - reach + 0.5), 0); };
+  const auto end = [&](int64_t at) { return std::min<int64_t>(static_cast<int64_t>(centre(at) + reach + 0.5), from); };
   Axis axis;
-  axis.taps = std::min<int64_t>(static_cast<int64_t>(std::ceil(reach)) * 2 + 1, from);
+  for (int64_t at = 0; at < to; ++at) axis.taps = std::max(axis.taps, end(at) - begin(at));
+  axis.first.resize(static_cast<size_t>(to));
   axis.weights.resize(static_cast<size_t>(to * axis.taps));
   std::vector<double> exact(static_cast<size_t>(axis.taps));
   for (int64_t at = 0; at < to; ++at) {
-    const double centre = (static_cast<double>(at) + 0.5) * scale;
-    const auto begin = std::max<int64_t>(static_cast<int64_t>(centre - reach + 0.5), 0);
-    const auto end = std::min<int64_t>(static_cast<int64_t>(centre + reach + 0.5), from);
+    const int64_t first = begin(at), count = end(at) - first;
     double sum = 0;
-    for (int64_t i = begin; i < end; ++i) {
-      const double x = (static_cast<double>(i) - centre + 0.5) * (1.0 / stretch);
-      sum += exact[i - begin] = filter == Filter::kBilinear ? bilinear(x) : bicubic(x);
+    for (int64_t i = 0; i < count; ++i) {
+      const double x = (static_cast<double>(first + i) - centre(at) + 0.5) * (1.0 / stretch);
+      sum += exact[i] = filter == Filter::kBilinear ? bilinear(x) : bicubic(x);
     }
     // A window at the far edge begins earlier, with weights of 0, so that all taps lie inside.
-    axis.first.push_back(std::min(begin, from - axis.taps));
-    const int64_t shift = begin - axis.first.back();
-    for (int64_t i = 0; i < end - begin; ++i)
-      axis.weights[at * axis.taps + shift + i] =
-          static_cast<int32_t>(std::round(exact[i] * (1.0 / sum) * (1 << kFraction)));
+    axis.first[at] = std::min(first, from - axis.taps);
+    int32_t* weights = axis.weights.data() + at * axis.taps + first - axis.first[at];
+    for (int64_t i = 0; i < count; ++i)
+      weights[i] = static_cast<int32_t>(std::round(exact[i] * (1.0 / sum) * (1 << kFraction)));
   }
   return axis;
 }
 
 inline uint8_t pixel(int32_t sum) { return static_cast<uint8_t>(std::clamp(sum >> kFraction, 0, 255)); }
 
-// One row of the image, made `size` pixels wide.
-void across(const uint8_t* row, const Axis& axis, int64_t size, uint8_t* out) {
-  for (int64_t x = 0; x < size; ++x) {
-    const uint8_t* in = row + 3 * axis.first[x];
+using Four __attribute__((vector_size(16))) = int32_t;
+constexpr int32_t kHalf = 1 << (kFraction - 1);
+
+// One row of `from` pixels, made `to` wide. `wide` is room for a row of four numbers a pixel: then a tap is one load,
+// one multiplication and one addition of a vector, which the compiler does not find by itself. kTaps: where it is known
+// when this is compiled, else 0.
+template <int64_t kTaps>
+void across(const uint8_t* row, int64_t from, const Axis& axis, int64_t to, Four* wide, uint8_t* out) {
+  for (int64_t x = 0; x < from; ++x) wide[x] = Four{row[3 * x], row[3 * x + 1], row[3 * x + 2], 0};
+  for (int64_t x = 0; x < to; ++x) {
+    const Four* in = wide + axis.first[x];
     const int32_t* weights = axis.of(x);
-    int32_t red = 1 << (kFraction - 1), green = red, blue = red;
-    for (int64_t tap = 0; tap < axis.taps; ++tap) {
-      red += weights[tap] * in[3 * tap];
-      green += weights[tap] * in[3 * tap + 1];
-      blue += weights[tap] * in[3 * tap + 2];
-    }
-    out[3 * x] = pixel(red), out[3 * x + 1] = pixel(green), out[3 * x + 2] = pixel(blue);
+    Four sum = {kHalf, kHalf, kHalf, kHalf};
+    for (int64_t tap = 0; tap < (kTaps > 0 ? kTaps : axis.taps); ++tap) sum += weights[tap] * in[tap];
+    for (int c = 0; c < 3; ++c) out[3 * x + c] = pixel(sum[c]);
   }
 }
 
-// One row of `count` bytes from the rows `in`, in blocks whose sums stay in registers.
-void down(const uint8_t* const* in, const int32_t* weights, int64_t taps, int64_t count, uint8_t* out) {
-  constexpr int64_t kBlock = 32;
-  int64_t begin = 0;
-  for (; begin + kBlock <= count; begin += kBlock) {
-    int32_t sums[kBlock];
-    for (int64_t i = 0; i < kBlock; ++i) sums[i] = 1 << (kFraction - 1);
-    for (int64_t tap = 0; tap < taps; ++tap)
-      for (int64_t i = 0; i < kBlock; ++i) sums[i] += weights[tap] * in[tap][begin + i];
-    for (int64_t i = 0; i < kBlock; ++i) out[begin + i] = pixel(sums[i]);
+// One row of `count` bytes from as many rows as there are taps.
+template <int64_t kTaps>
+void down(const uint8_t* const* in, const int32_t* weights, int64_t taps, int64_t count, uint8_t* __restrict out) {
+  if constexpr (kTaps > 0) {
+    const uint8_t* rows[kTaps];
+    int32_t factors[kTaps];
+    for (int64_t tap = 0; tap < kTaps; ++tap) rows[tap] = in[tap], factors[tap] = weights[tap];
+    for (int64_t i = 0; i < count; ++i) {
+      int32_t sum = kHalf;
+      for (int64_t tap = 0; tap < kTaps; ++tap) sum += factors[tap] * rows[tap][i];
+      out[i] = pixel(sum);
+    }
+  } else {
+    constexpr int64_t kBlock = 64;
+    for (int64_t begin = 0; begin < count; begin += kBlock) {
+      const int64_t length = std::min(kBlock, count - begin);
+      int32_t sums[kBlock];
+      std::fill_n(sums, kBlock, kHalf);
+      for (int64_t tap = 0; tap < taps; ++tap)
+        for (int64_t i = 0; i < length; ++i) sums[i] += weights[tap] * in[tap][begin + i];
+      for (int64_t i = 0; i < length; ++i) out[begin + i] = pixel(sums[i]);
+    }
   }
-  for (; begin < count; ++begin) {
-    int32_t sum = 1 << (kFraction - 1);
-    for (int64_t tap = 0; tap < taps; ++tap) sum += weights[tap] * in[tap][begin];
-    out[begin] = pixel(sum);
+}
+
+// Calls work.operator()<taps>() where `taps` is among those compiled, else with 0.
+constexpr int64_t kMostKnownTaps = 12;
+template <int64_t kTaps = 1, class Work>
+void with_taps(int64_t taps, const Work& work) {
+  if constexpr (kTaps <= kMostKnownTaps) {
+    if (taps == kTaps) return work.template operator()<kTaps>();
+    return with_taps<kTaps + 1>(taps, work);
+  } else {
+    work.template operator()<0>();
   }
 }
 
@@ -104,10 +127,15 @@ void resize_rows(const Pixels& image, const Box& box, ImageSize size, Filter fil
 
   // Rows made `size.width` wide, in a ring as long as the tallest window; windows only ever move down.
   std::vector<uint8_t> ring(wide ? static_cast<size_t>(lines.taps * bytes) : 0), made(static_cast<size_t>(bytes));
+  std::vector<Four> room(wide ? static_cast<size_t>(box.width) : 0);
   int64_t next = 0;
   const auto row = [&](int64_t y) -> const uint8_t* {
     if (!wide) return source(y);
-    for (; next <= y; ++next) across(source(next), columns, size.width, ring.data() + next % lines.taps * bytes);
+    for (; next <= y; ++next)
+      with_taps(columns.taps, [&]<int64_t kTaps>() {
+        across<kTaps>(source(next), box.width, columns, size.width, room.data(),
+                      ring.data() + next % lines.taps * bytes);
+      });
     return ring.data() + y % lines.taps * bytes;
   };
   std::vector<const uint8_t*> window(static_cast<size_t>(lines.taps));
@@ -118,15 +146,17 @@ void resize_rows(const Pixels& image, const Box& box, ImageSize size, Filter fil
     }
     next = std::max(next, lines.first[y]);
     for (int64_t tap = 0; tap < lines.taps; ++tap) window[tap] = row(lines.first[y] + tap);
-    down(window.data(), lines.of(y), lines.taps, bytes, made.data());
+    with_taps(lines.taps,
+              [&]<int64_t kTaps>() { down<kTaps>(window.data(), lines.of(y), lines.taps, bytes, made.data()); });
     sink(y, made.data());
   }
 }
 
 Pixels resize(const Pixels& image, const Box& box, ImageSize size, Filter filter) {
   Pixels out(size);
-  resize_rows(image, box, size, filter,
-              [&](int64_t y, const uint8_t* rgb) { std::memcpy(out.row(y), rgb, static_cast<size_t>(3 * size.width)); });
+  resize_rows(image, box, size, filter, [&](int64_t y, const uint8_t* rgb) {
+    std::memcpy(out.row(y), rgb, static_cast<size_t>(3 * size.width));
+  });
   return out;
 }
 

@@ -10,10 +10,11 @@
 namespace hyperion::data {
 namespace {
 
+// Of middling contrast, so that no cubic overshoots on the way: what does is cut off between the two directions.
 Pixels noise(ImageSize size, unsigned seed) {
   std::mt19937 random(seed);
   Pixels image(size);
-  for (uint8_t& value : image.rgb) value = static_cast<uint8_t>(random());
+  for (uint8_t& value : image.rgb) value = static_cast<uint8_t>(64 + random() % 128);
   return image;
 }
 
