@@ -1,5 +1,6 @@
 // Images in memory: 8-bit red, green and blue of each pixel beside each other, row by row.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 

@@ -12,8 +12,8 @@ data::Pixels picture(data::ImageSize size, std::mt19937& random);
 
 struct JpegForm {
   int quality = 90;
-  int channels = 3;             // 1: grey, 4: inks as Adobe writes them, 255 being none
-  int across = 2, down = 2;     // pixels a chroma sample
+  int channels = 3;          // 1: grey, 4: inks as Adobe writes them, 255 being none
+  int across = 2, down = 2;  // pixels a chroma sample
   bool progressive = false;
   int restart_rows = 0;
 };
