@@ -3,53 +3,19 @@
 #include <algorithm>
 #include <cmath>
 
-#include "hyperion/base/config.h"
 #include "hyperion/base/error.h"
-#include "hyperion/base/format.h"
 #include "hyperion/data/image_decode.h"
 #include "hyperion/data/image_operations.h"
+#include "hyperion/data/rand_augment.h"
 
 namespace hyperion::data {
 
-void describe(base::Settings& settings, AugmentConfig& config) {
-  settings.section("augment", "how training images vary; validation images are resized and cut alone")
-      .choice("crop", config.crop, {"none", "padded", "resized"},
-              "what is seen: the middle; a part of the image with a black margin; a random part, resized")
-      .integer("padding", config.padding, {0, 1024}, "padded: width of the margin", "pixels")
-      .real("least_area", config.least_area, {0.001, 1}, "resized: smallest part of the image's area")
-      .real("least_ratio", config.least_ratio, {0.1, 1},
-            "resized: smallest width to height; the largest is its inverse")
-      .flag("flip", config.flip, "mirror every other image")
-      .real("brightness", config.jitter.brightness, {0, 1}, "how far its factor may lie from 1")
-      .real("contrast", config.jitter.contrast, {0, 1}, "how far its factor may lie from 1")
-      .real("saturation", config.jitter.saturation, {0, 1}, "how far its factor may lie from 1")
-      .real("hue", config.jitter.hue, {0, 0.5}, "how far colours may turn, of a whole turn")
-      .integer("operations", config.operations, {0, 14}, "RandAugment: operations an image; 0: none")
-      .integer("magnitude", config.magnitude, {0, kMostMagnitude}, "RandAugment: their strength")
-      .real("centre", config.centre, {0.1, 1}, "part of the shorter side that the middle shows")
-      .choice("filter", config.filter, {"bilinear", "bicubic"}, "for resizing")
-      .choice("normalise", config.normalise, {"auto", "imagenet", "cifar", "half"},
-              "mean and deviation of pixels; auto: those of the data; half: from -1 to 1");
-}
-
-void check(const AugmentConfig& config) {
-  if (config.crop != "padded" && config.padding != AugmentConfig{}.padding)
-    throw base::ConfigError(
-        base::format("augment.padding is set but augment.crop is \"{}\", which has no margin", config.crop),
-        "add --augment.crop=padded, or leave augment.padding out");
-  if (config.crop == "padded" && config.padding == 0)
-    throw base::ConfigError("augment.crop = \"padded\" with augment.padding = 0 moves nothing",
-                            "raise augment.padding, or set augment.crop = \"none\"");
-}
-
-bool varies(const AugmentConfig& config) {
-  const Jitter& most = config.jitter;
-  return config.crop != "none" || config.flip || config.operations > 0 ||
-         most.brightness + most.contrast + most.saturation + most.hue > 0;
-}
-
 Augmenter::Augmenter(const AugmentConfig& config, int64_t side, uint64_t seed, bool training, const Normalisation& own)
-    : config_(config), side_(side), key_(base::stream_key(seed, "data.augment")), training_(training) {
+    : config_(config),
+      side_(side),
+      key_(base::stream_key(seed, "data.augment")),
+      training_(training),
+      recolours_(training && recolours(config)) {
   HYPERION_CHECK(side > 0, "images have pixels");
   const auto& chosen = config.normalise == "imagenet" ? kImagenet
                        : config.normalise == "cifar"  ? kCifar
@@ -58,11 +24,6 @@ Augmenter::Augmenter(const AugmentConfig& config, int64_t side, uint64_t seed, b
   for (size_t c = 0; c < 3; ++c)
     for (int level = 0; level < 256; ++level)
       table_[c][level] = (static_cast<float>(level) / 255.0f - chosen.mean[c]) / chosen.deviation[c];
-}
-
-bool Augmenter::recolours() const {
-  const Jitter& most = config_.jitter;
-  return training_ && (config_.operations > 0 || most.brightness + most.contrast + most.saturation + most.hue > 0);
 }
 
 // Ten tries at an area and a ratio that fit; else the middle, as near to the ratios as the image allows.
@@ -114,7 +75,7 @@ Augmenter::View Augmenter::view(ImageSize whole, Draws& draws) const {
 void Augmenter::vary(Pixels& image, const View& view, Draws& draws) const {
   if (view.right != 0 || view.down != 0) shift(image, view.right, view.down);
   if (view.mirrored) mirror(image);
-  if (!recolours()) return;
+  if (!recolours_) return;
   jitter(image, config_.jitter, draws);
   rand_augment(image, config_.operations, config_.magnitude, draws);
 }
@@ -138,7 +99,7 @@ void Augmenter::normalise(const Pixels& image, std::span<float> out) const {
 // Where neither margin nor colours change, rows go straight from the resizing to the output.
 void Augmenter::write(const Pixels& image, const View& view, Draws& draws, std::span<float> out) const {
   HYPERION_CHECK(static_cast<int64_t>(out.size()) == 3 * side_ * side_, "there is room for the image");
-  if (view.right == 0 && view.down == 0 && !recolours()) {
+  if (view.right == 0 && view.down == 0 && !recolours_) {
     resize_rows(image, view.resize, [&](int64_t y, const uint8_t* rgb) { normalise_row(rgb, y, view.mirrored, out); });
     return;
   }

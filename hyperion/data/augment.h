@@ -6,27 +6,12 @@
 #include <string>
 #include <string_view>
 
+#include "hyperion/data/augment_config.h"
 #include "hyperion/data/draws.h"
 #include "hyperion/data/pixels.h"
-#include "hyperion/data/rand_augment.h"
 #include "hyperion/data/resample.h"
 
-namespace hyperion::base {
-class Settings;
-}
-
 namespace hyperion::data {
-
-struct AugmentConfig {
-  std::string crop = "none", filter = "bilinear", normalise = "auto";
-  int64_t padding = 4, operations = 0, magnitude = 9;
-  double least_area = 0.08, least_ratio = 0.75, centre = 0.875;
-  bool flip = false;
-  Jitter jitter;
-};
-void describe(base::Settings& settings, AugmentConfig& config);
-void check(const AugmentConfig& config);
-bool varies(const AugmentConfig& config);  // whether it changes training images at all
 
 // Of values in 0 .. 1.
 struct Normalisation {
@@ -61,7 +46,6 @@ class Augmenter {
   View view(ImageSize whole, Draws& draws) const;
   Box random_box(ImageSize whole, Draws& draws) const;
   Draws draws(int64_t index, int64_t epoch) const { return {key_, index, epoch}; }
-  bool recolours() const;
   void vary(Pixels& image, const View& view, Draws& draws) const;
   void write(const Pixels& image, const View& view, Draws& draws, std::span<float> out) const;
   void normalise_row(const uint8_t* rgb, int64_t y, bool mirrored, std::span<float> out) const;
@@ -69,7 +53,7 @@ class Augmenter {
   AugmentConfig config_;
   int64_t side_;
   base::StreamKey key_;
-  bool training_;
+  bool training_, recolours_;
   std::array<std::array<float, 256>, 3> table_;  // of each channel: level to number
 };
 

@@ -4,9 +4,10 @@
 
 namespace hyperion::data {
 
-int64_t take(Cursor& cursor, int64_t count, uint64_t seed) {
+Place take(Cursor& cursor, int64_t count, uint64_t seed) {
   const int64_t place = cursor.samples++;
-  return shuffled(place % count, count, seed, place / count);
+  const int64_t epoch = place / count;
+  return {shuffled(place % count, count, seed, epoch), epoch};
 }
 
 }  // namespace hyperion::data

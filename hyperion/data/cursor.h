@@ -8,8 +8,11 @@ struct Cursor {
   int64_t samples = 0;
 };
 
-// The index of the next sample of a set of `count`; moves the cursor on. Epochs follow each other, each in an order of
-// its own.
-int64_t take(Cursor& cursor, int64_t count, uint64_t seed);
+struct Place {
+  int64_t index = 0, epoch = 0;
+};
+
+// The next sample of a set of `count`; moves the cursor on. Epochs follow each other, each in an order of its own.
+Place take(Cursor& cursor, int64_t count, uint64_t seed);
 
 }  // namespace hyperion::data

@@ -19,6 +19,7 @@ void describe(base::Settings& settings, DataConfig& config) {
       .integer("sums", config.sums, {1, 1'000'000'000'000}, "training samples of sums an epoch")
       .integer("images", config.images, {1, 1'000'000'000'000}, "training images of shapes an epoch")
       .real("validation", config.validation, {0.0001, 0.5}, "part held out from training");
+  describe(settings, config.augment);
 }
 
 void check(const DataConfig& config) {
@@ -30,6 +31,10 @@ void check(const DataConfig& config) {
     throw base::ConfigError(
         base::format("data.path is set but data.source is \"{}\", which reads no file", config.source),
         "add --data.source=text, or leave data.path out");
+  check(config.augment);
+  if (varies(config.augment) && config.source != "cifar")
+    throw base::ConfigError(base::format("[augment] varies images, and data.source is \"{}\"", config.source),
+                            "use data.source = cifar, or leave [augment] out");
 }
 
 Split::Split() = default;
@@ -42,7 +47,7 @@ bool has_images(const DataConfig& config) { return config.source == "shapes" || 
 Split open_data(const DataConfig& config, SampleSize size, uint64_t seed) {
   check(config);
   if (config.source == "shapes") return open_shapes(config, size.side, seed);
-  if (config.source == "cifar") return open_cifar(config);
+  if (config.source == "cifar") return open_cifar(config, seed);
   return config.source == "text" ? open_text(config, size.length) : open_sums(config, size.length, seed);
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "hyperion/base/files.h"
+#include "hyperion/data/augment_config.h"
 
 namespace hyperion::base {
 class Settings;
@@ -20,6 +21,7 @@ struct DataConfig {
   std::string source = "sums", path;
   int64_t digits = 3, sums = 200'000, images = 50'000;
   double validation = 0.05;
+  AugmentConfig augment;
 };
 void describe(base::Settings& settings, DataConfig& config);
 void check(const DataConfig& config);

@@ -21,7 +21,7 @@ std::span<T> row_of(at::Tensor& tensor, int64_t row) {
 template <class Sample>
 Batch tokens_batch(const data::Source& source, int64_t count, int64_t length, Sample sample) {
   auto rows = at::empty({count, length + 1}, at::kLong);
-  for (int64_t row = 0; row < count; ++row) source.read(sample(row), row_of<int64_t>(rows, row));
+  for (int64_t row = 0; row < count; ++row) source.read(sample(row).index, row_of<int64_t>(rows, row));
   return {rows.narrow(1, 0, length), rows.narrow(1, 1, length)};
 }
 
@@ -30,8 +30,10 @@ Batch images_batch(const data::ImageSource& source, int64_t count, Sample sample
   const auto shape = source.shape();
   auto pixels = at::empty({count, shape.channels, shape.height, shape.width}, at::kFloat);
   auto labels = at::empty({count}, at::kLong);
-  for (int64_t row = 0; row < count; ++row)
-    labels.mutable_data_ptr<int64_t>()[row] = source.read(sample(row), row_of<float>(pixels, row));
+  for (int64_t row = 0; row < count; ++row) {
+    const data::Place place = sample(row);
+    labels.mutable_data_ptr<int64_t>()[row] = source.read(place.index, place.epoch, row_of<float>(pixels, row));
+  }
   return {pixels, labels};
 }
 
@@ -54,7 +56,7 @@ int64_t validation_samples(const data::Split& split) {
 }
 
 Batch validation_batch(const data::Split& split, int64_t first, int64_t count, const RunConfig& config) {
-  const auto sample = [&](int64_t row) { return first + row; };
+  const auto sample = [&](int64_t row) { return data::Place{first + row, 0}; };
   if (split.validation) return tokens_batch(*split.validation, count, config.train.length, sample);
   return images_batch(*split.validation_images, count, sample);
 }

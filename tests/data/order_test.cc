@@ -74,7 +74,7 @@ TEST(Order, a_position_outside_its_epoch_is_refused) {
 std::vector<int64_t> samples_by(int64_t batch, int64_t total, Cursor cursor = {}) {
   std::vector<int64_t> samples;
   while (static_cast<int64_t>(samples.size()) < total)
-    for (int64_t row = 0; row < batch; ++row) samples.push_back(take(cursor, 13, 9));
+    for (int64_t row = 0; row < batch; ++row) samples.push_back(take(cursor, 13, 9).index);
   samples.resize(total);
   return samples;
 }
@@ -97,6 +97,11 @@ TEST(Cursor, each_epoch_holds_each_sample_once) {
     std::sort(sorted.begin(), sorted.end());
     for (int64_t i = 0; i < 13; ++i) EXPECT_EQ(sorted[i], i);
   }
+}
+
+TEST(Cursor, says_which_epoch_a_sample_belongs_to) {
+  Cursor cursor;
+  for (int64_t i = 0; i < 10; ++i) EXPECT_EQ(take(cursor, 3, 1).epoch, i / 3);
 }
 
 TEST(Cursor, counts_samples) {
