@@ -10,6 +10,7 @@
 #include "hyperion/data/augment.h"
 #include "hyperion/data/image_decode.h"
 #include "hyperion/data/image_operations.h"
+#include "hyperion/data/rand_augment.h"
 #include "tests/support/image_files.h"
 
 namespace hyperion::data {
