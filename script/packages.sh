@@ -6,6 +6,9 @@ missing=()
 need() { command -v "$2" >/dev/null 2>&1 || missing+=("$1"); }  # need PACKAGE COMMAND
 need_header() { [ -e "/usr/include/$2" ] || [ -e ".deps/include/$2" ] || missing+=("$1"); }  # need_header PACKAGE HEADER
 
+wanted=()  # what only one feature needs: without it the build leaves that feature out
+want_header() { [ -e "/usr/include/$2" ] || wanted+=("$1"); }  # want_header PACKAGE HEADER
+
 # Installs what is missing, as root or through sudo, and says so; touches nothing where all is there.
 install_missing() {
   [ ${#missing[@]} -gt 0 ] || return 0
@@ -24,4 +27,11 @@ install_missing() {
   fi
   rm -f "$log"
   missing=()
+}
+
+# Tries to install what is wanted; a machine that cannot have it goes on without.
+install_wanted() {
+  [ ${#wanted[@]} -gt 0 ] || return 0
+  (missing=("${wanted[@]}"); install_missing) 2>/dev/null || say "going on without ${wanted[*]}"
+  wanted=()
 }

@@ -137,8 +137,12 @@ void assign_node(Setting& setting, const toml::node& node, const std::string& pl
   if (setting.value.index() == 4 && node.is_array()) {
     std::vector<std::string> values;
     for (const auto& element : *node.as_array()) {
-      if (!element.is_string()) wrong_type(setting, "an array of other things", place);
-      values.push_back(*element.value<std::string>());
+      if (element.is_number())
+        values.push_back(format("{}", *element.value<double>()));
+      else if (element.is_string())
+        values.push_back(*element.value<std::string>());
+      else
+        wrong_type(setting, "an array of other things", place);
     }
     return assign(setting, std::move(values), place);
   }

@@ -67,10 +67,27 @@ int export_command(const ExportOptions& options);
 struct DataOptions {
   std::string tokenizer, pattern;
   int64_t threads = 0;  // 0: one for each core
-  bool lines = false, ids = false, tokens = false, count = false, no_special = false, skip_special = false;
+  bool lines = false, ids = false, tokens = false, count = false, offsets = false;
+  bool no_special = false, skip_special = false;
 };
 int tokenize_command(const DataOptions& options);    // from stdin to stdout
 int detokenize_command(const DataOptions& options);  // likewise
+
+struct PrepareOptions {
+  std::string recipe;
+  std::vector<Override> overrides;
+  bool dry_run = false;
+};
+int prepare_command(const PrepareOptions& options);
+
+struct InspectOptions {
+  std::string folder, page;
+  int64_t samples = 3;
+  bool json = false;
+};
+int inspect_command(const InspectOptions& options);
+int verify_command(const InspectOptions& options);
+std::string prepare_help();  // its settings
 
 struct TrainTokenizerOptions {
   std::vector<std::string> files, special;

@@ -68,6 +68,13 @@ void print_tokens(const data::Tokenizer& tokenizer, const std::vector<data::Toke
   write_out(out += '\n');
 }
 
+void print_offsets(const data::Encoded& encoded) {
+  std::string out;
+  for (size_t i = 0; i < encoded.ids.size(); ++i)
+    out += format("{}{}:{}-{}", i > 0 ? " " : "", encoded.ids[i], encoded.ranges[i].begin, encoded.ranges[i].end);
+  write_out(out += '\n');
+}
+
 // Calls `use(line, number)` for each line of stdin; or once, for all of it.
 template <class Use>
 void each_text(const DataOptions& options, Use use) {
@@ -105,6 +112,7 @@ int tokenize_command(const DataOptions& options) {
   const auto tokenizer = data::open_tokenizer(options.tokenizer, options.pattern);
   const int threads = options.threads > 0 ? static_cast<int>(options.threads) : host::this_cpu().usable_cores();
   each_text(options, [&](std::string_view text, size_t) {
+    if (options.offsets) return print_offsets(tokenizer->encode_with_offsets(text, !options.no_special));
     print_tokens(*tokenizer, tokenizer->encode(text, !options.no_special, threads), options);
   });
   return 0;

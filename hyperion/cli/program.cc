@@ -36,9 +36,11 @@ struct Flags {
   BenchMemoryOptions bench_memory;
   DataOptions data;
   TrainTokenizerOptions train_tokenizer;
+  PrepareOptions prepare;
+  InspectOptions inspect;
   std::string init_folder = ".", run, shell;
   bool json = false, quick = false;
-  std::string steps, seed, device, precision, optimize, memory_budget, on_oom;
+  std::string steps, seed, device, precision, optimize, memory_budget, on_oom, output, on_bad;
 };
 
 // The flags everyone types, each a short name of a setting.
@@ -65,6 +67,8 @@ std::vector<Override> overrides_of(CLI::App* command, const Flags& flags) {
     if (!value->empty()) overrides.push_back({format("train.{}", name), *value, format("--{}", name)});
   if (!flags.memory_budget.empty()) overrides.push_back({"memory.budget", flags.memory_budget, "--memory-budget"});
   if (!flags.on_oom.empty()) overrides.push_back({"memory.on_oom", flags.on_oom, "--on-oom"});
+  if (!flags.output.empty()) overrides.push_back({"prepare.output", flags.output, "--output"});
+  if (!flags.on_bad.empty()) overrides.push_back({"prepare.on_bad", flags.on_bad, "--on-bad"});
   const auto rest = command->remaining();
   for (size_t i = 0; i < rest.size(); ++i) {
     const std::string& word = rest[i];
@@ -214,7 +218,28 @@ void add_exchange_commands(CLI::App& app, Flags& flags) {
 
 void add_data_commands(CLI::App& app, Flags& flags) {
   auto& options = flags.data;
-  auto* data = app.add_subcommand("data", "prepare text for training")->require_subcommand(1);
+  auto* data = app.add_subcommand("data", "prepare text and images for training")->require_subcommand(1);
+  auto* prepare = data->add_subcommand("prepare", "make a set to train on from files: tokenized, indexed, hashed");
+  prepare->add_option("RECIPE", flags.prepare.recipe, "a TOML file with [prepare], such as recipes/wikitext.toml")
+      ->required();
+  prepare->add_option("--output", flags.output, "same as --prepare.output: the folder to make");
+  prepare->add_option("--on-bad", flags.on_bad, "same as --prepare.on_bad: fail or skip");
+  prepare->add_flag("--dry-run", flags.prepare.dry_run, "show the settings and the files; write nothing");
+  prepare->allow_extras();
+  prepare->footer(
+      "\nExamples:\n  hyperion data prepare recipes/wikitext.toml --output sets/wikitext\n  hyperion data prepare "
+      "mine.toml --on-bad skip --prepare.files='data/*.jsonl.gz'\n\nStopped or killed, the same command goes on where "
+      "it was. The same inputs and settings again find the set that is there.\n\nSettings (recipe < HYPERION_PREPARE__KEY < flag):\n" +
+      prepare_help());
+  auto* inspect = data->add_subcommand("inspect", "what a prepared set holds: counts, lengths, samples");
+  inspect->add_option("FOLDER", flags.inspect.folder, "a prepared set")->required();
+  inspect->add_option("--samples", flags.inspect.samples, "decoded documents to show (default 3)")
+      ->check(whole_number(0, 1000));
+  inspect->add_flag("--json", flags.inspect.json, "as JSON");
+  inspect->footer("\nExample:\n  hyperion data inspect sets/wikitext");
+  auto* verify = data->add_subcommand("verify", "check every hash, index, token and label of a prepared set");
+  verify->add_option("FOLDER", flags.inspect.folder, "a prepared set")->required();
+  verify->footer("\nExample:\n  hyperion data verify sets/wikitext");
   const auto add_tokenizer = [&](CLI::App* command) {
     command
         ->add_option(
@@ -231,8 +256,11 @@ void add_data_commands(CLI::App& app, Flags& flags) {
   auto* ids = tokenize->add_flag("--ids", options.ids, "print ids (the default)");
   auto* tokens = tokenize->add_flag("--tokens", options.tokens, "print tokens as the tokenizer's file spells them");
   auto* count = tokenize->add_flag("--count", options.count, "print only how many there are");
-  ids->excludes(tokens)->excludes(count);
-  tokens->excludes(count);
+  auto* offsets = tokenize->add_flag("--offsets", options.offsets,
+                                     "print ID:BEGIN-END, the bytes of the text that a token came from");
+  ids->excludes(tokens)->excludes(count)->excludes(offsets);
+  tokens->excludes(count)->excludes(offsets);
+  count->excludes(offsets);
   tokenize->add_option("--threads", options.threads, "for a long text (default: all cores)")
       ->check(whole_number(1, 1024));
   tokenize->add_flag("--no-special", options.no_special, "without what the tokenizer puts around a text, such as <s>");
@@ -328,7 +356,12 @@ int completion_command(const CLI::App& app, const std::string& shell) {
   return 0;
 }
 
-int dispatch_data(CLI::App* command, const Flags& flags) {
+int dispatch_data(CLI::App* command, Flags& flags) {
+  if (command->got_subcommand("prepare"))
+    return flags.prepare.overrides = overrides_of(command->get_subcommands().front(), flags),
+           prepare_command(flags.prepare);
+  if (command->got_subcommand("inspect")) return inspect_command(flags.inspect);
+  if (command->got_subcommand("verify")) return verify_command(flags.inspect);
   if (command->got_subcommand("tokenize")) return tokenize_command(flags.data);
   if (command->got_subcommand("detokenize")) return detokenize_command(flags.data);
   return train_tokenizer_command(flags.train_tokenizer);

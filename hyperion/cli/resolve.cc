@@ -68,6 +68,8 @@ base::Settings resolve(train::RunConfig& config, const std::string& recipe, cons
   // A default must not contradict what the user said.
   if (settings.at("optim.warmup").origin == "default" && config.optim.warmup > config.train.steps)
     config.optim.warmup = config.train.steps / 10;
+  if (config.data.source == "prepared" && config.data.path.empty() && !config.prepare.output.empty())
+    config.data.path = {config.prepare.output};
   if (checked) check(config, settings);
   return settings;
 }

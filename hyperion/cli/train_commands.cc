@@ -83,7 +83,7 @@ int train_command(const TrainOptions& options) {
   if (options.dry_run) return dry_run(config, settings, name);
   check_start(config, train::model_config(base::real_files(), config));
   // A run may be resumed from any folder.
-  if (!config.data.path.empty()) config.data.path = std::filesystem::absolute(config.data.path).lexically_normal();
+  for (auto& path : config.data.path) path = std::filesystem::absolute(path).lexically_normal();
   if (std::filesystem::is_directory(config.model.from))
     config.model.from = std::filesystem::absolute(config.model.from).lexically_normal();
   auto& files = base::real_files();

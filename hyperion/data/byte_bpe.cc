@@ -103,13 +103,27 @@ ByteBpe::ByteBpe(Vocabulary bytes, Vocabulary others, MergeTable merges, Options
 
 ByteBpe::~ByteBpe() = default;
 
-void ByteBpe::encode_anew(std::string_view piece, std::vector<TokenId>& out) const {
+void ByteBpe::encode_anew(std::string_view piece, std::vector<TokenId>& out, std::vector<ByteRange>* ranges) const {
   if (options_.whole_pieces)
-    if (const auto id = bytes_.id_of(piece)) return out.push_back(*id);
-  const size_t first = out.size();
-  for (const char byte : piece)
-    if (const TokenId id = byte_[static_cast<unsigned char>(byte)]; id >= 0) out.push_back(id);
-  out.resize(first + merges_.merge(std::span(out).subspan(first)));
+    if (const auto id = bytes_.id_of(piece)) {
+      if (ranges != nullptr) ranges->push_back({0, piece.size()});
+      return out.push_back(*id);
+    }
+  const size_t first = out.size(), first_range = ranges != nullptr ? ranges->size() : 0;
+  for (size_t at = 0; at < piece.size(); ++at) {
+    const TokenId id = byte_[static_cast<unsigned char>(piece[at])];
+    if (id < 0) continue;
+    out.push_back(id);
+    if (ranges != nullptr) ranges->push_back({at, at + 1});
+  }
+  const size_t left =
+      merges_.merge(std::span(out).subspan(first), ranges != nullptr ? ranges->data() + first_range : nullptr);
+  out.resize(first + left);
+  if (ranges != nullptr) ranges->resize(first_range + left);
+}
+
+void ByteBpe::encode(std::string_view piece, std::vector<TokenId>& out, std::vector<ByteRange>& ranges) const {
+  encode_anew(piece, out, &ranges);
 }
 
 inline void ByteBpe::encode_piece(const char* at, const char* end, const char* readable, Cache& cache,
@@ -176,7 +190,7 @@ void ByteBpe::encode_text(Pattern pattern, std::string_view text, int threads, s
 void ByteBpe::encode_bytes(Pattern pattern, std::string_view bytes, std::vector<TokenId>& out) const {
   const size_t valid = valid_prefix(bytes);
   if (valid == bytes.size()) return encode_text(pattern, bytes, out);
-  if (std::find(byte_.begin(), byte_.end(), -1) != byte_.end() || options_.unknown)
+  if (!loses_nothing())
     throw base::CorruptError(base::format("the text is not UTF-8 from byte {} on", valid),
                              "this vocabulary has no token for some bytes; give it UTF-8");
   std::vector<TokenId> head;
@@ -205,6 +219,10 @@ std::optional<std::string> ByteBpe::token(TokenId id) const {
   if (const auto* raw = bytes_.token(id)) return spell_bytes(*raw);
   const auto* other = others_.token(id);
   return other != nullptr ? std::optional(*other) : std::nullopt;
+}
+
+bool ByteBpe::loses_nothing() const {
+  return std::find(byte_.begin(), byte_.end(), -1) == byte_.end() && !options_.unknown;
 }
 
 const std::string* ByteBpe::bytes_of(TokenId id) const {

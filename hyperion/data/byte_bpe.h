@@ -21,6 +21,7 @@ class ByteBpe final : public TokenModel {
   ~ByteBpe() override;
 
   void encode(std::span<const std::string_view> pieces, std::vector<TokenId>& out) const override;
+  void encode(std::string_view piece, std::vector<TokenId>& out, std::vector<ByteRange>& ranges) const override;
   // Cuts valid UTF-8 by the pattern and encodes the pieces; `last_piece`, where given, is told how many tokens the last
   // one has.
   void encode_text(Pattern pattern, std::string_view text, std::vector<TokenId>& out,
@@ -34,13 +35,15 @@ class ByteBpe final : public TokenModel {
   std::optional<std::string> token(TokenId id) const override;
   int64_t size() const override { return std::max(bytes_.size(), others_.size()); }
   const std::string* bytes_of(TokenId id) const;
+  // Whether every byte has a token: then the tokens of a text are its bytes, one after the other.
+  bool loses_nothing() const;
 
  private:
   class Cache;
   class CacheLease;
   void encode_piece(const char* at, const char* end, const char* readable, Cache& cache,
                     std::vector<TokenId>& out) const;
-  void encode_anew(std::string_view piece, std::vector<TokenId>& out) const;
+  void encode_anew(std::string_view piece, std::vector<TokenId>& out, std::vector<ByteRange>* ranges = nullptr) const;
 
   Vocabulary bytes_, others_;
   MergeTable merges_;

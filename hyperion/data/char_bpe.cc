@@ -30,10 +30,14 @@ std::optional<TokenId> CharBpe::symbol(std::string_view piece, size_t at, size_t
   return vocabulary_.id_of(spelled);
 }
 
-void CharBpe::encode_piece(std::string_view piece, std::vector<TokenId>& out) const {
+void CharBpe::encode(std::string_view piece, std::vector<TokenId>& out, std::vector<ByteRange>& ranges) const {
+  const size_t first = out.size(), first_range = ranges.size();
+  const auto add = [&](TokenId id, size_t begin, size_t end) {
+    out.push_back(id);
+    ranges.push_back({begin, end});
+  };
   if (options_.whole_pieces)
-    if (const auto id = vocabulary_.id_of(piece)) return out.push_back(*id);
-  const size_t first = out.size();
+    if (const auto id = vocabulary_.id_of(piece)) return add(*id, 0, piece.size());
   bool after_unknown = false;
   for (size_t at = 0; at < piece.size();) {
     const size_t size = char_size(piece[at]);
@@ -41,21 +45,30 @@ void CharBpe::encode_piece(std::string_view piece, std::vector<TokenId>& out) co
     const auto has_token = [&](char byte) { return byte_tokens_[static_cast<unsigned char>(byte)] >= 0; };
     bool unknown = false;
     if (const auto id = symbol(piece, at, size)) {
-      out.push_back(*id);
+      add(*id, at, at + size);
     } else if (options_.byte_fallback && std::all_of(bytes.begin(), bytes.end(), has_token)) {
-      for (const char byte : bytes) out.push_back(byte_tokens_[static_cast<unsigned char>(byte)]);
+      for (size_t i = 0; i < size; ++i) add(byte_tokens_[static_cast<unsigned char>(bytes[i])], at + i, at + i + 1);
     } else if (options_.unknown) {
       unknown = true;
-      if (!after_unknown || !options_.fuse_unknown) out.push_back(*options_.unknown);
+      if (after_unknown && options_.fuse_unknown)
+        ranges.back().end = at + size;
+      else
+        add(*options_.unknown, at, at + size);
     }
     after_unknown = unknown;
     at += size;
   }
-  out.resize(first + merges_.merge(std::span(out).subspan(first)));
+  const size_t left = merges_.merge(std::span(out).subspan(first), ranges.data() + first_range);
+  out.resize(first + left);
+  ranges.resize(first_range + left);
 }
 
 void CharBpe::encode(std::span<const std::string_view> pieces, std::vector<TokenId>& out) const {
-  for (const auto piece : pieces) encode_piece(piece, out);
+  std::vector<ByteRange> ignored;
+  for (const auto piece : pieces) {
+    ignored.clear();
+    encode(piece, out, ignored);
+  }
 }
 
 std::optional<std::string> CharBpe::token(TokenId id) const {

@@ -19,12 +19,12 @@ class CharBpe final : public TokenModel {
   CharBpe(Vocabulary vocabulary, MergeTable merges, Options options);
 
   void encode(std::span<const std::string_view> pieces, std::vector<TokenId>& out) const override;
+  void encode(std::string_view piece, std::vector<TokenId>& out, std::vector<ByteRange>& ranges) const override;
   std::optional<TokenId> id_of(std::string_view token) const override { return vocabulary_.id_of(token); }
   std::optional<std::string> token(TokenId id) const override;
   int64_t size() const override { return vocabulary_.size(); }
 
  private:
-  void encode_piece(std::string_view piece, std::vector<TokenId>& out) const;
   std::optional<TokenId> symbol(std::string_view piece, size_t at, size_t size) const;
 
   Vocabulary vocabulary_;

@@ -6,6 +6,7 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
+#include "hyperion/data/chat_turns.h"
 #include "hyperion/data/jinja_render.h"
 #include "hyperion/data/unicode.h"
 
@@ -25,6 +26,13 @@ void check_strings(const nlohmann::ordered_json& value) {
     for (const auto& each : value) check_strings(each);
 }
 
+nlohmann::ordered_json variables_of(const std::vector<ChatMessage>& messages, const std::string& bos_token,
+                                    const std::string& eos_token) {
+  auto list = nlohmann::ordered_json::array();
+  for (const auto& each : messages) list.push_back({{"role", each.role}, {"content", each.content}});
+  return {{"messages", std::move(list)}, {"bos_token", bos_token}, {"eos_token", eos_token}};
+}
+
 }  // namespace
 
 ChatTemplate::ChatTemplate(std::string source, std::string place) : place_(std::move(place)) {
@@ -39,14 +47,15 @@ ChatTemplate::ChatTemplate(std::string source, std::string place) : place_(std::
   }
 }
 
-std::string ChatTemplate::render(const nlohmann::ordered_json& variables, int64_t now) const {
+std::string ChatTemplate::run(const nlohmann::ordered_json& variables, int64_t now,
+                              std::vector<ByteRange>* generated) const {
   if (!variables.is_object()) throw base::ConfigError("the variables of a chat template are not an object");
   check_strings(variables);
   auto all = variables;
   for (const char* name : {"tools", "documents"})
     if (!all.contains(name)) all[name] = nullptr;
   try {
-    return jinja::render(*tree_, all, now);
+    return jinja::render(*tree_, all, now, generated);
   } catch (const jinja::Fault& fault) {
     if (fault.raised)
       throw base::ConfigError(base::format("the chat template refuses the messages: {}", fault.what()),
@@ -55,18 +64,39 @@ std::string ChatTemplate::render(const nlohmann::ordered_json& variables, int64_
   }
 }
 
+std::string ChatTemplate::render(const nlohmann::ordered_json& variables, int64_t now) const {
+  return run(variables, now, nullptr);
+}
+
 std::string ChatTemplate::render(const nlohmann::ordered_json& variables) const {
   return render(variables, static_cast<int64_t>(std::time(nullptr)));
 }
 
 std::string ChatTemplate::render(const std::vector<ChatMessage>& messages, bool add_generation_prompt,
                                  const std::string& bos_token, const std::string& eos_token) const {
-  auto list = nlohmann::ordered_json::array();
-  for (const auto& each : messages) list.push_back({{"role", each.role}, {"content", each.content}});
-  return render(nlohmann::ordered_json{{"messages", std::move(list)},
-                                       {"add_generation_prompt", add_generation_prompt},
-                                       {"bos_token", bos_token},
-                                       {"eos_token", eos_token}});
+  auto variables = variables_of(messages, bos_token, eos_token);
+  variables["add_generation_prompt"] = add_generation_prompt;
+  return render(variables);
+}
+
+ChatTurns ChatTemplate::render_with_turns(const std::vector<ChatMessage>& messages, const std::string& bos_token,
+                                          const std::string& eos_token) const {
+  return render_with_turns(variables_of(messages, bos_token, eos_token), static_cast<int64_t>(std::time(nullptr)));
+}
+
+ChatTurns ChatTemplate::render_with_turns(const nlohmann::ordered_json& variables, int64_t now) const {
+  if (!variables.is_object() || !variables.contains("messages") || !variables["messages"].is_array())
+    throw base::ConfigError("the variables of a chat template have no list of messages");
+  auto all = variables;
+  all["add_generation_prompt"] = false;
+  ChatTurns out;
+  if (jinja::has_generation_blocks(*tree_)) {
+    out.text = run(all, now, &out.said);
+    return out;
+  }
+  out.text = run(all, now, nullptr);
+  out.said = find_turns(all, out.text, place_, [&](const auto& changed) { return run(changed, now, nullptr); });
+  return out;
 }
 
 std::optional<std::string> find_chat_template(base::FileSystem& files, const base::Path& folder) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "hyperion/base/files.h"
+#include "hyperion/data/tokenizer.h"
 
 namespace hyperion::data {
 
@@ -18,6 +19,11 @@ struct Statement;
 
 struct ChatMessage {
   std::string role, content;
+};
+
+struct ChatTurns {
+  std::string text;
+  std::vector<ByteRange> said;  // what the assistant says, end of turn included: in order, apart from each other
 };
 
 class ChatTemplate {
@@ -34,7 +40,17 @@ class ChatTemplate {
   std::string render(const nlohmann::ordered_json& variables, int64_t now) const;
   std::string render(const nlohmann::ordered_json& variables) const;  // now: the clock
 
+  // The dialogue without a prompt for a further turn, and what a model of it should learn to say: what the template's
+  // {% generation %} blocks write; where it has none, from the prompt for each turn of the assistant to the end of that
+  // turn, found by rendering the dialogue up to there. A template that writes earlier turns otherwise once others
+  // follow is understood where only what stands right before or after the words changes; else ConfigError.
+  ChatTurns render_with_turns(const std::vector<ChatMessage>& messages, const std::string& bos_token = {},
+                              const std::string& eos_token = {}) const;
+  ChatTurns render_with_turns(const nlohmann::ordered_json& variables, int64_t now) const;
+
  private:
+  std::string run(const nlohmann::ordered_json& variables, int64_t now, std::vector<ByteRange>* generated) const;
+
   std::string place_;
   std::shared_ptr<const std::vector<jinja::Statement>> tree_;
 };

@@ -85,9 +85,9 @@ class CifarSource final : public ImageSource {
 }  // namespace
 
 Split open_cifar(const DataConfig& config, uint64_t seed) {
-  const Layout layout = layout_of(config.path);
+  const Layout layout = layout_of(config.path.at(0));
   const auto source = [&](const std::vector<std::string>& names, bool training) {
-    return std::make_unique<CifarSource>(config.path, names, layout,
+    return std::make_unique<CifarSource>(config.path.at(0), names, layout,
                                          Augmenter(config.augment, kSide, seed, training, kCifar));
   };
   Split split;

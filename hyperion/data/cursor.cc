@@ -1,13 +1,11 @@
 #include "hyperion/data/cursor.h"
 
-#include "hyperion/data/order.h"
+#include "hyperion/base/hash.h"
 
 namespace hyperion::data {
 
-Place take(Cursor& cursor, int64_t count, uint64_t seed) {
-  const int64_t place = cursor.samples++;
-  const int64_t epoch = place / count;
-  return {shuffled(place % count, count, seed, epoch), epoch};
+uint64_t sample_hash(int64_t position, std::string_view bytes) {
+  return base::hash_64(bytes, static_cast<uint64_t>(position));
 }
 
 }  // namespace hyperion::data

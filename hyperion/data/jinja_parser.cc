@@ -107,7 +107,7 @@ class Parser {
   }
 
   Statement block(int line) {
-    Statement out{S::kScope, line, {}, {}, {}, {}, {}, {}};
+    Statement out{S::kText, line, {}, {}, {}, {}, {}, {}};
     const std::string word = need_name();
     if (word == "if") return if_block(line);
     if (word == "for") return for_block(line);
@@ -119,6 +119,7 @@ class Parser {
       return out;
     }
     if (word == "generation") {  // marks what the assistant says; the text is the same
+      out.kind = S::kGeneration;
       end_block();
       out.body = body({"endgeneration"});
       ++at_;

@@ -38,7 +38,7 @@ enum class Flow { kNext, kBreak, kContinue };
 
 class Renderer {
  public:
-  Renderer(const Value& variables, int64_t now) : now_(now) {
+  Renderer(const Value& variables, int64_t now, std::vector<ByteRange>* generated) : now_(now), generated_(generated) {
     scopes_.emplace_back();
     for (const auto& [name, value] : variables.items()) scopes_.back()[name].value = value;
   }
@@ -46,6 +46,7 @@ class Renderer {
   std::string run(const std::vector<Statement>& tree) {
     try {
       std::string out;
+      whole_ = &out;
       block(tree, out);
       return out;
     } catch (Fault& fault) {
@@ -103,9 +104,16 @@ class Renderer {
       case S::kMacro:
         scopes_.back()[it.text] = {undefined(), false, &it};
         return Flow::kNext;
-      case S::kScope: {
+      case S::kGeneration: {
+        if (generated_ != nullptr && &out != whole_)
+          throw Fault(it.line, "a generation block is in a macro or a set block: where its text goes is not known");
+        const size_t begin = out.size();
         const Inner inner(scopes_);
-        return block(it.body, out);
+        const Flow flow = block(it.body, out);
+        if (generated_ == nullptr) return flow;
+        while (!generated_->empty() && generated_->back().begin >= begin) generated_->pop_back();  // blocks inside it
+        generated_->push_back({begin, out.size()});
+        return flow;
       }
       case S::kBreak:
         return Flow::kBreak;
@@ -365,13 +373,22 @@ class Renderer {
 
   std::vector<Scope> scopes_;
   int64_t now_;
+  std::vector<ByteRange>* generated_;   // null: not wanted
+  const std::string* whole_ = nullptr;  // the text itself, not one that a macro or a set block makes
   int line_ = 0, calls_ = 0;
 };
 
 }  // namespace
 
-std::string render(const std::vector<Statement>& tree, const Value& variables, int64_t now) {
-  return Renderer(variables, now).run(tree);
+std::string render(const std::vector<Statement>& tree, const Value& variables, int64_t now,
+                   std::vector<ByteRange>* generated) {
+  return Renderer(variables, now, generated).run(tree);
+}
+
+bool has_generation_blocks(const std::vector<Statement>& tree) {
+  return std::any_of(tree.begin(), tree.end(), [](const Statement& each) {
+    return each.kind == S::kGeneration || has_generation_blocks(each.body) || has_generation_blocks(each.other);
+  });
 }
 
 }  // namespace hyperion::data::jinja

@@ -1,10 +1,15 @@
 // Renders a parsed template with variables.
 #pragma once
 #include "hyperion/data/jinja_tree.h"
+#include "hyperion/data/tokenizer.h"
 
 namespace hyperion::data::jinja {
 
 // `variables` is an object. Throws Fault with the line it happened in. `now`: seconds since 1970 UTC, for strftime_now.
-std::string render(const std::vector<Statement>& tree, const Value& variables, int64_t now);
+// `generated`, where given, is told the bytes that each {% generation %} block wrote.
+std::string render(const std::vector<Statement>& tree, const Value& variables, int64_t now,
+                   std::vector<ByteRange>* generated = nullptr);
+
+bool has_generation_blocks(const std::vector<Statement>& tree);
 
 }  // namespace hyperion::data::jinja

@@ -54,7 +54,7 @@ struct Expression {
 };
 
 struct Statement {
-  enum class Kind { kText, kPrint, kIf, kFor, kSet, kSetBlock, kMacro, kScope, kBreak, kContinue };
+  enum class Kind { kText, kPrint, kIf, kFor, kSet, kSetBlock, kMacro, kGeneration, kBreak, kContinue };
   Kind kind;
   int line;
   std::string text;                     // kText; the macro's name

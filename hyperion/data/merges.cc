@@ -20,7 +20,7 @@ void MergeTable::add(int32_t left, int32_t right, Merge merge) {
   if (slots_[slot].key == kFree) slots_[slot] = {key, merge};
 }
 
-size_t MergeTable::merge_short(std::span<int32_t> symbols) const {
+size_t MergeTable::merge_short(std::span<int32_t> symbols, ByteRange* ranges) const {
   HYPERION_CHECK(symbols.size() <= kShort, "a long run goes through merge_long");
   std::array<Merge, kShort> next;  // next[i]: the merge of symbols i and i + 1
   size_t count = symbols.size();
@@ -34,6 +34,10 @@ size_t MergeTable::merge_short(std::span<int32_t> symbols) const {
     std::copy(symbols.begin() + static_cast<std::ptrdiff_t>(best) + 2,
               symbols.begin() + static_cast<std::ptrdiff_t>(count),
               symbols.begin() + static_cast<std::ptrdiff_t>(best) + 1);
+    if (ranges != nullptr) {
+      ranges[best].end = ranges[best + 1].end;
+      std::copy(ranges + best + 2, ranges + count, ranges + best + 1);
+    }
     --count;
     if (best + 1 < count) {
       std::copy(next.begin() + best + 2, next.begin() + count, next.begin() + best + 1);
@@ -49,7 +53,8 @@ namespace {
 // A doubly linked list of symbols by position, and a heap of (rank, position) whose stale entries are skipped.
 class LongRun {
  public:
-  LongRun(const MergeTable& table, std::span<int32_t> symbols) : table_(table), symbols_(symbols) {
+  LongRun(const MergeTable& table, std::span<int32_t> symbols, ByteRange* ranges)
+      : table_(table), symbols_(symbols), ranges_(ranges) {
     HYPERION_CHECK(symbols.size() < size_t{1} << 31, "positions have 31 bits");
     const auto count = static_cast<int32_t>(symbols.size());
     left_.resize(count);
@@ -74,7 +79,10 @@ class LongRun {
       if (merge_[at].rank == static_cast<int32_t>(top >> 31)) join(at);
     }
     size_t count = 0;
-    for (int32_t at = symbols_.empty() ? -1 : 0; at >= 0; at = right_[at]) symbols_[count++] = symbols_[at];
+    for (int32_t at = symbols_.empty() ? -1 : 0; at >= 0; at = right_[at]) {
+      if (ranges_ != nullptr) ranges_[count] = ranges_[at];
+      symbols_[count++] = symbols_[at];
+    }
     return count;
   }
 
@@ -91,6 +99,7 @@ class LongRun {
   void join(int32_t at) {
     const int32_t gone = right_[at];
     symbols_[at] = merge_[at].id;
+    if (ranges_ != nullptr) ranges_[at].end = ranges_[gone].end;
     right_[at] = right_[gone];
     if (right_[at] >= 0) left_[right_[at]] = at;
     merge_[gone] = {};
@@ -100,6 +109,7 @@ class LongRun {
 
   const MergeTable& table_;
   std::span<int32_t> symbols_;
+  ByteRange* ranges_;  // null: not wanted
   std::vector<int32_t> left_, right_;
   std::vector<MergeTable::Merge> merge_;  // of the symbol at a position and its right neighbour
   std::vector<uint64_t> heap_;
@@ -107,6 +117,8 @@ class LongRun {
 
 }  // namespace
 
-size_t MergeTable::merge_long(std::span<int32_t> symbols) const { return LongRun(*this, symbols).merge_all(); }
+size_t MergeTable::merge_long(std::span<int32_t> symbols, ByteRange* ranges) const {
+  return LongRun(*this, symbols, ranges).merge_all();
+}
 
 }  // namespace hyperion::data

@@ -6,6 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "hyperion/data/tokenizer.h"
+
 namespace hyperion::data {
 
 class MergeTable {
@@ -28,11 +30,11 @@ class MergeTable {
   }
 
   // Both give the same; the first is quadratic and for short runs, the second costs n log n. They change `symbols` in
-  // place and return how many are left.
-  size_t merge_short(std::span<int32_t> symbols) const;
-  size_t merge_long(std::span<int32_t> symbols) const;
-  size_t merge(std::span<int32_t> symbols) const {
-    return symbols.size() <= kShort ? merge_short(symbols) : merge_long(symbols);
+  // place and return how many are left. `ranges`, where given, are of as many symbols, and merge with them.
+  size_t merge_short(std::span<int32_t> symbols, ByteRange* ranges = nullptr) const;
+  size_t merge_long(std::span<int32_t> symbols, ByteRange* ranges = nullptr) const;
+  size_t merge(std::span<int32_t> symbols, ByteRange* ranges = nullptr) const {
+    return symbols.size() <= kShort ? merge_short(symbols, ranges) : merge_long(symbols, ranges);
   }
 
  private:

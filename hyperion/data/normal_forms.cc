@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -76,38 +77,54 @@ uint8_t combining_class(char32_t point) {
   return found == tables().combining.end() ? 0 : found->second;
 }
 
-std::u32string decomposed(std::string_view text, bool compatible) {
+// A character, and where it stands or what it was made of.
+struct Placed {
+  char32_t point;
+  size_t begin, end;
+};
+using Points = std::vector<Placed>;
+
+Points decomposed(std::string_view text, size_t begin, size_t end, bool compatible) {
   const auto& map = compatible ? tables().compatible : tables().canonical;
-  std::u32string out;
-  out.reserve(text.size());
-  for (size_t at = 0; at < text.size(); at += char_size(text[at])) {
+  Points out;
+  for (size_t at = begin; at < end;) {
     const char32_t point = char_at(text.data() + at);
+    const size_t next = at + char_size(text[at]);
+    const auto add = [&](char32_t part) { out.push_back({part, at, next}); };
     if (point >= kSyllable && point < kSyllable + kSyllables) {
       const char32_t index = point - kSyllable;
-      out += static_cast<char32_t>(kLeading + index / (kVowels * kTrailings));
-      out += static_cast<char32_t>(kVowel + index / kTrailings % kVowels);
-      if (index % kTrailings != 0) out += static_cast<char32_t>(kTrailing + index % kTrailings);
+      add(static_cast<char32_t>(kLeading + index / (kVowels * kTrailings)));
+      add(static_cast<char32_t>(kVowel + index / kTrailings % kVowels));
+      if (index % kTrailings != 0) add(static_cast<char32_t>(kTrailing + index % kTrailings));
     } else if (const auto found = point < 0xA0 ? map.end() : map.find(point); found != map.end()) {
-      out += found->second;
+      for (const char32_t part : found->second) add(part);
     } else {
-      out += point;
+      add(point);
     }
+    at = next;
   }
   return out;
 }
 
-// Marks after one base, sorted by their class; those of one class keep their order.
-void sort_marks(std::u32string& text) {
+// Marks after one base, sorted by their class; those of one class keep their order. Those that change places are of one
+// origin, since origins only go forward.
+void sort_marks(Points& text) {
+  const auto by_class = [](const Placed& a, const Placed& b) {
+    return combining_class(a.point) < combining_class(b.point);
+  };
   for (size_t first = 0; first < text.size();) {
-    if (combining_class(text[first]) == 0) {
+    if (combining_class(text[first].point) == 0) {
       ++first;
       continue;
     }
     size_t last = first + 1;
-    while (last < text.size() && combining_class(text[last]) != 0) ++last;
-    std::stable_sort(text.begin() + static_cast<std::ptrdiff_t>(first),
-                     text.begin() + static_cast<std::ptrdiff_t>(last),
-                     [](char32_t a, char32_t b) { return combining_class(a) < combining_class(b); });
+    while (last < text.size() && combining_class(text[last].point) != 0) ++last;
+    const std::span marks = std::span(text).subspan(first, last - first);
+    if (!std::is_sorted(marks.begin(), marks.end(), by_class)) {
+      const size_t begin = marks.front().begin, end = marks.back().end;
+      std::stable_sort(marks.begin(), marks.end(), by_class);
+      for (auto& mark : marks) mark = {mark.point, begin, end};
+    }
     first = last;
   }
 }
@@ -122,16 +139,16 @@ char32_t compose(char32_t first, char32_t second) {  // 0: they do not
   return found == tables().composed.end() ? 0 : found->second;
 }
 
-std::u32string composed(const std::u32string& text) {
-  std::u32string out;
+Points composed(const Points& text) {
+  Points out;
   out.reserve(text.size());
   size_t base = std::u32string::npos;  // in `out`
   int before = -1;                     // class of the last mark kept since the base; -1: none
-  for (const char32_t point : text) {
-    const int kind = combining_class(point);
+  for (const Placed& placed : text) {
+    const int kind = combining_class(placed.point);
     if (base != std::u32string::npos && before < kind) {
-      if (const char32_t both = compose(out[base], point); both != 0) {
-        out[base] = both;
+      if (const char32_t both = compose(out[base].point, placed.point); both != 0) {
+        out[base] = {both, out[base].begin, placed.end};
         continue;
       }
     }
@@ -141,9 +158,16 @@ std::u32string composed(const std::u32string& text) {
     } else {
       before = kind;
     }
-    out += point;
+    out.push_back(placed);
   }
   return out;
+}
+
+bool composes_to(const std::u32string& parts, char32_t whole) {
+  Points points;
+  for (const char32_t part : parts) points.push_back({part, 0, 0});
+  const auto out = composed(points);
+  return out.size() == 1 && out[0].point == whole;
 }
 
 // Characters that the form changes, or that may join or move past the one before. Any other begins a stretch of its
@@ -154,7 +178,7 @@ std::vector<bool> unsettled(NormalForm form) {
   std::vector<bool> flags(0x110000);
   for (const auto& [point, kind] : tables().combining) flags[point] = true;
   for (const auto& [point, parts] : compatible ? tables().compatible : tables().canonical)
-    flags[point] = flags[point] || !composes || composed(parts) != std::u32string(1, point);
+    flags[point] = flags[point] || !composes || !composes_to(parts, point);
   if (!composes) {
     std::fill_n(flags.begin() + kSyllable, kSyllables, true);
     return flags;
@@ -171,10 +195,16 @@ const std::vector<bool>& unsettled_in(NormalForm form) {
   return flags[static_cast<int>(form)];
 }
 
-std::string normalized_stretch(std::string_view text, NormalForm form) {
-  auto points = decomposed(text, form == NormalForm::kNfkc || form == NormalForm::kNfkd);
+void rewrite_stretch(std::string_view text, size_t begin, size_t end, NormalForm form, Rewrite& out) {
+  auto points = decomposed(text, begin, end, form == NormalForm::kNfkc || form == NormalForm::kNfkd);
   sort_marks(points);
-  return to_utf8(form == NormalForm::kNfc || form == NormalForm::kNfkc ? composed(points) : points);
+  if (form == NormalForm::kNfc || form == NormalForm::kNfkc) points = composed(points);
+  std::string spelled;
+  for (const auto& placed : points) {
+    spelled.clear();
+    append_utf8(spelled, placed.point);
+    out.put(spelled, placed.begin, placed.end);
+  }
 }
 
 std::vector<bool> flags_of(const char* table) {
@@ -191,10 +221,10 @@ std::vector<bool> flags_of(const char* table) {
 
 }  // namespace
 
-std::string normalized(std::string_view text, NormalForm form) {
+TracedText normalized(const TracedText& traced, NormalForm form) {
   const auto& flags = unsettled_in(form);
-  std::string out;
-  out.reserve(text.size());
+  const std::string& text = traced.text();
+  Rewrite out(traced);
   size_t copied = 0, settled = 0;  // up to where `out` goes, and the last character that begins a stretch
   for (size_t at = 0; at < text.size();) {
     const size_t size = char_size(text[at]);
@@ -205,12 +235,15 @@ std::string normalized(std::string_view text, NormalForm form) {
     }
     size_t end = at + size;
     while (end < text.size() && flags[char_at(text.data() + end)]) end += char_size(text[end]);
-    out.append(text.substr(copied, settled - copied));
-    out += normalized_stretch(text.substr(settled, end - settled), form);
+    out.keep(copied, settled);
+    rewrite_stretch(text, settled, end, form, out);
     copied = settled = at = end;
   }
-  return out.append(text.substr(copied));
+  out.keep(copied, text.size());
+  return out.finish();
 }
+
+std::string normalized(std::string_view text, NormalForm form) { return normalized(TracedText(text), form).text(); }
 
 bool is_mark(char32_t point) {
   static const auto flags = flags_of(kMarkTable);

@@ -3,11 +3,14 @@
 #include <string>
 #include <string_view>
 
+#include "hyperion/data/traced_text.h"
+
 namespace hyperion::data {
 
 enum class NormalForm { kNfc, kNfd, kNfkc, kNfkd };
 
 // Of valid UTF-8. Text that is plainly normal already is copied as it is.
+TracedText normalized(const TracedText& text, NormalForm form);
 std::string normalized(std::string_view text, NormalForm form);
 
 bool is_mark(char32_t point);    // that stands on, in or around a letter

@@ -12,8 +12,21 @@ namespace {
 
 using base::Json;
 
-std::string without(std::string_view text, bool (*unwanted)(char32_t)) {
+TracedText without(const TracedText& text, bool (*unwanted)(char32_t)) {
   return replaced(text, find_chars(unwanted), "");
+}
+
+// Each character by what `change(point, at, next, out)` writes for it.
+template <class Change>
+TracedText each_char(const TracedText& traced, Change change) {
+  const std::string& text = traced.text();
+  Rewrite out(traced);
+  for (size_t at = 0; at < text.size();) {
+    const size_t next = at + char_size(text[at]);
+    change(char_at(text.data() + at), at, next, out);
+    at = next;
+  }
+  return out.finish();
 }
 
 bool is_chinese(char32_t point) {
@@ -25,27 +38,35 @@ bool is_chinese(char32_t point) {
   return false;
 }
 
-std::string clean(std::string_view text) {
-  std::string out;
-  for (const char32_t point : from_utf8(text)) {
-    if (point == 0 || point == 0xFFFD) continue;
+TracedText clean(const TracedText& text) {
+  return each_char(text, [](char32_t point, size_t at, size_t next, Rewrite& out) {
+    if (point == 0 || point == 0xFFFD) return;
     const CharClass kind = class_of(point);
     if (is_space(kind) && !(point < 0x20 && point != '\t' && point != '\n' && point != '\r') && point != 0x85)
-      out += ' ';
+      out.put(" ", at, next);
     else if (kind != CharClass::kControl && !is_space(kind))
-      append_utf8(out, point);
-  }
-  return out;
+      out.keep(at, next);
+  });
 }
 
-std::string apart(std::string_view text) {
-  std::string out;
-  for (const char32_t point : from_utf8(text)) {
-    if (is_chinese(point)) out += ' ';
-    append_utf8(out, point);
-    if (is_chinese(point)) out += ' ';
-  }
-  return out;
+TracedText apart(const TracedText& text) {
+  return each_char(text, [&](char32_t point, size_t at, size_t next, Rewrite& out) {
+    if (!is_chinese(point)) return out.keep(at, next);
+    out.put(" ", at, next);
+    out.keep(at, next);
+    out.put(" ", at, next);
+  });
+}
+
+TracedText lowered(const TracedText& text) {
+  return each_char(text, [&](char32_t, size_t at, size_t next, Rewrite& out) {
+    const auto upper = std::string_view(text.text()).substr(at, next - at);
+    const std::string lower = lower_case(upper);
+    if (lower == upper)
+      out.keep(at, next);
+    else
+      out.put(lower, at, next);
+  });
 }
 
 Normalizer make_bert(const Json& json) {
@@ -53,15 +74,16 @@ Normalizer make_bert(const Json& json) {
   const bool lower = json.value("lowercase", true);
   const auto accents = json.find("strip_accents");
   const bool strips = accents == json.end() || accents->is_null() ? lower : accents->get<bool>();
-  return [=](std::string text) {
+  return [=](TracedText text) {
     if (cleans) text = clean(text);
     if (chinese) text = apart(text);
     if (strips) text = without(normalized(text, NormalForm::kNfd), is_accent);
-    return lower ? lower_case(text) : text;
+    return lower ? lowered(text) : text;
   };
 }
 
-std::string stripped(std::string_view text, bool left, bool right) {
+TracedText stripped(const TracedText& traced, bool left, bool right) {
+  const std::string& text = traced.text();
   size_t start = 0, end = text.size();
   while (left && start < end && is_space(class_of(char_at(text.data() + start)))) start += char_size(text[start]);
   while (right && end > start) {
@@ -70,13 +92,13 @@ std::string stripped(std::string_view text, bool left, bool right) {
     if (!is_space(class_of(char_at(text.data() + last)))) break;
     end = last;
   }
-  return std::string(text.substr(start, end - start));
+  return traced.part(start, end);
 }
 
 Normalizer make_sequence(const Json& json, const std::string& place) {
   std::vector<Normalizer> steps;
   for (const auto& step : json.at("normalizers")) steps.push_back(make_normalizer(step, place));
-  return [steps = std::move(steps)](std::string text) {
+  return [steps = std::move(steps)](TracedText text) {
     for (const auto& step : steps) text = step(std::move(text));
     return text;
   };
@@ -84,25 +106,31 @@ Normalizer make_sequence(const Json& json, const std::string& place) {
 
 }  // namespace
 
+TracedText prepended(const TracedText& text, std::string_view front) {
+  if (text.text().empty()) return text;
+  Rewrite out(text);
+  out.put(front, 0, char_size(text.text().front()));
+  out.keep(0, text.text().size());
+  return out.finish();
+}
+
 Normalizer make_normalizer(const Json& json, const std::string& place) {
   const auto type = json.at("type").get<std::string>();
   constexpr std::pair<std::string_view, NormalForm> forms[] = {
       {"NFC", NormalForm::kNfc}, {"NFD", NormalForm::kNfd}, {"NFKC", NormalForm::kNfkc}, {"NFKD", NormalForm::kNfkd}};
   for (const auto& [name, form] : forms)
-    if (type == name) return [form = form](const std::string& text) { return normalized(text, form); };
+    if (type == name) return [form = form](const TracedText& text) { return normalized(text, form); };
   if (type == "Sequence") return make_sequence(json, place);
-  if (type == "Lowercase") return [](const std::string& text) { return lower_case(text); };
-  if (type == "StripAccents") return [](const std::string& text) { return without(text, is_mark); };
+  if (type == "Lowercase") return lowered;
+  if (type == "StripAccents") return [](const TracedText& text) { return without(text, is_mark); };
   if (type == "BertNormalizer") return make_bert(json);
   if (type == "Replace")
     return [finder = make_finder(json.at("pattern"), place),
-            by = json.at("content").get<std::string>()](const std::string& text) { return replaced(text, finder, by); };
+            by = json.at("content").get<std::string>()](const TracedText& text) { return replaced(text, finder, by); };
   if (type == "Prepend")
-    return [front = json.at("prepend").get<std::string>()](const std::string& text) {
-      return text.empty() ? text : front + text;
-    };
+    return [front = json.at("prepend").get<std::string>()](const TracedText& text) { return prepended(text, front); };
   if (type == "Strip")
-    return [left = json.value("strip_left", true), right = json.value("strip_right", true)](const std::string& text) {
+    return [left = json.value("strip_left", true), right = json.value("strip_right", true)](const TracedText& text) {
       return stripped(text, left, right);
     };
   unknown_component(place, base::format("the normalizer \"{}\"", type));

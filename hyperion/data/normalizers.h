@@ -4,10 +4,14 @@
 #include <string>
 
 #include "hyperion/base/json.h"
+#include "hyperion/data/traced_text.h"
 
 namespace hyperion::data {
 
-using Normalizer = std::function<std::string(std::string)>;  // empty: nothing is done
+using Normalizer = std::function<TracedText(TracedText)>;  // empty: nothing is done
+
+// With `front` before it, which came from its first character. An empty text stays empty.
+TracedText prepended(const TracedText& text, std::string_view front);
 
 // Throws CorruptError that names `place` and a component that is not known.
 Normalizer make_normalizer(const base::Json& json, const std::string& place);

@@ -72,23 +72,16 @@ Padding make_padding(const Json& json, const std::string& place) {
   return out;
 }
 
-void truncate(std::vector<TokenId>& ids, const Truncation& truncation, size_t surround) {
-  const size_t kept = truncation.length > surround ? truncation.length - surround : 0;
-  if (ids.size() <= kept) return;
-  if (truncation.from_left) ids.erase(ids.begin(), ids.end() - static_cast<std::ptrdiff_t>(kept));
-  ids.resize(kept);
+std::pair<size_t, size_t> kept_of(size_t size, const Truncation& truncation, size_t surround) {
+  const size_t kept = std::min(size, truncation.length > surround ? truncation.length - surround : 0);
+  return truncation.from_left ? std::pair(size - kept, size) : std::pair(size_t{0}, kept);
 }
 
-void pad(std::vector<TokenId>& ids, const Padding& padding) {
-  size_t length = std::max(padding.length, ids.size());
-  if (padding.length != 0 && ids.size() > padding.length) length = ids.size();
+size_t padded_size(size_t size, const Padding& padding) {
+  size_t wanted = padding.length != 0 ? padding.length : size;
   // The wanted length itself is rounded up, as `tokenizers` does.
-  if (padding.multiple > 0) {
-    size_t wanted = padding.length != 0 ? padding.length : ids.size();
-    wanted = (wanted + padding.multiple - 1) / padding.multiple * padding.multiple;
-    length = std::max(wanted, ids.size());
-  }
-  ids.insert(padding.on_left ? ids.begin() : ids.end(), length - ids.size(), padding.id);
+  if (padding.multiple > 0) wanted = (wanted + padding.multiple - 1) / padding.multiple * padding.multiple;
+  return std::max(wanted, size);
 }
 
 }  // namespace hyperion::data

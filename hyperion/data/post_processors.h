@@ -1,5 +1,6 @@
 // The "post_processor" of a tokenizer.json: the tokens that stand around a text. And its "truncation" and "padding".
 #pragma once
+#include <utility>
 #include <vector>
 
 #include "hyperion/base/json.h"
@@ -27,7 +28,9 @@ Surround make_surround(const base::Json& json, const std::string& place);
 Truncation make_truncation(const base::Json& json, const std::string& place);
 Padding make_padding(const base::Json& json, const std::string& place);
 
-void truncate(std::vector<TokenId>& ids, const Truncation& truncation, size_t surround);
-void pad(std::vector<TokenId>& ids, const Padding& padding);
+// Of so many tokens, the first that stays and the one after the last.
+std::pair<size_t, size_t> kept_of(size_t size, const Truncation& truncation, size_t surround);
+// How long so many tokens become.
+size_t padded_size(size_t size, const Padding& padding);
 
 }  // namespace hyperion::data

@@ -5,6 +5,7 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/data/normalizers.h"
 #include "hyperion/data/text_pattern.h"
 
 namespace hyperion::data {
@@ -12,7 +13,7 @@ namespace {
 
 using base::format;
 using base::Json;
-using Pieces = std::vector<std::string>;
+using Pieces = std::vector<TracedText>;
 using Step = PreTokenizer::Step;
 
 enum class Behavior { kRemoved, kIsolated, kMergedWithPrevious, kMergedWithNext, kContiguous };
@@ -90,11 +91,11 @@ Step split_step(const Finder& finder, Behavior behavior, bool invert = false) {
   return [=](const Pieces& pieces, bool) {
     Pieces out;
     for (const auto& piece : pieces) {
-      auto stretches = finder(piece);
+      auto stretches = finder(piece.text());
       if (invert)
         for (auto& stretch : stretches) stretch.match = !stretch.match;
       for (const auto& stretch : arranged(std::move(stretches), behavior))
-        out.push_back(piece.substr(stretch.start, stretch.end - stretch.start));
+        out.push_back(piece.part(stretch.start, stretch.end));
     }
     return out;
   };
@@ -103,7 +104,7 @@ Step split_step(const Finder& finder, Behavior behavior, bool invert = false) {
 Step prefix_space_step() {
   return [](Pieces pieces, bool) {
     for (auto& piece : pieces)
-      if (!piece.starts_with(' ')) piece.insert(0, 1, ' ');
+      if (!piece.text().starts_with(' ')) piece = prepended(piece, " ");
     return pieces;
   };
 }
@@ -119,8 +120,8 @@ Step metaspace_step(const Json& json, const std::string& place) {
   return [=, spaces = find_text(" ")](Pieces pieces, bool at_start) {
     for (size_t i = 0; i < pieces.size(); ++i) {
       pieces[i] = replaced(pieces[i], spaces, mark);
-      if ((scheme == "always" || (scheme == "first" && at_start && i == 0)) && !pieces[i].starts_with(mark))
-        pieces[i].insert(0, mark);
+      if ((scheme == "always" || (scheme == "first" && at_start && i == 0)) && !pieces[i].text().starts_with(mark))
+        pieces[i] = prepended(pieces[i], mark);
     }
     return cut(std::move(pieces), at_start);
   };

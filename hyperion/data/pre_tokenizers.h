@@ -7,12 +7,13 @@
 
 #include "hyperion/base/json.h"
 #include "hyperion/data/scanner.h"
+#include "hyperion/data/traced_text.h"
 
 namespace hyperion::data {
 
 struct PreTokenizer {
   // From pieces to smaller pieces; `at_start`: the first is the start of the whole text.
-  using Step = std::function<std::vector<std::string>(std::vector<std::string>, bool at_start)>;
+  using Step = std::function<std::vector<TracedText>(std::vector<TracedText>, bool at_start)>;
   std::vector<Step> steps;
   bool byte_level = false;  // the model works on bytes, its tokens spelled in the alphabet of byte_alphabet.h
   // Set when the whole of it is one scanner before a byte-level model: then the steps need not run.

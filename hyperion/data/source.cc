@@ -1,40 +1,71 @@
 #include "hyperion/data/source.h"
 
+#include <charconv>
+
 #include "hyperion/base/config.h"
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/data/images.h"
+#include "hyperion/data/prepared.h"
 #include "hyperion/data/sums.h"
 #include "hyperion/data/text.h"
 
 namespace hyperion::data {
+namespace {
+
+void check_weights(const DataConfig& config) {
+  if (config.weights.empty()) return;
+  if (config.weights.size() != config.path.size())
+    throw base::ConfigError(base::format("data.weights has {} numbers for {} folders of data.path",
+                                         config.weights.size(), config.path.size()),
+                            "give one for each, in their order");
+  weights_of(config);
+}
+
+}  // namespace
 
 void describe(base::Settings& settings, DataConfig& config) {
   settings.section("data", "what the model reads")
-      .choice("source", config.source, {"sums", "text", "shapes", "cifar"},
-              "worked sums made from the seed; a text file, a byte a token; drawn shapes made from the seed; CIFAR's "
-              "binary files")
-      .text("path", config.path, "the text file, or the folder of CIFAR's files")
+      .choice("source", config.source, {"sums", "text", "prepared", "shapes", "cifar"},
+              "worked sums made from the seed; a text file, a byte a token; folders that `hyperion data prepare` made; "
+              "drawn shapes made from the seed; CIFAR's binary files")
+      .list("path", config.path, "the text file, the prepared folder or folders, or the folder of CIFAR's files")
+      .list("weights", config.weights, "how often each of several prepared folders is read; empty: by their sizes")
+      .choice("packing", config.packing, {"stream", "whole", "single"},
+              "of prepared documents: one stream cut every train.length tokens; whole documents side by side; one a "
+              "sample")
+      .flag("reset", config.reset, "attention and positions restart at each document of a sample")
       .integer("digits", config.digits, {1, 12}, "longest number of a sum", "digits")
       .integer("sums", config.sums, {1, 1'000'000'000'000}, "training samples of sums an epoch")
       .integer("images", config.images, {1, 1'000'000'000'000}, "training images of shapes an epoch")
+      .integer("threads", config.threads, {0, 4096}, "that read samples ahead; 0: as many as the data is worth")
       .real("validation", config.validation, {0.0001, 0.5}, "part held out from training");
   describe(settings, config.augment);
 }
 
 void check(const DataConfig& config) {
-  const bool reads = config.source == "text" || config.source == "cifar";
+  const bool reads = config.source == "text" || config.source == "cifar" || config.source == "prepared";
+  const auto shown = [&](const char* what) { return base::format("{} is set but data.source is \"{}\"", what, config.source); };
   if (reads && config.path.empty())
     throw base::ConfigError(base::format("data.source is \"{}\" but data.path is empty", config.source),
                             "name the file or folder: --data.path=PATH");
   if (!reads && !config.path.empty())
-    throw base::ConfigError(
-        base::format("data.path is set but data.source is \"{}\", which reads no file", config.source),
-        "add --data.source=text, or leave data.path out");
+    throw base::ConfigError(shown("data.path") + ", which reads no file", "add --data.source=text, or leave data.path out");
   check(config.augment);
-  if (varies(config.augment) && config.source != "cifar")
+  if (varies(config.augment) && config.source != "cifar" && config.source != "prepared")
     throw base::ConfigError(base::format("[augment] varies images, and data.source is \"{}\"", config.source),
-                            "use data.source = cifar, or leave [augment] out");
+                            "use data.source = images, cifar or prepared, or leave [augment] out");
+  if (config.source == "prepared") return check_weights(config);
+  if (config.path.size() > 1)
+    throw base::ConfigError(base::format("data.path names {} places, and data.source = \"{}\" reads one",
+                                         config.path.size(), config.source),
+                            "prepare each with `hyperion data prepare`, then use data.source = prepared");
+  for (const auto& [is_set, what] : {std::pair(!config.weights.empty(), "data.weights"),
+                                     {config.packing != "stream", "data.packing"},
+                                     {config.reset, "data.reset"}})
+    if (is_set)
+      throw base::ConfigError(shown(what) + ", whose samples have no documents",
+                              base::format("leave {} out, or use data.source = prepared", what));
 }
 
 Split::Split() = default;
@@ -42,10 +73,27 @@ Split::Split(Split&&) noexcept = default;
 Split& Split::operator=(Split&&) noexcept = default;
 Split::~Split() = default;
 
-bool has_images(const DataConfig& config) { return config.source == "shapes" || config.source == "cifar"; }
+std::vector<double> weights_of(const DataConfig& config) {
+  std::vector<double> weights;
+  for (const auto& text : config.weights) {
+    double value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc{} || end != text.data() + text.size() || !(value > 0) || !(value < 1e9))
+      throw base::ConfigError(base::format("data.weights has \"{}\", which is no number above 0", text),
+                              "for example data.weights = [0.7, 0.3]");
+    weights.push_back(value);
+  }
+  return weights;
+}
+
+Order Split::order(uint64_t seed) const {
+  if (!sets.empty()) return {sets, weights, seed};
+  return {{train ? train->samples() : train_images->samples()}, {}, seed};
+}
 
 Split open_data(const DataConfig& config, SampleSize size, uint64_t seed) {
   check(config);
+  if (config.source == "prepared") return open_prepared(config, size);
   if (config.source == "shapes") return open_shapes(config, size.side, seed);
   if (config.source == "cifar") return open_cifar(config, seed);
   return config.source == "text" ? open_text(config, size.length) : open_sums(config, size.length, seed);

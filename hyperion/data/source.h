@@ -10,6 +10,7 @@
 
 #include "hyperion/base/files.h"
 #include "hyperion/data/augment_config.h"
+#include "hyperion/data/order.h"
 
 namespace hyperion::base {
 class Settings;
@@ -18,20 +19,31 @@ class Settings;
 namespace hyperion::data {
 
 struct DataConfig {
-  std::string source = "sums", path;
-  int64_t digits = 3, sums = 200'000, images = 50'000;
+  std::string source = "sums", packing = "stream";
+  std::vector<std::string> path, weights;
+  bool reset = false;
+  int64_t digits = 3, sums = 200'000, images = 50'000, threads = 0;
   double validation = 0.05;
   AugmentConfig augment;
 };
 void describe(base::Settings& settings, DataConfig& config);
 void check(const DataConfig& config);
 
+// A sample on its way into a batch. The two below are as long as the tokens, or empty where nobody asks; they come as all
+// ones and all zeros, and a source may leave them so.
+struct TokenRow {
+  std::span<int64_t> tokens;
+  std::span<uint8_t> learned;   // 1: counts as a target
+  std::span<int64_t> document;  // which one the token belongs to; -1: padding
+};
+
 class Source {
  public:
   virtual ~Source() = default;
   virtual int64_t samples() const = 0;
-  // Writes out.size() consecutive tokens of sample `index` in [0, samples()).
-  virtual void read(int64_t index, std::span<int64_t> out) const = 0;
+  virtual int64_t vocabulary() const { return 256; }  // one more than the highest token there can be
+  // Writes the first row.tokens.size() tokens, at most length + 1, of sample `index` in [0, samples()).
+  virtual void read(int64_t index, const TokenRow& row) const = 0;
 };
 
 struct Question {
@@ -44,14 +56,17 @@ class ImageSource;
 struct Split {
   std::unique_ptr<Source> train, validation;
   std::unique_ptr<ImageSource> train_images, validation_images;
+  std::vector<int64_t> sets;        // of train: how many samples of each set stand one after the other; empty: one set
+  std::vector<double> weights;      // of the sets; empty: by their sizes
   std::vector<Question> questions;  // held out too; empty where the data has none
 
   Split();
   Split(Split&&) noexcept;
   Split& operator=(Split&&) noexcept;
   ~Split();
+  Order order(uint64_t seed) const;  // of the training samples
 };
-bool has_images(const DataConfig& config);
+std::vector<double> weights_of(const DataConfig& config);
 
 // What samples should be: sequences of `length` tokens (samples hold length + 1), or images of `side` pixels where the
 // source can choose.

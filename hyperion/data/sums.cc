@@ -31,7 +31,8 @@ class SumsSource final : public Source {
   int64_t samples() const override { return samples_; }
 
   // A sample starts with a line and is filled with further ones; the last is cut.
-  void read(int64_t index, std::span<int64_t> out) const override {
+  void read(int64_t index, const TokenRow& row) const override {
+    const auto out = row.tokens;
     size_t filled = 0;
     for (int64_t line = 0; filled < out.size(); ++line) {
       const Question question = worked(draw_sum(seed_, index * kLinesApart + line, digits_, held_out_));

@@ -16,7 +16,8 @@ class TextSource final : public Source {
 
   int64_t samples() const override { return samples_; }
 
-  void read(int64_t index, std::span<int64_t> out) const override {
+  void read(int64_t index, const TokenRow& row) const override {
+    const auto out = row.tokens;
     HYPERION_CHECK(static_cast<int64_t>(out.size()) <= length_ + 1, "a sample holds length + 1 tokens");
     const std::string_view bytes = file_->bytes().substr(first_ + index * length_, out.size());
     for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<unsigned char>(bytes[i]);
@@ -31,20 +32,21 @@ class TextSource final : public Source {
 
 Split open_text(const DataConfig& config, int64_t length) {
   std::error_code ignored;
-  if (!std::filesystem::is_regular_file(config.path, ignored))
+  const std::string& path = config.path.at(0);
+  if (!std::filesystem::is_regular_file(path, ignored))
     throw base::ConfigError(
-        base::format("data.path = \"{}\" {}", config.path,
-                     std::filesystem::exists(config.path, ignored) ? "is not a file" : "does not exist"),
+        base::format("data.path = \"{}\" {}", path,
+                     std::filesystem::exists(path, ignored) ? "is not a file" : "does not exist"),
         base::format("name a text file; a relative path starts at {}",
                      std::filesystem::current_path(ignored).string()));
-  auto file = std::make_shared<const base::MappedFile>(config.path);
+  auto file = std::make_shared<const base::MappedFile>(path);
   const auto bytes = static_cast<int64_t>(file->bytes().size());
   const auto held_out = static_cast<int64_t>(static_cast<double>(bytes) * config.validation);
   if (std::min(bytes - held_out, held_out) < length + 1)
     throw base::ConfigError(
         base::format("{} has {} bytes: too few for a sequence of {} in both the training part and the "
                      "validation part ({} and {} bytes)",
-                     config.path, bytes, length, bytes - held_out, held_out),
+                     path, bytes, length, bytes - held_out, held_out),
         "use a longer text, a shorter train.length, or another data.validation");
   Split split;
   split.train = std::make_unique<TextSource>(file, 0, bytes - held_out, length);

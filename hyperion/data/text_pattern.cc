@@ -120,11 +120,19 @@ Finder make_finder(const base::Json& json, const std::string& place) {
   unknown_component(place, base::format("the regular expression {}", text));
 }
 
+TracedText replaced(const TracedText& text, const Finder& finder, std::string_view by) {
+  Rewrite out(text);
+  for (const auto& [start, end, match] : finder(text.text())) {
+    if (match)
+      out.put(by, start, end);
+    else
+      out.keep(start, end);
+  }
+  return out.finish();
+}
+
 std::string replaced(std::string_view text, const Finder& finder, std::string_view by) {
-  std::string out;
-  out.reserve(text.size());
-  for (const auto& [start, end, match] : finder(text)) out += match ? by : text.substr(start, end - start);
-  return out;
+  return replaced(TracedText(text), finder, by).text();
 }
 
 void unknown_component(const std::string& place, const std::string& what) {

@@ -8,6 +8,7 @@
 
 #include "hyperion/base/json.h"
 #include "hyperion/data/scanner.h"
+#include "hyperion/data/traced_text.h"
 
 namespace hyperion::data {
 
@@ -30,6 +31,7 @@ Finder find_text(std::string text);
 Finder find_pieces(Pattern pattern);
 
 // Every match replaced.
+TracedText replaced(const TracedText& text, const Finder& finder, std::string_view by);
 std::string replaced(std::string_view text, const Finder& finder, std::string_view by);
 
 // An error for a component of a tokenizer.json that is not known here, named.

@@ -40,6 +40,8 @@ class TokenModel {
  public:
   virtual ~TokenModel() = default;
   virtual void encode(std::span<const std::string_view> pieces, std::vector<TokenId>& out) const = 0;
+  // Of one piece, and which of its bytes each token stands for.
+  virtual void encode(std::string_view piece, std::vector<TokenId>& out, std::vector<ByteRange>& ranges) const = 0;
   virtual std::optional<TokenId> id_of(std::string_view token) const = 0;
   virtual std::optional<std::string> token(TokenId id) const = 0;
   virtual int64_t size() const = 0;  // the highest id and one

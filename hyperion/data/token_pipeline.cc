@@ -17,37 +17,71 @@ TokenPipeline::TokenPipeline(TokenStages stages)
   added_at_.assign(size_, -1);
   for (const auto& token : stages_.added) {
     added_at_[token.id] = static_cast<int32_t>(spelled_.size());
-    spelled_.push_back(token.normalized && stages_.normalizer ? stages_.normalizer(token.text) : token.text);
+    spelled_.push_back(token.normalized && stages_.normalizer ? stages_.normalizer(TracedText(token.text)).text()
+                                                              : token.text);
     (token.normalized ? in_normalized_ : in_raw_).add(spelled_.back(), token);
   }
 }
 
-void TokenPipeline::encode_plain(std::string_view text, bool at_start, Out& out) const {
-  if (text.empty()) return;
-  const auto& pre = stages_.pre_tokenizer;
-  if (byte_bpe_ != nullptr && pre.scanner) {
-    if (pre.prefix_space && text.front() != ' ')
-      return byte_bpe_->encode_text(*pre.scanner, " " + std::string(text), out.threads, out.ids);
-    return byte_bpe_->encode_text(*pre.scanner, text, out.threads, out.ids);
+void TokenPipeline::trace_bytes(const Stretch& stretch, Out& out) const {
+  if (!out.traced) return;
+  for (size_t at = 0; out.ranges.size() < out.ids.size();) {
+    const size_t size = byte_bpe_->bytes_of(out.ids[out.ranges.size()])->size();
+    out.ranges.push_back(stretch.origin(at, at + size));
+    at += size;
   }
-  std::vector<std::string> pieces{std::string(text)};
-  for (const auto& step : pre.steps) pieces = step(std::move(pieces), at_start);
-  std::vector<std::string_view> views;
-  for (const auto& piece : pieces)
-    if (!piece.empty()) views.emplace_back(piece);
-  stages_.model->encode(views, out.ids);
+}
+
+void TokenPipeline::encode_plain(const Stretch& stretch, bool at_start, Out& out) const {
+  if (stretch.text.empty()) return;
+  const auto& pre = stages_.pre_tokenizer;
+  const bool scans = byte_bpe_ != nullptr && pre.scanner && (!out.traced || byte_bpe_->loses_nothing());
+  const bool gets_space = scans && pre.prefix_space && stretch.text.front() != ' ';
+  if (scans && !gets_space) {
+    byte_bpe_->encode_text(*pre.scanner, stretch.text, out.threads, out.ids);
+    return trace_bytes(stretch, out);
+  }
+  const auto text = stretch.normalized != nullptr
+                        ? stretch.normalized->part(stretch.at, stretch.at + stretch.text.size())
+                        : TracedText(stretch.text, stretch.at, out.traced);
+  if (!scans) return encode_pieces(text, at_start, out);
+  const auto spaced = prepended(text, " ");
+  byte_bpe_->encode_text(*pre.scanner, spaced.text(), out.threads, out.ids);
+  trace_bytes({spaced.text(), 0, &spaced}, out);
+}
+
+void TokenPipeline::encode_pieces(TracedText text, bool at_start, Out& out) const {
+  std::vector<TracedText> pieces{std::move(text)};
+  for (const auto& step : stages_.pre_tokenizer.steps) pieces = step(std::move(pieces), at_start);
+  std::erase_if(pieces, [](const TracedText& piece) { return piece.text().empty(); });
+  if (!out.traced) {
+    std::vector<std::string_view> views;
+    for (const auto& piece : pieces) views.emplace_back(piece.text());
+    return stages_.model->encode(views, out.ids);
+  }
+  for (const auto& piece : pieces) {
+    const size_t first = out.ranges.size();
+    stages_.model->encode(piece.text(), out.ids, out.ranges);
+    for (size_t i = first; i < out.ranges.size(); ++i)
+      out.ranges[i] = piece.origin(out.ranges[i].begin, out.ranges[i].end);
+  }
 }
 
 // Text between tokens that are looked for before it is normalized.
-void TokenPipeline::encode_part(std::string_view text, bool at_start, Out& out) const {
-  std::string changed;
-  if (stages_.normalizer) text = changed = stages_.normalizer(std::string(text));
-  if (in_normalized_.empty()) return encode_plain(text, at_start, out);
-  for (const auto& part : in_normalized_.split(text)) {
+void TokenPipeline::encode_part(std::string_view text, size_t at, Out& out) const {
+  Stretch all{text, at};
+  std::optional<TracedText> changed;
+  if (stages_.normalizer) {
+    changed = stages_.normalizer(TracedText(text, at, out.traced));
+    all = {changed->text(), 0, &*changed};
+  }
+  if (in_normalized_.empty()) return encode_plain(all, at == 0, out);
+  for (const auto& part : in_normalized_.split(all.text)) {
+    const auto from = static_cast<size_t>(part.text.data() - all.text.data());
     if (part.id >= 0)
-      out.ids.push_back(part.id);
+      out.add(part.id, all.origin(from, from + part.text.size()));
     else
-      encode_plain(part.text, at_start && part.text.data() == text.data(), out);
+      encode_plain({part.text, all.at + from, all.normalized}, at == 0 && from == 0, out);
   }
 }
 
@@ -64,36 +98,59 @@ void TokenPipeline::encode_bytes(std::string_view text, size_t valid, Out& out) 
   }
   encode_parts(parts, text.data(), out);
   byte_bpe_->encode_bytes(*stages_.pre_tokenizer.scanner, text.substr(valid), out.ids);
+  trace_bytes({text.substr(valid), valid}, out);
 }
 
 void TokenPipeline::encode_parts(std::span<const AddedTokenFinder::Part> parts, const char* start, Out& out) const {
   for (const auto& part : parts) {
+    const auto at = static_cast<size_t>(part.text.data() - start);
     if (part.id >= 0)
-      out.ids.push_back(part.id);
+      out.add(part.id, {at, at + part.text.size()});
     else
-      encode_part(part.text, part.text.data() == start, out);
+      encode_part(part.text, at, out);
   }
 }
 
-std::vector<TokenId> TokenPipeline::encode(std::string_view text, bool special, int threads) const {
-  Out out{{}, threads};
+void TokenPipeline::surround(bool special, Out& out) const {
+  const Surround around = special ? stages_.surround : Surround();
+  const auto finish = [&](auto& items, auto&& of) {
+    if (stages_.truncation) {
+      const auto [first, last] = kept_of(items.size(), *stages_.truncation, around.before.size() + around.after.size());
+      items.resize(last);
+      items.erase(items.begin(), items.begin() + static_cast<std::ptrdiff_t>(first));
+    }
+    for (size_t i = 0; i < around.before.size(); ++i)
+      items.insert(items.begin() + static_cast<std::ptrdiff_t>(i), of(around.before[i]));
+    for (const TokenId id : around.after) items.push_back(of(id));
+    if (stages_.padding)
+      items.insert(stages_.padding->on_left ? items.begin() : items.end(),
+                   padded_size(items.size(), *stages_.padding) - items.size(), of(stages_.padding->id));
+  };
+  finish(out.ids, [](TokenId id) { return id; });
+  if (out.traced) finish(out.ranges, [](TokenId) { return ByteRange(); });
+}
+
+TokenPipeline::Out TokenPipeline::encode_all(std::string_view text, bool special, int threads, bool traced) const {
+  Out out{{}, {}, threads, traced};
   out.ids.reserve(text.size() / 3 + 16);
   const size_t valid = valid_prefix(text);
   if (valid != text.size())
     encode_bytes(text, valid, out);
   else if (in_raw_.empty())
-    encode_part(text, true, out);
+    encode_part(text, 0, out);
   else
     encode_parts(in_raw_.split(text), text.data(), out);
-  auto& ids = out.ids;
-  const auto& around = stages_.surround;
-  if (stages_.truncation) truncate(ids, *stages_.truncation, special ? around.before.size() + around.after.size() : 0);
-  if (special) {
-    ids.insert(ids.begin(), around.before.begin(), around.before.end());
-    ids.insert(ids.end(), around.after.begin(), around.after.end());
-  }
-  if (stages_.padding) pad(ids, *stages_.padding);
-  return std::move(ids);
+  surround(special, out);
+  return out;
+}
+
+std::vector<TokenId> TokenPipeline::encode(std::string_view text, bool special, int threads) const {
+  return encode_all(text, special, threads, false).ids;
+}
+
+Encoded TokenPipeline::encode_with_offsets(std::string_view text, bool special) const {
+  auto out = encode_all(text, special, 1, true);
+  return {std::move(out.ids), std::move(out.ranges)};
 }
 
 const AddedToken* TokenPipeline::added(TokenId id) const {

@@ -27,6 +27,7 @@ class TokenPipeline final : public Tokenizer {
  public:
   explicit TokenPipeline(TokenStages stages);
   std::vector<TokenId> encode(std::string_view text, bool special, int threads) const override;
+  Encoded encode_with_offsets(std::string_view text, bool special) const override;
   std::string decode(std::span<const TokenId> ids, bool skip_special) const override;
   Decoded decode_with_starts(std::span<const TokenId> ids) const override;
   int64_t vocabulary_size() const override { return size_; }
@@ -35,15 +36,37 @@ class TokenPipeline final : public Tokenizer {
   const std::vector<AddedToken>& added_tokens() const override { return stages_.added; }
 
  private:
-  // Where ids go, and by how many threads.
+  // Where ids go, and by how many threads; `traced`: with their ranges.
   struct Out {
     std::vector<TokenId> ids;
-    int threads;
+    std::vector<ByteRange> ranges;
+    int threads = 1;
+    bool traced = false;
+
+    void add(TokenId id, ByteRange range) {
+      ids.push_back(id);
+      if (traced) ranges.push_back(range);
+    }
   };
+  // A stretch of the text, or of what the normalizer made of it.
+  struct Stretch {
+    std::string_view text;
+    size_t at;                               // where it begins there
+    const TracedText* normalized = nullptr;  // null: of the text itself
+
+    ByteRange origin(size_t begin, size_t end) const {
+      return normalized != nullptr ? normalized->origin(at + begin, at + end) : ByteRange{at + begin, at + end};
+    }
+  };
+  Out encode_all(std::string_view text, bool special, int threads, bool traced) const;
   void encode_bytes(std::string_view text, size_t valid, Out& out) const;
   void encode_parts(std::span<const AddedTokenFinder::Part> parts, const char* start, Out& out) const;
-  void encode_part(std::string_view text, bool at_start, Out& out) const;
-  void encode_plain(std::string_view text, bool at_start, Out& out) const;
+  void encode_part(std::string_view text, size_t at, Out& out) const;
+  void encode_plain(const Stretch& stretch, bool at_start, Out& out) const;
+  void encode_pieces(TracedText text, bool at_start, Out& out) const;
+  // Ranges of the ids that have none yet, where they stand for bytes one after the other.
+  void trace_bytes(const Stretch& stretch, Out& out) const;
+  void surround(bool special, Out& out) const;
   std::vector<Spelled> spelled(std::span<const TokenId> ids, bool skip_special) const;
   const AddedToken* added(TokenId id) const;  // null: the id is the model's
 

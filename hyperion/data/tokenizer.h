@@ -25,6 +25,17 @@ struct AddedToken {
   bool normalized = true;               // looked for after the text is normalized, not before
 };
 
+// Bytes of a text, from `begin` up to `end`.
+struct ByteRange {
+  size_t begin = 0, end = 0;
+  bool operator==(const ByteRange&) const = default;
+};
+
+struct Encoded {
+  std::vector<TokenId> ids;
+  std::vector<ByteRange> ranges;  // of the text, one for each id
+};
+
 struct Decoded {
   std::string bytes;
   std::vector<size_t> starts;  // where each token's bytes begin
@@ -38,6 +49,9 @@ class Tokenizer {
   // them to the end of the text is one piece. Other tokenizers throw CorruptError.
   // The ids are the same for any number of threads; more than one are of use to byte-level tokenizers on megabytes.
   virtual std::vector<TokenId> encode(std::string_view text, bool special = true, int threads = 1) const = 0;
+  // The same ids, and which bytes of `text` each came from. What was changed into something longer or shorter is in the
+  // range whole; tokens put around the text have an empty range at 0.
+  virtual Encoded encode_with_offsets(std::string_view text, bool special = true) const = 0;
   // Throws ConfigError for an id that is not in the vocabulary. The bytes need not be UTF-8.
   virtual std::string decode(std::span<const TokenId> ids, bool skip_special = false) const = 0;
   virtual Decoded decode_with_starts(std::span<const TokenId> ids) const = 0;

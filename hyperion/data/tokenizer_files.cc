@@ -125,7 +125,7 @@ TokenStages stages_of_vocabulary(const Json& vocabulary, std::string_view merges
   } else if (const auto end = vocabulary.find("<|endoftext|>"); end != vocabulary.end()) {
     out.added.push_back({end->get<TokenId>(), "<|endoftext|>", true, false, false, false, false});
   }
-  if (qwen) out.normalizer = [](const std::string& text) { return normalized(text, NormalForm::kNfc); };
+  if (qwen) out.normalizer = [](const TracedText& text) { return normalized(text, NormalForm::kNfc); };
   out.pre_tokenizer.byte_level = true;
   out.pre_tokenizer.scanner = qwen ? Pattern::kQwen2 : Pattern::kGpt2;
   out.pre_tokenizer.prefix_space = config.is_object() && config.value("add_prefix_space", false);

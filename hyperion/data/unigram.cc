@@ -46,7 +46,7 @@ Unigram::Unigram(Vocabulary vocabulary, std::vector<double> scores, Options opti
   }
 }
 
-void Unigram::encode_piece(std::string_view piece, std::vector<TokenId>& out) const {
+void Unigram::encode(std::string_view piece, std::vector<TokenId>& out, std::vector<ByteRange>& ranges) const {
   std::vector<Best> best(piece.size() + 1);
   for (size_t at = 0; at < piece.size();) {
     const double so_far = best[at].score;
@@ -66,7 +66,7 @@ void Unigram::encode_piece(std::string_view piece, std::vector<TokenId>& out) co
     at += size;
   }
   struct Cut {
-    size_t start, end;
+    ByteRange range;
     TokenId id;
   };
   std::vector<Cut> cuts;
@@ -74,34 +74,47 @@ void Unigram::encode_piece(std::string_view piece, std::vector<TokenId>& out) co
   for (size_t end = piece.size(); end > 0; end = best[end].start) {
     // Neighbours that are unknown become one.
     if (best[end].id == unknown && !cuts.empty() && cuts.back().id == unknown)
-      cuts.back().start = best[end].start;
+      cuts.back().range.begin = best[end].start;
     else
-      cuts.push_back({best[end].start, end, best[end].id});
+      cuts.push_back({{best[end].start, end}, best[end].id});
   }
   for (auto cut = cuts.rbegin(); cut != cuts.rend(); ++cut) {
-    if (cut->id != unknown)
-      out.push_back(cut->id);
-    else
-      add_unknown(piece.substr(cut->start, cut->end - cut->start), out);
+    if (cut->id == unknown) {
+      add_unknown(piece, cut->range, out, ranges);
+      continue;
+    }
+    out.push_back(cut->id);
+    ranges.push_back(cut->range);
   }
 }
 
-void Unigram::add_unknown(std::string_view text, std::vector<TokenId>& out) const {
-  if (const auto id = vocabulary_.id_of(text)) return out.push_back(*id);
+void Unigram::add_unknown(std::string_view piece, ByteRange range, std::vector<TokenId>& out,
+                          std::vector<ByteRange>& ranges) const {
+  const auto text = piece.substr(range.begin, range.end - range.begin);
+  const auto add = [&](TokenId id, ByteRange from) {
+    out.push_back(id);
+    ranges.push_back(from);
+  };
+  if (const auto id = vocabulary_.id_of(text)) return add(*id, range);
   const auto has_token = [&](char byte) { return byte_tokens_[static_cast<unsigned char>(byte)] >= 0; };
   if (options_.byte_fallback && std::all_of(text.begin(), text.end(), has_token)) {
-    for (const char byte : text) out.push_back(byte_tokens_[static_cast<unsigned char>(byte)]);
+    for (size_t at = range.begin; at < range.end; ++at)
+      add(byte_tokens_[static_cast<unsigned char>(piece[at])], {at, at + 1});
     return;
   }
   if (!options_.unknown)
     throw base::CorruptError(
         base::format("\"{}\" is in no token, and the tokenizer has none for what is unknown", text),
         "use a text in its alphabet, or another tokenizer");
-  out.push_back(*options_.unknown);
+  add(*options_.unknown, range);
 }
 
 void Unigram::encode(std::span<const std::string_view> pieces, std::vector<TokenId>& out) const {
-  for (const auto piece : pieces) encode_piece(piece, out);
+  std::vector<ByteRange> ignored;
+  for (const auto piece : pieces) {
+    ignored.clear();
+    encode(piece, out, ignored);
+  }
 }
 
 std::optional<std::string> Unigram::token(TokenId id) const {

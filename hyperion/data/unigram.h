@@ -18,13 +18,14 @@ class Unigram final : public TokenModel {
 
   // Throws CorruptError for an unknown character where there is no unknown token.
   void encode(std::span<const std::string_view> pieces, std::vector<TokenId>& out) const override;
+  void encode(std::string_view piece, std::vector<TokenId>& out, std::vector<ByteRange>& ranges) const override;
   std::optional<TokenId> id_of(std::string_view token) const override { return vocabulary_.id_of(token); }
   std::optional<std::string> token(TokenId id) const override;
   int64_t size() const override { return vocabulary_.size(); }
 
  private:
-  void encode_piece(std::string_view piece, std::vector<TokenId>& out) const;
-  void add_unknown(std::string_view text, std::vector<TokenId>& out) const;
+  void add_unknown(std::string_view piece, ByteRange range, std::vector<TokenId>& out,
+                   std::vector<ByteRange>& ranges) const;
 
   Vocabulary vocabulary_;
   std::vector<double> scores_;

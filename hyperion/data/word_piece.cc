@@ -8,10 +8,11 @@
 namespace hyperion::data {
 
 // False where the word is unknown; `out` may then hold a part of it.
-bool WordPiece::encode_word(std::string_view word, std::vector<TokenId>& out) const {
+bool WordPiece::encode_word(std::string_view word, std::vector<TokenId>& out, std::vector<ByteRange>& ranges) const {
   if (options_.whole_words) {
     const auto id = vocabulary_.id_of(word);
     if (id) out.push_back(*id);
+    if (id) ranges.push_back({0, word.size()});
     return id.has_value();
   }
   const auto is_first = [](char byte) { return (byte & 0xC0) != 0x80; };
@@ -30,20 +31,29 @@ bool WordPiece::encode_word(std::string_view word, std::vector<TokenId>& out) co
     }
     if (!found) return false;
     out.push_back(*found);
+    ranges.push_back({start, end});
     start = end;
   }
   return true;
 }
 
+void WordPiece::encode(std::string_view piece, std::vector<TokenId>& out, std::vector<ByteRange>& ranges) const {
+  const size_t first = out.size(), first_range = ranges.size();
+  if (encode_word(piece, out, ranges)) return;
+  if (!options_.unknown)
+    throw base::CorruptError(base::format("\"{}\" is unknown, and the tokenizer has no token for what is", piece),
+                             "add an unk_token to it, or use another");
+  out.resize(first);
+  ranges.resize(first_range);
+  out.push_back(*options_.unknown);
+  ranges.push_back({0, piece.size()});
+}
+
 void WordPiece::encode(std::span<const std::string_view> pieces, std::vector<TokenId>& out) const {
+  std::vector<ByteRange> ignored;
   for (const auto piece : pieces) {
-    const size_t first = out.size();
-    if (encode_word(piece, out)) continue;
-    if (!options_.unknown)
-      throw base::CorruptError(base::format("\"{}\" is unknown, and the tokenizer has no token for what is", piece),
-                               "add an unk_token to it, or use another");
-    out.resize(first);
-    out.push_back(*options_.unknown);
+    ignored.clear();
+    encode(piece, out, ignored);
   }
 }
 

@@ -18,12 +18,13 @@ class WordPiece final : public TokenModel {
 
   // Throws CorruptError for an unknown word where there is no unknown token.
   void encode(std::span<const std::string_view> pieces, std::vector<TokenId>& out) const override;
+  void encode(std::string_view piece, std::vector<TokenId>& out, std::vector<ByteRange>& ranges) const override;
   std::optional<TokenId> id_of(std::string_view token) const override { return vocabulary_.id_of(token); }
   std::optional<std::string> token(TokenId id) const override;
   int64_t size() const override { return vocabulary_.size(); }
 
  private:
-  bool encode_word(std::string_view word, std::vector<TokenId>& out) const;
+  bool encode_word(std::string_view word, std::vector<TokenId>& out, std::vector<ByteRange>& ranges) const;
 
   Vocabulary vocabulary_;
   Options options_;

@@ -160,6 +160,10 @@ OpenedModel open_model(base::FileSystem& files, const std::string& argument, at:
   copy_weights(*opened.model, loaded, device, type);
   opened.step = loaded.step;
   opened.checkpoint = loaded.path;
+  if (!opened.run.empty() && files.exists(opened.run / kRunTokenizer)) {
+    opened.folder = opened.run / kRunTokenizer;
+    opened.bytes = false;
+  }
   return opened;
 }
 

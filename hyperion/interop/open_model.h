@@ -23,12 +23,15 @@ struct OpenedModel {
   bool bytes = true;           // the tokens are bytes
   int64_t step = 0;            // 0 for a Hugging Face folder
   base::Path checkpoint, run;  // run: the folder that holds checkpoints/, empty for a checkpoint lying alone
-  base::Path folder;           // Hugging Face's, else empty
+  base::Path folder;           // where its tokenizer lies: Hugging Face's folder, or one in the run's; else empty
   std::string base_model;      // the MODEL a run's adapter belongs to, else empty
 };
 
 // The adapter of a run that trains one.
 constexpr const char* kRunAdapter = "default";
+
+// Where a run keeps the tokenizer of the set it was trained on.
+constexpr const char* kRunTokenizer = "tokenizer";
 
 // The config.json of a MODEL, without its weights.
 std::string read_model_config(base::FileSystem& files, const std::string& argument);

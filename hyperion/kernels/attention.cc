@@ -10,7 +10,9 @@
 namespace hyperion::kernels {
 namespace {
 
-at::Tensor of_keys(const at::Tensor& key_mask) { return key_mask.view({key_mask.size(0), 1, 1, key_mask.size(1)}); }
+at::Tensor of_keys(const at::Tensor& key_mask) {
+  return key_mask.dim() == 3 ? key_mask.unsqueeze(1) : key_mask.unsqueeze(1).unsqueeze(1);
+}
 
 // True where a query may look: key position <= query position, counted from the end, and the key is not masked.
 at::Tensor visible(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& key_mask) {

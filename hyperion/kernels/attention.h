@@ -1,6 +1,7 @@
 // Attention over [batch, heads, length, head width]. Causal: the last query sees every key, so a cache may hold earlier
 // keys. Keys and values may have fewer heads, each then shared by a group of query heads that lie side by side.
-// `key_mask`, where defined: bool [batch, keys], true where a key may be seen; a query that sees no key gives zeros.
+// `key_mask`, where defined: bool [batch, keys], or [batch, queries, keys], true where a key may be seen; a query that
+// sees no key gives zeros.
 #pragma once
 #include <ATen/core/Tensor.h>
 

@@ -32,7 +32,7 @@ struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
       sums.narrow(0, first, count).copy_(at::logsumexp(wide, {1}));
       picked.narrow(0, first, count).copy_(wide.gather(1, safe.narrow(0, first, count).unsqueeze(1)).squeeze(1));
     });
-    const auto number = counted.sum().to(at::kFloat);
+    const auto number = counted.sum().clamp_min(1).to(at::kFloat);  // nothing counted: the loss is 0
     context->save_for_backward({logits, safe, counted, sums, number});
     return sums.sub(picked).mul(counted).sum().div(number);
   }

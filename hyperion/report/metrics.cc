@@ -36,6 +36,8 @@ void each_field(Record& record, Visit&& visit) {
   visit("optimizer_ms", record.optimizer_ms);
   visit("comm_ms", record.comm_ms);
   visit("comm_total_ms", record.comm_total_ms);
+  visit("samples", record.samples);
+  visit("sample_hash", record.sample_hash);
 }
 
 template <class Record, class Visit>
@@ -62,6 +64,7 @@ std::string json_text(const std::optional<T>& value) {
 }
 
 std::string csv_text(int64_t value) { return base::format("{}", value); }
+std::string csv_text(const std::string& value) { return value; }
 std::string csv_text(double value) { return base::format("{}", value); }
 template <class T>
 std::string csv_text(const std::optional<T>& value) {

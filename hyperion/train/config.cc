@@ -54,6 +54,7 @@ base::Settings bind(RunConfig& config) {
   describe(settings, config.memory);
   models::describe(settings, config.model);
   nn::describe(settings, config.lora);
+  data::describe(settings, config.prepare);
   data::describe(settings, config.data);
   optim::describe(settings, config.optim);
   return settings;

@@ -7,6 +7,7 @@
 
 #include "hyperion/base/config.h"
 #include "hyperion/base/files.h"
+#include "hyperion/data/prepare.h"
 #include "hyperion/data/source.h"
 #include "hyperion/models/recipe.h"
 #include "hyperion/nn/lora.h"
@@ -36,6 +37,7 @@ struct RunConfig {
   LoopConfig train;
   models::Recipe model;
   nn::LoraSettings lora;
+  data::PrepareConfig prepare;
   data::DataConfig data;
   optim::OptimConfig optim;
   EvalConfig eval;

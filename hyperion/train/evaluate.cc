@@ -46,13 +46,15 @@ report::EvalRecord evaluate(models::Model& model, at::Device device, const data:
     sample += part.targets.size(0);
     nn::Pass pass;
     pass.reference = config.train.optimize == "reference";
+    part.tell(pass);
     const auto logits = model.logits(part.inputs, pass);
-    const auto here = static_cast<double>(part.targets.numel());
+    const auto here = static_cast<double>(part.counted_in_all());
     loss += kernels::cross_entropy(logits, part.targets).item<double>() * here;
     right += among_best(logits, part.targets, 1);
     if (!split.validation) right_of_5 += among_best(logits, part.targets, 5);
     count += here;
   }
+  count = std::max(count, 1.0);
   report::EvalRecord record;
   record.split = "validation";
   record.loss = loss / count;

@@ -2,9 +2,16 @@
 
 #include <ATen/ops/empty.h>
 
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <numeric>
+#include <thread>
+
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/data/images.h"
+#include "hyperion/host/cpu.h"
 
 namespace hyperion::train {
 namespace {
@@ -17,38 +24,218 @@ std::span<T> row_of(at::Tensor& tensor, int64_t row) {
   return {tensor.mutable_data_ptr<T>() + row * width, static_cast<size_t>(width)};
 }
 
-// `sample(row)` says which sample stands in each row.
-template <class Sample>
-Batch tokens_batch(const data::Source& source, int64_t count, int64_t length, Sample sample) {
-  auto rows = at::empty({count, length + 1}, at::kLong);
-  for (int64_t row = 0; row < count; ++row) source.read(sample(row).index, row_of<int64_t>(rows, row));
-  return {rows.narrow(1, 0, length), rows.narrow(1, 1, length)};
+template <class T>
+std::string_view bytes_of(std::span<T> values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size_bytes()};
 }
 
-template <class Sample>
-Batch images_batch(const data::ImageSource& source, int64_t count, Sample sample) {
-  const auto shape = source.shape();
-  auto pixels = at::empty({count, shape.channels, shape.height, shape.width}, at::kFloat);
-  auto labels = at::empty({count}, at::kLong);
-  for (int64_t row = 0; row < count; ++row) {
-    const data::Place place = sample(row);
-    labels.mutable_data_ptr<int64_t>()[row] = source.read(place.index, place.epoch, row_of<float>(pixels, row));
+constexpr int64_t kIgnored = -100;
+
+// A batch that is being filled; rows may be filled by different threads.
+class Filling {
+ public:
+  Filling(const data::Split& split, const RunConfig& config, int64_t rows, bool pinned)
+      : split_(split), reset_(config.data.reset), hashes_(rows) {
+    const auto room = [&](at::IntArrayRef sizes, at::ScalarType type) {
+      return at::empty(sizes, at::TensorOptions().dtype(type).pinned_memory(pinned));
+    };
+    batch_.counted.resize(rows, 1);
+    if (split.train) {
+      const int64_t length = config.train.length;
+      batch_.inputs = room({rows, length}, at::kLong), batch_.targets = room({rows, length}, at::kLong);
+      if (reset_) batch_.documents = room({rows, length}, at::kLong), batch_.places = room({rows, length}, at::kLong);
+      return;
+    }
+    const auto shape = images(split).shape();
+    batch_.inputs = room({rows, shape.channels, shape.height, shape.width}, at::kFloat);
+    batch_.targets = room({rows}, at::kLong);
   }
-  return {pixels, labels};
+
+  // `training`: from the training half.
+  void fill(int64_t row, int64_t position, data::Order::Drawn drawn, bool training) {
+    if (split_.train) return fill_tokens(row, position, drawn.index, training ? *split_.train : *split_.validation);
+    const auto& source = training ? *split_.train_images : *split_.validation_images;
+    const auto pixels = row_of<float>(batch_.inputs, row);
+    auto& label = row_of<int64_t>(batch_.targets, row)[0];
+    label = source.read(drawn.index, drawn.epoch, pixels);
+    hashes_[row] = data::sample_hash(position, bytes_of(pixels)) + static_cast<uint64_t>(label);
+  }
+
+  Batch take() {
+    for (const uint64_t hash : hashes_) batch_.hash += hash;
+    return std::move(batch_);
+  }
+
+ private:
+  static const data::ImageSource& images(const data::Split& split) { return *split.train_images; }
+
+  void fill_tokens(int64_t row, int64_t position, int64_t index, const data::Source& source) {
+    const auto inputs = row_of<int64_t>(batch_.inputs, row), targets = row_of<int64_t>(batch_.targets, row);
+    const size_t length = inputs.size();
+    std::vector<int64_t> tokens(length + 1), document(length + 1);
+    std::vector<uint8_t> learned(length + 1, 1);
+    source.read(index, {tokens, learned, document});
+    hashes_[row] = data::sample_hash(position, bytes_of(std::span<const int64_t>(tokens)));
+    int64_t counted = 0;
+    for (size_t i = 0; i < length; ++i) {
+      const bool counts = learned[i + 1] != 0 && !(reset_ && document[i] != document[i + 1]);
+      inputs[i] = tokens[i], targets[i] = counts ? tokens[i + 1] : kIgnored;
+      counted += counts;
+    }
+    batch_.counted[row] = counted;
+    if (!reset_) return;
+    const auto documents = row_of<int64_t>(batch_.documents, row), places = row_of<int64_t>(batch_.places, row);
+    for (size_t i = 0; i < length; ++i) {
+      documents[i] = document[i];
+      places[i] = i > 0 && document[i] == document[i - 1] ? places[i - 1] + 1 : 0;
+    }
+  }
+
+  const data::Split& split_;
+  bool reset_;
+  std::vector<uint64_t> hashes_;
+  Batch batch_;
+};
+
+int64_t rows_of(const RunConfig& config, Share share) {
+  HYPERION_CHECK(config.train.batch % share.count == 0, "the processes divide the batch");
+  return config.train.batch / share.count;
 }
 
 }  // namespace
+
+Batch Batch::part(int64_t first, int64_t count) const {
+  const auto cut = [&](const at::Tensor& tensor) { return tensor.defined() ? tensor.narrow(0, first, count) : tensor; };
+  Batch some{cut(inputs), cut(targets), cut(documents), cut(places), {}};
+  if (!counted.empty()) some.counted.assign(counted.begin() + first, counted.begin() + first + count);
+  return some;
+}
+
+int64_t Batch::counted_in_all() const { return std::accumulate(counted.begin(), counted.end(), int64_t{0}); }
+
+void Batch::tell(nn::Pass& pass) const {
+  if (!documents.defined()) return;
+  pass.places = places;
+  pass.same_document = documents.unsqueeze(2).eq(documents.unsqueeze(1));
+}
 
 data::Split open_split(const RunConfig& config, const strategy::ModelShape& shape) {
   constexpr int64_t kSide = 32;  // of drawn shapes that no model will take
   return data::open_data(config.data, {config.train.length, shape.image > 0 ? shape.image : kSide}, config.train.seed);
 }
 
-Batch next_batch(const data::Split& split, data::Cursor& cursor, const RunConfig& config) {
-  const int64_t count = split.train ? split.train->samples() : split.train_images->samples();
-  const auto sample = [&](int64_t) { return data::take(cursor, count, config.train.seed); };
-  if (split.train) return tokens_batch(*split.train, config.train.batch, config.train.length, sample);
-  return images_batch(*split.train_images, config.train.batch, sample);
+// Workers take one row after the other of the oldest batch that has rows left, and begin another batch where fewer than
+// kAhead are under way.
+class Feed::Work {
+ public:
+  Work(const data::Split& split, const RunConfig& config, data::Cursor start, Share share, bool pinned)
+      : split_(split),
+        config_(config),
+        order_(split.order(config.train.seed)),
+        cursor_(start),
+        next_position_(start.samples),
+        share_(share),
+        pinned_(pinned) {
+    const int64_t asked = config.data.threads;
+    // Tokens are copied, images computed.
+    const int64_t few = split.train ? 1 : std::max<int64_t>(1, host::this_cpu().usable_cores() / 2);
+    for (int64_t i = 0; i < (asked > 0 ? asked : few); ++i) threads_.emplace_back([this] { work(); });
+  }
+  ~Work() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopped_ = true;
+    }
+    changed_.notify_all();
+    for (auto& thread : threads_) thread.join();
+  }
+
+  Batch next() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return !slots_.empty() && slots_.front()->left == 0; });
+    const auto slot = std::move(slots_.front());
+    slots_.pop_front();
+    lock.unlock();
+    changed_.notify_all();
+    if (slot->error) std::rethrow_exception(slot->error);
+    Batch batch = slot->filling.take();
+    cursor_.samples += config_.train.batch;
+    cursor_.hash += batch.hash;
+    return batch;
+  }
+  const data::Cursor& cursor() const { return cursor_; }
+
+ private:
+  static constexpr size_t kAhead = 3;
+  struct Slot {
+    Filling filling;
+    int64_t position, claimed = 0, left;  // rows begun by someone, and not yet done
+    std::exception_ptr error;
+  };
+
+  void work() {
+    std::unique_lock lock(mutex_);
+    while (!stopped_) {
+      const auto slot = open_slot();
+      if (!slot) {
+        changed_.wait(lock);
+        continue;
+      }
+      const int64_t row = slot->claimed++;
+      lock.unlock();
+      std::exception_ptr error;
+      try {
+        const int64_t position = slot->position + row * share_.count + share_.rank;
+        slot->filling.fill(row, position, order_.at(position), true);
+      } catch (...) {
+        error = std::current_exception();
+      }
+      lock.lock();
+      if (error && !slot->error) slot->error = error;
+      if (--slot->left == 0) changed_.notify_all();
+    }
+  }
+
+  // One with rows that nobody has begun; null where there is nothing to do.
+  std::shared_ptr<Slot> open_slot() {
+    const int64_t rows = rows_of(config_, share_);
+    for (const auto& slot : slots_)
+      if (slot->claimed < rows) return slot;
+    if (slots_.size() >= kAhead) return nullptr;
+    slots_.push_back(std::make_shared<Slot>(Slot{{split_, config_, rows, pinned_}, next_position_, 0, rows, {}}));
+    next_position_ += config_.train.batch;
+    if (threads_.size() > 1) changed_.notify_all();
+    return slots_.back();
+  }
+
+  const data::Split& split_;
+  const RunConfig& config_;
+  data::Order order_;
+  data::Cursor cursor_;
+  int64_t next_position_;
+  Share share_;
+  bool pinned_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::shared_ptr<Slot>> slots_;
+  bool stopped_ = false;
+  std::vector<std::thread> threads_;
+};
+
+Feed::Feed(const data::Split& split, const RunConfig& config, data::Cursor start, Share share, bool pinned)
+    : work_(std::make_unique<Work>(split, config, start, share, pinned)) {}
+Feed::~Feed() = default;
+Batch Feed::next() { return work_->next(); }
+const data::Cursor& Feed::cursor() const { return work_->cursor(); }
+
+Batch batch_at(const data::Split& split, const RunConfig& config, int64_t position, Share share) {
+  const auto order = split.order(config.train.seed);
+  Filling filling(split, config, rows_of(config, share), false);
+  for (int64_t row = 0; row < rows_of(config, share); ++row) {
+    const int64_t at = position + row * share.count + share.rank;
+    filling.fill(row, at, order.at(at), true);
+  }
+  return filling.take();
 }
 
 int64_t validation_samples(const data::Split& split) {
@@ -56,16 +243,19 @@ int64_t validation_samples(const data::Split& split) {
 }
 
 Batch validation_batch(const data::Split& split, int64_t first, int64_t count, const RunConfig& config) {
-  const auto sample = [&](int64_t row) { return data::Place{first + row, 0}; };
-  if (split.validation) return tokens_batch(*split.validation, count, config.train.length, sample);
-  return images_batch(*split.validation_images, count, sample);
+  Filling filling(split, config, count, false);
+  for (int64_t row = 0; row < count; ++row) filling.fill(row, first + row, {first + row, 0}, false);
+  return filling.take();
 }
 
 Batch to_device(const Batch& batch, at::Device device, at::ScalarType type) {
-  auto inputs = batch.inputs.to(device);
-  if (inputs.is_floating_point()) inputs = inputs.to(type);
-  if (inputs.dim() == 4) inputs = inputs.contiguous(at::MemoryFormat::ChannelsLast);
-  return {inputs, batch.targets.to(device)};
+  const auto move = [&](const at::Tensor& tensor) {
+    return tensor.defined() ? tensor.to(device, tensor.scalar_type(), /*non_blocking=*/true) : tensor;
+  };
+  Batch there{move(batch.inputs), move(batch.targets), move(batch.documents), move(batch.places), batch.counted};
+  if (there.inputs.is_floating_point()) there.inputs = there.inputs.to(type);
+  if (there.inputs.dim() == 4) there.inputs = there.inputs.contiguous(at::MemoryFormat::ChannelsLast);
+  return there;
 }
 
 void check_fit(const data::Split& split, const strategy::ModelShape& shape, const RunConfig& config) {
@@ -76,9 +266,11 @@ void check_fit(const data::Split& split, const strategy::ModelShape& shape, cons
     throw base::ConfigError(
         format("{} takes {}, and data.source = \"{}\" gives {}", named, shape.context > 0 ? "tokens" : "images",
                config.data.source, tokens ? "tokens" : "images"),
-        shape.context > 0 ? "use data.source = sums or text" : "use data.source = shapes or cifar");
-  if (tokens && shape.vocabulary < 256)
-    throw base::ConfigError(format("{} knows {} token ids, and bytes need 256", named, shape.vocabulary));
+        shape.context > 0 ? "use data.source = prepared, text or sums" : "use data.source = images, cifar or shapes");
+  if (tokens && shape.vocabulary < split.train->vocabulary())
+    throw base::ConfigError(format("{} knows {} token ids, and the data has {}", named, shape.vocabulary,
+                                   split.train->vocabulary()),
+                            format("set model.vocabulary = {}", split.train->vocabulary()));
   if (!tokens && split.train_images->classes() > shape.vocabulary)
     throw base::ConfigError(format("data.source = \"{}\" has {} classes, and the model {}", config.data.source,
                                    split.train_images->classes(), shape.vocabulary),

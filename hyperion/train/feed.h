@@ -3,6 +3,8 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <memory>
+#include <vector>
 
 #include "hyperion/data/cursor.h"
 #include "hyperion/models/model.h"
@@ -11,10 +13,21 @@
 
 namespace hyperion::train {
 
-// On the host: token ids and the ones after them, int64 [rows, length] both; or fp32 pixels [rows, channels, height,
-// width] and int64 labels [rows].
+// Token ids and the ones after them, int64 [rows, length] both, -100 for a target that does not count; or fp32 pixels
+// [rows, channels, height, width] and int64 labels [rows].
 struct Batch {
   at::Tensor inputs, targets;
+  // int64 [rows, length], where attention and positions restart with each document: which one a token belongs to, and
+  // where in it the token stands. Else undefined.
+  at::Tensor documents = {}, places = {};
+  std::vector<int64_t> counted = {};  // targets that count, by row; empty: all
+  uint64_t hash = 0;             // of its samples, as data::Cursor's
+
+  int64_t rows() const { return inputs.size(0); }
+  Batch part(int64_t first, int64_t count) const;
+  int64_t counted_in_all() const;
+  // What the forward must know besides the inputs.
+  void tell(nn::Pass& pass) const;
 };
 
 using LossFunction = std::function<at::Tensor(const at::Tensor& outputs, const at::Tensor& targets)>;
@@ -22,8 +35,34 @@ using LossFunction = std::function<at::Tensor(const at::Tensor& outputs, const a
 // The data of a run, with samples of the size its model takes.
 data::Split open_split(const RunConfig& config, const strategy::ModelShape& shape);
 
-// The next train.batch samples; advances the cursor.
-Batch next_batch(const data::Split& split, data::Cursor& cursor, const RunConfig& config);
+// Every count-th position, from this process's own on.
+struct Share {
+  int64_t rank = 0, count = 1;
+};
+
+// The training batches of a run, one after the other, read ahead by threads of its own. What comes out does not depend
+// on their number. The split and config must outlive it.
+class Feed {
+ public:
+  // `pinned`: in memory that a GPU copies from by itself.
+  Feed(const data::Split& split, const RunConfig& config, data::Cursor start, Share share = {}, bool pinned = false);
+  ~Feed();
+  Feed(const Feed&) = delete;
+  Feed& operator=(const Feed&) = delete;
+
+  // train.batch samples over all processes: of each `share.count` positions this process's own. Throws what reading
+  // threw.
+  Batch next();
+  // After what next() has given. Its hash is that of this process's own samples, and so are the start's.
+  const data::Cursor& cursor() const;
+
+ private:
+  class Work;
+  std::unique_ptr<Work> work_;
+};
+
+// One batch read here and now, beginning at a position.
+Batch batch_at(const data::Split& split, const RunConfig& config, int64_t position, Share share = {});
 
 // Samples first .. first + count - 1 of the validation half, in their own order.
 Batch validation_batch(const data::Split& split, int64_t first, int64_t count, const RunConfig& config);

@@ -96,7 +96,7 @@ void RunLog::write_report(const std::vector<report::Sample>& samples) {
   page.title = record_.name;
   page.lead = format("{}, {} layers of width {}, trained on {} in {}.",
                      config.model.from.empty() ? config.model.preset : config.model.from, shape_.layers, shape_.width,
-                     config.data.path.empty() ? config.data.source : config.data.path, config.train.precision);
+                     config.data.path.empty() ? config.data.source : config.data.path.front(), config.train.precision);
   page.metrics = report::read_metrics(files_.read(request_.run.metrics()), request_.run.metrics().string());
   if (!page.metrics.evaluations.empty()) page.metrics.evaluations.back().answers_right = record_.answers_right;
   page.unit = shape_.context > 0 ? "token" : "image";

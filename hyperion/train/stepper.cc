@@ -63,8 +63,9 @@ void Stepper::use(const MemoryConfig& memory) {
   if (memory.offload_optimizer) optimizer_->to_host();
 }
 
-at::Tensor Stepper::forward(const Batch& part, int64_t step, int64_t index, nn::SavedBytesMeter* meter) {
+at::Tensor Stepper::forward(const Batch& part, int64_t step, int64_t index, double share, nn::SavedBytesMeter* meter) {
   nn::Pass pass;
+  part.tell(pass);
   pass.training = true;
   pass.reference = config_.train.optimize == "reference";
   pass.seed = config_.train.seed;
@@ -73,9 +74,8 @@ at::Tensor Stepper::forward(const Batch& part, int64_t step, int64_t index, nn::
   doing_ = "forward";
   if (base::fault_point("train.forward") == base::Fault::memory) throw std::bad_alloc();
   const ForwardMemory techniques(memory_, residents_, meter, pass);
-  auto loss = loss_(model_.logits(part.inputs, pass), part.targets);
-  if (pass.auxiliary_loss.defined()) loss = loss.add(pass.auxiliary_loss);
-  return loss.div(static_cast<double>(accumulate_));
+  const auto loss = loss_(model_.logits(part.inputs, pass), part.targets).div(share);
+  return pass.auxiliary_loss.defined() ? loss.add(pass.auxiliary_loss.div(static_cast<double>(accumulate_))) : loss;
 }
 
 void Stepper::backward(const at::Tensor& loss) {
@@ -83,8 +83,9 @@ void Stepper::backward(const at::Tensor& loss) {
   (loss_scale_ ? loss.mul(loss_scale_->scale()) : loss).backward();
 }
 
-at::Tensor Stepper::micro_batch(const Batch& part, int64_t step, int64_t index, profile::StepTimer& timer) {
-  const auto loss = forward(part, step, index, nullptr);
+at::Tensor Stepper::micro_batch(const Batch& part, int64_t step, int64_t index, double share,
+                                profile::StepTimer& timer) {
+  const auto loss = forward(part, step, index, share, nullptr);
   timer.mark(Phase::forward);
   backward(loss);
   timer.mark(Phase::backward);
@@ -114,11 +115,15 @@ void Stepper::drop_gradients() {
 }
 
 at::Tensor Stepper::gradients(const Batch& all, int64_t step, profile::StepTimer& timer) {
-  const int64_t rows = config_.train.batch / accumulate_;
+  const int64_t rows = all.rows() / accumulate_;
+  const auto total = static_cast<double>(all.counted_in_all());
   at::Tensor loss;
   for (int64_t index = 0; index < accumulate_; ++index) {
-    const Batch part{all.inputs.narrow(0, index * rows, rows), all.targets.narrow(0, index * rows, rows)};
-    const auto part_loss = micro_batch(part, step, index, timer);
+    const Batch part = all.part(index * rows, rows);
+    // A part's loss is the mean over its own targets, and weighs by how many of the batch's they are.
+    const auto counted = static_cast<double>(part.counted_in_all());
+    const double share = counted > 0 ? total / counted : static_cast<double>(accumulate_);
+    const auto part_loss = micro_batch(part, step, index, share, timer);
     loss = index == 0 ? part_loss : loss.add(part_loss);
     take_gradients(index);
   }
@@ -188,8 +193,7 @@ MemoryReport Stepper::measure(const Batch& batch, const MemoryConfig& memory) {
   std::vector<at::Tensor> buffers;  // running statistics learn in a forward
   for (const auto& buffer : model_.buffers()) buffers.push_back(buffer.tensor.clone());
   const Batch all = to_device(batch, device_, type_);
-  const int64_t rows = config_.train.batch / accumulate_;
-  const Batch part{all.inputs.narrow(0, 0, rows), all.targets.narrow(0, 0, rows)};
+  const Batch part = all.part(0, all.rows() / accumulate_);
   MemoryReport report = held();
   nn::SavedBytesMeter meter(residents_);
   const int64_t fixed = report.weights + report.optimizer;
@@ -197,7 +201,7 @@ MemoryReport Stepper::measure(const Batch& batch, const MemoryConfig& memory) {
   const auto peak = [&](int64_t counted) { return gpu ? profile::memory_use(true).peak.value_or(0) : counted; };
   profile::reset_peak(gpu);
   report.before = now(fixed);
-  auto loss = forward(part, 1, 0, &meter);
+  auto loss = forward(part, 1, 0, static_cast<double>(accumulate_), &meter);
   report.activations = meter.bytes();
   report.peak_forward = peak(fixed + report.activations);
   report.after_forward = now(fixed + report.activations);

@@ -51,8 +51,9 @@ class Stepper {
 
  private:
   at::Tensor gradients(const Batch& all, int64_t step, profile::StepTimer& timer);
-  at::Tensor micro_batch(const Batch& part, int64_t step, int64_t index, profile::StepTimer& timer);
-  at::Tensor forward(const Batch& part, int64_t step, int64_t index, nn::SavedBytesMeter* meter);
+  // `share`: how many such parts the batch has, counted in targets.
+  at::Tensor micro_batch(const Batch& part, int64_t step, int64_t index, double share, profile::StepTimer& timer);
+  at::Tensor forward(const Batch& part, int64_t step, int64_t index, double share, nn::SavedBytesMeter* meter);
   void backward(const at::Tensor& loss);
   void take_gradients(int64_t index);
   void drop_gradients();

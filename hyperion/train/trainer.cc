@@ -19,6 +19,7 @@
 #include "hyperion/checkpoint/save.h"
 #include "hyperion/checkpoint/step_folder.h"
 #include "hyperion/data/cursor.h"
+#include "hyperion/data/prepared.h"
 #include "hyperion/host/cpu.h"
 #include "hyperion/host/peaks.h"
 #include "hyperion/interop/open_model.h"
@@ -77,10 +78,13 @@ class Trainer {
     std::unique_ptr<profile::StepTimer> timer;
     int64_t step;
     double lr;
+    data::Cursor cursor;
   };
 
+  const data::Cursor& cursor() const { return feed_ ? feed_->cursor() : start_; }
   std::string keep_model_config();
   void prepare();
+  void keep_tokenizer();
   void make_model();
   void plan_memory();
   void make_adapted();
@@ -117,7 +121,8 @@ class Trainer {
   optim::Schedule schedule_;
   RunLog log_;
   std::unique_ptr<Stepper> stepper_;
-  data::Cursor cursor_;
+  data::Cursor start_;  // where this process began
+  std::optional<Feed> feed_;
   int64_t step_ = 0, saved_step_ = -1;
   double peak_tflops_ = 0;
   std::optional<Pending> pending_;
@@ -130,6 +135,16 @@ std::string Trainer::keep_model_config() {
   const std::string text = models::make_config(model_config(files_, config_), "the model");
   base::write_atomically(files_, path, text + "\n");
   return text;
+}
+
+// Whoever reads what the model writes needs it, and the set may be gone by then.
+void Trainer::keep_tokenizer() {
+  if (config_.data.source != "prepared" || request_.resume) return;
+  const base::Path from = base::Path(config_.data.path.front()) / data::kSetTokenizer;
+  const base::Path to = request_.run.path() / interop::kRunTokenizer;
+  if (!files_.exists(from)) return;
+  files_.create_folders(to);
+  for (const auto& path : files_.list(from)) base::write_atomically(files_, to / path.filename(), files_.read(path));
 }
 
 void Trainer::make_model() {
@@ -161,8 +176,7 @@ void Trainer::make_adapted() {
 void Trainer::plan_memory() {
   const MemoryConfig& memory = config_.memory;
   if (memory.budget.empty() && !memory.report) return;
-  data::Cursor aside;
-  const Batch batch = next_batch(split_, aside, config_);
+  const Batch batch = batch_at(split_, config_, 0);
   const auto keep = [&](const MemoryReport& report) {
     if (!memory.report) return;
     std::printf("memory of a step:\n%s", memory_table(report).c_str());
@@ -176,11 +190,13 @@ void Trainer::plan_memory() {
 
 void Trainer::prepare() {
   base::fault_point("train.prepare");
+  keep_tokenizer();
   make_model();
   base::throw_if_stopped("preparing the model");
   stepper_ = std::make_unique<Stepper>(*model_, config_, device_);
   plan_memory();
   const double seconds_before = request_.resume ? restore() : 0;  // sets step_
+  feed_.emplace(split_, config_, start_, Share{}, device_.is_cuda());
   log_.begin(step_, seconds_before);
 }
 
@@ -204,7 +220,8 @@ double Trainer::restore() {
   if (const auto digest = state.value("base_digest", base_digest_); digest != base_digest_)
     interop::check_base(files_, config_.model.from, digest, loaded.path.string());
   step_ = saved_step_ = loaded.step;
-  cursor_.samples = state.at("cursor").get<int64_t>();
+  const Json& cursor = state.at("cursor");
+  start_ = {cursor.at("samples").get<int64_t>(), cursor.at("hash").get<uint64_t>()};
   stepper_->restore({state.value("updates", loaded.step), state.value("loss_scale", config_.train.loss_scale),
                      state.value("good_steps", int64_t{0})});
   if (const auto threads = state.at("threads").get<int64_t>(); threads != kernels::cpu_threads() && device_.is_cpu())
@@ -236,9 +253,9 @@ void Trainer::step() {
   base::current_activity().step = number;
   base::fault_point("train.step");
   const double lr = schedule_.at(number);
-  auto result = stepper_->run(next_batch(split_, cursor_, config_), number, lr, *timer);
+  auto result = stepper_->run(feed_->next(), number, lr, *timer);
   settle();
-  pending_ = Pending{std::move(result), std::move(timer), number, lr};
+  pending_ = Pending{std::move(result), std::move(timer), number, lr, cursor()};
   step_ = number;
   if (device_.is_cpu()) settle();
 }
@@ -257,6 +274,8 @@ void Trainer::settle() {
   record.optimizer_ms = times[3];
   record.step_ms = times[0] + times[1] + times[2] + times[3];
   record.tokens = units();
+  record.samples = done.cursor.samples;
+  record.sample_hash = format("{:016x}", done.cursor.hash);
   record.tokens_per_s = static_cast<double>(record.tokens) / record.step_ms * 1e3;
   record.tflops = record.tokens_per_s * shape_.flops_token() * 1e-12;
   if (peak_tflops_ > 0) record.mfu = *record.tflops / peak_tflops_;
@@ -309,7 +328,7 @@ void Trainer::save() {
   snapshot.version = base::version_text();
   for (const auto& item : stepper_->state()) snapshot.tensors.push_back({item.name, item.tensor});
   const StepperNumbers numbers = stepper_->numbers();
-  Json state = Json{{"cursor", cursor_.samples},
+  Json state = Json{{"cursor", {{"samples", cursor().samples}, {"hash", cursor().hash}}},
                     {"updates", numbers.updates},
                     {"loss_scale", numbers.loss_scale},
                     {"good_steps", numbers.good_steps},

@@ -74,7 +74,7 @@ class Cifar : public ::testing::Test {
   DataConfig config() const {
     DataConfig config;
     config.source = "cifar";
-    config.path = folder_;
+    config.path = {folder_.string()};
     return config;
   }
   std::string refused() {
@@ -122,7 +122,7 @@ TEST_F(Cifar, training_images_vary_by_epoch_where_asked_and_validation_images_ne
   }
   EXPECT_GT(moved, 15);
   DataConfig text = varied;
-  text.source = "shapes", text.path = "";
+  text.source = "shapes", text.path = {};
   EXPECT_THROW(check(text), base::ConfigError);
 }
 

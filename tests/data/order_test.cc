@@ -71,43 +71,75 @@ TEST(Order, a_position_outside_its_epoch_is_refused) {
   EXPECT_THROW(shuffled(0, 0, 1, 0), base::Error);
 }
 
-std::vector<int64_t> samples_by(int64_t batch, int64_t total, Cursor cursor = {}) {
+std::vector<int64_t> positions(const Order& order, int64_t first, int64_t count) {
   std::vector<int64_t> samples;
-  while (static_cast<int64_t>(samples.size()) < total)
-    for (int64_t row = 0; row < batch; ++row) samples.push_back(take(cursor, 13, 9).index);
-  samples.resize(total);
+  for (int64_t i = 0; i < count; ++i) samples.push_back(order.at(first + i).index);
   return samples;
 }
 
-TEST(Cursor, any_batch_size_gives_the_same_sequence_across_epochs) {
-  const auto one_by_one = samples_by(1, 100);
-  for (const int64_t batch : {2, 3, 5, 12, 13, 14, 26, 50, 100}) EXPECT_EQ(samples_by(batch, 100), one_by_one) << batch;
-}
-
-TEST(Cursor, a_cursor_continues_where_it_stood) {
-  const auto all = samples_by(1, 100);
-  for (const int64_t taken : {1, 12, 13, 14, 39, 60})
-    EXPECT_EQ(samples_by(4, 40, {taken}), std::vector<int64_t>(all.begin() + taken, all.begin() + taken + 40)) << taken;
-}
-
-TEST(Cursor, each_epoch_holds_each_sample_once) {
-  const auto all = samples_by(1, 39);
+TEST(Order, each_epoch_holds_each_sample_once_in_an_order_of_its_own) {
+  const Order order({13}, {}, 9);
+  const auto all = positions(order, 0, 39);
   for (int epoch = 0; epoch < 3; ++epoch) {
     std::vector<int64_t> sorted(all.begin() + epoch * 13, all.begin() + epoch * 13 + 13);
     std::sort(sorted.begin(), sorted.end());
     for (int64_t i = 0; i < 13; ++i) EXPECT_EQ(sorted[i], i);
+    EXPECT_EQ(order.at(epoch * 13 + 12).epoch, epoch);
+  }
+  EXPECT_NE(positions(order, 0, 13), positions(order, 13, 13));
+}
+
+TEST(Mixture, takes_every_set_by_its_weight_and_each_sample_once_in_its_epochs) {
+  const std::vector<int64_t> counts = {1000, 50, 333};
+  const Order order(counts, {1, 2, 5}, 4);
+  std::vector<std::vector<int64_t>> seen(3);
+  const int64_t total = 40'960;
+  for (int64_t position = 0; position < total; ++position) {
+    int64_t index = order.at(position).index;
+    size_t set = 0;
+    while (index >= counts[set]) index -= counts[set++];
+    seen[set].push_back(index);
+  }
+  for (size_t set = 0; set < 3; ++set) {
+    const double part = static_cast<double>(seen[set].size()) / static_cast<double>(total);
+    EXPECT_NEAR(part, std::vector<double>({0.125, 0.25, 0.625})[set], 1e-3);
+    // A cycle is taken in a shuffled order, so epochs blur by one cycle at most: over whole cycles none is missed.
+    std::vector<int64_t> times(counts[set]);
+    for (const int64_t index : seen[set]) ++times[index];
+    const auto [least, most] = std::minmax_element(times.begin(), times.end());
+    EXPECT_LE(*most - *least, 1) << set;
   }
 }
 
-TEST(Cursor, says_which_epoch_a_sample_belongs_to) {
-  Cursor cursor;
-  for (int64_t i = 0; i < 10; ++i) EXPECT_EQ(take(cursor, 3, 1).epoch, i / 3);
+TEST(Mixture, mixes_within_any_short_stretch) {
+  const Order order({100, 100}, {3, 1}, 1);
+  for (int64_t first = 0; first < 4000; first += 400) {
+    int second = 0;
+    for (int64_t i = 0; i < 400; ++i) second += order.at(first + i).index >= 100;
+    EXPECT_GT(second, 50);
+    EXPECT_LT(second, 150);
+  }
 }
 
-TEST(Cursor, counts_samples) {
-  Cursor cursor;
-  for (int i = 0; i < 7; ++i) take(cursor, 3, 1);
-  EXPECT_EQ(cursor.samples, 7);
+TEST(Mixture, a_light_set_is_never_lost) {
+  const Order order({10, 10}, {1e-7, 1}, 1);
+  bool found = false;
+  for (int64_t i = 0; i < 4096; ++i) found |= order.at(i).index < 10;
+  EXPECT_TRUE(found);
+}
+
+TEST(Cursor, hashes_of_every_nth_position_add_up_to_those_of_all) {
+  const auto bytes = [](int64_t position) { return std::to_string(position % 7); };
+  uint64_t all = 0;
+  for (int64_t position = 0; position < 100; ++position) all += sample_hash(position, bytes(position));
+  for (const int64_t ranks : {2, 3, 8}) {
+    uint64_t sum = 0;
+    for (int64_t rank = 0; rank < ranks; ++rank)
+      for (int64_t position = rank; position < 100; position += ranks) sum += sample_hash(position, bytes(position));
+    EXPECT_EQ(sum, all);
+  }
+  EXPECT_NE(sample_hash(0, "a"), sample_hash(1, "a"));
+  EXPECT_NE(sample_hash(0, "a"), sample_hash(0, "b"));
 }
 
 }  // namespace

@@ -8,15 +8,15 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/faulty_files.h"
+#include "tests/base/support_child.h"
 #include "tests/support/seed.h"
-#include "tests/support/temporary_folder.h"
 
 namespace hyperion {
 namespace {
 
 using data::SetFile;
 using data::SetWriter;
-using testing::TemporaryFolder;
+using base::test::TestFolder;
 
 std::vector<std::string> random_records(std::mt19937& random, int count, int longest) {
   std::vector<std::string> records(count);
@@ -41,12 +41,12 @@ void overwrite(const base::Path& path, std::string bytes) {
 }
 
 TEST(SetFile, gives_every_record_section_and_fact_back) {
-  TemporaryFolder folder;
+  TestFolder folder;
   std::mt19937 random(testing::seed());
   for (const int longest : {0, 1, 70, 300'000}) {
     const auto records = random_records(random, longest > 1000 ? 20 : 100, longest);
-    write(folder.path() / "set", records, "something more");
-    const SetFile set(folder.path() / "set");
+    write(folder / "set", records, "something more");
+    const SetFile set(folder / "set");
     set.verify();
     EXPECT_EQ(set.kind(), "tokens");
     EXPECT_EQ(set.meta().at("answer"), 42);
@@ -58,23 +58,23 @@ TEST(SetFile, gives_every_record_section_and_fact_back) {
 }
 
 TEST(SetFile, holds_no_records_too) {
-  TemporaryFolder folder;
-  write(folder.path() / "set", {});
-  const SetFile set(folder.path() / "set");
+  TestFolder folder;
+  write(folder / "set", {});
+  const SetFile set(folder / "set");
   set.verify();
   EXPECT_EQ(set.records(), 0);
 }
 
 TEST(SetFile, leaves_nothing_else_beside_it) {
-  TemporaryFolder folder;
-  write(folder.path() / "set", {"a", "b"}, "c");
+  TestFolder folder;
+  write(folder / "set", {"a", "b"}, "c");
   EXPECT_EQ(base::real_files().list(folder.path()).size(), 1U);
 }
 
 TEST(SetFile, any_changed_byte_is_found_by_verify_or_by_opening) {
-  TemporaryFolder folder;
+  TestFolder folder;
   std::mt19937 random(testing::seed());
-  const base::Path path = folder.path() / "set";
+  const base::Path path = folder / "set";
   write(path, random_records(random, 30, 200'000), "more");
   const std::string good = content(path);
   for (int i = 0; i < 60; ++i) {
@@ -87,8 +87,8 @@ TEST(SetFile, any_changed_byte_is_found_by_verify_or_by_opening) {
 }
 
 TEST(SetFile, names_the_damaged_block_and_its_records) {
-  TemporaryFolder folder;
-  const base::Path path = folder.path() / "set";
+  TestFolder folder;
+  const base::Path path = folder / "set";
   write(path, std::vector<std::string>(5, std::string(1 << 20, 'x')));
   std::string bad = content(path);
   bad[64 + (3 << 20) + 100] = 'y';
@@ -104,8 +104,8 @@ TEST(SetFile, names_the_damaged_block_and_its_records) {
 }
 
 TEST(SetFile, a_cut_file_is_refused_at_any_length) {
-  TemporaryFolder folder;
-  const base::Path path = folder.path() / "set";
+  TestFolder folder;
+  const base::Path path = folder / "set";
   write(path, {"one", "two", "three"}, "more");
   const std::string good = content(path);
   for (size_t size = 0; size < good.size(); ++size) {
@@ -115,12 +115,12 @@ TEST(SetFile, a_cut_file_is_refused_at_any_length) {
 }
 
 TEST(SetWriter, goes_on_where_all_was_safe_and_gives_the_same_bytes) {
-  TemporaryFolder folder;
+  TestFolder folder;
   std::mt19937 random(testing::seed());
   const auto records = random_records(random, 40, 100'000);
-  write(folder.path() / "whole", records, "0123456789");
+  write(folder / "whole", records, "0123456789");
   for (int round = 0; round < 10; ++round) {
-    const base::Path path = folder.path() / "resumed";
+    const base::Path path = folder / "resumed";
     const size_t safe = random() % records.size();
     SetWriter::Sizes sizes;
     {
@@ -137,13 +137,13 @@ TEST(SetWriter, goes_on_where_all_was_safe_and_gives_the_same_bytes) {
     for (size_t i = safe; i < records.size(); ++i) writer.add(records[i]);
     writer.append("extra", "56789");
     writer.finish("tokens", {{"answer", 42}});
-    EXPECT_EQ(content(path), content(folder.path() / "whole"));
+    EXPECT_EQ(content(path), content(folder / "whole"));
   }
 }
 
 TEST(SetWriter, a_failure_at_any_operation_leaves_no_file_of_that_name) {
-  TemporaryFolder folder;
-  const base::Path path = folder.path() / "set";
+  TestFolder folder;
+  const base::Path path = folder / "set";
   for (int64_t n = 1;; ++n) {
     base::FaultyFileSystem files;
     files.fail_operation(n);

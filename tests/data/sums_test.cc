@@ -13,7 +13,7 @@ namespace {
 
 std::string text_of(const Source& source, int64_t index, size_t tokens) {
   std::vector<int64_t> out(tokens);
-  source.read(index, out);
+  source.read(index, {out, {}, {}});
   return {out.begin(), out.end()};
 }
 

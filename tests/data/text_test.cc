@@ -17,7 +17,7 @@ class TextTest : public testing::Test {
     base::write_atomically(base::real_files(), folder_ / "text", content);
     DataConfig config;
     config.source = "text";
-    config.path = folder_ / "text";
+    config.path = {(folder_ / "text").string()};
     config.validation = validation;
     return config;
   }
@@ -26,7 +26,7 @@ class TextTest : public testing::Test {
 
 std::string read(const Source& source, int64_t index, int64_t tokens) {
   std::vector<int64_t> out(tokens);
-  source.read(index, out);
+  source.read(index, {out, {}, {}});
   for (const int64_t token : out) EXPECT_TRUE(token >= 0 && token < 256);
   return {out.begin(), out.end()};
 }
@@ -52,7 +52,7 @@ TEST_F(TextTest, samples_tile_both_parts_and_share_no_byte) {
 TEST_F(TextTest, high_bytes_are_tokens_128_to_255) {
   const Split split = open_data(with(std::string(20, '\xff'), 0.5), {5, 0}, 1);
   std::vector<int64_t> out(6);
-  split.train->read(0, out);
+  split.train->read(0, {out, {}, {}});
   EXPECT_EQ(out, std::vector<int64_t>(6, 255));
 }
 
@@ -69,9 +69,9 @@ TEST_F(TextTest, a_text_too_short_for_either_part_is_refused) {
 
 TEST_F(TextTest, a_text_that_cannot_be_opened_is_named) {
   DataConfig config = with("x", 0.5);
-  config.path = folder_ / "missing.txt";
+  config.path = {(folder_ / "missing.txt").string()};
   EXPECT_NE(error_of<base::ConfigError>([&] { open_data(config, {4, 0}, 1); }).find("missing.txt"), std::string::npos);
-  config.path = folder_.path();
+  config.path = {folder_.path().string()};
   EXPECT_NE(error_of<base::ConfigError>([&] { open_data(config, {4, 0}, 1); }).find(folder_.path()), std::string::npos);
 }
 
@@ -83,7 +83,7 @@ TEST_F(TextTest, a_read_beyond_a_sample_is_refused) {
 
 TEST(DataSettings, that_contradict_each_other_are_refused) {
   DataConfig config;
-  config.path = "x.txt";
+  config.path = {"x.txt"};
   EXPECT_NE(error_of<base::ConfigError>([&] { check(config); }).find("--data.source=text"), std::string::npos);
   config = {};
   config.source = "text";

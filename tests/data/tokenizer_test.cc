@@ -14,6 +14,7 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
 #include "hyperion/data/bpe_trainer.h"
+#include "hyperion/data/unicode.h"
 
 namespace hyperion::data {
 namespace {
@@ -217,6 +218,49 @@ TEST_F(TokenizerFiles, unknown_ids_cannot_be_decoded) {
   const auto tokenizer = open(trained());
   EXPECT_THROW(tokenizer->decode(Ids{100'000}), base::ConfigError);
   EXPECT_THROW(tokenizer->decode(Ids{-1}), base::ConfigError);
+}
+
+TEST_F(TokenizerFiles, offsets_are_the_bytes_that_each_token_came_from) {
+  const auto bytes = open(trained());
+  const std::string text = "lowest\xC3\xA9<|end|> new";
+  const auto [ids, ranges] = bytes->encode_with_offsets(text);
+  EXPECT_EQ(ids, bytes->encode(text));
+  for (size_t i = 0; i < ids.size(); ++i)
+    EXPECT_EQ(bytes->decode({&ids[i], 1}), text.substr(ranges[i].begin, ranges[i].end - ranges[i].begin));
+
+  const auto pieces = open(llama())->encode_with_offsets("a b\xC3\xA9");
+  EXPECT_EQ(pieces.ids, (Ids{1, 5, 2, 4, 6, 7}));  // <s> ▁a ▁ b <0xC3> <0xA9>
+  EXPECT_EQ(pieces.ranges, (std::vector<ByteRange>{{0, 0}, {0, 1}, {1, 2}, {2, 3}, {3, 4}, {4, 5}}));
+}
+
+TEST_F(TokenizerFiles, offsets_are_the_same_with_and_without_merging_anew) {
+  auto json = trained("low lower lowest newer newest wider", 320);
+  const auto fast = open(json);
+  json["model"]["unk_token"] = "<|end|>";  // then a byte may be unknown, and each piece is merged with its ranges
+  json["model"]["vocab"]["<|end|>"] = fast->id_of("<|end|>").value();
+  const auto plain = open(json);
+  std::mt19937 random(5);
+  for (int round = 0; round < 300; ++round) {
+    std::string text;
+    for (size_t i = 0, size = random() % 200; i < size; ++i) text += "lowerst newid\n\xC3\xA9"[random() % 15];
+    while (valid_prefix(text) != text.size()) text.erase(valid_prefix(text), 1);
+    const auto a = fast->encode_with_offsets(text), b = plain->encode_with_offsets(text);
+    ASSERT_EQ(a.ids, b.ids) << text;
+    ASSERT_EQ(a.ranges, b.ranges) << text;
+  }
+}
+
+TEST_F(TokenizerFiles, offsets_of_bytes_that_are_not_utf8_cover_them) {
+  const auto bytes = open(trained());
+  const std::string text = "low <|end|> lower\xFF new\xC3";
+  const auto [ids, ranges] = bytes->encode_with_offsets(text);
+  EXPECT_EQ(ids, bytes->encode(text));
+  size_t at = 0;
+  for (const auto& [begin, end] : ranges) {
+    EXPECT_EQ(begin, at);
+    at = end;
+  }
+  EXPECT_EQ(at, text.size());
 }
 
 TEST_F(TokenizerFiles, threads_share_a_tokenizer) {

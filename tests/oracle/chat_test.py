@@ -5,9 +5,12 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
 
+import tokenizers
+import transformers
 from transformers.utils import chat_template_utils
 
 CHATML = """{%- if messages[0]['role'] == 'system' %}
@@ -110,6 +113,68 @@ def theirs(template, variables):
         return error
 
 
+# What the assistant says, marked as transformers wants it for a mask. It begins and ends with what every tokenizer keeps: where it does not,
+# transformers finds no token there, and learns all the rest of the dialogue or nothing more.
+MARKED = """{{- bos_token }}
+{%- for message in messages %}
+    {%- if message.role == "assistant" %}
+        {{- '<|im_start|>assistant\\n' }}
+        {%- generation %}{{ message.content }}<|im_end|>{% endgeneration %}
+        {{- '\\n' }}
+    {%- else %}
+        {{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' }}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{% endif %}"""
+
+
+def trained_tokenizers():
+    """Small ones of the kinds that cut text and count characters otherwise: bytes, SentencePiece's, BERT's."""
+    corpus = [message["content"] for message in DIALOGUE] * 3
+    special = ["<unk>", "<s>", "</s>", "<|im_start|>", "<|im_end|>"]
+    gpt = tokenizers.Tokenizer(tokenizers.models.BPE())
+    gpt.pre_tokenizer, gpt.normalizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False), tokenizers.normalizers.NFC()
+    gpt.train_from_iterator(corpus, tokenizers.trainers.BpeTrainer(vocab_size=400, show_progress=False, special_tokens=special,
+                                                                   initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet()))
+    llama = tokenizers.Tokenizer(tokenizers.models.BPE(unk_token="<unk>", fuse_unk=True))
+    llama.normalizer = tokenizers.normalizers.Sequence([tokenizers.normalizers.Prepend("▁"), tokenizers.normalizers.Replace(" ", "▁")])
+    llama.train_from_iterator(corpus, tokenizers.trainers.BpeTrainer(vocab_size=200, show_progress=False, special_tokens=special, max_token_length=6))
+    bert = tokenizers.Tokenizer(tokenizers.models.WordPiece(unk_token="<unk>"))
+    bert.normalizer, bert.pre_tokenizer = tokenizers.normalizers.BertNormalizer(), tokenizers.pre_tokenizers.BertPreTokenizer()
+    bert.train_from_iterator(corpus, tokenizers.trainers.WordPieceTrainer(vocab_size=200, show_progress=False, special_tokens=special))
+    return {"bytes": gpt, "sentencepiece": llama, "bert": bert}
+
+
+DIALOGUE = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Say  hello to café and naïve 日本語, 12345!"},
+            {"role": "assistant", "content": "Hello café, hello naïve 👋🏽.\n\nAnd 日本語: こんにちは"}, {"role": "user", "content": "élève?"},
+            {"role": "assistant", "content": "élève "}, {"role": "user", "content": "Thanks"}, {"role": "assistant", "content": "e\u0301"}]
+
+
+def compare_masks(now):
+    """Ids and masks of dialogues, against apply_chat_template(return_assistant_tokens_mask=True)."""
+    bad = learned = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for name, made in trained_tokenizers().items():
+            path = f"{folder}/{name}.json"
+            made.save(path)
+            theirs = transformers.PreTrainedTokenizerFast(tokenizer_object=made, bos_token="<s>", eos_token="</s>", unk_token="<unk>")
+            for size in range(1, len(DIALOGUE) + 1):
+                real = theirs.apply_chat_template(DIALOGUE[:size], chat_template=MARKED, return_assistant_tokens_mask=True, return_dict=True)
+                variables = {"messages": DIALOGUE[:size], "bos_token": "<s>", "eos_token": "</s>"}
+                ours = renders([{"template": MARKED, "variables": variables, "now": now, "tokenizer": path}])[0]
+                learned += sum(ours.get("learned", []))
+                if ours.get("ids") != real["input_ids"] or ours.get("learned") != real["assistant_masks"]:
+                    bad += 1
+                    print(f"{name}, {size} messages:\n  theirs: {real}\n  ours:   {ours}")
+    print(f"masks: {learned} tokens learned, {bad} dialogues differ")
+    return bad + (learned == 0)
+
+
+def renders(asked):
+    program = subprocess.run([os.environ["HYPERION_CHAT_RENDERS"]], input="\n".join(map(json.dumps, asked)), text=True, capture_output=True, check=True)
+    return [json.loads(line) for line in program.stdout.splitlines()]
+
+
 def main():
     warnings.simplefilter("ignore")
     os.environ["TZ"] = "UTC"
@@ -123,11 +188,9 @@ def main():
         templates[path.name] = path.read_text()
     asked = [(name, {"template": text, "now": now, "variables": chat | {"add_generation_prompt": prompt, "bos_token": "<s>", "eos_token": "</s>"}})
              for name, text in templates.items() for chat in CHATS for prompt in (False, True)]
-    program = subprocess.run([os.environ["HYPERION_CHAT_RENDERS"]], input="\n".join(json.dumps(each) for _, each in asked), text=True,
-                             capture_output=True, check=True)
     bad, texts, errors, known = {}, 0, 0, 0
-    for (name, case), line in zip(asked, program.stdout.splitlines(), strict=True):
-        ours, real = json.loads(line), theirs(case["template"], case["variables"])
+    for (name, case), ours in zip(asked, renders([each for _, each in asked]), strict=True):
+        real = theirs(case["template"], case["variables"])
         refused = isinstance(real, Exception)
         texts, errors = texts + (not refused), errors + refused
         if "filter safe" in ours.get("error", ""):  # refused on purpose: sums with it escape HTML
@@ -137,7 +200,7 @@ def main():
             if bad[name] == 1:
                 print(f"{name}: {json.dumps(case['variables'])[:300]}\n  theirs: {real!r}\n  ours:   {ours!r}")
     print(f"{len(templates)} templates: {texts} texts, {errors} refusals, {known} refused on purpose, {sum(bad.values())} differ")
-    return bool(bad)
+    return bool(compare_masks(now)) or bool(bad)
 
 
 sys.exit(main())

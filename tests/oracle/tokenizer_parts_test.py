@@ -196,6 +196,53 @@ class Parts(unittest.TestCase):
                                 "<end> <mask> <end>", "<s><S><s>", "newnewnewword", "_newword", "énewword", "a b a  b", "A B"]
             self.check(made, texts)
 
+    def check_offsets(self, made, texts, covers=False):
+        """Theirs are whole characters; ours are bytes, so that they are widened to characters first. `covers`: what was made of several
+        characters is of all of them here, of one of them there."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "tokenizer.json"
+            made.save(str(path))
+            for text, ours in zip(texts, v.offset_lines(path, texts), strict=True):
+                theirs = made.encode(text)
+                self.assertEqual([id for id, _, _ in ours], theirs.ids)
+                char_of = [i for i, char in enumerate(text) for _ in char.encode()] + [len(text)]
+                wide = [(char_of[begin], char_of[end - 1] + 1 if end > begin else char_of[end]) for _, begin, end in ours]
+                if covers:
+                    wrong = [(a, b) for a, b in zip(wide, theirs.offsets) if not (a[0] <= b[0] and b[1] <= a[1])]
+                else:
+                    wrong = [(a, b) for a, b in zip(wide, theirs.offsets) if a != b]
+                self.assertEqual(wrong[:3], [], f"{text!r}: here, there")
+
+    def test_offsets(self):
+        llama = bpe()
+        llama.pre_tokenizer = None
+        llama.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+        llama.post_processor = processors.TemplateProcessing("<s> $A", "<s> $A <s> $B", [("<s>", 1)])
+        spaced = byte_level()
+        spaced.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+        split = byte_level()
+        split.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Digits(True), pre_tokenizers.ByteLevel(add_prefix_space=False)])
+        bert = word_piece()
+        bert.post_processor = processors.BertProcessing(("</s>", 2), ("<s>", 1))
+        lower = byte_level()
+        lower.normalizer = normalizers.Sequence([normalizers.Lowercase(), normalizers.Strip()])
+        lower.add_special_tokens([AddedToken("<mask>", lstrip=True)])
+        lower.add_tokens([AddedToken("newword", single_word=True), AddedToken("<End>", rstrip=True)])
+        cut = bpe()
+        cut.enable_truncation(9, direction="left")
+        cut.enable_padding(pad_id=3, pad_token="<pad>", length=12)
+        cases = {"gpt2": byte_level(), "prefix space": spaced, "pieces": split, "llama 2": llama, "metaspace": bpe(), "unknown": bpe(byte_fallback=False),
+                 "bert": bert, "unigram": unigram(), "lower": lower, "cut": cut}
+        texts = lines(5, 300) + ["x  <mask>  y", "a newword b", "<End>   z", "<end> <mask> <end>"]
+        for name, made in cases.items():
+            with self.subTest(name):
+                self.check_offsets(made, texts)
+        for form in (normalizers.NFC(), normalizers.NFKD(), normalizers.Sequence([normalizers.NFKC(), normalizers.Replace(Regex(" {2,}"), "__")])):
+            with self.subTest(form=str(form)):
+                made = byte_level()
+                made.normalizer = form
+                self.check_offsets(made, texts, covers=True)
+
     def test_truncation_and_padding(self):
         made = byte_level()
         made.post_processor = processors.TemplateProcessing("<s> $A </s>", None, [("<s>", 1), ("</s>", 2)])

@@ -101,6 +101,14 @@ def tokenize_lines(tokenizer, lines, *words):
     return [[int(word) for word in line.split()] for line in out]
 
 
+def offset_lines(tokenizer, lines, *words):
+    """Of each line (id, begin, end) of each token, in bytes."""
+    data = b"".join(line.encode() + b"\n" for line in lines)
+    out = run("tokenize", "--tokenizer", tokenizer, "--lines", "--offsets", *words, stdin=data).decode().split("\n")
+    assert out.pop() == ""
+    return [[tuple(map(int, word.replace("-", ":").split(":"))) for word in line.split()] for line in out]
+
+
 def detokenize(tokenizer, ids, *words):
     return run("detokenize", "--tokenizer", tokenizer, *words, stdin=" ".join(map(str, ids)).encode())
 

@@ -79,7 +79,7 @@ TEST_F(MetricsFiles, carry_the_keys_of_the_conventions_and_null_for_the_unknown)
   EXPECT_EQ(
       keys,
       "step loss grad_norm lr step_ms tokens tokens_per_s tflops mfu memory_allocated memory_reserved memory_peak "
-      "data_wait_ms forward_ms backward_ms optimizer_ms comm_ms comm_total_ms ");
+      "data_wait_ms forward_ms backward_ms optimizer_ms comm_ms comm_total_ms samples sample_hash ");
   for (const char* key :
        {"tflops", "mfu", "memory_allocated", "memory_reserved", "memory_peak", "comm_ms", "comm_total_ms"}) {
     EXPECT_TRUE(object.at(key).is_null()) << key;

@@ -25,7 +25,7 @@ TEST(RunConfig, contradictions_are_errors_that_name_both_settings) {
   refused([](RunConfig& c) { c.train.length = 129; }, "train.length", "model.context");
   refused([](RunConfig& c) { c.optim.warmup = 501; }, "optim.warmup", "train.steps");
   refused([](RunConfig& c) { c.data.source = "text"; }, "data.source", "data.path");
-  refused([](RunConfig& c) { c.data.path = "x"; }, "data.path", "data.source");
+  refused([](RunConfig& c) { c.data.path = {"x"}; }, "data.path", "data.source");
   EXPECT_NO_THROW(check(RunConfig{}));
 }
 
@@ -41,6 +41,7 @@ TEST(RunConfig, every_shipped_recipe_is_good) {
         config.model.from = "a model to adapt";
         config.model.preset = models::Recipe().preset;
       }
+      if (config.data.source == "prepared" && config.data.path.empty()) config.data.path = {config.prepare.output};
       check(config);
     }) << entry.path();
     ++seen;

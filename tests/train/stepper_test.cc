@@ -34,11 +34,11 @@ Trained trained(const RunConfig& config, at::Device device, int64_t steps) {
   auto model = models::make_model(models::config_json(config.model), "test");
   model->initialise(config.train.seed);
   Stepper stepper(*model, config, device);
-  data::Cursor cursor;
+  Feed feed(split, config, {});
   Trained result;
   for (int64_t step = 1; step <= steps; ++step) {
     const auto timer = profile::make_step_timer(false);
-    const auto done = stepper.run(next_batch(split, cursor, config), step, 1e-2, *timer);
+    const auto done = stepper.run(feed.next(), step, 1e-2, *timer);
     result.losses.push_back(done.loss.item<double>());
     result.norms.push_back(done.grad_norm.item<double>());
     result.skipped += done.skipped;

@@ -1,0 +1,229 @@
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "hyperion/base/clock.h"
+#include "hyperion/base/config.h"
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+#include "hyperion/base/json.h"
+#include "hyperion/base/log.h"
+#include "hyperion/base/random.h"
+#include "hyperion/base/signals.h"
+#include "hyperion/cli/commands.h"
+#include "hyperion/cli/resolve.h"
+#include "hyperion/data/input_files.h"
+#include "hyperion/data/inspect.h"
+#include "hyperion/data/prepare.h"
+#include "hyperion/data/prepared.h"
+
+namespace hyperion::cli {
+namespace {
+
+using base::format;
+using base::Json;
+
+void print(const std::string& text) { std::printf("%s\n", text.c_str()); }
+
+// A live line on a terminal, a plain one every ten seconds elsewhere; with rate and time left.
+class Meter {
+ public:
+  void show(const std::string& doing, uint64_t done, uint64_t all, const std::string& more) {
+    const double now = base::real_clock().seconds();
+    if (doing != doing_) doing_ = doing, begun_ = now, first_ = done;
+    if (!line_.live() && now - told_ < 10) return;
+    if (line_.live() && now - told_ < 0.1 && done < all) return;
+    told_ = now;
+    const double rate = static_cast<double>(done - first_) / std::max(now - begun_, 1e-3);
+    std::string text = format("{} {}", doing, base::bytes_text(done));
+    if (all >= done && all > 0) text += format(" of {}", base::bytes_text(all));
+    if (now - begun_ > 0.5) text += format("  {}/s", base::bytes_text(static_cast<uint64_t>(rate)));
+    if (all > done && now - begun_ > 1 && rate > 0)
+      text += format("  eta {}", base::duration_text(static_cast<double>(all - done) / rate));
+    text += more;
+    if (line_.live())
+      line_.show(text);
+    else
+      base::log_info(text);
+  }
+  void clear() { line_.clear(); }
+
+ private:
+  base::ProgressLine line_;
+  std::string doing_;
+  double begun_ = 0, told_ = base::real_clock().seconds() - 8;
+  uint64_t first_ = 0;
+};
+
+struct SetFolder {
+  base::Path path;
+  Json record;
+  std::unique_ptr<const data::Tokenizer> tokenizer;  // null: bytes, or images
+
+  bool images() const { return record.value("kind", "") == "images"; }
+};
+
+SetFolder open_set(const std::string& folder) {
+  auto& files = base::real_files();
+  SetFolder set{folder, {}, nullptr};
+  const base::Path record = set.path / data::kSetRecord;
+  if (!files.exists(record))
+    throw base::ConfigError(format("{} is no prepared set: it has no {}", folder, data::kSetRecord),
+                            "make one with: hyperion data prepare RECIPE");
+  set.record = base::parse_json(files.read(record), record.string());
+  const base::Path tokenizer = set.path / data::kSetTokenizer;
+  if (!files.exists(tokenizer)) return set;
+  for (const auto& path : files.list(tokenizer))
+    if (path.extension() == ".tiktoken" || path.extension() == ".model")
+      return set.tokenizer = data::open_tokenizer(path, set.record.value("pattern", "")), std::move(set);
+  set.tokenizer = data::open_tokenizer(tokenizer);
+  return set;
+}
+
+// What a terminal should not have to obey, escaped; line ends shown as such.
+std::string shown(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '\n')
+      out += "\\n";
+    else if (static_cast<unsigned char>(c) < ' ' || c == 0x7f)
+      out += format("\\x{:02x}", static_cast<unsigned char>(c));
+    else
+      out += c;
+  }
+  return out;
+}
+
+std::string bar(int64_t value, int64_t most, int width) {
+  const auto filled = most > 0 ? (value * width + most - 1) / most : 0;
+  std::string out;
+  for (int64_t i = 0; i < filled; ++i) out += "█";
+  return out;
+}
+
+Json figures_json(const data::TokenFigures& figures) {
+  Json json = {{"documents", figures.documents}, {"tokens", figures.tokens},     {"learned", figures.learned},
+               {"shortest", figures.shortest},   {"median", figures.median},     {"mean", figures.mean},
+               {"longest", figures.longest},     {"distinct_tokens", figures.distinct}};
+  for (const auto& bar : figures.lengths) json["lengths"].push_back({bar.from, bar.to, bar.documents});
+  for (const auto& count : figures.frequent) json["frequent"].push_back({count.token, count.times});
+  return json;
+}
+
+std::string token_text(const SetFolder& set, data::TokenId token) {
+  return "\"" + shown(set.tokenizer ? set.tokenizer->decode({{token}}) : std::string(1, static_cast<char>(token))) + "\"";
+}
+
+void print_figures(const SetFolder& folder, const data::TokenSet& set, const data::TokenFigures& figures,
+                   int64_t samples) {
+  using base::with_commas;
+  print(format("  {} documents, {} tokens ({} of {} ids occur), {}", with_commas(figures.documents),
+               with_commas(figures.tokens), with_commas(figures.distinct), with_commas(set.vocabulary()),
+               base::bytes_text(set.file().bytes())));
+  if (set.masked())
+    print(format("  learned: {} tokens, {:.1f}%", with_commas(figures.learned),
+                 100.0 * static_cast<double>(figures.learned) / static_cast<double>(std::max<int64_t>(figures.tokens, 1))));
+  print(format("  tokens a document: {} to {}, median {}, mean {:.1f}", with_commas(figures.shortest),
+               with_commas(figures.longest), with_commas(figures.median), figures.mean));
+  int64_t most = 0;
+  for (const auto& bin : figures.lengths) most = std::max(most, bin.documents);
+  for (const auto& bin : figures.lengths)
+    print(format("  {:>9} - {:<9} {:>11}  {}", with_commas(bin.from), with_commas(bin.to - 1),
+                 with_commas(bin.documents), bar(bin.documents, most, 40)));
+  std::string frequent;
+  for (const auto& count : figures.frequent)
+    frequent += format("{}{} {:.1f}%", frequent.empty() ? "" : ", ", token_text(folder, count.token),
+                       100.0 * static_cast<double>(count.times) / static_cast<double>(figures.tokens));
+  print(format("  most frequent: {}", frequent));
+  for (int64_t i = 0; i < std::min(samples, set.documents()); ++i) {
+    const auto document = static_cast<int64_t>(
+        base::random_below(base::stream_key(0, "inspect"), static_cast<uint64_t>(i), static_cast<uint64_t>(set.documents())));
+    print(format("  document {}: {}", document, shown(data::document_text(set, document, folder.tokenizer.get(), 60))));
+  }
+}
+
+}  // namespace
+
+std::string prepare_help() {
+  data::PrepareConfig config;
+  base::Settings settings;
+  describe(settings, config);
+  return settings.help();
+}
+
+int prepare_command(const PrepareOptions& options) {
+  train::RunConfig all;
+  const auto settings = resolve(all, options.recipe, options.overrides, /*checked=*/false);
+  const data::PrepareConfig& config = all.prepare;
+  data::check(config);
+  if (options.dry_run) {
+    for (const auto& setting : settings.all())
+      if (setting.section == "prepare") print(format("{:<52} # {}", setting.key + " = " + setting.text(), setting.origin));
+    print("would read:");
+    for (const auto& list : {config.files, config.validation_files})
+      if (!list.empty())
+        for (const auto& path : data::input_files(list)) print("  " + path.string());
+    return 0;
+  }
+  Meter meter;
+  const double begun = base::real_clock().seconds();
+  const auto summary = data::prepare(base::real_files(), config, [&](const data::PrepareProgress& done) {
+    meter.show(done.doing, done.bytes, done.bytes_in_all,
+               done.tokens > 0 ? format("  {} tokens", base::with_commas(done.tokens)) : "");
+  });
+  meter.clear();
+  for (const auto& bad : summary.bad) base::log_warn("left out: " + bad);
+  const auto count = [](int64_t records, int64_t tokens) {
+    return tokens > 0 ? format("{} documents, {} tokens", base::with_commas(records), base::with_commas(tokens))
+                      : format("{} records", base::with_commas(records));
+  };
+  print(format("{}: {}; validation: {}{}{}", summary.output.string(), count(summary.records, summary.tokens),
+               count(summary.validation_records, summary.validation_tokens),
+               summary.bad.empty() ? "" : format("; {} left out", summary.bad.size()),
+               summary.was_there ? "; it was there already"
+                                 : format("; {}", base::duration_text(base::real_clock().seconds() - begun))));
+  if (summary.validation_records == 0)
+    base::log_warn("nothing was held out for validation: raise prepare.validation, or name prepare.validation_files");
+  return 0;
+}
+
+int inspect_command(const InspectOptions& options) {
+  const SetFolder folder = open_set(options.folder);
+  Meter meter;
+  Json all;
+  for (const char* name : {data::kTrainSet, data::kValidationSet}) {
+    const data::TokenSet set(folder.path / name);
+    const auto figures = data::inspect_tokens(set, 20, [&](int64_t tokens) {
+      base::throw_if_stopped("inspecting");
+      meter.show("reading", static_cast<uint64_t>(tokens), static_cast<uint64_t>(set.tokens()), "");
+    });
+    meter.clear();
+    if (options.json) {
+      all[name] = figures_json(figures);
+      continue;
+    }
+    print(format("{}", (folder.path / name).string()));
+    print_figures(folder, set, figures, options.samples);
+  }
+  if (options.json) print(all.dump(2));
+  return 0;
+}
+
+int verify_command(const InspectOptions& options) {
+  const SetFolder folder = open_set(options.folder);
+  Meter meter;
+  for (const char* name : {data::kTrainSet, data::kValidationSet}) {
+    const data::TokenSet set(folder.path / name);
+    set.verify([&](uint64_t bytes) {
+      base::throw_if_stopped("verifying");
+      meter.show("verifying", bytes, set.file().bytes(), "");
+    });
+    meter.clear();
+    print(format("{}: {} blocks, {} documents and {} tokens are as they were written", (folder.path / name).string(),
+                 base::with_commas(static_cast<int64_t>(set.file().bytes() / data::kSetBlockBytes + 1)),
+                 base::with_commas(set.documents()), base::with_commas(set.tokens())));
+  }
+  return 0;
+}
+
+}  // namespace hyperion::cli

@@ -1,0 +1,56 @@
+#include "hyperion/data/inspect.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace hyperion::data {
+
+TokenFigures inspect_tokens(const TokenSet& set, size_t most_frequent, const std::function<void(int64_t)>& progress) {
+  TokenFigures figures;
+  figures.documents = set.documents(), figures.tokens = set.tokens(), figures.learned = set.tokens();
+  std::vector<int64_t> times(set.vocabulary()), some(1 << 16), lengths(set.documents());
+  for (int64_t first = 0; first < set.tokens(); first += static_cast<int64_t>(some.size())) {
+    const auto part =
+        std::span(some).first(std::min<int64_t>(static_cast<int64_t>(some.size()), set.tokens() - first));
+    set.read(first, part);
+    for (const int64_t token : part) ++times[token];
+    if (progress) progress(first + static_cast<int64_t>(part.size()));
+  }
+  if (set.masked()) {
+    figures.learned = 0;
+    for (int64_t token = 0; token < set.tokens(); ++token) figures.learned += set.learned(token);
+  }
+  std::vector<int64_t> bars(64);
+  for (int64_t i = 0; i < set.documents(); ++i) {
+    lengths[i] = set.document(i).count;
+    ++bars[std::bit_width(static_cast<uint64_t>(lengths[i]))];  // 0, 1, 2-3, 4-7, ...
+  }
+  if (!lengths.empty()) {
+    std::sort(lengths.begin(), lengths.end());
+    figures.shortest = lengths.front(), figures.median = lengths[lengths.size() / 2], figures.longest = lengths.back();
+    figures.mean = static_cast<double>(set.tokens()) / static_cast<double>(lengths.size());
+    for (size_t bit = std::bit_width(static_cast<uint64_t>(figures.shortest));
+         bit <= std::bit_width(static_cast<uint64_t>(figures.longest)); ++bit)
+      figures.lengths.push_back({bit == 0 ? 0 : int64_t{1} << (bit - 1), int64_t{1} << bit, bars[bit]});
+  }
+  for (int64_t token = 0; token < set.vocabulary(); ++token)
+    if (times[token] > 0) figures.frequent.push_back({static_cast<TokenId>(token), times[token]});
+  figures.distinct = static_cast<int64_t>(figures.frequent.size());
+  const size_t kept = std::min(most_frequent, figures.frequent.size());
+  std::partial_sort(figures.frequent.begin(), figures.frequent.begin() + static_cast<ptrdiff_t>(kept),
+                    figures.frequent.end(), [](const auto& a, const auto& b) {
+                      return a.times != b.times ? a.times > b.times : a.token < b.token;
+                    });
+  figures.frequent.resize(kept);
+  return figures;
+}
+
+std::string document_text(const TokenSet& set, int64_t document, const Tokenizer* tokenizer, int64_t most) {
+  const auto extent = set.document(document);
+  std::vector<int64_t> tokens(std::min(extent.count, most));
+  set.read(extent.first, tokens);
+  if (tokenizer == nullptr) return {tokens.begin(), tokens.end()};
+  return tokenizer->decode(std::vector<TokenId>(tokens.begin(), tokens.end()));
+}
+
+}  // namespace hyperion::data

@@ -1,0 +1,376 @@
+#include "hyperion/data/prepare_text.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <variant>
+
+#include "hyperion/base/clock.h"
+#include "hyperion/base/fault.h"
+#include "hyperion/base/format.h"
+#include "hyperion/base/json.h"
+#include "hyperion/base/random.h"
+#include "hyperion/base/signals.h"
+#include "hyperion/data/chat_tokens.h"
+#include "hyperion/data/ordered_work.h"
+#include "hyperion/data/prepared.h"
+#include "hyperion/data/token_set.h"
+
+namespace hyperion::data {
+namespace {
+
+using base::ConfigError;
+using base::format;
+using base::Json;
+
+constexpr size_t kTaskBytes = 256 << 10, kBytesUnderWay = size_t{48} << 20;
+constexpr uint64_t kSafeBytes = uint64_t{64} << 20;  // of tokens between two journals
+
+// Records in the order of the files; what cannot be framed stands in its place.
+struct Task {
+  std::vector<std::variant<RawRecord, BadRecord>> records;
+  std::vector<bool> of_validation;  // from a validation file
+  size_t cost = 0;
+};
+
+struct Encoded {
+  std::vector<TokenId> ids;
+  std::vector<uint8_t> learned;  // empty: all
+  std::optional<BadRecord> bad;
+};
+
+struct Batch {
+  std::vector<Encoded> documents;
+  std::vector<bool> of_validation;
+  size_t bytes = 0;
+};
+
+std::string special_token(const base::Path& folder, const char* name) {
+  const base::Path path = folder / "tokenizer_config.json";
+  auto& files = base::real_files();
+  if (!files.exists(path)) return {};
+  const auto json = base::parse_json(files.read(path), path.string());
+  const auto found = json.find(name);
+  if (found == json.end()) return {};
+  if (found->is_object()) return found->value("content", "");
+  return found->is_string() ? found->get<std::string>() : "";
+}
+
+TokenId end_token(const PrepareConfig& config, const Tokenizer& tokenizer, const std::string& eos) {
+  if (config.end.empty()) return -1;
+  if (config.end != "auto") {
+    if (const auto id = tokenizer.id_of(config.end)) return *id;
+    throw ConfigError(format("prepare.end = \"{}\" is no token of {}", config.end, config.tokenizer),
+                      "name one of its tokens, or leave it empty");
+  }
+  for (const std::string& name : {eos, std::string("<|endoftext|>"), std::string("</s>"), std::string("<|end_of_text|>")})
+    if (const auto id = name.empty() ? std::nullopt : tokenizer.id_of(name)) return *id;
+  return -1;
+}
+
+std::vector<base::Path> files_of(const base::Path& tokenizer) {
+  if (!std::filesystem::is_directory(tokenizer)) {
+    std::vector<base::Path> files = {tokenizer};
+    if (tokenizer.filename() == "vocab.json") files.push_back(tokenizer.parent_path() / "merges.txt");
+    return files;
+  }
+  std::vector<base::Path> files;
+  for (const char* name : {"tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt", "chat_template.jinja",
+                           "special_tokens_map.json", "added_tokens.json"})
+    if (base::real_files().exists(tokenizer / name)) files.push_back(tokenizer / name);
+  return files;
+}
+
+std::vector<std::pair<std::string, std::string>> turns_of(const std::vector<std::string>& chat) {
+  std::vector<std::pair<std::string, std::string>> turns;
+  for (const auto& turn : chat) {
+    const size_t colon = turn.find(':');
+    if (colon == turn.npos || colon == 0 || colon + 1 == turn.size())
+      throw ConfigError(format("prepare.chat has \"{}\", which is not ROLE:FIELD", turn),
+                        "for example [\"user:query\", \"assistant:response\"]");
+    turns.emplace_back(turn.substr(0, colon), turn.substr(colon + 1));
+  }
+  return turns;
+}
+
+Encoded encode(const RawRecord& record, const TextRecipe& recipe, int threads) {
+  Encoded encoded;
+  try {
+    const Document document = parse_record(record, recipe.format, recipe.mapping);
+    if (recipe.chat) {
+      auto tokens = tokens_of_turns(*recipe.tokenizer,
+                                    recipe.chat->render_with_turns(document.messages, recipe.bos, recipe.eos));
+      encoded.ids = std::move(tokens.ids), encoded.learned = std::move(tokens.learned);
+      return encoded;
+    }
+    if (recipe.tokenizer)
+      encoded.ids = recipe.tokenizer->encode(document.text, true, document.text.size() > kTaskBytes ? threads : 1);
+    else
+      for (const char byte : document.text) encoded.ids.push_back(static_cast<unsigned char>(byte));
+    if (recipe.end >= 0 && (encoded.ids.empty() || encoded.ids.back() != recipe.end)) encoded.ids.push_back(recipe.end);
+  } catch (const BadRecord& bad) {
+    encoded.bad = bad;
+  } catch (const base::Error& error) {  // the tokenizer or the template refuses it
+    encoded.bad = BadRecord(*record.file, record.line, error.what(), error.hint());
+  }
+  return encoded;
+}
+
+// Both files of a set, and how far the inputs are read.
+class Output {
+ public:
+  Output(base::FileSystem& files, const TextRecipe& recipe, Preparation& preparation, bool files_apart)
+      : files_(files), recipe_(recipe), preparation_(preparation), files_apart_(files_apart),
+        bad_(recipe.on_bad, recipe.bad_limit) {
+    const Json& journal = preparation.journal();
+    const int64_t width = token_width(recipe.vocabulary());
+    for (const char* name : {kTrainSet, kValidationSet}) {
+      const base::Path path = preparation.folder() / name;
+      TokenWriter::State kept;
+      if (!journal.is_null()) {
+        const Json& state = journal.at(name);
+        kept = {state.at("sizes").get<SetWriter::Sizes>(), state.at("bits").get<int>(), state.at("bit_count").get<int>()};
+        if (journal.at("complete").get<bool>() && files.exists(path)) {  // killed between the two
+          writers_.push_back(nullptr);
+          continue;
+        }
+      }
+      writers_.push_back(std::make_unique<TokenWriter>(files, path, width, kept.sizes));
+      writers_.back()->restore(kept);
+    }
+    if (journal.is_null()) return;
+    taken_ = journal.at("taken").get<int64_t>(), documents_ = journal.at("documents").get<int64_t>();
+    complete_ = journal.at("complete").get<bool>();
+    for (const auto& bad : journal.at("bad"))
+      bad_.add(BadRecord(bad.at(0).get<std::string>(), bad.at(1).get<int64_t>(), bad.at(2).get<std::string>()));
+  }
+
+  int64_t taken() const { return taken_; }  // records of the inputs so far, bad ones too
+  bool complete() const { return complete_; }
+  int64_t documents() const { return documents_; }
+  int64_t tokens() const {
+    int64_t sum = 0;
+    for (const auto& writer : writers_) sum += writer ? writer->tokens() : 0;
+    return sum;
+  }
+  const BadRecords& bad() const { return bad_; }
+
+  void add(const Encoded& encoded, bool validation_file) {
+    ++taken_;
+    if (encoded.bad) return bad_.add(*encoded.bad);
+    if (files_apart_) {
+      writers_[validation_file]->add(encoded.ids, encoded.learned);
+    } else if (recipe_.format == RecordFormat::text) {
+      add_in_parts(encoded);
+    } else {
+      writers_[is_held_out(documents_)]->add(encoded.ids, encoded.learned);
+    }
+    ++documents_;
+  }
+
+  void make_safe() {
+    Json journal = {{"taken", taken_}, {"documents", documents_}, {"complete", complete_}, {"bad", Json::array()}};
+    for (const auto& bad : bad_.list()) journal["bad"].push_back({bad.file, bad.line, bad.reason});
+    for (size_t i = 0; i < 2; ++i) {
+      const auto state = writers_[i]->make_safe();
+      journal[i == 0 ? kTrainSet : kValidationSet] = {
+          {"sizes", state.sizes}, {"bits", state.bits}, {"bit_count", state.bit_count}};
+    }
+    preparation_.write_journal(journal);
+    base::fault_point("prepare.journal");
+  }
+
+  void finish() {
+    if (!complete_) {
+      complete_ = true;
+      make_safe();
+    }
+    for (auto& writer : writers_)
+      if (writer) writer->finish(recipe_.vocabulary(), recipe_.end, Json::object());
+  }
+
+ private:
+  // Of every 1 / validation documents one, at a place of its own.
+  bool is_held_out(int64_t document) const {
+    const auto stride = static_cast<int64_t>(1 / recipe_.validation + 0.5);
+    const auto key = base::stream_key(0, "prepare.validation");
+    return document % stride ==
+           static_cast<int64_t>(base::random_below(key, static_cast<uint64_t>(document / stride), static_cast<uint64_t>(stride)));
+  }
+
+  // Few long documents: the end of each is held out.
+  void add_in_parts(const Encoded& encoded) {
+    const auto held_out = static_cast<size_t>(static_cast<double>(encoded.ids.size()) * recipe_.validation);
+    const std::span<const TokenId> ids(encoded.ids);
+    writers_[0]->add(ids.first(ids.size() - held_out), {});
+    if (held_out > 0) writers_[1]->add(ids.last(held_out), {});
+  }
+
+  base::FileSystem& files_;
+  const TextRecipe& recipe_;
+  Preparation& preparation_;
+  bool files_apart_, complete_ = false;
+  BadRecords bad_;
+  std::vector<std::unique_ptr<TokenWriter>> writers_;  // training, validation; null: finished before
+  int64_t taken_ = 0, documents_ = 0;
+};
+
+// The records of both halves, one after the other, from a place on.
+class Records {
+ public:
+  Records(const TextRecipe& recipe, const std::vector<base::Path>& training, const std::vector<base::Path>& validation,
+          int64_t first)
+      : training_(open_raw_records(training, recipe.format)), validation_(open_raw_records(validation, recipe.format)) {
+    std::variant<RawRecord, BadRecord> dropped;
+    bool of_validation = false;
+    for (int64_t i = 0; i < first && next(dropped, of_validation); ++i) base::throw_if_stopped("finding the place");
+  }
+
+  bool next(std::variant<RawRecord, BadRecord>& out, bool& of_validation) {
+    for (; half_ < 2; ++half_) {
+      try {
+        RawRecord record;
+        if (!(half_ == 0 ? training_ : validation_)->next(record)) continue;
+        out = std::move(record);
+      } catch (const BadRecord& bad) {
+        out = bad;
+      }
+      of_validation = half_ == 1;
+      return true;
+    }
+    return false;
+  }
+
+ private:
+  std::unique_ptr<RawRecords> training_, validation_;
+  int half_ = 0;
+};
+
+void keep_tokenizer(base::FileSystem& files, const TextRecipe& recipe, const base::Path& folder) {
+  if (!recipe.tokenizer) return;
+  files.create_folders(folder);
+  for (const auto& path : recipe.tokenizer_files)
+    base::write_atomically(files, folder / path.filename(), files.read(path));
+  if (recipe.end >= 0)
+    base::write_atomically(files, folder / "generation_config.json", Json{{"eos_token_id", recipe.end}}.dump() + "\n");
+}
+
+PrepareSummary summary_of(const Preparation& preparation) {
+  PrepareSummary summary;
+  summary.output = preparation.output();
+  for (const char* name : {kTrainSet, kValidationSet}) {
+    const TokenSet set(preparation.output() / name);
+    (name == kTrainSet ? summary.records : summary.validation_records) = set.documents();
+    (name == kTrainSet ? summary.tokens : summary.validation_tokens) = set.tokens();
+  }
+  return summary;
+}
+
+}  // namespace
+
+TextRecipe text_recipe(const PrepareConfig& config) {
+  TextRecipe recipe;
+  recipe.format = record_format_from_name(config.format);
+  recipe.mapping = {config.text, turns_of(config.chat), config.messages};
+  recipe.on_bad = on_bad_from_name(config.on_bad), recipe.bad_limit = config.bad_limit;
+  recipe.validation = config.validation, recipe.safe_seconds = config.safe_seconds;
+  check_mapping(recipe.format, recipe.mapping);
+  const bool dialogues = !config.chat.empty() || !config.messages.empty();
+  if (config.tokenizer == "bytes") {
+    if (dialogues)
+      throw ConfigError("dialogues need a tokenizer with a chat template, and prepare.tokenizer is \"bytes\"",
+                        "name a model's folder: prepare.tokenizer = \"PATH\"");
+    return recipe;
+  }
+  recipe.tokenizer = open_tokenizer(config.tokenizer, config.pattern);
+  recipe.tokenizer_files = files_of(config.tokenizer);
+  const base::Path folder = std::filesystem::is_directory(config.tokenizer) ? base::Path(config.tokenizer)
+                                                                            : base::Path(config.tokenizer).parent_path();
+  recipe.bos = special_token(folder, "bos_token"), recipe.eos = special_token(folder, "eos_token");
+  recipe.end = end_token(config, *recipe.tokenizer, recipe.eos);
+  if (!dialogues) return recipe;
+  auto& files = base::real_files();
+  const auto source = config.chat_template.empty() ? find_chat_template(files, folder)
+                                                   : std::optional(files.read(config.chat_template));
+  if (!source)
+    throw ConfigError(format("{} has no chat template, which dialogues need", folder.string()),
+                      "name one: prepare.chat_template = \"FILE\"");
+  if (!config.chat_template.empty()) recipe.tokenizer_files.emplace_back(config.chat_template);
+  recipe.chat = std::make_unique<ChatTemplate>(
+      *source, config.chat_template.empty() ? folder.string() : config.chat_template);
+  return recipe;
+}
+
+PrepareSummary prepare_text(base::FileSystem& files, const TextRecipe& recipe, const std::vector<base::Path>& training,
+                            const std::vector<base::Path>& validation, Preparation& preparation, int threads,
+                            const OnPrepare& progress) {
+  if (preparation.done()) {
+    auto summary = summary_of(preparation);
+    summary.was_there = true;
+    return summary;
+  }
+  const bool resumed = !preparation.journal().is_null();
+  Output output(files, recipe, preparation, !validation.empty());
+  if (!output.complete()) {
+    Records records(recipe, training, validation, output.taken());
+    OrderedWork<Task, Batch> work(
+        threads, kBytesUnderWay,
+        [&](Task& task) {
+          std::variant<RawRecord, BadRecord> record;
+          bool of_validation = false;
+          while (task.cost < kTaskBytes && records.next(record, of_validation)) {
+            if (const auto* raw = std::get_if<RawRecord>(&record)) task.cost += raw->bytes.size() + 64;
+            task.records.push_back(std::move(record));
+            task.of_validation.push_back(of_validation);
+          }
+          return !task.records.empty();
+        },
+        [&](Task& task) {
+          Batch batch;
+          for (auto& record : task.records) {
+            if (auto* raw = std::get_if<RawRecord>(&record)) {
+              batch.documents.push_back(encode(*raw, recipe, threads));
+              std::string().swap(raw->bytes);
+            } else {
+              batch.documents.push_back({{}, {}, std::get<BadRecord>(record)});
+            }
+          }
+          batch.of_validation = std::move(task.of_validation), batch.bytes = task.cost;
+          return batch;
+        });
+    Batch batch;
+    uint64_t bytes = 0;
+    int64_t safe_tokens = output.tokens();
+    double safe_at = base::real_clock().seconds();
+    while (work.next(batch)) {
+      for (size_t i = 0; i < batch.documents.size(); ++i) output.add(batch.documents[i], batch.of_validation[i]);
+      bytes += batch.bytes;
+      if (progress) progress({"tokenizing", bytes, preparation.input_bytes(), output.documents(), output.tokens()});
+      base::fault_point("prepare.batch");
+      const double now = base::real_clock().seconds();
+      if (static_cast<uint64_t>(output.tokens() - safe_tokens) * 4 > kSafeBytes || now - safe_at > recipe.safe_seconds ||
+          base::stop_signal() != 0) {
+        output.make_safe();
+        safe_tokens = output.tokens(), safe_at = now;
+      }
+      if (const int signal = base::stop_signal(); signal != 0)
+        throw base::Interrupted(format("stopped; {} documents are safe in {}", base::with_commas(output.documents()),
+                                       preparation.folder().string()),
+                                base::stop_exit_code(signal), "the same command goes on there");
+    }
+  }
+  output.finish();
+  keep_tokenizer(files, recipe, preparation.folder() / kSetTokenizer);
+  Json bad = Json::array();
+  for (const auto& record : output.bad().list()) bad.push_back(record.what());
+  preparation.finish({{"kind", kTokens},
+                      {"documents", output.documents()},
+                      {"tokenizer", recipe.tokenizer ? Json(recipe.tokenizer_files.front().string()) : Json("bytes")},
+                      {"skipped", bad}});
+  auto summary = summary_of(preparation);
+  summary.resumed = resumed;
+  summary.bad = bad.get<std::vector<std::string>>();
+  return summary;
+}
+
+}  // namespace hyperion::data

@@ -1,0 +1,34 @@
+// Documents and dialogues of any text format, tokenized by all cores, in the order of the files.
+#pragma once
+#include <memory>
+
+#include "hyperion/data/bad_records.h"
+#include "hyperion/data/preparation.h"
+#include "hyperion/data/prepare.h"
+#include "hyperion/data/record_parser.h"
+#include "hyperion/data/tokenizer.h"
+
+namespace hyperion::data {
+
+struct TextRecipe {
+  RecordFormat format;
+  FieldMapping mapping;
+  std::unique_ptr<const Tokenizer> tokenizer;  // null: bytes
+  std::vector<base::Path> tokenizer_files;     // to be kept beside the tokens
+  std::unique_ptr<const ChatTemplate> chat;    // null: documents, not dialogues
+  std::string bos, eos;                        // for the template
+  TokenId end = -1;                            // appended to every document; -1: none
+  OnBad on_bad = OnBad::fail;
+  int64_t bad_limit = 0;
+  double validation = 0, safe_seconds = 0;
+
+  int64_t vocabulary() const { return tokenizer ? tokenizer->vocabulary_size() : 256; }
+};
+// Opens the tokenizer and the template that the settings name. Throws ConfigError where they contradict each other.
+TextRecipe text_recipe(const PrepareConfig& config);
+
+PrepareSummary prepare_text(base::FileSystem& files, const TextRecipe& recipe, const std::vector<base::Path>& training,
+                            const std::vector<base::Path>& validation, Preparation& preparation, int threads,
+                            const OnPrepare& progress);
+
+}  // namespace hyperion::data

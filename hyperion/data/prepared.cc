@@ -1,0 +1,99 @@
+#include "hyperion/data/prepared.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+#include "hyperion/data/images.h"
+#include "hyperion/data/token_set.h"
+
+namespace hyperion::data {
+namespace {
+
+using base::ConfigError;
+using base::format;
+
+void check_folder(const base::Path& folder) {
+  std::error_code ignored;
+  if (std::filesystem::exists(folder / kSetRecord, ignored)) return;
+  const bool half = std::filesystem::exists(folder.string() + ".partial", ignored);
+  throw ConfigError(format("data.path = \"{}\" {}", folder.string(),
+                           half                                         ? "is not prepared to its end"
+                           : std::filesystem::exists(folder, ignored) ? "is no folder that `hyperion data prepare` made"
+                                                                        : "does not exist"),
+                    half ? "run `hyperion data prepare` with its recipe again: it goes on where it stopped"
+                         : "make one with: hyperion data prepare RECIPE");
+}
+
+// Several sources as one: sample i of all. In the order given, or each spread evenly over the whole, so that any first
+// part of it holds them all.
+class Joined final : public Source {
+ public:
+  Joined(std::vector<std::unique_ptr<Source>> parts, bool spread) : parts_(std::move(parts)) {
+    for (size_t part = 0; part < parts_.size(); ++part) {
+      vocabulary_ = std::max(vocabulary_, parts_[part]->vocabulary());
+      begins_.push_back(samples_);
+      samples_ += parts_[part]->samples();
+    }
+    if (!spread || parts_.size() == 1) return;
+    for (size_t part = 0; part < parts_.size(); ++part)
+      for (int64_t i = 0; i < parts_[part]->samples(); ++i) spread_.push_back({static_cast<int32_t>(part), i});
+    const auto place = [&](const At& at) {
+      return (static_cast<double>(at.index) + 0.5) / static_cast<double>(parts_[at.part]->samples());
+    };
+    std::stable_sort(spread_.begin(), spread_.end(), [&](const At& a, const At& b) { return place(a) < place(b); });
+  }
+
+  int64_t samples() const override { return samples_; }
+  int64_t vocabulary() const override { return vocabulary_; }
+  void read(int64_t index, const TokenRow& row) const override {
+    const At at = find(index);
+    parts_[at.part]->read(at.index, row);
+  }
+
+ private:
+  struct At {
+    int32_t part;
+    int64_t index;
+  };
+  At find(int64_t index) const {
+    if (!spread_.empty()) return spread_[index];
+    const auto part = std::upper_bound(begins_.begin(), begins_.end(), index) - begins_.begin() - 1;
+    return {static_cast<int32_t>(part), index - begins_[part]};
+  }
+
+  std::vector<std::unique_ptr<Source>> parts_;
+  std::vector<int64_t> begins_;
+  std::vector<At> spread_;
+  int64_t samples_ = 0, vocabulary_ = 0;
+};
+
+std::unique_ptr<Source> open_tokens(const base::Path& path, const DataConfig& config, int64_t length) {
+  auto set = std::make_shared<const TokenSet>(path);
+  const int64_t tokens = set->tokens();
+  auto source = make_token_source(std::move(set), packing_of(config.packing), length);
+  if (source->samples() == 0)
+    throw ConfigError(format("{} has {} tokens: too few for a sample of {}", path.string(), tokens, length),
+                      "use a shorter train.length, or prepare more text");
+  return source;
+}
+
+}  // namespace
+
+Split open_prepared(const DataConfig& config, SampleSize size) {
+  std::vector<std::unique_ptr<Source>> train, validation;
+  Split split;
+  for (const base::Path folder : config.path) {
+    check_folder(folder);
+    train.push_back(open_tokens(folder / kTrainSet, config, size.length));
+    validation.push_back(open_tokens(folder / kValidationSet, config, size.length));
+    split.sets.push_back(train.back()->samples());
+  }
+  split.weights = weights_of(config);
+  split.train = std::make_unique<Joined>(std::move(train), false);
+  split.validation = std::make_unique<Joined>(std::move(validation), true);
+  return split;
+}
+
+}  // namespace hyperion::data

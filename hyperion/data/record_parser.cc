@@ -1,0 +1,148 @@
+#include "hyperion/data/record_parser.h"
+
+#include <algorithm>
+
+#include "hyperion/base/format.h"
+#include "hyperion/data/bad_records.h"
+#include "hyperion/data/json_text.h"
+#include "hyperion/data/unicode.h"
+
+namespace hyperion::data {
+namespace {
+
+using base::format;
+
+bool is_json(const RawRecord& record, RecordFormat record_format) {
+  if (record_format == RecordFormat::tar) return record.file->ends_with(".json");
+  return record_format == RecordFormat::jsonl || record_format == RecordFormat::json;
+}
+
+// The fields of one record; what is amiss is told with its place.
+class Fields {
+ public:
+  Fields(const RawRecord& record, RecordFormat record_format)
+      : record_(record), one_of_an_array_(record_format == RecordFormat::json) {
+    if (const size_t valid = valid_prefix(record.bytes); valid < record.bytes.size())
+      fail_at(valid, "has invalid UTF-8");
+    try {
+      members_ = json_members(record.bytes);
+    } catch (const JsonError& error) {
+      fail_at(error.at, "is not a JSON object: " + error.what);
+    }
+  }
+
+  std::string text(const std::string& field) const {
+    const std::string_view value = find(members_, field, field);
+    if (!json_is_text(value)) fail(format("field \"{}\" is {}, and text is needed", field, json_kind(value)));
+    std::string text = json_string(value);
+    if (text.empty()) fail(format("field \"{}\" is empty", field));
+    return text;
+  }
+
+  std::vector<ChatMessage> messages(const std::string& field) const {
+    const std::string_view value = find(members_, field, field);
+    if (!json_is_array(value)) fail(format("field \"{}\" is {}, and an array is needed", field, json_kind(value)));
+    std::vector<ChatMessage> messages;
+    for (const std::string_view element : json_elements(value)) {
+      const std::string name = format("{}[{}]", field, messages.size());
+      if (!json_is_object(element)) fail(format("\"{}\" is {}, and an object is needed", name, json_kind(element)));
+      messages.push_back(message(json_members(element), name));
+    }
+    if (messages.empty()) fail(format("field \"{}\" has no message", field));
+    return messages;
+  }
+
+ private:
+  ChatMessage message(const std::vector<JsonMember>& members, const std::string& name) const {
+    const bool share_gpt = last(members, "role") == nullptr && last(members, "from") != nullptr;
+    const auto text = [&](const char* key) {
+      const std::string_view value = find(members, key, name + "." + key);
+      if (!json_is_text(value)) fail(format("\"{}.{}\" is {}, and text is needed", name, key, json_kind(value)));
+      return json_string(value);
+    };
+    ChatMessage message{text(share_gpt ? "from" : "role"), text(share_gpt ? "value" : "content")};
+    if (share_gpt && message.role == "human") message.role = "user";
+    if (share_gpt && message.role == "gpt") message.role = "assistant";
+    if (message.role.empty()) fail(format("\"{}\" has an empty role", name));
+    if (message.content.empty() && message.role != "system") fail(format("the text of \"{}\" is empty", name));
+    return message;
+  }
+
+  // Where a key stands twice the last one counts, as for most readers of JSON.
+  static const JsonMember* last(const std::vector<JsonMember>& members, std::string_view key) {
+    const auto found = std::find_if(members.rbegin(), members.rend(),
+                                    [&](const JsonMember& member) { return json_key_is(member.key, key); });
+    return found == members.rend() ? nullptr : &*found;
+  }
+
+  // `whole`: the name to tell, of which `path` is what is left to follow.
+  std::string_view find(const std::vector<JsonMember>& members, std::string_view path, std::string_view whole) const {
+    if (const JsonMember* member = last(members, path)) return member->value;
+    const size_t dot = path.find('.');
+    const JsonMember* outer = dot == std::string_view::npos ? nullptr : last(members, path.substr(0, dot));
+    if (outer == nullptr) fail(format("has no field \"{}\"; there is {}", whole, names(members)));
+    if (!json_is_object(outer->value))
+      fail(format("has no field \"{}\": \"{}\" is {}", whole, path.substr(0, dot), json_kind(outer->value)));
+    return find(json_members(outer->value), path.substr(dot + 1), whole);
+  }
+
+  static std::string names(const std::vector<JsonMember>& members) {
+    constexpr size_t kMost = 10, kMostBytes = 40;
+    std::string list;
+    for (size_t i = 0; i < std::min(members.size(), kMost); ++i) {
+      const std::string_view key = members[i].key.substr(0, kMostBytes);
+      list += format("{}\"{}\"", i == 0 ? "" : ", ", key.substr(0, valid_prefix(key)));
+    }
+    if (members.size() > kMost) list += format(" and {} more", members.size() - kMost);
+    return list.empty() ? "none" : list;
+  }
+
+  // An array may be one long line: there only the byte finds the record.
+  [[noreturn]] void fail(const std::string& what) const {
+    throw BadRecord(*record_.file, record_.line,
+                    one_of_an_array_ ? format("{} (record at byte {})", what, record_.byte) : what);
+  }
+
+  [[noreturn]] void fail_at(size_t byte, const std::string& what) const {
+    const std::string_view before = std::string_view(record_.bytes).substr(0, byte);
+    const auto lines = std::count(before.begin(), before.end(), '\n');
+    const size_t column = byte - (before.rfind('\n') + 1) + 1;
+    throw BadRecord(*record_.file, std::max<int64_t>(record_.line, 1) + lines,
+                    one_of_an_array_ && lines == 0 ? format("{} (byte {})", what, record_.byte + byte)
+                                                   : format("{} (column {})", what, column));
+  }
+
+  const RawRecord& record_;
+  bool one_of_an_array_;
+  std::vector<JsonMember> members_;
+};
+
+}  // namespace
+
+void check_mapping(RecordFormat record_format, const FieldMapping& mapping) {
+  const bool has_fields = record_format == RecordFormat::jsonl || record_format == RecordFormat::json ||
+                          record_format == RecordFormat::tar || record_format == RecordFormat::parquet;
+  if (!has_fields && (!mapping.messages.empty() || !mapping.chat.empty()))
+    throw base::ConfigError("fields make a chat of JSON records, and this format has none",
+                            "name the format: jsonl or json");
+}
+
+Document parse_record(const RawRecord& record, RecordFormat record_format, const FieldMapping& mapping) {
+  Document document;
+  if (!is_json(record, record_format)) {
+    if (record.bytes.empty()) throw BadRecord(*record.file, record.line, "is empty");
+    document.text = record.bytes;
+    return document;
+  }
+  const Fields fields(record, record_format);
+  if (!mapping.messages.empty()) {
+    document.messages = fields.messages(mapping.messages);
+  } else if (!mapping.chat.empty()) {
+    for (const auto& [role, field] : mapping.chat) document.messages.push_back({role, fields.text(field)});
+  } else {
+    document.text = fields.text(mapping.text);
+  }
+  return document;
+}
+
+}  // namespace hyperion::data

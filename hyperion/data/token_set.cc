@@ -1,0 +1,209 @@
+#include "hyperion/data/token_set.h"
+
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+
+namespace hyperion::data {
+namespace {
+
+using base::CorruptError;
+using base::format;
+
+constexpr const char* kLearned = "learned";
+
+template <class T>
+int64_t widen(std::string_view bytes, std::span<int64_t> out) {
+  int64_t highest = 0;
+  for (size_t i = 0; i < out.size(); ++i) {
+    T value;
+    std::memcpy(&value, bytes.data() + i * sizeof(T), sizeof(T));
+    out[i] = value;
+    highest = std::max<int64_t>(highest, value);
+  }
+  return highest;
+}
+
+}  // namespace
+
+TokenSet::TokenSet(const base::Path& path) : file_(path) {
+  const auto refuse = [&](const std::string& why) { throw CorruptError(format("{} {}", path.string(), why)); };
+  if (file_.kind() != kTokens) refuse(format("holds {}, not tokens", file_.kind()));
+  try {
+    width_ = file_.meta().at("width").get<int64_t>();
+    vocabulary_ = file_.meta().at("vocabulary").get<int64_t>();
+    end_ = file_.meta().at("end").get<int64_t>();
+  } catch (const nlohmann::json::exception& error) {
+    refuse(format("does not say what its tokens are: {}", error.what()));
+  }
+  if ((width_ != 2 && width_ != 4) || vocabulary_ < 1 || vocabulary_ > int64_t{1} << 31 || end_ >= vocabulary_)
+    refuse("does not say what its tokens are");
+  if (file_.payload().size() % width_ != 0) refuse("ends in the middle of a token");
+  tokens_ = static_cast<int64_t>(file_.payload().size()) / width_;
+  learned_ = file_.section(kLearned);
+  if (!learned_.empty() && static_cast<int64_t>(learned_.size()) != (tokens_ + 7) / 8)
+    refuse(format("has {} bytes of mask for {} tokens", learned_.size(), tokens_));
+}
+
+void TokenSet::read(int64_t first, std::span<int64_t> out) const {
+  HYPERION_CHECK(first >= 0 && first + static_cast<int64_t>(out.size()) <= tokens_, "tokens lie inside their set");
+  const auto bytes = file_.payload().substr(first * width_, out.size() * width_);
+  const int64_t highest = width_ == 2 ? widen<uint16_t>(bytes, out) : widen<uint32_t>(bytes, out);
+  if (highest >= vocabulary_)
+    throw CorruptError(format("{} is damaged: token {} is beyond its vocabulary of {}, between tokens {} and {}",
+                              file_.path().string(), highest, vocabulary_, first, first + out.size()),
+                       "hyperion data verify names what is damaged; prepare the set again");
+}
+
+TokenSet::Extent TokenSet::document(int64_t index) const {
+  const auto [begin, end] = file_.bounds(index);
+  if (begin % width_ != 0 || end % width_ != 0)
+    throw CorruptError(format("{} is damaged: document {} ends inside a token", file_.path().string(), index));
+  return {static_cast<int64_t>(begin) / width_, static_cast<int64_t>(end - begin) / width_};
+}
+
+int64_t TokenSet::document_of(int64_t token) const {
+  int64_t low = 0, high = documents();  // the first whose end is beyond the token
+  while (low < high) {
+    const int64_t middle = low + (high - low) / 2;
+    if (static_cast<int64_t>(file_.bounds(middle).second) / width_ > token)
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  return low;
+}
+
+void TokenSet::verify(const std::function<void(uint64_t)>& progress) const {
+  file_.verify(progress);
+  std::vector<int64_t> some(1 << 16);
+  for (int64_t first = 0; first < tokens_; first += static_cast<int64_t>(some.size()))
+    read(first, std::span(some).first(std::min<int64_t>(static_cast<int64_t>(some.size()), tokens_ - first)));
+  for (int64_t i = 0; i < documents(); ++i) document(i);
+}
+
+namespace {
+
+// Writes `extent` of the set from place `at` of the row on.
+void fill(const TokenSet& set, TokenSet::Extent extent, int64_t at, int64_t document, const TokenRow& row) {
+  set.read(extent.first, row.tokens.subspan(at, extent.count));
+  if (row.learned.empty()) return;
+  for (int64_t i = 0; i < extent.count; ++i) row.learned[at + i] = set.learned(extent.first + i);
+  std::fill_n(row.document.begin() + at, extent.count, document);
+}
+
+class Stream final : public Source {
+ public:
+  Stream(std::shared_ptr<const TokenSet> set, int64_t length)
+      : set_(std::move(set)), length_(length), samples_(std::max<int64_t>(0, (set_->tokens() - 1) / length)) {}
+  int64_t samples() const override { return samples_; }
+  int64_t vocabulary() const override { return set_->vocabulary(); }
+
+  void read(int64_t index, const TokenRow& row) const override {
+    const auto size = static_cast<int64_t>(row.tokens.size());
+    int64_t token = index * length_;
+    int64_t document = set_->document_of(token);
+    for (int64_t at = 0; at < size; ++document) {
+      const auto extent = set_->document(document);
+      const int64_t count = std::min(extent.first + extent.count - token, size - at);
+      fill(*set_, {token, count}, at, document, row);
+      at += count, token += count;
+    }
+  }
+
+ private:
+  std::shared_ptr<const TokenSet> set_;
+  int64_t length_, samples_;
+};
+
+// Documents side by side, the rest of a row empty.
+class Rows final : public Source {
+ public:
+  Rows(std::shared_ptr<const TokenSet> set, int64_t length, bool together) : set_(std::move(set)), length_(length) {
+    for (int64_t i = 0; i < set_->documents(); ++i) place(i, together);
+    begins_.push_back({set_->documents(), 0});
+  }
+  int64_t samples() const override { return static_cast<int64_t>(begins_.size()) - 1; }
+  int64_t vocabulary() const override { return set_->vocabulary(); }
+
+  void read(int64_t index, const TokenRow& row) const override {
+    int64_t at = 0;
+    auto [document, skip] = begins_[index];
+    const Begin end = begins_[index + 1];
+    for (; document < end.document || (document == end.document && skip < end.skip); ++document, skip = 0) {
+      const auto extent = set_->document(document);
+      const int64_t last = document == end.document ? end.skip + 1 : extent.count;
+      const int64_t count = last - skip;
+      fill(*set_, {extent.first + skip, count}, at, document, row);
+      at += count;
+    }
+    std::fill(row.tokens.begin() + at, row.tokens.end(), std::max<int64_t>(set_->end(), 0));
+    if (row.learned.empty()) return;
+    std::fill(row.learned.begin() + at, row.learned.end(), 0);
+    std::fill(row.document.begin() + at, row.document.end(), -1);
+  }
+
+ private:
+  // A sample begins at token `skip` of a document.
+  struct Begin {
+    int64_t document, skip;
+  };
+
+  // A document that is longer than a sample fills samples of its own; each begins with the last token of the one
+  // before, so that every token but the first is a target once.
+  void place(int64_t index, bool together) {
+    const int64_t count = set_->document(index).count;
+    if (begins_.empty() || !together || used_ + count > length_ + 1) begins_.push_back({index, 0}), used_ = 0;
+    used_ += count;
+    for (int64_t skip = length_; skip + 1 < count; skip += length_) {
+      begins_.push_back({index, skip});
+      used_ = count - skip;
+    }
+  }
+
+  std::shared_ptr<const TokenSet> set_;
+  int64_t length_, used_ = 0;  // a sample has room for length + 1
+  std::vector<Begin> begins_;
+};
+
+}  // namespace
+
+Packing packing_of(const std::string& name) {
+  return name == "whole" ? Packing::whole : name == "single" ? Packing::single : Packing::stream;
+}
+
+std::unique_ptr<Source> make_token_source(std::shared_ptr<const TokenSet> set, Packing packing, int64_t length) {
+  if (packing == Packing::stream) return std::make_unique<Stream>(std::move(set), length);
+  return std::make_unique<Rows>(std::move(set), length, packing == Packing::whole);
+}
+
+TokenWriter::TokenWriter(base::FileSystem& files, const base::Path& path, int64_t width, const SetWriter::Sizes& kept)
+    : file_(files, path, kept), width_(width) {}
+
+void TokenWriter::add(std::span<const int32_t> ids, std::span<const uint8_t> learned) {
+  encoded_.clear();
+  for (const int32_t id : ids) encoded_.append(reinterpret_cast<const char*>(&id), width_);  // little-endian
+  file_.add(encoded_);
+  if (learned.empty()) return;
+  HYPERION_CHECK(learned.size() == ids.size(), "each token has its place in the mask");
+  encoded_.clear();
+  for (const uint8_t bit : learned) {
+    bits_ |= (bit != 0) << bit_count_;
+    if (++bit_count_ == 8) encoded_ += static_cast<char>(bits_), bits_ = bit_count_ = 0;
+  }
+  file_.append(kLearned, encoded_);
+}
+
+TokenWriter::State TokenWriter::make_safe() { return {file_.make_safe(), bits_, bit_count_}; }
+
+void TokenWriter::finish(int64_t vocabulary, int64_t end, const nlohmann::json& more) {
+  if (bit_count_ > 0) file_.append(kLearned, std::string(1, static_cast<char>(bits_)));
+  nlohmann::json meta = more;
+  meta["width"] = width_, meta["vocabulary"] = vocabulary, meta["end"] = end, meta["tokens"] = tokens();
+  file_.finish(kTokens, meta);
+}
+
+}  // namespace hyperion::data

@@ -1,0 +1,196 @@
+#include "hyperion/data/token_set.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <random>
+
+#include "hyperion/base/error.h"
+#include "tests/base/support_child.h"
+#include "tests/support/seed.h"
+
+namespace hyperion::data {
+namespace {
+
+using base::test::TestFolder;
+
+struct Documents {
+  std::vector<std::vector<int32_t>> ids;
+  std::vector<std::vector<uint8_t>> learned;
+};
+
+Documents random_documents(std::mt19937& random, int count, int longest, int vocabulary, bool masked) {
+  Documents all;
+  for (int i = 0; i < count; ++i) {
+    all.ids.emplace_back(1 + random() % longest);
+    all.learned.emplace_back();
+    for (auto& id : all.ids.back()) {
+      id = static_cast<int32_t>(random() % vocabulary);
+      if (masked) all.learned.back().push_back(random() % 2);
+    }
+  }
+  return all;
+}
+
+std::shared_ptr<const TokenSet> written(const base::Path& path, const Documents& documents, int64_t vocabulary) {
+  TokenWriter writer(base::real_files(), path, token_width(vocabulary), {});
+  for (size_t i = 0; i < documents.ids.size(); ++i) writer.add(documents.ids[i], documents.learned[i]);
+  writer.finish(vocabulary, 0, nlohmann::json::object());
+  return std::make_shared<const TokenSet>(path);
+}
+
+struct Row {
+  std::vector<int64_t> tokens, document;
+  std::vector<uint8_t> learned;
+};
+
+Row row_of(const Source& source, int64_t index, int64_t length) {
+  Row row;
+  row.tokens.resize(length + 1, -7), row.document.resize(length + 1), row.learned.resize(length + 1, 1);
+  source.read(index, {row.tokens, row.learned, row.document});
+  return row;
+}
+
+TEST(TokenSet, gives_every_token_and_mask_back_in_both_widths) {
+  TestFolder folder;
+  std::mt19937 random(testing::seed());
+  for (const int vocabulary : {300, 65'536, 65'537, 200'000})
+    for (const bool masked : {false, true}) {
+      const auto documents = random_documents(random, 50, 40, vocabulary, masked);
+      const auto set = written(folder / "set", documents, vocabulary);
+      set->verify();
+      EXPECT_EQ(set->masked(), masked);
+      ASSERT_EQ(set->documents(), 50);
+      int64_t token = 0;
+      for (size_t i = 0; i < documents.ids.size(); ++i) {
+        const auto extent = set->document(static_cast<int64_t>(i));
+        EXPECT_EQ(extent.first, token);
+        std::vector<int64_t> ids(extent.count);
+        set->read(extent.first, ids);
+        EXPECT_TRUE(std::equal(ids.begin(), ids.end(), documents.ids[i].begin(), documents.ids[i].end()));
+        for (int64_t j = 0; j < extent.count; ++j, ++token) {
+          EXPECT_EQ(set->document_of(token), static_cast<int64_t>(i));
+          EXPECT_EQ(set->learned(token), !masked || documents.learned[i][j] != 0);
+        }
+      }
+      EXPECT_EQ(set->tokens(), token);
+    }
+}
+
+TEST(TokenSet, a_mask_goes_on_after_a_stop_in_the_middle_of_a_byte) {
+  TestFolder folder;
+  std::mt19937 random(testing::seed());
+  const auto documents = random_documents(random, 9, 5, 100, true);
+  written(folder / "whole", documents, 100);
+  TokenWriter::State state;
+  {
+    TokenWriter writer(base::real_files(), folder / "resumed", 2, {});
+    for (int i = 0; i < 4; ++i) writer.add(documents.ids[i], documents.learned[i]);
+    state = writer.make_safe();
+    writer.add(documents.ids[4], documents.learned[4]);
+  }
+  TokenWriter writer(base::real_files(), folder / "resumed", 2, state.sizes);
+  writer.restore(state);
+  for (int i = 4; i < 9; ++i) writer.add(documents.ids[i], documents.learned[i]);
+  writer.finish(100, 0, nlohmann::json::object());
+  EXPECT_EQ(base::real_files().read(folder / "resumed"), base::real_files().read(folder / "whole"));
+}
+
+TEST(TokenSet, a_token_beyond_the_vocabulary_is_refused_not_handed_out) {
+  TestFolder folder;
+  TokenWriter writer(base::real_files(), folder / "set", 2, {});
+  writer.add(std::vector<int32_t>{1, 2, 900, 3}, {});
+  writer.finish(300, 0, nlohmann::json::object());
+  const TokenSet set(folder / "set");
+  std::vector<int64_t> out(4);
+  EXPECT_THROW(set.read(0, out), base::CorruptError);
+  EXPECT_THROW(set.verify(), base::CorruptError);
+}
+
+TEST(Packing, a_stream_tiles_all_tokens_and_knows_their_documents) {
+  TestFolder folder;
+  std::mt19937 random(testing::seed());
+  const auto documents = random_documents(random, 30, 20, 1000, true);
+  const auto set = written(folder / "set", documents, 1000);
+  std::vector<int64_t> tokens, owner;
+  std::vector<uint8_t> learned;
+  for (size_t i = 0; i < documents.ids.size(); ++i)
+    for (size_t j = 0; j < documents.ids[i].size(); ++j)
+      tokens.push_back(documents.ids[i][j]), owner.push_back(static_cast<int64_t>(i)),
+          learned.push_back(documents.learned[i][j]);
+  for (const int64_t length : {1, 3, 17, 50}) {
+    const auto source = make_token_source(set, Packing::stream, length);
+    EXPECT_EQ(source->samples(), (static_cast<int64_t>(tokens.size()) - 1) / length);
+    for (int64_t i = 0; i < source->samples(); ++i) {
+      const Row row = row_of(*source, i, length);
+      EXPECT_TRUE(std::equal(row.tokens.begin(), row.tokens.end(), tokens.begin() + i * length));
+      EXPECT_TRUE(std::equal(row.document.begin(), row.document.end(), owner.begin() + i * length));
+      EXPECT_TRUE(std::equal(row.learned.begin(), row.learned.end(), learned.begin() + i * length));
+    }
+  }
+}
+
+// Each token but the first of a document must be a target once, whatever the packing.
+TEST(Packing, rows_of_whole_documents_make_every_token_a_target_once) {
+  TestFolder folder;
+  std::mt19937 random(testing::seed());
+  for (const int longest : {3, 9, 10, 40}) {
+    const auto documents = random_documents(random, 40, longest, 1000, false);
+    const auto set = written(folder / "set", documents, 1000);
+    for (const bool together : {true, false}) {
+      const int64_t length = 9;
+      const auto source = make_token_source(set, together ? Packing::whole : Packing::single, length);
+      std::vector<std::vector<int>> times;
+      for (const auto& ids : documents.ids) times.emplace_back(ids.size());
+      std::vector<int64_t> place(documents.ids.size());  // of the next token of each document
+      int64_t padding = 0;
+      for (int64_t i = 0; i < source->samples(); ++i) {
+        const Row row = row_of(*source, i, length);
+        for (size_t at = 0; at < row.tokens.size(); ++at) {
+          const int64_t document = row.document[at];
+          if (document < 0) {
+            EXPECT_EQ(row.learned[at], 0);
+            EXPECT_EQ(row.tokens[at], 0);  // the end token
+            ++padding;
+            continue;
+          }
+          const bool begins = at == 0 || row.document[at - 1] != document;
+          if (begins && place[document] > 0) --place[document];  // a long one goes on with the token it ended with
+          ASSERT_LT(place[document], static_cast<int64_t>(documents.ids[document].size()));
+          EXPECT_EQ(row.tokens[at], documents.ids[document][place[document]]);
+          if (!begins) ++times[document][place[document]];
+          ++place[document];
+        }
+        if (!together)
+          for (const int64_t document : row.document) EXPECT_TRUE(document == row.document[0] || document == -1);
+      }
+      for (const auto& each : times)
+        for (size_t j = 1; j < each.size(); ++j) EXPECT_EQ(each[j], 1);
+      if (together) {
+        const auto single = make_token_source(set, Packing::single, length);
+        EXPECT_LE(source->samples(), single->samples());
+        if (longest == 3) EXPECT_LT(padding, source->samples() * 3);
+      }
+    }
+  }
+}
+
+TEST(Packing, whole_documents_are_not_cut_where_they_fit) {
+  TestFolder folder;
+  Documents documents;
+  for (const int length : {4, 4, 4, 10, 2}) {
+    documents.ids.emplace_back(length, length);
+    documents.learned.emplace_back();
+  }
+  const auto source = make_token_source(written(folder / "set", documents, 100), Packing::whole, 9);
+  ASSERT_EQ(source->samples(), 4);
+  EXPECT_EQ(row_of(*source, 0, 9).document, std::vector<int64_t>({0, 0, 0, 0, 1, 1, 1, 1, -1, -1}));
+  EXPECT_EQ(row_of(*source, 1, 9).document, std::vector<int64_t>({2, 2, 2, 2, -1, -1, -1, -1, -1, -1}));
+  EXPECT_EQ(row_of(*source, 2, 9).document, std::vector<int64_t>(10, 3));
+  EXPECT_EQ(row_of(*source, 3, 9).document, std::vector<int64_t>({4, 4, -1, -1, -1, -1, -1, -1, -1, -1}));
+}
+
+}  // namespace
+}  // namespace hyperion::data

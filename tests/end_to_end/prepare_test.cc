@@ -1,0 +1,299 @@
+// From files in the formats that people download to a trained model, by the commands of docs/data.md.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "tests/end_to_end/support_program.h"
+#include "tests/end_to_end/support_tree.h"
+#include "tests/support/seed.h"
+
+namespace hyperion {
+namespace {
+
+using testing::device_flags;
+using testing::Finished;
+using testing::Program;
+using testing::read_file;
+using testing::run;
+using testing::Scratch;
+using testing::write_file;
+using testing::operator+;
+using Words = std::vector<std::string>;
+
+std::string sentence(std::mt19937& random) {
+  static const char* words[] = {"the", "river", "was", "named", "after", "a", "small", "town", "in", "1897",
+                                "its", "first", "Größe", "日本", "bridge", "@-@", "of", "and"};
+  std::string text;
+  for (unsigned i = 0; i < 6 + random() % 20; ++i) text += std::string(" ") + words[random() % std::size(words)];
+  return text + " . ";
+}
+
+// As wiki.train.raw has it: a blank line, " = Title = ", blank, paragraphs, " = = Section = = ".
+std::string wikitext(std::mt19937& random, int articles) {
+  std::string text;
+  for (int i = 0; i < articles; ++i) {
+    text += " \n = Article " + std::to_string(i) + " = \n \n";
+    for (unsigned p = 0; p < 2 + random() % 4; ++p) {
+      if (p == 2) text += " \n = = History = = \n \n";
+      for (unsigned s = 0; s < 1 + random() % 4; ++s) text += sentence(random);
+      text += "\n";
+    }
+  }
+  return text + " \n";
+}
+
+class Prepare : public ::testing::Test {
+ protected:
+  Finished hyperion(const Words& words, const std::map<std::string, std::string>& environment = {}) {
+    return run(scratch_, words, environment);
+  }
+  void expect_fine(const Finished& done) { ASSERT_EQ(done.code, 0) << done.out << done.err; }
+  std::string in(const std::string& name) const { return (scratch_.path() / name).string(); }
+
+  void write_wikitext(int articles) {
+    write_file(in("wiki.train.raw"), wikitext(random_, articles));
+    write_file(in("wiki.valid.raw"), wikitext(random_, 8));
+    write_file(in("wiki.toml"), "[prepare]\nfiles = [\"" + in("wiki.train.raw") + "\"]\nvalidation_files = [\"" +
+                                    in("wiki.valid.raw") + "\"]\nformat = \"wikitext\"\noutput = \"" + in("set") +
+                                    "\"\nsafe_seconds = 0\n" + training());
+  }
+  static std::string training() {
+    return "[data]\nsource = \"prepared\"\n[train]\nsteps = 6\nbatch = 4\nlength = 32\n[model]\npreset = "
+           "\"llama-tiny\"\nlayers = 1\nheads = 2\nkey_value_heads = 2\nwidth = 16\ninner = 32\ncontext = "
+           "32\n[eval]\nbatches = 2\n[checkpoint]\nevery = 2\n";
+  }
+  Words train(const std::string& recipe, const std::string& name) const {
+    return Words{"train", in(recipe), "--run", name} + device_flags();
+  }
+  // The tokenizer folder of a chat model.
+  void write_chat_tokenizer() {
+    write_file(in("corpus.txt"), wikitext(random_, 40));
+    expect_fine(hyperion({"data", "train-tokenizer", in("corpus.txt"), "--vocab-size", "400", "--pattern", "qwen2",
+                          "--special", "<|endoftext|>", "--special", "<|im_start|>", "--special", "<|im_end|>", "--to",
+                          in("tokenizer.json")}));
+    std::filesystem::create_directories(in("chat"));
+    std::filesystem::rename(in("tokenizer.json"), in("chat/tokenizer.json"));
+    const nlohmann::json config = {
+        {"eos_token", "<|im_end|>"},
+        {"chat_template",
+         "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' "
+         "+ '\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"}};
+    write_file(in("chat/tokenizer_config.json"), config.dump());
+  }
+  nlohmann::json figures(const std::string& set) {
+    const auto done = hyperion({"data", "inspect", in(set), "--json"});
+    EXPECT_EQ(done.code, 0) << done.err;
+    return nlohmann::json::parse(done.out);
+  }
+
+  Scratch scratch_;
+  std::mt19937 random_{static_cast<unsigned>(testing::seed())};
+};
+
+TEST_F(Prepare, wikitext_is_prepared_inspected_verified_and_trained_on) {
+  write_wikitext(60);
+  const auto prepared = hyperion({"data", "prepare", in("wiki.toml")});
+  expect_fine(prepared);
+  EXPECT_NE(prepared.out.find("60 documents"), std::string::npos) << prepared.out;
+  EXPECT_NE(prepared.out.find("validation: 8 documents"), std::string::npos) << prepared.out;
+  const auto again = hyperion({"data", "prepare", in("wiki.toml")});
+  expect_fine(again);
+  EXPECT_NE(again.out.find("it was there already"), std::string::npos);
+  const auto shown = hyperion({"data", "inspect", in("set")});
+  expect_fine(shown);
+  EXPECT_NE(shown.out.find("= Article "), std::string::npos) << shown.out;
+  EXPECT_EQ(figures("set")["train.set"]["documents"], 60);
+  const auto verified = hyperion({"data", "verify", in("set")});
+  expect_fine(verified);
+  EXPECT_NE(verified.out.find("are as they were written"), std::string::npos);
+  expect_fine(hyperion(train("wiki.toml", "wiki")));
+  EXPECT_EQ(testing::losses(scratch_.runs() / "wiki").size(), 6u);
+}
+
+TEST_F(Prepare, a_dialogue_of_fields_is_learned_in_the_assistants_turns_alone) {
+  write_chat_tokenizer();
+  nlohmann::json questions = nlohmann::json::array();
+  for (int i = 0; i < 200; ++i)
+    questions.push_back({{"query", sentence(random_)},
+                         {"response", "The answer is: " + std::to_string(random_() % 100)},
+                         {"type", "GSM_Rephrased"},
+                         {"original_question", "?"}});
+  write_file(in("MetaMathQA.json"), questions.dump());
+  write_file(in("math.toml"), "[prepare]\nfiles = [\"" + in("MetaMathQA.json") +
+                                  "\"]\nformat = \"json\"\nchat = [\"user:query\", \"assistant:response\"]\ntokenizer "
+                                  "= \"" +
+                                  in("chat") + "\"\nvalidation = 0.1\noutput = \"" + in("math") + "\"\n" + training());
+  expect_fine(hyperion({"data", "prepare", in("math.toml")}));
+  const auto all = figures("math");
+  const auto& training_half = all["train.set"];
+  EXPECT_EQ(training_half["documents"].get<int>() + all["validation.set"]["documents"].get<int>(), 200);
+  EXPECT_EQ(all["validation.set"]["documents"], 20);
+  EXPECT_GT(training_half["learned"].get<int>(), 0);
+  EXPECT_LT(training_half["learned"].get<int>(), training_half["tokens"].get<int>() / 2);
+  expect_fine(hyperion({"data", "verify", in("math")}));
+  for (const std::string packing : {"whole", "single", "stream"})
+    expect_fine(hyperion(train("math.toml", "math-" + packing) +
+                         Words{"--model.vocabulary=512", "--data.packing=" + packing, "--data.reset=true"}));
+  // The run keeps the tokenizer, and writes text with it.
+  const auto said = hyperion({"generate", "math-whole", "--prompt", "the river", "--tokens", "4"});
+  expect_fine(said);
+}
+
+TEST_F(Prepare, a_model_that_knows_fewer_tokens_than_the_set_is_refused) {
+  write_chat_tokenizer();
+  write_file(in("lines.txt"), wikitext(random_, 30));
+  write_file(in("lines.toml"), "[prepare]\nfiles = \"" + in("lines.txt") + "\"\nformat = \"lines\"\nvalidation = 0.1\ntokenizer = \"" +
+                                   in("chat") + "\"\noutput = \"" + in("lines") + "\"\n" + training());
+  expect_fine(hyperion({"data", "prepare", in("lines.toml")}));
+  const auto refused = hyperion(train("lines.toml", "x"));
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("set model.vocabulary = 4"), std::string::npos) << refused.err;
+}
+
+TEST_F(Prepare, killed_at_any_point_it_goes_on_and_gives_the_same_bytes) {
+  write_wikitext(9000);  // some twenty pieces of work
+  expect_fine(hyperion({"data", "prepare", in("wiki.toml"), "--output", in("whole")}));
+  for (const std::string point : {"prepare.batch", "prepare.journal", "set.finish", "files.write"}) {
+    const std::string output = in("killed-" + point);
+    int kills = 0;
+    for (int round = 0; round < 4; ++round) {
+      const int at = point == "set.finish" ? 1 + round % 2 : 1 + static_cast<int>(random_() % (point == "files.write" ? 60 : 8));
+      const auto done = hyperion({"data", "prepare", in("wiki.toml"), "--output", output},
+                                 {{"HYPERION_FAULTS", point + (point == "files.write" ? "=tear@" : "=kill@") + std::to_string(at)}});
+      if (done.code == 0) break;
+      EXPECT_EQ(done.code, 128 + SIGKILL) << done.err;
+      EXPECT_FALSE(std::filesystem::exists(output)) << "a half-made set has its name";
+      ++kills;
+    }
+    EXPECT_GT(kills, 0) << point;
+    expect_fine(hyperion({"data", "prepare", in("wiki.toml"), "--output", output}));
+    for (const char* name : {"train.set", "validation.set"})
+      EXPECT_TRUE(read_file(output + "/" + name) == read_file(in("whole/") + name)) << point << " " << name;
+    EXPECT_FALSE(std::filesystem::exists(output + ".partial"));
+  }
+}
+
+TEST_F(Prepare, ctrl_c_keeps_what_is_done_and_says_how_to_go_on) {
+  write_wikitext(9000);
+  const auto stopped = hyperion({"data", "prepare", in("wiki.toml")}, {{"HYPERION_FAULTS", "prepare.batch=interrupt@3"}});
+  EXPECT_EQ(stopped.code, 130);
+  EXPECT_NE(stopped.err.find("the same command goes on there"), std::string::npos) << stopped.err;
+  expect_fine(hyperion({"data", "prepare", in("wiki.toml")}));
+}
+
+TEST_F(Prepare, changed_inputs_or_settings_are_never_mixed_with_the_old) {
+  write_wikitext(9000);
+  EXPECT_NE(hyperion({"data", "prepare", in("wiki.toml")}, {{"HYPERION_FAULTS", "prepare.batch=kill@5"}}).code, 0);
+  write_wikitext(50);
+  const auto anew = hyperion({"data", "prepare", in("wiki.toml")});
+  expect_fine(anew);
+  EXPECT_NE(anew.err.find("beginning anew"), std::string::npos) << anew.err;
+  EXPECT_EQ(figures("set")["train.set"]["documents"], 50);
+  write_wikitext(51);
+  const auto other = hyperion({"data", "prepare", in("wiki.toml")});
+  EXPECT_EQ(other.code, 2);
+  EXPECT_NE(other.err.find("from other inputs or settings"), std::string::npos) << other.err;
+}
+
+TEST_F(Prepare, any_number_of_threads_gives_the_same_bytes) {
+  write_wikitext(2000);
+  for (const std::string threads : {"1", "3"})
+    expect_fine(hyperion({"data", "prepare", in("wiki.toml"), "--output", in("t" + threads), "--prepare.threads=" + threads}));
+  EXPECT_TRUE(read_file(in("t1/train.set")) == read_file(in("t3/train.set")));
+}
+
+TEST_F(Prepare, damage_is_named_by_verify_and_never_trained_on_silently) {
+  write_wikitext(300);
+  expect_fine(hyperion({"data", "prepare", in("wiki.toml")}));
+  std::string bytes = read_file(in("set/train.set"));
+  bytes[5000] ^= 1;
+  write_file(in("set/train.set"), bytes);
+  const auto verified = hyperion({"data", "verify", in("set")});
+  EXPECT_EQ(verified.code, 1);
+  EXPECT_NE(verified.err.find("block 0"), std::string::npos) << verified.err;
+  EXPECT_NE(verified.err.find("payload, records 0 to"), std::string::npos) << verified.err;
+  write_file(in("set/train.set"), bytes.substr(0, bytes.size() - 100));
+  const auto refused = hyperion(train("wiki.toml", "x"));
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_NE(refused.err.find("ends early"), std::string::npos) << refused.err;
+}
+
+class BadData : public Prepare {
+ protected:
+  // What `data prepare` says of lines of JSON with one bad one among them.
+  void expect(const std::string& bad_line, const std::string& reason) {
+    std::string lines;
+    for (int i = 0; i < 40; ++i) lines += i == 16 ? bad_line + "\n" : R"({"text": "line of text"})" "\n";
+    write_file(in("bad.jsonl"), lines);
+    write_file(in("bad.toml"), "[prepare]\nfiles = \"" + in("bad.jsonl") + "\"\nformat = \"jsonl\"\nvalidation = 0.1\noutput = \"" +
+                                   in("bad") + "\"\n");
+    std::filesystem::remove_all(in("bad")), std::filesystem::remove_all(in("bad.partial"));
+    const auto failed = hyperion({"data", "prepare", in("bad.toml")});
+    EXPECT_EQ(failed.code, 1);
+    EXPECT_NE(failed.err.find("bad.jsonl:17"), std::string::npos) << failed.err;
+    EXPECT_NE(failed.err.find(reason), std::string::npos) << failed.err;
+    EXPECT_NE(failed.err.find("--on-bad=skip"), std::string::npos) << failed.err;
+    EXPECT_FALSE(std::filesystem::exists(in("bad")));
+    const auto skipped = hyperion({"data", "prepare", in("bad.toml"), "--on-bad", "skip"});
+    expect_fine(skipped);
+    EXPECT_NE(skipped.err.find("bad.jsonl:17"), std::string::npos) << skipped.err;
+    EXPECT_NE(skipped.out.find("1 left out"), std::string::npos) << skipped.out;
+    EXPECT_EQ(figures("bad")["train.set"]["documents"].get<int>() + figures("bad")["validation.set"]["documents"].get<int>(), 39);
+  }
+};
+
+TEST_F(BadData, lines_of_json_are_named_or_skipped) {
+  expect(R"({"text": "cut)", "JSON");
+  expect(R"({"body": "no text"})", "text");
+  expect(R"({"text": 17})", "text");
+  expect(R"({"text": ""})", "empty");
+}
+
+TEST_F(BadData, too_many_bad_records_stop_even_a_run_that_skips) {
+  std::string lines;
+  for (int i = 0; i < 40; ++i) lines += "nonsense\n";
+  write_file(in("bad.jsonl"), lines);
+  write_file(in("bad.toml"), "[prepare]\nfiles = \"" + in("bad.jsonl") + "\"\nformat = \"jsonl\"\non_bad = \"skip\"\nbad_limit = 10\noutput = \"" +
+                                 in("bad") + "\"\n");
+  const auto failed = hyperion({"data", "prepare", in("bad.toml")});
+  EXPECT_EQ(failed.code, 1);
+  EXPECT_NE(failed.err.find("10"), std::string::npos) << failed.err;
+}
+
+TEST_F(BadData, empty_and_damaged_files_are_named) {
+  write_file(in("empty.jsonl"), "");
+  write_file(in("broken.jsonl.gz"), std::string("\x1f\x8b\x08\0\0\0\0\0\0\3nonsense", 18));
+  for (const std::string name : {"empty.jsonl", "broken.jsonl.gz"}) {
+    write_file(in("bad.toml"), "[prepare]\nfiles = \"" + in(name) + "\"\nformat = \"jsonl\"\noutput = \"" + in("bad") + "\"\n");
+    const auto failed = hyperion({"data", "prepare", in("bad.toml")});
+    EXPECT_EQ(failed.code, 1);
+    EXPECT_NE(failed.err.find(name), std::string::npos) << failed.err;
+  }
+}
+
+// The hash of every sample a run took is the same however often it was stopped.
+TEST_F(Prepare, a_killed_and_resumed_run_reads_the_same_samples) {
+  write_wikitext(60);
+  expect_fine(hyperion({"data", "prepare", in("wiki.toml")}));
+  expect_fine(hyperion(train("wiki.toml", "whole")));
+  const auto killed = hyperion(train("wiki.toml", "killed"), {{"HYPERION_FAULTS", "train.step=kill@5"}});
+  EXPECT_EQ(killed.code, 128 + SIGKILL);
+  expect_fine(hyperion({"resume", "killed"}));
+  const auto hashes = [&](const std::string& name) {
+    std::vector<std::string> all;
+    std::istringstream lines(read_file(scratch_.runs() / name / "metrics.jsonl"));
+    for (std::string line; std::getline(lines, line);)
+      if (const auto json = nlohmann::json::parse(line); json.contains("sample_hash"))
+        all.push_back(json["samples"].dump() + " " + json["sample_hash"].get<std::string>());
+    return all;
+  };
+  EXPECT_EQ(hashes("whole").size(), 6u);
+  EXPECT_EQ(hashes("killed"), hashes("whole"));
+  EXPECT_EQ(testing::losses(scratch_.runs() / "killed"), testing::losses(scratch_.runs() / "whole"));
+}
+
+}  // namespace
+}  // namespace hyperion

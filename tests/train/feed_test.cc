@@ -1,0 +1,182 @@
+#include "hyperion/train/feed.h"
+
+#include <ATen/core/grad_mode.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "hyperion/base/error.h"
+#include "hyperion/data/images.h"
+#include "hyperion/data/token_set.h"
+#include "hyperion/models/registry.h"
+#include "hyperion/train/stepper.h"
+#include "tests/base/support_child.h"
+#include "tests/support/seed.h"
+
+namespace hyperion::train {
+namespace {
+
+using base::test::TestFolder;
+
+constexpr int64_t kVocabulary = 97;
+
+data::Split packed(const base::Path& folder, data::Packing packing, int64_t length, bool masked, int longest = 30) {
+  std::mt19937 random(hyperion::testing::seed());
+  const auto make = [&](const char* name, int count) {
+    data::TokenWriter writer(base::real_files(), folder / name, 2, {});
+    for (int i = 0; i < count; ++i) {
+      std::vector<int32_t> ids(2 + random() % longest);
+      std::vector<uint8_t> learned;
+      for (auto& id : ids) id = static_cast<int32_t>(random() % kVocabulary);
+      if (masked)
+        for (size_t j = 0; j < ids.size(); ++j) learned.push_back(random() % 3 == 0);
+      writer.add(ids, learned);
+    }
+    writer.finish(kVocabulary, 0, nlohmann::json::object());
+    return data::make_token_source(std::make_shared<const data::TokenSet>(folder / name), packing, length);
+  };
+  data::Split split;
+  split.train = make("train.set", 200);
+  split.validation = make("validation.set", 20);
+  return split;
+}
+
+RunConfig small(int64_t batch, int64_t length, const char* preset = "gpt2") {
+  RunConfig config;
+  config.train.batch = batch, config.train.length = length, config.train.device = "cpu";
+  config.model.preset = preset;
+  config.model.width = 32, config.model.layers = 2, config.model.heads = 2, config.model.vocabulary = kVocabulary;
+  config.model.context = length;
+  return config;
+}
+
+TEST(Feed, gives_the_same_batches_whatever_the_number_of_threads) {
+  TestFolder folder;
+  const auto split = packed(folder.path(), data::Packing::whole, 16, true);
+  RunConfig config = small(12, 16);
+  for (const int64_t threads : {1, 2, 5}) {
+    config.data.threads = threads;
+    Feed feed(split, config, {});
+    for (int64_t i = 0; i < 40; ++i) {
+      const Batch batch = feed.next(), plain = batch_at(split, config, i * 12);
+      ASSERT_TRUE(batch.inputs.equal(plain.inputs) && batch.targets.equal(plain.targets));
+      ASSERT_EQ(batch.hash, plain.hash);
+      ASSERT_EQ(batch.counted, plain.counted);
+    }
+    EXPECT_EQ(feed.cursor().samples, 480);
+  }
+}
+
+TEST(Feed, a_stop_on_some_processes_goes_on_with_others_and_misses_no_sample) {
+  TestFolder folder;
+  const auto split = packed(folder.path(), data::Packing::stream, 8, false);
+  const RunConfig config = small(24, 8);
+  Feed alone(split, config, {});
+  std::vector<uint64_t> hashes;
+  for (int i = 0; i < 60; ++i) alone.next(), hashes.push_back(alone.cursor().hash);
+
+  std::mt19937 random(hyperion::testing::seed());
+  data::Cursor cursor;  // what a checkpoint would hold
+  while (cursor.samples < 60 * 24) {
+    const int64_t ranks = std::vector<int64_t>{1, 2, 3, 4, 6, 8}[random() % 6];
+    const auto steps = std::min<int64_t>(1 + random() % 9, 60 - cursor.samples / 24);
+    std::vector<std::unique_ptr<Feed>> feeds;
+    for (int64_t rank = 0; rank < ranks; ++rank)  // the hash is kept once
+      feeds.push_back(std::make_unique<Feed>(split, config,
+                                             data::Cursor{cursor.samples, rank == 0 ? cursor.hash : 0},
+                                             Share{rank, ranks}));
+    for (int64_t step = 0; step < steps; ++step) {
+      uint64_t sum = 0;
+      for (auto& feed : feeds) {
+        EXPECT_EQ(feed->next().rows(), 24 / ranks);
+        sum += feed->cursor().hash;
+      }
+      EXPECT_EQ(sum, hashes[feeds[0]->cursor().samples / 24 - 1]) << ranks << " processes";
+      cursor = {feeds[0]->cursor().samples, sum};
+    }
+  }
+}
+
+class Failing final : public data::Source {
+  int64_t samples() const override { return 1000; }
+  void read(int64_t index, const data::TokenRow& row) const override {
+    if (index == 500) throw base::CorruptError("sample 500 cannot be read");
+    std::fill(row.tokens.begin(), row.tokens.end(), 1);
+  }
+};
+
+TEST(Feed, what_reading_threw_comes_out_where_its_batch_would) {
+  data::Split split;
+  split.train = std::make_unique<Failing>();
+  const RunConfig config = small(10, 4);
+  Feed feed(split, config, {});
+  int64_t batches = 0;
+  EXPECT_THROW(
+      {
+        for (; batches < 100; ++batches) feed.next();
+      },
+      base::CorruptError);
+  const auto order = split.order(config.train.seed);
+  bool found = false;
+  for (int64_t i = 0; i < 10; ++i) found |= order.at(batches * 10 + i).index == 500;
+  EXPECT_TRUE(found) << "after " << batches << " batches";
+}
+
+// Packed documents must give what each gives alone.
+TEST(Packed, documents_do_not_see_each_other) {
+  TestFolder folder;
+  const int64_t length = 40;
+  const auto split = packed(folder.path(), data::Packing::whole, length, false, 15);
+  for (const char* preset : {"gpt2", "llama"}) {
+    RunConfig config = small(3, length, preset);
+    config.data.reset = true;
+    const auto model = models::make_model(models::config_json(config.model), "test");
+    model->initialise(5);
+    at::NoGradGuard no_grad;
+    const Batch batch = batch_at(split, config, 0);
+    for (const bool reference : {false, true}) {
+      nn::Pass pass;
+      pass.reference = reference;
+      batch.tell(pass);
+      const auto logits = model->logits(batch.inputs, pass);
+      int checked = 0;
+      for (int64_t row = 0; row < 3; ++row)
+        for (int64_t first = 0; first < length;) {
+          int64_t end = first + 1;
+          const auto document = [&](int64_t at) { return batch.documents[row][at].item<int64_t>(); };
+          while (end < length && document(end) == document(first)) ++end;
+          nn::Pass own;
+          const auto alone = model->logits(batch.inputs.narrow(0, row, 1).narrow(1, first, end - first), own);
+          const auto here = logits.narrow(0, row, 1).narrow(1, first, end - first);
+          EXPECT_LT(here.sub(alone).abs().max().item<double>(), 1e-5) << preset;
+          if (end < length) EXPECT_EQ(batch.targets[row][end - 1].item<int64_t>(), -100);
+          first = end, ++checked;
+        }
+      EXPECT_GT(checked, 6);
+    }
+  }
+}
+
+TEST(Masked, parts_with_unequal_numbers_of_targets_add_up_to_the_batch) {
+  TestFolder folder;
+  const auto split = packed(folder.path(), data::Packing::single, 20, true);
+  RunConfig config = small(12, 20);
+  std::vector<double> losses, norms;
+  for (const int64_t parts : {1, 2, 3, 4, 12}) {
+    config.train.accumulate = parts;
+    const auto model = models::make_model(models::config_json(config.model), "test");
+    model->initialise(5);
+    Stepper stepper(*model, config, at::kCPU);
+    const auto timer = profile::make_step_timer(false);
+    const auto done = stepper.run(batch_at(split, config, 0), 1, 1e-3, *timer);
+    losses.push_back(done.loss.item<double>()), norms.push_back(done.grad_norm.item<double>());
+  }
+  for (size_t i = 1; i < losses.size(); ++i) {
+    EXPECT_NEAR(losses[i], losses[0], 1e-5);
+    EXPECT_NEAR(norms[i], norms[0], 1e-4 * norms[0]);
+  }
+}
+
+}  // namespace
+}  // namespace hyperion::train
