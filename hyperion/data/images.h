@@ -31,4 +31,7 @@ Split open_shapes(const DataConfig& config, int64_t side, uint64_t seed);
 // test.bin. The test files are the validation set.
 Split open_cifar(const DataConfig& config, uint64_t seed);
 
+// A folder of JPEG and PNG files (data/image_folder.h), decoded as they are read.
+Split open_image_files(const DataConfig& config, int64_t side, uint64_t seed);
+
 }  // namespace hyperion::data
