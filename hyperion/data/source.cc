@@ -94,7 +94,7 @@ Order Split::order(uint64_t seed) const {
 
 Split open_data(const DataConfig& config, SampleSize size, uint64_t seed) {
   check(config);
-  if (config.source == "prepared") return open_prepared(config, size);
+  if (config.source == "prepared") return open_prepared(config, size, seed);
   if (config.source == "shapes") return open_shapes(config, size.side, seed);
   if (config.source == "cifar") return open_cifar(config, seed);
   if (config.source == "images") return open_image_files(config, size.side, seed);
