@@ -62,6 +62,8 @@ function(hyperion_package name header library)
 endfunction()
 hyperion_package(zlib zlib.h z)
 hyperion_package(zstd zstd.h zstd)
+hyperion_package(jpeg jpeglib.h jpeg)
+hyperion_package(png png.h png)
 hyperion_package(pcre2 pcre2.h pcre2-8)
 
 # Arrow, for Parquet: out of the pyarrow wheel (script/setup --parquet).

@@ -1,10 +1,10 @@
-#include <array>
 #include <deque>
 #include <filesystem>
 #include <vector>
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/data/augment.h"
 #include "hyperion/data/images.h"
 
 namespace hyperion::data {
@@ -14,7 +14,6 @@ using base::format;
 using base::Path;
 
 constexpr int64_t kSide = 32, kPixels = 3 * kSide * kSide;
-constexpr std::array<float, 3> kMean = {0.4914f, 0.4822f, 0.4465f}, kDeviation = {0.2470f, 0.2435f, 0.2616f};
 
 struct Layout {
   int64_t classes, label_bytes;  // the last label byte is the one that counts
@@ -36,7 +35,8 @@ Layout layout_of(const Path& folder) {
 
 class CifarSource final : public ImageSource {
  public:
-  CifarSource(const Path& folder, const std::vector<std::string>& names, const Layout& layout) : layout_(layout) {
+  CifarSource(const Path& folder, const std::vector<std::string>& names, const Layout& layout, Augmenter augmenter)
+      : layout_(layout), augmenter_(std::move(augmenter)) {
     for (const auto& name : names) add(folder / name);
   }
 
@@ -44,14 +44,15 @@ class CifarSource final : public ImageSource {
   ImageShape shape() const override { return {3, kSide, kSide}; }
   int64_t classes() const override { return layout_.classes; }
 
-  int64_t read(int64_t index, std::span<float> out) const override {
+  int64_t read(int64_t index, int64_t epoch, std::span<float> out) const override {
     const auto& file = files_[index / per_file_];
     const auto record = file.bytes().substr((index % per_file_) * layout_.record(), layout_.record());
     const auto byte = [&](int64_t at) { return static_cast<unsigned char>(record[at]); };
-    for (int64_t i = 0; i < kPixels; ++i) {
-      const auto channel = static_cast<size_t>(i / (kSide * kSide));
-      out[i] = (static_cast<float>(byte(layout_.label_bytes + i)) / 255.0f - kMean[channel]) / kDeviation[channel];
-    }
+    Pixels image({kSide, kSide});
+    for (int64_t c = 0; c < 3; ++c)
+      for (int64_t i = 0; i < kSide * kSide; ++i)
+        image.rgb[3 * i + c] = byte(layout_.label_bytes + c * kSide * kSide + i);
+    augmenter_.apply(image, index, epoch, out);
     return byte(layout_.label_bytes - 1);
   }
 
@@ -76,17 +77,22 @@ class CifarSource final : public ImageSource {
   }
 
   Layout layout_;
+  Augmenter augmenter_;
   std::deque<base::MappedFile> files_;
   int64_t per_file_ = 0;
 };
 
 }  // namespace
 
-Split open_cifar(const DataConfig& config) {
+Split open_cifar(const DataConfig& config, uint64_t seed) {
   const Layout layout = layout_of(config.path.at(0));
+  const auto source = [&](const std::vector<std::string>& names, bool training) {
+    return std::make_unique<CifarSource>(config.path.at(0), names, layout,
+                                         Augmenter(config.augment, kSide, seed, training, kCifar));
+  };
   Split split;
-  split.train_images = std::make_unique<CifarSource>(config.path.at(0), layout.train, layout);
-  split.validation_images = std::make_unique<CifarSource>(config.path.at(0), layout.test, layout);
+  split.train_images = source(layout.train, true);
+  split.validation_images = source(layout.test, false);
   return split;
 }
 

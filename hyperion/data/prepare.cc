@@ -10,6 +10,7 @@
 #include "hyperion/base/format.h"
 #include "hyperion/data/input_files.h"
 #include "hyperion/data/preparation.h"
+#include "hyperion/data/prepare_images.h"
 #include "hyperion/data/prepare_text.h"
 #include "hyperion/data/raw_records.h"
 
@@ -34,6 +35,21 @@ std::string settings_text(const PrepareConfig& config) {
   return all.dump();
 }
 
+// One folder of images or shards of them. Their names are no part of the key, what they hold and show is.
+PrepareSummary prepare_image_set(base::FileSystem& files, const PrepareConfig& config, const OnPrepare& progress) {
+  const ImageRecipe recipe = image_recipe(config);
+  PreparedFrom from;
+  from.inputs = recipe.inputs();
+  nlohmann::json settings = {{"format", config.format}, {"store", config.store},         {"digest", recipe.digest()},
+                             {"on_bad", config.on_bad}, {"validation", config.validation}};
+  if (recipe.raw) settings["side"] = config.side;
+  from.settings = settings.dump();
+  Preparation preparation(files, config.output, from, thread_count(config), [&](uint64_t bytes, uint64_t all) {
+    if (progress) progress({"reading the inputs", bytes, all});
+  });
+  return prepare_images(files, recipe, preparation, thread_count(config), progress);
+}
+
 }  // namespace
 
 void describe(base::Settings& settings, PrepareConfig& config) {
@@ -41,9 +57,12 @@ void describe(base::Settings& settings, PrepareConfig& config) {
       .list("files", config.files, "the training files; patterns such as data/*.jsonl.gz too; .gz and .zst are unpacked")
       .list("validation_files", config.validation_files, "of the validation set; empty: a part of the others is held out")
       .real("validation", config.validation, {0.0001, 0.5}, "that part")
-      .choice("format", config.format, {"text", "lines", "wikitext", "jsonl", "json", "tar", "parquet"},
+      .choice("format", config.format, {"text", "lines", "wikitext", "jsonl", "json", "tar", "parquet", "images"},
               "a file, a line, an article of WikiText, a line of JSON or an element of a JSON array is a document; tar: "
-              "WebDataset's shards")
+              "WebDataset's shards; images: a folder of JPEG and PNG files, or tar shards of them")
+      .choice("store", config.store, {"jpeg", "raw"},
+              "images: the files' own bytes, or pixels of the size below, which need no decoding")
+      .integer("side", config.side, {8, 8192}, "raw: of the shorter side", "pixels")
       .text("output", config.output, "the folder to make")
       .text("tokenizer", config.tokenizer, "a folder or file; bytes: each byte is a token")
       .text("pattern", config.pattern, "how a .tiktoken file's text is cut: gpt2, llama3, qwen2 or cl100k")
@@ -68,6 +87,7 @@ void check(const PrepareConfig& config) {
 
 PrepareSummary prepare(base::FileSystem& files, const PrepareConfig& config, const OnPrepare& progress) {
   check(config);
+  if (config.format == "images") return prepare_image_set(files, config, progress);
   const TextRecipe recipe = text_recipe(config);
   PreparedFrom from;
   from.inputs = input_files(config.files);

@@ -15,10 +15,10 @@ namespace hyperion::data {
 
 struct PrepareConfig {
   std::string output, format = "text", tokenizer = "bytes", pattern, end = "auto", text = "text", messages, chat_template,
-                                                                      on_bad = "fail";
+                                                                      on_bad = "fail", store = "jpeg";
   std::vector<std::string> files, validation_files, chat;
   double validation = 0.01, safe_seconds = 10;
-  int64_t bad_limit = 1000, threads = 0;
+  int64_t bad_limit = 1000, threads = 0, side = 256;
 };
 void describe(base::Settings& settings, PrepareConfig& config);
 void check(const PrepareConfig& config);

@@ -9,9 +9,9 @@
 #include "hyperion/base/fault.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
-#include "hyperion/base/random.h"
 #include "hyperion/base/signals.h"
 #include "hyperion/data/chat_tokens.h"
+#include "hyperion/data/held_out.h"
 #include "hyperion/data/ordered_work.h"
 #include "hyperion/data/prepared.h"
 #include "hyperion/data/token_set.h"
@@ -163,7 +163,7 @@ class Output {
     } else if (recipe_.format == RecordFormat::text) {
       add_in_parts(encoded);
     } else {
-      writers_[is_held_out(documents_)]->add(encoded.ids, encoded.learned);
+      writers_[is_held_out(documents_, recipe_.validation)]->add(encoded.ids, encoded.learned);
     }
     ++documents_;
   }
@@ -190,14 +190,6 @@ class Output {
   }
 
  private:
-  // Of every 1 / validation documents one, at a place of its own.
-  bool is_held_out(int64_t document) const {
-    const auto stride = static_cast<int64_t>(1 / recipe_.validation + 0.5);
-    const auto key = base::stream_key(0, "prepare.validation");
-    return document % stride ==
-           static_cast<int64_t>(base::random_below(key, static_cast<uint64_t>(document / stride), static_cast<uint64_t>(stride)));
-  }
-
   // Few long documents: the end of each is held out.
   void add_in_parts(const Encoded& encoded) {
     const auto held_out = static_cast<size_t>(static_cast<double>(encoded.ids.size()) * recipe_.validation);

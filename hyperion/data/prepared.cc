@@ -5,7 +5,7 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
-#include "hyperion/data/images.h"
+#include "hyperion/data/image_set.h"
 #include "hyperion/data/token_set.h"
 
 namespace hyperion::data {
@@ -79,9 +79,32 @@ std::unique_ptr<Source> open_tokens(const base::Path& path, const DataConfig& co
   return source;
 }
 
+// Several sets of images would need the same classes; there is one.
+Split open_prepared_images(const DataConfig& config, int64_t side, uint64_t seed) {
+  if (config.path.size() > 1)
+    throw ConfigError(format("data.path names {} folders, and images come from one", config.path.size()),
+                      "prepare them together");
+  for (const auto& [is_set, what] : {std::pair(config.packing != "stream", "data.packing"), {config.reset, "data.reset"}})
+    if (is_set) throw ConfigError(format("{} is set, and {} holds images", what, config.path[0]), "leave it out");
+  const auto source = [&](const char* name, bool training) {
+    auto set = std::make_shared<const ImageSet>(base::Path(config.path[0]) / name);
+    if (set->images() == 0)
+      throw ConfigError(format("{} holds no images", set->file().path().string()), "prepare more of them");
+    return make_image_source(std::move(set), side, Augmenter(config.augment, side, seed, training, kImagenet));
+  };
+  Split split;
+  split.train_images = source(kTrainSet, true), split.validation_images = source(kValidationSet, false);
+  return split;
+}
+
 }  // namespace
 
-Split open_prepared(const DataConfig& config, SampleSize size) {
+Split open_prepared(const DataConfig& config, SampleSize size, uint64_t seed) {
+  check_folder(config.path.at(0));
+  if (SetFile(base::Path(config.path[0]) / kTrainSet).kind() == kImages)
+    return open_prepared_images(config, size.side, seed);
+  if (varies(config.augment))
+    throw ConfigError(format("[augment] varies images, and {} holds tokens", config.path[0]), "leave [augment] out");
   std::vector<std::unique_ptr<Source>> train, validation;
   Split split;
   for (const base::Path folder : config.path) {

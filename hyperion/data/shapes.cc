@@ -50,7 +50,7 @@ class ShapeSource final : public ImageSource {
   ImageShape shape() const override { return {3, side_, side_}; }
   int64_t classes() const override { return kKinds; }
 
-  int64_t read(int64_t index, std::span<float> out) const override {
+  int64_t read(int64_t index, int64_t, std::span<float> out) const override {
     const uint64_t first = static_cast<uint64_t>(index) << 24;  // numbers of one image never reach the next one's
     const auto draw = [&](uint64_t place, float low, float high) {
       return low + (high - low) * base::unit_float(base::random_bits(key_, first + place));

@@ -26,10 +26,10 @@ void check_weights(const DataConfig& config) {
 
 void describe(base::Settings& settings, DataConfig& config) {
   settings.section("data", "what the model reads")
-      .choice("source", config.source, {"sums", "text", "prepared", "shapes", "cifar"},
+      .choice("source", config.source, {"sums", "text", "prepared", "shapes", "cifar", "images"},
               "worked sums made from the seed; a text file, a byte a token; folders that `hyperion data prepare` made; "
-              "drawn shapes made from the seed; CIFAR's binary files")
-      .list("path", config.path, "the text file, the prepared folder or folders, or the folder of CIFAR's files")
+              "drawn shapes made from the seed; CIFAR's binary files; a folder of JPEG and PNG files")
+      .list("path", config.path, "the text file, the prepared folder or folders, or the folder of CIFAR's files or of images")
       .list("weights", config.weights, "how often each of several prepared folders is read; empty: by their sizes")
       .choice("packing", config.packing, {"stream", "whole", "single"},
               "of prepared documents: one stream cut every train.length tokens; whole documents side by side; one a "
@@ -40,16 +40,22 @@ void describe(base::Settings& settings, DataConfig& config) {
       .integer("images", config.images, {1, 1'000'000'000'000}, "training images of shapes an epoch")
       .integer("threads", config.threads, {0, 4096}, "that read samples ahead; 0: as many as the data is worth")
       .real("validation", config.validation, {0.0001, 0.5}, "part held out from training");
+  describe(settings, config.augment);
 }
 
 void check(const DataConfig& config) {
-  const bool reads = config.source == "text" || config.source == "cifar" || config.source == "prepared";
+  const bool reads = config.source == "text" || config.source == "cifar" || config.source == "prepared" ||
+                     config.source == "images";
   const auto shown = [&](const char* what) { return base::format("{} is set but data.source is \"{}\"", what, config.source); };
   if (reads && config.path.empty())
     throw base::ConfigError(base::format("data.source is \"{}\" but data.path is empty", config.source),
                             "name the file or folder: --data.path=PATH");
   if (!reads && !config.path.empty())
     throw base::ConfigError(shown("data.path") + ", which reads no file", "add --data.source=text, or leave data.path out");
+  check(config.augment);
+  if (varies(config.augment) && (!reads || config.source == "text"))
+    throw base::ConfigError(base::format("[augment] varies images, and data.source is \"{}\"", config.source),
+                            "use data.source = images, cifar or prepared, or leave [augment] out");
   if (config.source == "prepared") return check_weights(config);
   if (config.path.size() > 1)
     throw base::ConfigError(base::format("data.path names {} places, and data.source = \"{}\" reads one",
@@ -88,9 +94,10 @@ Order Split::order(uint64_t seed) const {
 
 Split open_data(const DataConfig& config, SampleSize size, uint64_t seed) {
   check(config);
-  if (config.source == "prepared") return open_prepared(config, size);
+  if (config.source == "prepared") return open_prepared(config, size, seed);
   if (config.source == "shapes") return open_shapes(config, size.side, seed);
-  if (config.source == "cifar") return open_cifar(config);
+  if (config.source == "cifar") return open_cifar(config, seed);
+  if (config.source == "images") return open_image_files(config, size.side, seed);
   return config.source == "text" ? open_text(config, size.length) : open_sums(config, size.length, seed);
 }
 

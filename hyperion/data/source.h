@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "hyperion/base/files.h"
+#include "hyperion/data/augment_config.h"
 #include "hyperion/data/order.h"
 
 namespace hyperion::base {
@@ -23,6 +24,7 @@ struct DataConfig {
   bool reset = false;
   int64_t digits = 3, sums = 200'000, images = 50'000, threads = 0;
   double validation = 0.05;
+  AugmentConfig augment;
 };
 void describe(base::Settings& settings, DataConfig& config);
 void check(const DataConfig& config);

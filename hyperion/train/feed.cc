@@ -57,7 +57,7 @@ class Filling {
     const auto& source = training ? *split_.train_images : *split_.validation_images;
     const auto pixels = row_of<float>(batch_.inputs, row);
     auto& label = row_of<int64_t>(batch_.targets, row)[0];
-    label = source.read(drawn.index, pixels);
+    label = source.read(drawn.index, drawn.epoch, pixels);
     hashes_[row] = data::sample_hash(position, bytes_of(pixels)) + static_cast<uint64_t>(label);
   }
 

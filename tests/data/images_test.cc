@@ -20,9 +20,9 @@ DataConfig shapes(int64_t images) {
   return config;
 }
 
-std::vector<float> image(const ImageSource& source, int64_t index, int64_t* label = nullptr) {
+std::vector<float> image(const ImageSource& source, int64_t index, int64_t* label = nullptr, int64_t epoch = 0) {
   std::vector<float> pixels(source.shape().pixels());
-  const int64_t found = source.read(index, pixels);
+  const int64_t found = source.read(index, epoch, pixels);
   if (label != nullptr) *label = found;
   return pixels;
 }
@@ -107,6 +107,23 @@ TEST_F(Cifar, both_kinds_are_read_with_their_labels_and_channels_normalised) {
   EXPECT_EQ(hundred.train_images->classes(), 100);
   image(*hundred.train_images, 2, &label);
   EXPECT_EQ(label, 7);
+}
+
+TEST_F(Cifar, training_images_vary_by_epoch_where_asked_and_validation_images_never) {
+  write_cifar10(9);
+  DataConfig varied = config();
+  varied.augment.crop = "padded";
+  const auto split = open_data(varied, {}, 1), plain = open_data(config(), {}, 1);
+  int moved = 0;
+  for (int64_t epoch = 0; epoch < 20; ++epoch) {
+    EXPECT_EQ(image(*split.train_images, 3, nullptr, epoch), image(*split.train_images, 3, nullptr, epoch));
+    moved += image(*split.train_images, 3, nullptr, epoch) != image(*plain.train_images, 3, nullptr, epoch);
+    EXPECT_EQ(image(*split.validation_images, 0, nullptr, epoch), image(*plain.validation_images, 0));
+  }
+  EXPECT_GT(moved, 15);
+  DataConfig text = varied;
+  text.source = "shapes", text.path = {};
+  EXPECT_THROW(check(text), base::ConfigError);
 }
 
 TEST_F(Cifar, bad_files_are_refused_by_name) {

@@ -91,7 +91,7 @@ TEST(DataSettings, that_contradict_each_other_are_refused) {
               open_data(config, {4, 0}, 1);
             }).find("--data.path=PATH"),
             std::string::npos);
-  EXPECT_EQ(error_of([] { check({}); }), "");
+  EXPECT_EQ(error_of([] { check(DataConfig{}); }), "");
 }
 
 TEST(DataSettings, are_named_as_in_a_recipe) {

@@ -1,0 +1,47 @@
+#include "hyperion/data/augment_config.h"
+
+#include "hyperion/base/config.h"
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+
+namespace hyperion::data {
+
+void describe(base::Settings& settings, AugmentConfig& config) {
+  settings.section("augment", "how training images vary; validation images are resized and cut alone")
+      .choice("crop", config.crop, {"none", "padded", "resized"},
+              "what is seen: the middle; a part of the image with a black margin; a random part, resized")
+      .integer("padding", config.padding, {0, 1024}, "padded: width of the margin", "pixels")
+      .real("least_area", config.least_area, {0.001, 1}, "resized: smallest part of the image's area")
+      .real("least_ratio", config.least_ratio, {0.1, 1},
+            "resized: smallest width to height; the largest is its inverse")
+      .flag("flip", config.flip, "mirror every other image")
+      .real("brightness", config.jitter.brightness, {0, 1}, "how far its factor may lie from 1")
+      .real("contrast", config.jitter.contrast, {0, 1}, "how far its factor may lie from 1")
+      .real("saturation", config.jitter.saturation, {0, 1}, "how far its factor may lie from 1")
+      .real("hue", config.jitter.hue, {0, 0.5}, "how far colours may turn, of a whole turn")
+      .integer("operations", config.operations, {0, 14}, "RandAugment: operations an image; 0: none")
+      .integer("magnitude", config.magnitude, {0, kMostMagnitude}, "RandAugment: their strength")
+      .real("centre", config.centre, {0.1, 1}, "part of the shorter side that the middle shows")
+      .choice("filter", config.filter, {"bilinear", "bicubic"}, "for resizing")
+      .choice("normalise", config.normalise, {"auto", "imagenet", "cifar", "half"},
+              "mean and deviation of pixels; auto: those of the data; half: from -1 to 1");
+}
+
+void check(const AugmentConfig& config) {
+  if (config.crop != "padded" && config.padding != AugmentConfig{}.padding)
+    throw base::ConfigError(
+        base::format("augment.padding is set but augment.crop is \"{}\", which has no margin", config.crop),
+        "add --augment.crop=padded, or leave augment.padding out");
+  if (config.crop == "padded" && config.padding == 0)
+    throw base::ConfigError("augment.crop = \"padded\" with augment.padding = 0 moves nothing",
+                            "raise augment.padding, or set augment.crop = \"none\"");
+}
+
+bool recolours(const AugmentConfig& config) {
+  const Jitter& most = config.jitter;
+  return config.operations > 0 || most.brightness + most.contrast + most.saturation + most.hue > 0;
+}
+
+bool varies(const AugmentConfig& config) { return config.crop != "none" || config.flip || recolours(config); }
+
+}  // namespace hyperion::data

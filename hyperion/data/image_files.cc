@@ -1,0 +1,43 @@
+#include "hyperion/data/augment.h"
+#include "hyperion/data/image_folder.h"
+#include "hyperion/data/images.h"
+
+namespace hyperion::data {
+namespace {
+
+// Decodes on reading: nothing of an image is kept.
+class FileImages final : public ImageSource {
+ public:
+  FileImages(ImageList list, int64_t side, Augmenter augmenter)
+      : list_(std::move(list)), side_(side), augmenter_(std::move(augmenter)) {}
+
+  int64_t samples() const override { return static_cast<int64_t>(list_.files.size()); }
+  ImageShape shape() const override { return {3, side_, side_}; }
+  int64_t classes() const override { return static_cast<int64_t>(list_.classes.size()); }
+  int64_t read(int64_t index, int64_t epoch, std::span<float> out) const override {
+    const ImageFile& file = list_.files.at(index);
+    augmenter_.apply(base::real_files().read(file.path), file.path.string(), index, epoch, out);
+    return file.label;
+  }
+
+ private:
+  ImageList list_;
+  int64_t side_;
+  Augmenter augmenter_;
+};
+
+}  // namespace
+
+Split open_image_files(const DataConfig& config, int64_t side, uint64_t seed) {
+  ImageSplit lists = list_images(config.path.at(0), config.validation);
+  const auto source = [&](ImageList& list, bool training) {
+    return std::make_unique<FileImages>(std::move(list), side,
+                                        Augmenter(config.augment, side, seed, training, kImagenet));
+  };
+  Split split;
+  split.train_images = source(lists.train, true);
+  split.validation_images = source(lists.validation, false);
+  return split;
+}
+
+}  // namespace hyperion::data

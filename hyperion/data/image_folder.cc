@@ -1,0 +1,163 @@
+#include "hyperion/data/image_folder.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+#include "hyperion/data/bad_records.h"
+#include "hyperion/data/order.h"
+
+namespace hyperion::data {
+namespace {
+
+using base::ConfigError;
+using base::format;
+using base::Path;
+namespace fs = std::filesystem;
+
+bool is_there(const Path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+bool is_image(const Path& path) {
+  std::string ending = path.extension().string();
+  std::transform(ending.begin(), ending.end(), ending.begin(), [](unsigned char c) { return std::tolower(c); });
+  return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
+}
+
+// Sorted by their bytes, without what is hidden.
+std::vector<Path> entries(const Path& folder, bool folders) {
+  std::vector<Path> found;
+  for (const Path& path : base::real_files().list(folder))
+    if (!path.filename().string().starts_with('.') && fs::is_directory(path) == folders) found.push_back(path);
+  return found;
+}
+
+struct Line {
+  int64_t number = 0;
+  std::string text;
+};
+
+// The lines of a list that are not empty.
+std::vector<Line> lines_of(const Path& file) {
+  const std::string text = base::real_files().read(file);
+  std::vector<Line> lines;
+  int64_t number = 0;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    std::string line = text.substr(begin, end - begin);
+    while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
+    ++number;
+    if (!line.empty()) lines.push_back({number, std::move(line)});
+    begin = end + 1;
+  }
+  if (lines.empty()) throw BadRecord(file.string(), 0, "an empty list");
+  return lines;
+}
+
+std::vector<std::string> food_classes(const Path& meta) {
+  std::vector<std::string> classes;
+  std::set<std::string> seen;
+  for (const Line& line : lines_of(meta / "classes.txt")) {
+    if (line.text.find('/') != std::string::npos || line.text.starts_with('.'))
+      throw BadRecord((meta / "classes.txt").string(), line.number, format("\"{}\" is no name of a class", line.text));
+    if (!seen.insert(line.text).second)
+      throw BadRecord((meta / "classes.txt").string(), line.number, format("class \"{}\" is listed twice", line.text));
+    classes.push_back(line.text);
+  }
+  if (const Path labels = meta / "labels.txt"; is_there(labels))
+    if (const size_t count = lines_of(labels).size(); count != classes.size())
+      throw BadRecord(labels.string(), 0, format("{} labels, and classes.txt has {} classes", count, classes.size()));
+  return classes;
+}
+
+void check_not_empty(const ImageList& list, const Path& root) {
+  if (list.files.empty())
+    throw ConfigError(format("{} holds no images", root.string()),
+                      "images lie in a folder for each class, as .jpg, .jpeg or .png");
+}
+
+}  // namespace
+
+ImageList list_class_folders(const Path& root) {
+  ImageList list;
+  for (const Path& folder : entries(root, true)) {
+    const auto label = static_cast<int64_t>(list.classes.size());
+    list.classes.push_back(folder.filename().string());
+    const size_t before = list.files.size();
+    for (const Path& file : entries(folder, false))
+      if (is_image(file)) list.files.push_back({file, label});
+    if (list.files.size() == before)
+      throw ConfigError(format("{} holds no images, and each folder beside it is a class", folder.string()),
+                        "put its .jpg, .jpeg or .png files there, or take the folder away");
+  }
+  check_not_empty(list, root);
+  return list;
+}
+
+ImageList list_food101(const Path& root, const std::string& part) {
+  const Path meta = root / "meta", names = meta / (part + ".txt");
+  ImageList list;
+  list.classes = food_classes(meta);
+  std::map<std::string, int64_t> labels;
+  std::vector<std::set<std::string>> there(list.classes.size());  // of each class, listed once: no look at every file
+  for (size_t label = 0; label < list.classes.size(); ++label) {
+    labels[list.classes[label]] = static_cast<int64_t>(label);
+    for (const Path& file : entries(root / "images" / list.classes[label], false))
+      there[label].insert(file.filename().string());
+  }
+  for (const Line& line : lines_of(names)) {
+    const size_t slash = line.text.find('/');
+    if (slash == std::string::npos)
+      throw BadRecord(names.string(), line.number, format("\"{}\" is not CLASS/NAME", line.text));
+    const auto label = labels.find(line.text.substr(0, slash));
+    if (label == labels.end())
+      throw BadRecord(names.string(), line.number,
+                      format("class \"{}\" is not in classes.txt", line.text.substr(0, slash)));
+    const std::string file = line.text.substr(slash + 1) + ".jpg";
+    if (!there[label->second].contains(file))
+      throw BadRecord(names.string(), line.number, format("images/{}/{} is not there", label->first, file));
+    list.files.push_back({root / "images" / label->first / file, label->second});
+  }
+  return list;
+}
+
+ImageSplit list_images(const Path& root, double validation) {
+  if (!is_there(root))
+    throw ConfigError(format("the folder {} does not exist", root.string()), "name the folder of images");
+  if (is_there(root / "meta" / "classes.txt")) return {list_food101(root, "train"), list_food101(root, "test")};
+  if (is_there(root / "train")) {
+    for (const char* name : {"val", "validation", "test"}) {
+      if (!is_there(root / name)) continue;
+      ImageSplit split{list_class_folders(root / "train"), list_class_folders(root / name)};
+      if (split.train.classes != split.validation.classes)
+        throw ConfigError(format("{} and {} have other classes", (root / "train").string(), (root / name).string()),
+                          "each class needs a folder of the same name in both");
+      return split;
+    }
+    throw ConfigError(format("{} has a folder train, but none named val, validation or test", root.string()),
+                      "add one, or name the folder train itself: a part of it is held out");
+  }
+  ImageList all = list_class_folders(root);
+  ImageSplit split{{all.classes, {}}, {all.classes, {}}};
+  for (size_t begin = 0, end = 0; begin < all.files.size(); begin = end) {
+    while (end < all.files.size() && all.files[end].label == all.files[begin].label) ++end;
+    const auto count = static_cast<int64_t>(end - begin);
+    const auto held_out = static_cast<int64_t>(static_cast<double>(count) * validation + 0.5);
+    for (int64_t i = 0; i < count; ++i) {
+      const bool out = shuffled(i, count, 0, all.files[begin].label) < held_out;
+      (out ? split.validation : split.train).files.push_back(std::move(all.files[begin + i]));
+    }
+  }
+  check_not_empty(split.train, root);
+  if (split.validation.files.empty())
+    throw ConfigError(format("{} has too few images to hold out {} of each class", root.string(), validation),
+                      "raise data.validation, or keep validation images in a folder val beside train");
+  return split;
+}
+
+}  // namespace hyperion::data

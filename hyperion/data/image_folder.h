@@ -1,0 +1,37 @@
+// Folders of images as people keep them: which files there are, and what each shows. Errors name the file, and the line
+// of a list.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "hyperion/base/files.h"
+
+namespace hyperion::data {
+
+struct ImageFile {
+  base::Path path;
+  int64_t label = 0;
+};
+
+struct ImageList {
+  std::vector<std::string> classes;  // by label
+  std::vector<ImageFile> files;      // in a fixed order: by class, then by name, or as the list has them
+};
+
+// root/<class>/<any>.jpg, .jpeg or .png, in any case; classes sorted by the bytes of their names.
+ImageList list_class_folders(const base::Path& root);
+
+// Food-101's folders: images/<class>/<id>.jpg, meta/classes.txt, and `part`.txt in meta ("train" or "test") with a line
+// <class>/<id> for each image. meta/labels.txt, the classes for people to read, must have as many lines where it is
+// there.
+ImageList list_food101(const base::Path& root, const std::string& part);
+
+struct ImageSplit {
+  ImageList train, validation;
+};
+// What kind of folder it is, is seen from what it holds: meta/classes.txt (Food-101); the folders train and val,
+// validation or test, with the same classes; else class folders, of which the part `validation` is held out, in each
+// class as much.
+ImageSplit list_images(const base::Path& root, double validation);
+
+}  // namespace hyperion::data

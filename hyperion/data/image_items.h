@@ -1,0 +1,35 @@
+// The images that a set is made of, one after the other, as the bytes of their files.
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hyperion/data/bad_records.h"
+#include "hyperion/data/image_folder.h"
+
+namespace hyperion::data {
+
+struct ImageItem {
+  std::string name, bytes;
+  int64_t label = 0;
+  bool of_validation = false;    // from a list or shard of validation images
+  std::optional<BadRecord> bad;  // in place of an image that cannot be had
+};
+
+class ImageItems {
+ public:
+  virtual ~ImageItems() = default;
+  virtual bool next(ImageItem& item) = 0;  // false at the end
+  virtual void skip(int64_t count) = 0;    // as many calls of next, without their work where that can be
+};
+
+// The files of both lists. They are read as they come.
+std::unique_ptr<ImageItems> items_of_lists(const ImageSplit& lists);
+
+// Tar shards as WebDataset writes them, plain or compressed: members one after the other whose names are the same up to
+// the first dot are a sample; .jpg, .jpeg or .png is its image, .cls its label in digits. Others are passed over.
+inline constexpr int64_t kMostLabel = 999'999;
+std::unique_ptr<ImageItems> items_of_shards(std::vector<base::Path> training, std::vector<base::Path> validation);
+
+}  // namespace hyperion::data
