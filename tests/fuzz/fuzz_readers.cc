@@ -1,4 +1,4 @@
-// The long run: fuzz_readers [SECONDS] [SEED]. Breaks good input and hands it to both readers until the time is over.
+// The long run: fuzz_readers [SECONDS] [SEED]. Breaks good input and hands it to its readers until the time is over.
 // Built with sanitizers, a misstep ends it with their report; input that costs too much memory, or that ends in another
 // error than a refusal, is kept in fuzz-failure and ends it with 1.
 #include <chrono>
@@ -7,6 +7,7 @@
 
 #include "hyperion/base/files.h"
 #include "tests/fuzz/inputs.h"
+#include "tests/fuzz/text_inputs.h"
 #include "tests/support/fuzz.h"
 
 namespace {
@@ -55,10 +56,23 @@ bool survives(const std::string& input, Reads reads) {
 int main(int argc, char** argv) {
   const long seconds = argc > 1 ? std::atol(argv[1]) : 60;
   std::mt19937 random(argc > 2 ? std::atol(argv[2]) : std::random_device()());
-  Pool configs(good_configs()), files({good_safetensors()});
+  Pool configs(good_configs()), files({good_safetensors()}), tokenizers(good_tokenizers()), ranks({good_ranks()}),
+      merges({good_merges()}), templates(good_chat_templates());
   long tried = 0, read = 0;
   const auto begin = std::chrono::steady_clock::now();
   while (std::chrono::steady_clock::now() - begin < std::chrono::seconds(seconds)) {
+    const auto break_text = [&](Pool& pool, bool (*reads)(const std::string&)) {
+      const std::string& good = pool.pick(random);
+      const std::string text = mutated(good, good.size(), text_words(), random);
+      ++tried;
+      if (survives(text, reads)) pool.keep(text, random), ++read;
+    };
+    for (int i = 0; i < 100; ++i) {
+      break_text(tokenizers, reads_tokenizer);
+      break_text(ranks, reads_tokenizer);
+      break_text(merges, reads_merges);
+      break_text(templates, reads_chat_template);
+    }
     for (int i = 0; i < 1000; ++i, tried += 2) {
       const std::string& config = configs.pick(random);
       const std::string text = mutated(config, config.size(), words(), random);

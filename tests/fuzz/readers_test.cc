@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/fuzz/inputs.h"
+#include "tests/fuzz/text_inputs.h"
 #include "tests/support/fuzz.h"
 
 namespace hyperion::testing {
@@ -34,6 +35,30 @@ TEST(FuzzReaders, safetensors_are_read_or_refused_within_their_memory) {
   }
   EXPECT_GT(read, 200);
   EXPECT_GT(refused, 5000);
+}
+
+TEST(FuzzReaders, tokenizers_and_chat_templates_are_read_or_refused_within_their_memory) {
+  struct Kind {
+    std::vector<std::string> good;
+    bool (*reads)(const std::string&);
+  };
+  const Kind kinds[] = {{good_tokenizers(), reads_tokenizer},
+                        {{good_ranks()}, reads_tokenizer},
+                        {{good_merges()}, reads_merges},
+                        {good_chat_templates(), reads_chat_template}};
+  std::mt19937 random(3);
+  for (const auto& kind : kinds) {
+    for (const auto& good : kind.good) EXPECT_TRUE(kind.reads(good)) << good;
+    int read = 0, refused = 0;
+    for (int i = 0; i < 1500; ++i) {
+      const std::string& good = kind.good[i % kind.good.size()];
+      const std::string text = mutated(good, good.size(), text_words(), random);
+      const size_t peak = peak_allocated([&] { (kind.reads(text) ? read : refused) += 1; });
+      ASSERT_LE(peak, text.size() + kMostReaderBytes) << text;
+    }
+    EXPECT_GT(read, 5);
+    EXPECT_GT(refused, 300);
+  }
 }
 
 std::string repeated(const std::string& piece, size_t bytes) {
