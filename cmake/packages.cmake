@@ -64,6 +64,18 @@ hyperion_package(zlib zlib.h z)
 hyperion_package(zstd zstd.h zstd)
 hyperion_package(jpeg jpeglib.h jpeg)
 hyperion_package(png png.h png)
+hyperion_package(pcre2 pcre2.h pcre2-8)
+
+# Arrow, for Parquet: out of the pyarrow wheel (script/setup --parquet).
+set(HYPERION_PYARROW ${HYPERION_DEPS}/pyarrow CACHE PATH "The pyarrow package's folder")
+file(GLOB arrow_libraries ${HYPERION_PYARROW}/libparquet.so.* ${HYPERION_PYARROW}/libarrow.so.*)
+if(EXISTS ${HYPERION_PYARROW}/include/parquet/arrow/reader.h AND arrow_libraries)
+  add_library(hyperion_parquet INTERFACE)
+  target_include_directories(hyperion_parquet SYSTEM INTERFACE ${HYPERION_PYARROW}/include)
+  target_link_libraries(hyperion_parquet INTERFACE ${arrow_libraries} -Wl,-rpath,${HYPERION_PYARROW})
+else()
+  list(APPEND HYPERION_LEFT_OUT "parquet (--parquet)")
+endif()
 
 find_package(Threads REQUIRED)
 target_link_libraries(hyperion_compiler INTERFACE Threads::Threads dl)

@@ -81,7 +81,7 @@ struct PrepareOptions {
 int prepare_command(const PrepareOptions& options);
 
 struct InspectOptions {
-  std::string folder, page;
+  std::string folder, grid;
   int64_t samples = 3;
   bool json = false;
 };

@@ -235,8 +235,9 @@ void add_data_commands(CLI::App& app, Flags& flags) {
   inspect->add_option("FOLDER", flags.inspect.folder, "a prepared set")->required();
   inspect->add_option("--samples", flags.inspect.samples, "decoded documents to show (default 3)")
       ->check(whole_number(0, 1000));
+  inspect->add_option("--grid", flags.inspect.grid, "of images: write some of them as one picture, a PNG file");
   inspect->add_flag("--json", flags.inspect.json, "as JSON");
-  inspect->footer("\nExample:\n  hyperion data inspect sets/wikitext");
+  inspect->footer("\nExamples:\n  hyperion data inspect sets/wikitext\n  hyperion data inspect sets/food101 --grid food.png");
   auto* verify = data->add_subcommand("verify", "check every hash, index, token and label of a prepared set");
   verify->add_option("FOLDER", flags.inspect.folder, "a prepared set")->required();
   verify->footer("\nExample:\n  hyperion data verify sets/wikitext");
@@ -248,7 +249,7 @@ void add_data_commands(CLI::App& app, Flags& flags) {
         ->required();
     command
         ->add_option("--pattern", options.pattern, "how a .tiktoken file's text is cut (default: by its name or size)")
-        ->check(one_of({"gpt2", "llama3", "qwen2", "cl100k"}));
+        ->check(one_of({"gpt2", "llama3", "qwen2", "cl100k", "o200k"}));
     command->add_flag("--lines", options.lines, "each line by itself");
   };
   auto* tokenize = data->add_subcommand("tokenize", "token ids of the text on stdin, separated by spaces");

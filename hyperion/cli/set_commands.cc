@@ -8,14 +8,15 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
 #include "hyperion/base/log.h"
-#include "hyperion/base/random.h"
 #include "hyperion/base/signals.h"
 #include "hyperion/cli/commands.h"
 #include "hyperion/cli/resolve.h"
 #include "hyperion/data/input_files.h"
+#include "hyperion/data/image_set.h"
 #include "hyperion/data/inspect.h"
 #include "hyperion/data/prepare.h"
 #include "hyperion/data/prepared.h"
+#include "hyperion/serve/text.h"
 
 namespace hyperion::cli {
 namespace {
@@ -80,13 +81,14 @@ SetFolder open_set(const std::string& folder) {
   return set;
 }
 
-// What a terminal should not have to obey, escaped; line ends shown as such.
+// What a terminal should not have to obey, or cannot show, escaped; line ends shown as such.
 std::string shown(const std::string& text) {
+  const bool is_text = serve::valid_utf8(text) == text;
   std::string out;
   for (const char c : text) {
     if (c == '\n')
       out += "\\n";
-    else if (static_cast<unsigned char>(c) < ' ' || c == 0x7f)
+    else if (static_cast<unsigned char>(c) < ' ' || c == 0x7f || (!is_text && static_cast<unsigned char>(c) > 0x7f))
       out += format("\\x{:02x}", static_cast<unsigned char>(c));
     else
       out += c;
@@ -136,10 +138,51 @@ void print_figures(const SetFolder& folder, const data::TokenSet& set, const dat
                        100.0 * static_cast<double>(count.times) / static_cast<double>(figures.tokens));
   print(format("  most frequent: {}", frequent));
   for (int64_t i = 0; i < std::min(samples, set.documents()); ++i) {
-    const auto document = static_cast<int64_t>(
-        base::random_below(base::stream_key(0, "inspect"), static_cast<uint64_t>(i), static_cast<uint64_t>(set.documents())));
+    const int64_t document = data::sampled(i, set.documents());
     print(format("  document {}: {}", document, shown(data::document_text(set, document, folder.tokenizer.get(), 60))));
   }
+}
+
+Json look_at_tokens(const SetFolder& folder, const char* name, const InspectOptions& options) {
+  const data::TokenSet set(folder.path / name);
+  Meter meter;
+  const auto figures = data::inspect_tokens(set, 20, [&](int64_t tokens) {
+    base::throw_if_stopped("inspecting");
+    meter.show("reading", static_cast<uint64_t>(tokens), static_cast<uint64_t>(set.tokens()), "");
+  });
+  meter.clear();
+  if (!options.json) print_figures(folder, set, figures, options.samples);
+  return figures_json(figures);
+}
+
+Json look_at_images(const SetFolder& folder, const char* name, const InspectOptions& options) {
+  using base::with_commas;
+  const data::ImageSet set(folder.path / name);
+  const auto figures = data::inspect_images(set, [](int64_t) { base::throw_if_stopped("inspecting"); });
+  const auto [fewest, most] = std::minmax_element(figures.by_class.begin(), figures.by_class.end());
+  const auto size = [](const data::ImageSize& of) { return format("{}x{}", of.width, of.height); };
+  if (!options.json) {
+    print(format("  {} images of {} classes, {} ({} each); {} to {} pixels", with_commas(figures.images),
+                 with_commas(static_cast<int64_t>(set.classes().size())), base::bytes_text(set.file().bytes()),
+                 base::bytes_text(static_cast<uint64_t>(figures.mean_bytes)), size(figures.smallest),
+                 size(figures.largest)));
+    const size_t shown_classes = std::min<size_t>(figures.by_class.size(), 20);
+    for (size_t i = 0; i < shown_classes; ++i)
+      print(format("  {:>20} {:>9}  {}", shown(set.classes()[i]), with_commas(figures.by_class[i]),
+                   bar(figures.by_class[i], *most, 40)));
+    if (shown_classes < figures.by_class.size())
+      print(format("  ... and {} classes more, with {} to {} images", figures.by_class.size() - shown_classes,
+                   with_commas(*fewest), with_commas(*most)));
+  }
+  if (!options.grid.empty() && std::string(name) == data::kTrainSet) {
+    base::write_atomically(base::real_files(), options.grid, data::image_grid(set, 8, 5, 128));
+    if (!options.json) print(format("  some of them: {}", options.grid));
+  }
+  return {{"images", figures.images},
+          {"classes", set.classes()},
+          {"by_class", figures.by_class},
+          {"smallest", {figures.smallest.width, figures.smallest.height}},
+          {"largest", {figures.largest.width, figures.largest.height}}};
 }
 
 }  // namespace
@@ -189,21 +232,10 @@ int prepare_command(const PrepareOptions& options) {
 
 int inspect_command(const InspectOptions& options) {
   const SetFolder folder = open_set(options.folder);
-  Meter meter;
   Json all;
   for (const char* name : {data::kTrainSet, data::kValidationSet}) {
-    const data::TokenSet set(folder.path / name);
-    const auto figures = data::inspect_tokens(set, 20, [&](int64_t tokens) {
-      base::throw_if_stopped("inspecting");
-      meter.show("reading", static_cast<uint64_t>(tokens), static_cast<uint64_t>(set.tokens()), "");
-    });
-    meter.clear();
-    if (options.json) {
-      all[name] = figures_json(figures);
-      continue;
-    }
-    print(format("{}", (folder.path / name).string()));
-    print_figures(folder, set, figures, options.samples);
+    if (!options.json) print((folder.path / name).string());
+    all[name] = folder.images() ? look_at_images(folder, name, options) : look_at_tokens(folder, name, options);
   }
   if (options.json) print(all.dump(2));
   return 0;
@@ -212,16 +244,23 @@ int inspect_command(const InspectOptions& options) {
 int verify_command(const InspectOptions& options) {
   const SetFolder folder = open_set(options.folder);
   Meter meter;
-  for (const char* name : {data::kTrainSet, data::kValidationSet}) {
-    const data::TokenSet set(folder.path / name);
+  const auto verify = [&](const auto& set, const std::string& holds) {
     set.verify([&](uint64_t bytes) {
       base::throw_if_stopped("verifying");
       meter.show("verifying", bytes, set.file().bytes(), "");
     });
     meter.clear();
-    print(format("{}: {} blocks, {} documents and {} tokens are as they were written", (folder.path / name).string(),
-                 base::with_commas(static_cast<int64_t>(set.file().bytes() / data::kSetBlockBytes + 1)),
-                 base::with_commas(set.documents()), base::with_commas(set.tokens())));
+    print(format("{}: {} blocks, {} are as they were written", set.file().path().string(),
+                 base::with_commas(static_cast<int64_t>(set.file().bytes() / data::kSetBlockBytes + 1)), holds));
+  };
+  for (const char* name : {data::kTrainSet, data::kValidationSet}) {
+    if (folder.images()) {
+      const data::ImageSet set(folder.path / name);
+      verify(set, format("{} images and their labels", base::with_commas(set.images())));
+    } else {
+      const data::TokenSet set(folder.path / name);
+      verify(set, format("{} documents and {} tokens", base::with_commas(set.documents()), base::with_commas(set.tokens())));
+    }
   }
   return 0;
 }

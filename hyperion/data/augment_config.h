@@ -19,6 +19,7 @@ struct AugmentConfig {
   std::string crop = "none", filter = "bilinear", normalise = "auto";
   int64_t padding = 4, operations = 0, magnitude = 9;
   double least_area = 0.08, least_ratio = 0.75, centre = 0.875;
+  double mixup = 0, cutmix = 0;  // of a whole batch: data/mix.h
   bool flip = false;
   Jitter jitter;
 };

@@ -109,7 +109,9 @@ class Turns {
 
   size_t end_of(size_t i, size_t begin) const {
     if (i + 1 == messages_.size()) return text_.size();
-    const auto turn = first(i + 1);
+    auto turn = first(i + 1);
+    // Some templates put a token at the end of the dialogue that is not of the turn.
+    if (!eos_.empty() && turn.ends_with(eos_) && !text_.starts_with(turn)) turn.resize(turn.size() - eos_.size());
     if (text_.starts_with(turn)) {
       if (turn.size() < begin) lost(i);
       return turn.size();

@@ -6,6 +6,7 @@
 
 #include "hyperion/base/format.h"
 #include "hyperion/base/signals.h"
+#include "hyperion/data/image_set.h"
 #include "hyperion/data/tar.h"
 
 namespace hyperion::data {
@@ -134,6 +135,46 @@ class ShardItems final : public ImageItems {
   std::optional<BadRecord> broken_;
 };
 
+class CifarItems final : public ImageItems {
+ public:
+  explicit CifarItems(const CifarLayout& layout) : layout_(layout) {}
+
+  bool next(ImageItem& item) override {
+    for (; file_ < layout_.train.size() + layout_.test.size(); ++file_, at_ = 0, images_.reset()) {
+      const bool of_validation = file_ >= layout_.train.size();
+      const base::Path& path = of_validation ? layout_.test[file_ - layout_.train.size()] : layout_.train[file_];
+      if (!images_) {
+        try {
+          images_.emplace(path, layout_);
+        } catch (const base::Error& error) {  // a missing or damaged file is one item
+          item = {path.string(), {}, 0, of_validation, BadRecord(path.string(), 0, error.what())};
+          ++file_;
+          return true;
+        }
+      }
+      if (at_ == images_->images()) continue;
+      item = {format("{}: image {}", path.string(), at_), {}, images_->label(at_), of_validation, {}, true};
+      if (item.label >= static_cast<int64_t>(layout_.classes.size()))
+        item.bad = BadRecord(item.name, 0, format("label {}, and there are {} classes", item.label, layout_.classes.size()));
+      else
+        item.bytes = raw_record(images_->pixels(at_));
+      ++at_;
+      return true;
+    }
+    return false;
+  }
+  void skip(int64_t count) override {
+    ImageItem dropped;
+    for (int64_t i = 0; i < count && next(dropped); ++i) base::throw_if_stopped("finding the place");
+  }
+
+ private:
+  const CifarLayout& layout_;
+  size_t file_ = 0;
+  int64_t at_ = 0;
+  std::optional<CifarFile> images_;
+};
+
 }  // namespace
 
 std::unique_ptr<ImageItems> items_of_lists(const ImageSplit& lists) { return std::make_unique<ListItems>(lists); }
@@ -143,5 +184,7 @@ std::unique_ptr<ImageItems> items_of_shards(std::vector<base::Path> training, st
   training.insert(training.end(), validation.begin(), validation.end());
   return std::make_unique<ShardItems>(std::move(training), count);
 }
+
+std::unique_ptr<ImageItems> items_of_cifar(const CifarLayout& layout) { return std::make_unique<CifarItems>(layout); }
 
 }  // namespace hyperion::data

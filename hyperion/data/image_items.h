@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "hyperion/data/bad_records.h"
+#include "hyperion/data/cifar_files.h"
 #include "hyperion/data/image_folder.h"
 
 namespace hyperion::data {
@@ -15,6 +16,7 @@ struct ImageItem {
   int64_t label = 0;
   bool of_validation = false;    // from a list or shard of validation images
   std::optional<BadRecord> bad;  // in place of an image that cannot be had
+  bool is_raw = false;           // the bytes are a raw record of a set, not those of a file
 };
 
 class ImageItems {
@@ -31,5 +33,8 @@ std::unique_ptr<ImageItems> items_of_lists(const ImageSplit& lists);
 // the first dot are a sample; .jpg, .jpeg or .png is its image, .cls its label in digits. Others are passed over.
 inline constexpr int64_t kMostLabel = 999'999;
 std::unique_ptr<ImageItems> items_of_shards(std::vector<base::Path> training, std::vector<base::Path> validation);
+
+// The images of CIFAR's binary files. The layout must outlive them.
+std::unique_ptr<ImageItems> items_of_cifar(const CifarLayout& layout);
 
 }  // namespace hyperion::data

@@ -64,6 +64,7 @@ ImageSet::ImageSet(const base::Path& path) : file_(path), labels_(file_.section(
     const auto store = meta.at("store").get<std::string>();
     raw_ = store == "raw";
     if (!raw_ && store != "jpeg") throw CorruptError(format("{}: store \"{}\" is not known", path.string(), store));
+    if (meta.value("normalise", "imagenet") == "cifar") normalisation_ = kCifar;
     classes_ = meta.at("classes").get<std::vector<std::string>>();
   } catch (const Json::exception& error) {
     throw CorruptError(format("{}: what it says of its images is damaged: {}", path.string(), error.what()));
@@ -82,6 +83,10 @@ int64_t ImageSet::label(int64_t index) const {
 
 std::string ImageSet::name(int64_t index) const { return format("{}: image {}", file_.path().string(), index); }
 
+ImageSize ImageSet::size(int64_t index) const {
+  return raw_ ? raw_size(bytes(index), name(index)) : image_size(bytes(index), name(index));
+}
+
 Pixels ImageSet::pixels(int64_t index) const {
   const auto record = bytes(index);
   if (!raw_) return decode_image(record, name(index));
@@ -94,10 +99,7 @@ void ImageSet::verify(const std::function<void(uint64_t)>& progress) const {
   file_.verify(progress);
   for (int64_t index = 0; index < images(); ++index) {
     label(index);
-    if (raw_)
-      raw_size(bytes(index), name(index));
-    else
-      image_size(bytes(index), name(index));
+    size(index);
   }
 }
 
@@ -118,8 +120,9 @@ void ImageSetWriter::add(std::string_view record, int64_t label) {
   writer_.add(record);
 }
 
-void ImageSetWriter::finish(const std::string& store, const std::vector<std::string>& classes) {
-  writer_.finish(kImages, {{"store", store}, {"classes", classes}});
+void ImageSetWriter::finish(const std::string& store, const std::string& normalise,
+                            const std::vector<std::string>& classes) {
+  writer_.finish(kImages, {{"store", store}, {"normalise", normalise}, {"classes", classes}});
 }
 
 std::unique_ptr<ImageSource> make_image_source(std::shared_ptr<const ImageSet> set, int64_t side, Augmenter augmenter) {

@@ -16,10 +16,12 @@ class ImageSet {
   int64_t images() const { return file_.records(); }
   const std::vector<std::string>& classes() const { return classes_; }
   bool is_raw() const { return raw_; }
+  const Normalisation& normalisation() const { return normalisation_; }
   const SetFile& file() const { return file_; }
   int64_t label(int64_t index) const;  // checked against the classes
   std::string_view bytes(int64_t index) const { return file_.record(index); }
   std::string name(int64_t index) const;  // for messages
+  ImageSize size(int64_t index) const;    // read from its header
   Pixels pixels(int64_t index) const;     // decoded where it is not raw
 
   // Reads everything: hashes, bounds, labels, the sizes of raw images. Throws CorruptError that names the first
@@ -30,6 +32,7 @@ class ImageSet {
   SetFile file_;
   std::vector<std::string> classes_;
   bool raw_ = false;
+  Normalisation normalisation_ = kImagenet;
   std::string_view labels_;
 };
 
@@ -45,7 +48,8 @@ class ImageSetWriter {
   int64_t images() const { return writer_.records(); }
   uint64_t payload_bytes() const { return writer_.payload_bytes(); }
   SetWriter::Sizes make_safe() { return writer_.make_safe(); }
-  void finish(const std::string& store, const std::vector<std::string>& classes);
+  // `normalise`: what augment.normalise = "auto" stands for.
+  void finish(const std::string& store, const std::string& normalise, const std::vector<std::string>& classes);
 
  private:
   SetWriter writer_;

@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <bit>
 
+#include "hyperion/base/random.h"
+#include "hyperion/data/png_bytes.h"
+#include "hyperion/data/resample.h"
+
 namespace hyperion::data {
 
 TokenFigures inspect_tokens(const TokenSet& set, size_t most_frequent, const std::function<void(int64_t)>& progress) {
@@ -43,6 +47,46 @@ TokenFigures inspect_tokens(const TokenSet& set, size_t most_frequent, const std
                     });
   figures.frequent.resize(kept);
   return figures;
+}
+
+ImageFigures inspect_images(const ImageSet& set, const std::function<void(int64_t)>& progress) {
+  ImageFigures figures;
+  figures.images = set.images();
+  figures.by_class.resize(set.classes().size());
+  for (int64_t i = 0; i < set.images(); ++i) {
+    ++figures.by_class[set.label(i)];
+    const ImageSize size = set.size(i);
+    if (i == 0 || size.pixels() < figures.smallest.pixels()) figures.smallest = size;
+    if (size.pixels() > figures.largest.pixels()) figures.largest = size;
+    if (progress && i % 1000 == 0) progress(i);
+  }
+  figures.mean_bytes =
+      static_cast<double>(set.file().payload().size()) / static_cast<double>(std::max<int64_t>(set.images(), 1));
+  return figures;
+}
+
+std::string image_grid(const ImageSet& set, int64_t columns, int64_t rows, int64_t side) {
+  constexpr int64_t kGap = 4;
+  const int64_t cell = side + kGap;
+  Pixels grid({rows * cell + kGap, columns * cell + kGap});
+  std::fill(grid.rgb.begin(), grid.rgb.end(), 255);
+  for (int64_t i = 0; i < std::min(columns * rows, set.images()); ++i) {
+    const Pixels image = set.pixels(sampled(i, set.images()));
+    const int64_t longer = std::max(image.size.height, image.size.width);
+    const ImageSize size{std::max<int64_t>(1, image.size.height * side / longer),
+                         std::max<int64_t>(1, image.size.width * side / longer)};
+    const Pixels small = resize(image, {image.whole(), size});
+    const int64_t top = kGap + i / columns * cell + (side - size.height) / 2;
+    const int64_t left = kGap + i % columns * cell + (side - size.width) / 2;
+    for (int64_t y = 0; y < size.height; ++y)
+      std::copy_n(small.row(y), 3 * size.width, grid.row(top + y) + 3 * left);
+  }
+  return png_bytes(grid);
+}
+
+int64_t sampled(int64_t number, int64_t count) {
+  return static_cast<int64_t>(base::random_below(base::stream_key(0, "inspect"), static_cast<uint64_t>(number),
+                                                 static_cast<uint64_t>(count)));
 }
 
 std::string document_text(const TokenSet& set, int64_t document, const Tokenizer* tokenizer, int64_t most) {

@@ -1,14 +1,18 @@
-// What a prepared set of tokens holds, in figures.
+// What a prepared set holds, in figures and pictures.
 #pragma once
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "hyperion/data/image_set.h"
 #include "hyperion/data/token_set.h"
 #include "hyperion/data/tokenizer.h"
 
 namespace hyperion::data {
+
+// The `number`-th record to show of `count`: some of everywhere, the same each time.
+int64_t sampled(int64_t number, int64_t count);
 
 struct TokenFigures {
   int64_t documents = 0, tokens = 0, learned = 0;
@@ -27,6 +31,17 @@ struct TokenFigures {
 };
 TokenFigures inspect_tokens(const TokenSet& set, size_t most_frequent,
                             const std::function<void(int64_t tokens)>& progress = {});
+
+struct ImageFigures {
+  int64_t images = 0;
+  std::vector<int64_t> by_class;
+  ImageSize smallest, largest;  // by their numbers of pixels
+  double mean_bytes = 0;
+};
+ImageFigures inspect_images(const ImageSet& set, const std::function<void(int64_t images)>& progress = {});
+
+// Some images of the set side by side, each made to fit its square, as the bytes of a PNG file.
+std::string image_grid(const ImageSet& set, int64_t columns, int64_t rows, int64_t side);
 
 // The first `most` tokens of a document as text. `tokenizer` null: bytes.
 std::string document_text(const TokenSet& set, int64_t document, const Tokenizer* tokenizer, int64_t most);

@@ -11,6 +11,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "find_string_break reads eight bytes as one number");
 constexpr int kMaxDepth = 200;
+constexpr size_t kMostParts = 65536;  // of what is kept: a view takes more memory than the shortest part it shows
 
 int hex_digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -247,6 +248,7 @@ std::vector<JsonMember> json_members(std::string_view object) {
   Walk walk(object);
   walk.space();
   walk.object(0, [&](const char* key, const char* key_end, const char* value, const char* value_end) {
+    if (members.size() == kMostParts) walk.fail("it has more than 65536 members");
     members.push_back({{key, static_cast<size_t>(key_end - key)}, {value, static_cast<size_t>(value_end - value)}});
   });
   walk.expect_end();
@@ -257,8 +259,10 @@ std::vector<std::string_view> json_elements(std::string_view array) {
   std::vector<std::string_view> elements;
   Walk walk(array);
   walk.space();
-  walk.array(
-      0, [&](const char* begin, const char* end) { elements.emplace_back(begin, static_cast<size_t>(end - begin)); });
+  walk.array(0, [&](const char* begin, const char* end) {
+    if (elements.size() == kMostParts) walk.fail("it has more than 65536 elements");
+    elements.emplace_back(begin, static_cast<size_t>(end - begin));
+  });
   walk.expect_end();
   return elements;
 }

@@ -19,6 +19,7 @@ struct JsonMember {
 };
 
 // Checks the whole text, but not its UTF-8, which is taken to be valid. Where a key stands twice, so do its members.
+// More than 65536 parts are refused.
 std::vector<JsonMember> json_members(std::string_view object);
 std::vector<std::string_view> json_elements(std::string_view array);
 

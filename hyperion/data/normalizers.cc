@@ -1,9 +1,14 @@
 #include "hyperion/data/normalizers.h"
 
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/data/base64.h"
+#include "hyperion/data/byte_alphabet.h"
+#include "hyperion/data/charsmap.h"
 #include "hyperion/data/normal_forms.h"
 #include "hyperion/data/text_pattern.h"
 
@@ -95,6 +100,26 @@ TracedText stripped(const TracedText& traced, bool left, bool right) {
   return traced.part(start, end);
 }
 
+// What SentencePiece does before its own replacements: control characters go, other white space becomes a space.
+TracedText nmt(const TracedText& text) {
+  return each_char(text, [](char32_t point, size_t at, size_t next, Rewrite& out) {
+    const auto in = [&](char32_t low, char32_t high) { return point >= low && point <= high; };
+    if (in(0x1, 0x8) || point == 0xB || in(0xE, 0x1F) || point == 0x7F || point == 0x8F || point == 0x9F) return;
+    if (in(0x9, 0xA) || in(0xC, 0xD) || point == 0x1680 || in(0x200B, 0x200F) || in(0x2028, 0x2029) ||
+        point == 0x2581 || point == 0xFEFF || point == 0xFFFD)
+      out.put(" ", at, next);
+    else
+      out.keep(at, next);
+  });
+}
+
+Normalizer make_precompiled(const Json& json, const std::string& place) {
+  const auto bytes = from_base64(json.at("precompiled_charsmap").get<std::string>());
+  if (!bytes) throw base::CorruptError(base::format("{}: the precompiled_charsmap is not base64", place));
+  const auto map = std::make_shared<const Charsmap>(*bytes, place);
+  return [map](const TracedText& text) { return map->apply(text); };
+}
+
 Normalizer make_sequence(const Json& json, const std::string& place) {
   std::vector<Normalizer> steps;
   for (const auto& step : json.at("normalizers")) steps.push_back(make_normalizer(step, place));
@@ -114,6 +139,12 @@ TracedText prepended(const TracedText& text, std::string_view front) {
   return out.finish();
 }
 
+TracedText spelled(const TracedText& text) {
+  Rewrite out(text);
+  for (size_t at = 0; at < text.text().size(); ++at) out.put(spell_bytes({&text.text()[at], 1}), at, at + 1);
+  return out.finish();
+}
+
 Normalizer make_normalizer(const Json& json, const std::string& place) {
   const auto type = json.at("type").get<std::string>();
   constexpr std::pair<std::string_view, NormalForm> forms[] = {
@@ -129,6 +160,9 @@ Normalizer make_normalizer(const Json& json, const std::string& place) {
             by = json.at("content").get<std::string>()](const TracedText& text) { return replaced(text, finder, by); };
   if (type == "Prepend")
     return [front = json.at("prepend").get<std::string>()](const TracedText& text) { return prepended(text, front); };
+  if (type == "Nmt") return nmt;
+  if (type == "Precompiled") return make_precompiled(json, place);
+  if (type == "ByteLevel") return spelled;
   if (type == "Strip")
     return [left = json.value("strip_left", true), right = json.value("strip_right", true)](const TracedText& text) {
       return stripped(text, left, right);

@@ -12,6 +12,8 @@ using Normalizer = std::function<TracedText(TracedText)>;  // empty: nothing is 
 
 // With `front` before it, which came from its first character. An empty text stays empty.
 TracedText prepended(const TracedText& text, std::string_view front);
+// Every byte as a character, by the alphabet of byte_alphabet.h.
+TracedText spelled(const TracedText& text);
 
 // Throws CorruptError that names `place` and a component that is not known.
 Normalizer make_normalizer(const base::Json& json, const std::string& place);

@@ -57,9 +57,9 @@ void describe(base::Settings& settings, PrepareConfig& config) {
       .list("files", config.files, "the training files; patterns such as data/*.jsonl.gz too; .gz and .zst are unpacked")
       .list("validation_files", config.validation_files, "of the validation set; empty: a part of the others is held out")
       .real("validation", config.validation, {0.0001, 0.5}, "that part")
-      .choice("format", config.format, {"text", "lines", "wikitext", "jsonl", "json", "tar", "parquet", "images"},
+      .choice("format", config.format, {"text", "lines", "wikitext", "jsonl", "json", "tar", "parquet", "images", "cifar"},
               "a file, a line, an article of WikiText, a line of JSON or an element of a JSON array is a document; tar: "
-              "WebDataset's shards; images: a folder of JPEG and PNG files, or tar shards of them")
+              "WebDataset's shards; images: a folder of JPEG and PNG files, or tar shards of them; cifar: the folder of CIFAR's binary files")
       .choice("store", config.store, {"jpeg", "raw"},
               "images: the files' own bytes, or pixels of the size below, which need no decoding")
       .integer("side", config.side, {8, 8192}, "raw: of the shorter side", "pixels")
@@ -87,7 +87,7 @@ void check(const PrepareConfig& config) {
 
 PrepareSummary prepare(base::FileSystem& files, const PrepareConfig& config, const OnPrepare& progress) {
   check(config);
-  if (config.format == "images") return prepare_image_set(files, config, progress);
+  if (config.format == "images" || config.format == "cifar") return prepare_image_set(files, config, progress);
   const TextRecipe recipe = text_recipe(config);
   PreparedFrom from;
   from.inputs = input_files(config.files);

@@ -48,7 +48,7 @@ Pixels made_smaller(Pixels image, int64_t side) {
 Made make(Task& task, const ImageRecipe& recipe) {
   Made made{std::move(task.item), task.cost};
   ImageItem& item = made.item;
-  if (item.bad) return made;
+  if (item.bad || item.is_raw) return made;
   try {
     Pixels image = decode_image(item.bytes, item.name);
     if (recipe.raw) item.bytes = raw_record(made_smaller(std::move(image), recipe.side));
@@ -109,11 +109,11 @@ class Output {
       complete_ = true;
       make_safe();
     }
-    auto classes = recipe_.lists.train.classes;
+    auto classes = recipe_.cifar ? recipe_.cifar->classes : recipe_.lists.train.classes;
     if (recipe_.has_shards())
       for (int64_t label = 0; label < classes_; ++label) classes.push_back(std::to_string(label));
     for (auto& writer : writers_)
-      if (writer) writer->finish(recipe_.raw ? "raw" : "jpeg", classes);
+      if (writer) writer->finish(recipe_.raw ? "raw" : "jpeg", recipe_.cifar ? "cifar" : "imagenet", classes);
   }
 
  private:
@@ -137,6 +137,10 @@ PrepareSummary summary_of(const Preparation& preparation) {
 
 std::vector<base::Path> ImageRecipe::inputs() const {
   std::vector<base::Path> all = training;
+  if (cifar)
+    for (const auto* half : {&cifar->train, &cifar->test})
+      for (const auto& path : *half)
+        if (base::real_files().exists(path)) all.push_back(path);
   all.insert(all.end(), validation.begin(), validation.end());
   for (const ImageList* list : {&lists.train, &lists.validation})
     for (const auto& file : list->files) all.push_back(file.path);
@@ -147,7 +151,7 @@ std::string ImageRecipe::digest() const {
   base::Hasher hasher;
   const auto add = [&](const std::string& text) { hasher.update(text + '\n'); };
   add(format("{} {}", training.size(), validation.size()));
-  for (const auto& name : lists.train.classes) add(name);
+  for (const auto& name : cifar ? cifar->classes : lists.train.classes) add(name);
   for (const ImageList* list : {&lists.train, &lists.validation}) {
     add(format("{}", list->files.size()));
     for (const auto& file : list->files) add(format("{}", file.label));
@@ -160,6 +164,13 @@ ImageRecipe image_recipe(const PrepareConfig& config) {
   recipe.raw = config.store == "raw", recipe.side = config.side;
   recipe.on_bad = on_bad_from_name(config.on_bad), recipe.bad_limit = config.bad_limit;
   recipe.held_out = config.validation, recipe.safe_seconds = config.safe_seconds;
+  if (config.format == "cifar") {
+    if (config.files.size() != 1 || !config.validation_files.empty())
+      throw base::ConfigError("CIFAR's files lie in one folder, its test files too", "name that folder in prepare.files");
+    recipe.cifar = cifar_layout(config.files[0]);
+    recipe.raw = true;
+    return recipe;
+  }
   std::error_code ignored;
   if (config.files.size() == 1 && std::filesystem::is_directory(config.files[0], ignored)) {
     if (!config.validation_files.empty())
@@ -184,7 +195,9 @@ PrepareSummary prepare_images(base::FileSystem& files, const ImageRecipe& recipe
   Output output(files, recipe, preparation);
   if (!output.complete()) {
     const auto items =
-        recipe.has_shards() ? items_of_shards(recipe.training, recipe.validation) : items_of_lists(recipe.lists);
+        recipe.cifar          ? items_of_cifar(*recipe.cifar)
+        : recipe.has_shards() ? items_of_shards(recipe.training, recipe.validation)
+                              : items_of_lists(recipe.lists);
     items->skip(output.taken());
     OrderedWork<Task, Made> work(
         threads, kBytesUnderWay,

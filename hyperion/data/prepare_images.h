@@ -10,6 +10,7 @@ namespace hyperion::data {
 struct ImageRecipe {
   ImageSplit lists;                              // of a folder
   std::vector<base::Path> training, validation;  // or tar shards
+  std::optional<CifarLayout> cifar;              // or CIFAR's files
   bool raw = false;                              // decoded and made smaller; else the bytes of the files as they are
   int64_t side = 256;                            // raw: pixels of the shorter side; a smaller image stays as it is
   OnBad on_bad = OnBad::fail;

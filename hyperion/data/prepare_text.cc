@@ -242,7 +242,8 @@ void keep_tokenizer(base::FileSystem& files, const TextRecipe& recipe, const bas
   if (!recipe.tokenizer) return;
   files.create_folders(folder);
   for (const auto& path : recipe.tokenizer_files)
-    base::write_atomically(files, folder / path.filename(), files.read(path));
+    base::write_atomically(files, folder / (path == recipe.template_file ? "chat_template.jinja" : path.filename()),
+                           files.read(path));
   if (recipe.end >= 0)
     base::write_atomically(files, folder / "generation_config.json", Json{{"eos_token_id", recipe.end}}.dump() + "\n");
 }
@@ -287,6 +288,7 @@ TextRecipe text_recipe(const PrepareConfig& config) {
   if (!source)
     throw ConfigError(format("{} has no chat template, which dialogues need", folder.string()),
                       "name one: prepare.chat_template = \"FILE\"");
+  recipe.template_file = config.chat_template;
   if (!config.chat_template.empty()) recipe.tokenizer_files.emplace_back(config.chat_template);
   recipe.chat = std::make_unique<ChatTemplate>(
       *source, config.chat_template.empty() ? folder.string() : config.chat_template);

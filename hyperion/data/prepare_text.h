@@ -16,6 +16,7 @@ struct TextRecipe {
   std::unique_ptr<const Tokenizer> tokenizer;  // null: bytes
   std::vector<base::Path> tokenizer_files;     // to be kept beside the tokens
   std::unique_ptr<const ChatTemplate> chat;    // null: documents, not dialogues
+  base::Path template_file;                    // one of tokenizer_files, where it was named apart
   std::string bos, eos;                        // for the template
   TokenId end = -1;                            // appended to every document; -1: none
   OnBad on_bad = OnBad::fail;

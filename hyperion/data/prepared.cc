@@ -90,7 +90,8 @@ Split open_prepared_images(const DataConfig& config, int64_t side, uint64_t seed
     auto set = std::make_shared<const ImageSet>(base::Path(config.path[0]) / name);
     if (set->images() == 0)
       throw ConfigError(format("{} holds no images", set->file().path().string()), "prepare more of them");
-    return make_image_source(std::move(set), side, Augmenter(config.augment, side, seed, training, kImagenet));
+    Augmenter augmenter(config.augment, side, seed, training, set->normalisation());
+    return make_image_source(std::move(set), side, std::move(augmenter));
   };
   Split split;
   split.train_images = source(kTrainSet, true), split.validation_images = source(kValidationSet, false);

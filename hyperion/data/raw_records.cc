@@ -5,6 +5,7 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/data/framing.h"
+#include "hyperion/data/parquet.h"
 
 namespace hyperion::data {
 namespace {
@@ -163,7 +164,9 @@ class FileRecords final : public RawRecords {
   bool next(RawRecord& record) override {
     for (; at_ < files_.size(); close()) {
       try {
-        if (!open_) open_ = frame_records(open_bytes(files_[at_]), name(), format_, limits_);
+        if (!open_)
+          open_ = format_ == RecordFormat::parquet ? open_parquet(files_[at_], limits_)
+                                                   : frame_records(open_bytes(files_[at_]), name(), format_, limits_);
         if (open_->next(record)) {
           gave_ = true;
           return true;
@@ -194,13 +197,6 @@ class FileRecords final : public RawRecords {
   bool gave_ = false;
 };
 
-[[noreturn]] void refuse_parquet(const std::string& file) {
-  throw base::ConfigError(
-      base::format("{}: Parquet is not read by this build", file),
-      "make JSON lines of it: python3 -c 'import sys, pandas; pandas.read_parquet(sys.argv[1]).to_json(sys.argv[2], "
-      "orient=\"records\", lines=True)' IN.parquet OUT.jsonl");
-}
-
 }  // namespace
 
 RecordFormat record_format_from_name(std::string_view name) {
@@ -213,7 +209,7 @@ RecordFormat record_format_from_name(std::string_view name) {
 std::unique_ptr<RawRecords> frame_records(std::unique_ptr<ByteStream> stream, std::shared_ptr<const std::string> name,
                                           RecordFormat format, const RecordLimits& limits) {
   FramedFile file{BufferedBytes(std::move(stream)), std::move(name), limits};
-  if (format == RecordFormat::parquet) refuse_parquet(*file.name);
+  HYPERION_CHECK(format != RecordFormat::parquet, "Parquet is read from a file, not from a stream");
   const std::string_view beginning = file.bytes.peek(3);
   if (beginning.empty()) throw BadRecord(*file.name, 0, "is empty");
   if (beginning.starts_with("\xEF\xBB\xBF") && format != RecordFormat::tar) file.bytes.skip(3);

@@ -22,7 +22,7 @@ enum class RecordFormat {
   json,      // each element of the one array of the file, or the one object
   tar,       // WebDataset: members whose names agree up to the first dot after the last slash, one after the other, are
              // a sample; its .json is the record, else its .txt
-  parquet,   // not read by this build: ConfigError that says how to make JSON lines of it
+  parquet,   // each row as a JSON object (parquet.h); ConfigError in a build without Arrow
 };
 RecordFormat record_format_from_name(std::string_view name);  // ConfigError for an unknown one
 
@@ -51,7 +51,7 @@ struct RecordLimits {
 std::unique_ptr<RawRecords> open_raw_records(std::vector<base::Path> files, RecordFormat format,
                                              const RecordLimits& limits = {});
 
-// The records of one stream. Throws BadRecord where it is empty.
+// The records of one stream, of any format but Parquet. Throws BadRecord where it is empty.
 std::unique_ptr<RawRecords> frame_records(std::unique_ptr<ByteStream> stream, std::shared_ptr<const std::string> file,
                                           RecordFormat format, const RecordLimits& limits = {});
 

@@ -14,7 +14,8 @@ using base::format;
 
 bool is_json(const RawRecord& record, RecordFormat record_format) {
   if (record_format == RecordFormat::tar) return record.file->ends_with(".json");
-  return record_format == RecordFormat::jsonl || record_format == RecordFormat::json;
+  return record_format == RecordFormat::jsonl || record_format == RecordFormat::json ||
+         record_format == RecordFormat::parquet;
 }
 
 // The fields of one record; what is amiss is told with its place.

@@ -95,8 +95,66 @@ const char* gpt4_piece(const Scan& scan, const char* at, int digits, bool whole_
   return line_break_spaces(scan, at, whole_at_end);
 }
 
-constexpr std::pair<std::string_view, Pattern> kNames[] = {
-    {"gpt2", Pattern::kGpt2}, {"llama3", Pattern::kLlama3}, {"qwen2", Pattern::kQwen2}, {"cl100k", Pattern::kCl100k}};
+bool may_lead(CharClass kind) { return kind == CharClass::kMark || (is_letter(kind) && kind != CharClass::kLower); }
+bool is_caseless(CharClass kind) {
+  return kind == CharClass::kMark || kind == CharClass::kModifier || kind == CharClass::kOtherLetter;
+}
+bool may_follow(CharClass kind) { return kind == CharClass::kLower || is_caseless(kind); }
+
+// [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+ from `at`; null where there is none. What may both lead
+// and follow is given back by the first part until one is left for the second.
+const char* cased_word(const Scan& scan, const char* at) {
+  const char* after_caseless = nullptr;
+  const char* stop = at;
+  for (; stop < scan.end && may_lead(scan.kind(stop));) {
+    const bool caseless = is_caseless(scan.kind(stop));
+    stop += char_size(*stop);
+    if (caseless) after_caseless = stop;
+  }
+  const char* end = scan.run(stop, may_follow);
+  return end > stop ? end : after_caseless;
+}
+
+// The words of either alternative, then as Llama 3 but for the slashes after other characters:
+// [^\r\n\p{L}\p{N}]?WORD(?i:'s|...)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+(?i:'s|...)?
+const char* o200k_word(const Scan& scan, const char* at) {
+  const CharClass kind = scan.kind(at);
+  const char* next = at + char_size(*at);
+  const bool leads = !is_letter(kind) && !is_number(kind) && *at != '\r' && *at != '\n' && next < scan.end;
+  const char* stop = leads ? cased_word(scan, next) : nullptr;
+  if (stop == nullptr) stop = cased_word(scan, at);
+  if (stop == nullptr && leads) {
+    stop = scan.run(next, may_lead);
+    if (stop == next) stop = nullptr;
+  }
+  if (stop == nullptr) {
+    stop = scan.run(at, may_lead);
+    if (stop == at) return nullptr;
+  }
+  const char* contracted = stop < scan.end && *stop == '\'' ? scan.contraction(stop, true) : nullptr;
+  return contracted != nullptr ? contracted : stop;
+}
+
+const char* o200k_piece(const Scan& scan, const char* at) {
+  if (const char* stop = o200k_word(scan, at)) return stop;
+  const CharClass kind = scan.kind(at);
+  const char* next = at + char_size(*at);
+  if (is_number(kind)) {
+    for (int i = 1; i < 3 && next < scan.end && is_number(scan.kind(next)); ++i) next += char_size(*next);
+    return next;
+  }
+  const CharClass second = next < scan.end ? scan.kind(next) : CharClass::kSpace;
+  if (is_space(kind) && !(*at == ' ' && Scan::is_rest(second))) return line_break_spaces(scan, at, false);
+  const char* stop = scan.rest(next);
+  while (stop < scan.end && (*stop == '\r' || *stop == '\n' || *stop == '/')) ++stop;
+  return stop;
+}
+
+constexpr std::pair<std::string_view, Pattern> kNames[] = {{"gpt2", Pattern::kGpt2},
+                                                           {"llama3", Pattern::kLlama3},
+                                                           {"qwen2", Pattern::kQwen2},
+                                                           {"cl100k", Pattern::kCl100k},
+                                                           {"o200k", Pattern::kO200k}};
 
 // Every spelling of the same cuts that is met in published files.
 constexpr std::pair<std::string_view, Pattern> kExpressions[] = {
@@ -111,6 +169,8 @@ constexpr std::pair<std::string_view, Pattern> kExpressions[] = {
      Pattern::kCl100k},
     {R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+)",
      Pattern::kLlama3},
+    {R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+     Pattern::kO200k},
 };
 
 bool is_ascii_letter(char byte) { return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z'); }
@@ -146,6 +206,8 @@ const char* piece_end(Pattern pattern, const ClassPages& pages, const char* at, 
       return gpt4_piece(scan, at, 1, false);
     case Pattern::kCl100k:
       return gpt4_piece(scan, at, 3, true);
+    case Pattern::kO200k:
+      return o200k_piece(scan, at);
   }
   return end;
 }

@@ -13,9 +13,10 @@ enum class Pattern {
   kLlama3,  // also GPT-4's, as first published
   kQwen2,   // as Llama 3, digits one by one
   kCl100k,  // GPT-4's, as tiktoken has it: as Llama 3, but white space at the end of the text is one piece
+  kO200k,   // GPT-4o's: words are also cut where lower case is followed by upper
 };
 
-std::optional<Pattern> pattern_named(std::string_view name);          // gpt2, llama3, qwen2, cl100k
+std::optional<Pattern> pattern_named(std::string_view name);          // gpt2, llama3, qwen2, cl100k, o200k
 std::optional<Pattern> pattern_of_expression(std::string_view text);  // a regular expression as tokenizer.json has it
 std::string_view expression_of(Pattern pattern);                      // the regular expression as published
 

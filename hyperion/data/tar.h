@@ -4,6 +4,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "hyperion/data/byte_stream.h"
 
@@ -20,7 +21,8 @@ class TarReader {
   static constexpr uint64_t kMostBytes = uint64_t{256} << 20;
 
   // `file` is for the messages only.
-  TarReader(std::unique_ptr<ByteStream> stream, std::string file) : TarReader(BufferedBytes(std::move(stream)), file) {}
+  TarReader(std::unique_ptr<ByteStream> stream, std::string file)
+      : TarReader(BufferedBytes(std::move(stream)), std::move(file)) {}
   TarReader(BufferedBytes bytes, std::string file) : bytes_(std::move(bytes)), file_(std::move(file)) {}
 
   // Goes to the next file, past whatever was not read of the one before; false at the end. Throws BadRecord for a

@@ -6,6 +6,7 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/data/expressions.h"
 
 namespace hyperion::data {
 namespace {
@@ -117,7 +118,7 @@ Finder make_finder(const base::Json& json, const std::string& place) {
   if (json.contains("String")) return find_text(json.at("String").get<std::string>());
   const auto text = json.at("Regex").get<std::string>();
   if (auto finder = finder_of_expression(text)) return *finder;
-  unknown_component(place, base::format("the regular expression {}", text));
+  return find_expression(text, place);
 }
 
 TracedText replaced(const TracedText& text, const Finder& finder, std::string_view by) {

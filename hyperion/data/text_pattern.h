@@ -1,5 +1,5 @@
-// What a "pattern" of tokenizer.json can be here: a text looked for as it is, or one of few regular expressions. Not a
-// general engine.
+// What a "pattern" of tokenizer.json can be here: a text looked for as it is, a regular expression that is known, or
+// any other, through PCRE2.
 #pragma once
 #include <functional>
 #include <string>

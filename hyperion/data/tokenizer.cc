@@ -40,11 +40,12 @@ void check_nesting(std::string_view json, const std::string& place) {
 Pattern pattern_of_ranks(const Path& path, std::string_view named, size_t ranks) {
   if (!named.empty()) {
     if (const auto pattern = pattern_named(named)) return *pattern;
-    throw ConfigError(format("no pattern is called {}", named), "one of gpt2, llama3, qwen2, cl100k");
+    throw ConfigError(format("no pattern is called {}", named), "one of gpt2, llama3, qwen2, cl100k, o200k");
   }
   constexpr std::tuple<std::string_view, size_t, Pattern> known[] = {
       {"gpt2", 50256, Pattern::kGpt2},   {"r50k", 50256, Pattern::kGpt2},      {"p50k", 50280, Pattern::kGpt2},
-      {"qwen", 151643, Pattern::kQwen2}, {"cl100k", 100256, Pattern::kCl100k}, {"llama", 128000, Pattern::kLlama3}};
+      {"qwen", 151643, Pattern::kQwen2}, {"cl100k", 100256, Pattern::kCl100k}, {"llama", 128000, Pattern::kLlama3},
+      {"o200k", 199998, Pattern::kO200k}};
   const std::string name = path.filename().string();
   for (const auto& [word, count, pattern] : known)
     if (name.find(word) != name.npos) return pattern;
@@ -52,7 +53,7 @@ Pattern pattern_of_ranks(const Path& path, std::string_view named, size_t ranks)
     if (ranks == count) return pattern;
   throw ConfigError(format("{} does not say how text is cut into pieces, and neither its name nor its {} ranks do",
                            path.string(), ranks),
-                    "name the pattern: gpt2, llama3, qwen2 or cl100k");
+                    "name the pattern: gpt2, llama3, qwen2, cl100k or o200k");
 }
 
 TokenStages open_vocabulary(const Path& vocabulary) {

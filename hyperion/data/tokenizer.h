@@ -64,7 +64,7 @@ class Tokenizer {
 };
 
 // A Hugging Face folder, a tokenizer.json, a vocab.json with a merges.txt beside it, or a .tiktoken file of ranks. A
-// rank file does not say how text is cut into pieces: `pattern` does (gpt2, llama3, qwen2 or cl100k); empty: by the
+// rank file does not say how text is cut into pieces: `pattern` does (gpt2, llama3, qwen2, cl100k or o200k); empty: by the
 // file's name, else its number of ranks. A rank file has no added tokens. Throws ConfigError where nothing can be
 // opened, CorruptError where a file is not what its format says, or has a component that is not known here.
 std::unique_ptr<const Tokenizer> open_tokenizer(const base::Path& path, std::string_view pattern = {});

@@ -6,6 +6,7 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/data/base64.h"
 #include "hyperion/data/byte_alphabet.h"
 #include "hyperion/data/char_bpe.h"
 #include "hyperion/data/normal_forms.h"
@@ -27,25 +28,6 @@ void each_line(std::string_view text, Use use) {
     use(line, number);
     text.remove_prefix(std::min(end + 1, text.size()));
   }
-}
-
-// Nothing for what is not base64.
-std::optional<std::string> from_base64(std::string_view text) {
-  constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  while (text.ends_with('=')) text.remove_suffix(1);
-  std::string out;
-  uint32_t bits = 0;
-  int held = 0;
-  for (const char letter : text) {
-    const size_t digit = digits.find(letter);
-    if (digit == digits.npos) return std::nullopt;
-    bits = bits << 6 | static_cast<uint32_t>(digit);
-    held += 6;
-    if (held < 8) continue;
-    held -= 8;
-    out += static_cast<char>(bits >> held);
-  }
-  return out;
 }
 
 void add_merges(const std::vector<std::pair<std::string, std::string>>& merges, const std::string& prefix,

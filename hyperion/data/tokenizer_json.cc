@@ -83,11 +83,7 @@ std::unique_ptr<const TokenModel> read_words(const Json& json, bool whole_words)
 // Models that are not BPE see bytes spelled as characters.
 void spell_pieces(PreTokenizer& pre) {
   pre.steps.emplace_back([](std::vector<TracedText> pieces, bool) {
-    for (auto& piece : pieces) {
-      Rewrite spelled(piece);
-      for (size_t at = 0; at < piece.text().size(); ++at) spelled.put(spell_bytes({&piece.text()[at], 1}), at, at + 1);
-      piece = spelled.finish();
-    }
+    for (auto& piece : pieces) piece = spelled(piece);
     return pieces;
   });
   pre.byte_level = false;

@@ -4,6 +4,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/logsumexp.h>
+#include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
@@ -56,6 +57,11 @@ struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
 }  // namespace
 
 at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& targets) {
+  if (targets.is_floating_point()) {
+    const auto wide = logits.to(at::kFloat), parts = at::zeros_like(wide);
+    parts.narrow(1, 0, targets.size(1)).copy_(targets);
+    return at::cross_entropy_loss(wide, parts);
+  }
   return CrossEntropy::apply(logits.reshape({-1, logits.size(-1)}), targets.reshape({-1}));
 }
 

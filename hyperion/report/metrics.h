@@ -26,7 +26,7 @@ struct StepRecord {
   double data_wait_ms = 0, forward_ms = 0, backward_ms = 0, optimizer_ms = 0;
   std::optional<double> comm_ms, comm_total_ms;  // exposed, and all of it
   int64_t samples = 0;                           // of the run so far
-  std::string sample_hash;                       // of what those samples held, 16 hexadecimal digits
+  std::string sample_hash = {};                  // of what those samples held, 16 hexadecimal digits
 };
 
 struct EvalRecord {

@@ -1,6 +1,7 @@
 #include "hyperion/train/feed.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 
 #include <condition_variable>
 #include <deque>
@@ -11,6 +12,7 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/data/images.h"
+#include "hyperion/data/mix.h"
 #include "hyperion/host/cpu.h"
 
 namespace hyperion::train {
@@ -66,6 +68,21 @@ class Filling {
     return std::move(batch_);
   }
 
+  // Once all rows are there: blends pairs of images, and makes their labels parts of two classes, fp32 [rows, classes].
+  void mix(const data::MixConfig& how, uint64_t seed, int64_t position) {
+    const auto shape = images(split_).shape();
+    const auto mixes = data::mixes_of(how, {shape.height, shape.width}, seed, position, batch_.rows());
+    data::mix_images({batch_.inputs.mutable_data_ptr<float>(), static_cast<size_t>(batch_.inputs.numel())}, shape, mixes);
+    auto parts = at::zeros({batch_.rows(), images(split_).classes()}, batch_.inputs.options());
+    const std::span<const int64_t> labels(batch_.targets.const_data_ptr<int64_t>(), batch_.rows());
+    for (int64_t row = 0; row < batch_.rows(); ++row) {
+      const auto of = row_of<float>(parts, row);
+      of[labels[row]] += mixes[row].own;
+      of[labels[mixes[row].partner]] += 1 - mixes[row].own;
+    }
+    batch_.targets = parts;
+  }
+
  private:
   static const data::ImageSource& images(const data::Split& split) { return *split.train_images; }
 
@@ -96,6 +113,13 @@ class Filling {
   std::vector<uint64_t> hashes_;
   Batch batch_;
 };
+
+// What a training batch gets once its rows are read.
+Batch finished(Filling& filling, const data::Split& split, const RunConfig& config, int64_t position) {
+  const data::MixConfig how{config.data.augment.mixup, config.data.augment.cutmix};
+  if (split.train_images && how.mixup + how.cutmix > 0) filling.mix(how, config.train.seed, position);
+  return filling.take();
+}
 
 int64_t rows_of(const RunConfig& config, Share share) {
   HYPERION_CHECK(config.train.batch % share.count == 0, "the processes divide the batch");
@@ -158,7 +182,7 @@ class Feed::Work {
     lock.unlock();
     changed_.notify_all();
     if (slot->error) std::rethrow_exception(slot->error);
-    Batch batch = slot->filling.take();
+    Batch batch = finished(slot->filling, split_, config_, slot->position);
     cursor_.samples += config_.train.batch;
     cursor_.hash += batch.hash;
     return batch;
@@ -235,7 +259,7 @@ Batch batch_at(const data::Split& split, const RunConfig& config, int64_t positi
     const int64_t at = position + row * share.count + share.rank;
     filling.fill(row, at, order.at(at), true);
   }
-  return filling.take();
+  return finished(filling, split, config, position);
 }
 
 int64_t validation_samples(const data::Split& split) {

@@ -14,7 +14,7 @@
 namespace hyperion::train {
 
 // Token ids and the ones after them, int64 [rows, length] both, -100 for a target that does not count; or fp32 pixels
-// [rows, channels, height, width] and int64 labels [rows].
+// [rows, channels, height, width] and int64 labels [rows], or with mixup and cutmix fp32 parts [rows, classes].
 struct Batch {
   at::Tensor inputs, targets;
   // int64 [rows, length], where attention and positions restart with each document: which one a token belongs to, and

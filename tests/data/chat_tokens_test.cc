@@ -57,6 +57,13 @@ TEST(ChatTurns, HaveTheEndOfTurnThatTheLastOneLacks) {
             "[Hello.</s>][So long!]");
 }
 
+TEST(ChatTurns, LeaveOutWhatEndsOnlyTheDialogue) {
+  EXPECT_EQ(said("{% for m in messages %}{{ '#' + m.role + ':' + m.content + '<end>' }}{% endfor %}"
+                 "{{ '#assistant:' if add_generation_prompt else eos_token }}",
+                 kChat, "</s>"),
+            "[Hello.<end>][So long!<end></s>]");
+}
+
 TEST(ChatTurns, HaveNoEndWhereTheLastOneEndsOtherwise) {
   EXPECT_EQ(said("{% for m in messages %}{{ '#' + m.role + ':' + m.content }}"
                  "{{ '<return>' if loop.last and m.role == 'assistant' else '<end>' }}{% endfor %}"

@@ -34,8 +34,8 @@ Written write_sets(const base::Path& folder, int count) {
     jpeg.add(written.files.back(), i % 3);
     raw.add(raw_record(written.images.back()), i % 3);
   }
-  jpeg.finish("jpeg", kClasses);
-  raw.finish("raw", kClasses);
+  jpeg.finish("jpeg", "imagenet", kClasses);
+  raw.finish("raw", "cifar", kClasses);
   return written;
 }
 
@@ -87,7 +87,7 @@ TEST(ImageSet, what_is_wrong_is_named) {
     ImageSetWriter writer(base::real_files(), folder / "x.set");
     writer.add(raw_record(Pixels({2, 2})), 0);
     writer.add(record, label);
-    writer.finish(store, kClasses);
+    writer.finish(store, "imagenet", kClasses);
     return refusal([&] { ImageSet(folder / "x.set").verify(); });
   };
   const std::string good = raw_record(Pixels({2, 3}));

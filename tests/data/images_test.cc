@@ -133,8 +133,8 @@ TEST_F(Cifar, bad_files_are_refused_by_name) {
   write_cifar10(1);
   std::filesystem::resize_file(folder_ / "data_batch_3.bin", 3074);
   EXPECT_NE(refused().find("data_batch_3.bin has 3074 bytes"), std::string::npos) << refused();
-  std::filesystem::resize_file(folder_ / "data_batch_3.bin", 3073);
-  EXPECT_NE(refused().find("data_batch_3.bin holds 1 images"), std::string::npos) << refused();
+  std::filesystem::resize_file(folder_ / "data_batch_3.bin", 3073);  // files need not be equally long
+  EXPECT_EQ(refused(), "accepted");
   std::filesystem::remove(folder_ / "data_batch_3.bin");
   EXPECT_NE(refused().find("data_batch_3.bin"), std::string::npos) << refused();
 }

@@ -167,11 +167,6 @@ TEST(TarRecords, of_a_cut_tar_the_whole_samples_are_read) {
   EXPECT_EQ(all[1].substr(0, 10), "! f: ends ");
 }
 
-TEST(Parquet, is_refused_with_what_to_do) {
-  const std::string told = error_of<base::ConfigError>([] { framed("PAR1", RecordFormat::parquet); });
-  EXPECT_NE(told.find("JSON lines"), std::string::npos) << told;
-}
-
 // The same records whatever pieces a file comes in: of good files, and of such as were broken.
 TEST(RawRecords, do_not_depend_on_the_pieces_of_the_stream) {
   std::string lines, wiki, json = "[";

@@ -43,11 +43,20 @@ TEST(Scanner, only_cl100k_takes_white_space_at_the_end_whole) {
   EXPECT_EQ(cut(Pattern::kCl100k, "a\n  "), (Pieces{"a", "\n  "}));
 }
 
+TEST(Scanner, o200k_cuts_words_before_their_capitals) {
+  EXPECT_EQ(cut(Pattern::kO200k, "camelCase HTMLParser's"), (Pieces{"camel", "Case", " HTMLParser's"}));
+  EXPECT_EQ(cut(Pattern::kO200k,
+                "WE'LL \xE4\xB8\xAD"
+                "A x"),
+            (Pieces{"WE'LL", " \xE4\xB8\xAD", "A", " x"}));
+  EXPECT_EQ(cut(Pattern::kO200k, "e\xCC\x81! (\n//\n/1234"), (Pieces{"e\xCC\x81", "!", " (\n//\n/", "123", "4"}));
+}
+
 TEST(Scanner, pieces_cover_every_character_of_unicode) {
   std::string text;
   for (char32_t point = 0; point < 0x110000; point += 7)
     if (point < 0xD800 || point > 0xDFFF) append_utf8(text, point);
-  for (const auto pattern : {Pattern::kGpt2, Pattern::kLlama3, Pattern::kQwen2, Pattern::kCl100k}) {
+  for (const auto pattern : {Pattern::kGpt2, Pattern::kLlama3, Pattern::kQwen2, Pattern::kCl100k, Pattern::kO200k}) {
     std::string joined;
     for (const auto& piece : cut(pattern, text)) joined += piece;
     EXPECT_TRUE(joined == text);

@@ -1,4 +1,4 @@
-// The long run: fuzz_readers [SECONDS] [SEED]. Breaks good input and hands it to both readers until the time is over.
+// The long run: fuzz_readers [SECONDS] [SEED]. Breaks good input and hands it to every reader until the time is over.
 // Built with sanitizers, a misstep ends it with their report; input that costs too much memory, or that ends in another
 // error than a refusal, is kept in fuzz-failure and ends it with 1.
 #include <chrono>
@@ -7,6 +7,7 @@
 
 #include "hyperion/base/files.h"
 #include "tests/fuzz/inputs.h"
+#include "tests/fuzz/record_inputs.h"
 #include "tests/support/fuzz.h"
 
 namespace {
@@ -56,15 +57,26 @@ int main(int argc, char** argv) {
   const long seconds = argc > 1 ? std::atol(argv[1]) : 60;
   std::mt19937 random(argc > 2 ? std::atol(argv[2]) : std::random_device()());
   Pool configs(good_configs()), files({good_safetensors()});
+  std::vector<Pool> record_pools;
+  for (const auto& input : record_inputs()) record_pools.push_back(Pool({input.good}));
+  std::vector<std::string> all_words = words();
+  all_words.insert(all_words.end(), record_words().begin(), record_words().end());
   long tried = 0, read = 0;
   const auto begin = std::chrono::steady_clock::now();
   while (std::chrono::steady_clock::now() - begin < std::chrono::seconds(seconds)) {
-    for (int i = 0; i < 1000; ++i, tried += 2) {
+    for (int i = 0; i < 1000; ++i, tried += 3) {
       const std::string& config = configs.pick(random);
       const std::string text = mutated(config, config.size(), words(), random);
       if (survives(text, [](const std::string& t) { return reads_config(t); })) configs.keep(text, random), ++read;
       const std::string file = mutated(files.pick(random), 400, words(), random);
       if (survives(file, [](const std::string& f) { return reads_safetensors(f); })) files.keep(file, random), ++read;
+      const size_t which = random() % record_pools.size();
+      const RecordInput& input = record_inputs()[which];
+      const std::string& original = record_pools[which].pick(random);
+      std::string records = mutated(original, original.size(), all_words, random);
+      if (input.name == "tar" && random() % 4 > 0) records = with_tar_checksums(std::move(records));
+      if (survives(records, [&](const std::string& r) { return reads_records(input, r); }))
+        record_pools[which].keep(records, random), ++read;
     }
   }
   std::printf("fuzz: %ld inputs, %ld read, %ld refused, no crash, none beyond its size and 64 MB of memory\n", tried,

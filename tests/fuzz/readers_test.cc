@@ -3,12 +3,23 @@
 #include <gtest/gtest.h>
 
 #include "tests/fuzz/inputs.h"
+#include "tests/fuzz/record_inputs.h"
 #include "tests/support/fuzz.h"
 
 namespace hyperion::testing {
 namespace {
 
 size_t reach_of(const std::string& safetensors) { return safetensors.find("}}") + 2; }
+
+// False in a build without the library that unpacks it.
+bool reads_records_at_all(const RecordInput& input) {
+  try {
+    reads_records(input, {});
+    return true;
+  } catch (const base::ConfigError&) {
+    return false;
+  }
+}
 
 TEST(FuzzReaders, configs_are_read_or_refused_within_their_memory) {
   std::mt19937 random(1);
@@ -34,6 +45,53 @@ TEST(FuzzReaders, safetensors_are_read_or_refused_within_their_memory) {
   }
   EXPECT_GT(read, 200);
   EXPECT_GT(refused, 5000);
+}
+
+TEST(FuzzReaders, records_are_read_or_refused_within_their_memory) {
+  std::mt19937 random(3);
+  std::vector<std::string> all_words = words();
+  all_words.insert(all_words.end(), record_words().begin(), record_words().end());
+  for (const auto& input : record_inputs()) {
+    if (!reads_records_at_all(input)) continue;
+    ASSERT_TRUE(reads_records(input, input.good)) << input.name;
+    int read = 0, refused = 0;
+    for (int i = 0; i < 3000; ++i) {
+      std::string file = mutated(input.good, input.good.size(), all_words, random);
+      if (input.name == "tar" && i % 4 > 0) file = with_tar_checksums(std::move(file));
+      const size_t peak = peak_allocated([&] { (reads_records(input, file) ? read : refused) += 1; });
+      ASSERT_LE(peak, file.size() + kMostReaderBytes) << input.name << " " << i;
+    }
+    EXPECT_GT(read, 10) << input.name;
+    if (input.name != "text" && input.name != "lines" && input.name != "wikitext") {
+      EXPECT_GT(refused, 1000) << input.name;
+    }
+  }
+}
+
+// A gigabyte out of 32 kB: it is never whole in memory, and a record that is too large for its limit takes no more than
+// a few times that limit.
+TEST(FuzzReaders, what_unpacks_to_a_gigabyte_is_read_in_bounded_memory) {
+  const data::RecordLimits limits{.record = size_t{2} << 20, .text_piece = size_t{1} << 20};
+  for (const char c : {'a', '[', '"', '\n', ' ', '\0'})
+    for (const auto format : {data::RecordFormat::text, data::RecordFormat::lines, data::RecordFormat::wikitext,
+                              data::RecordFormat::json, data::RecordFormat::tar}) {
+      const RecordInput input{"bomb", format, Packing::zstd,
+                              data::test::zstd_of_one_character(c, c == 'a' ? 8192 : 512)};
+      if (!reads_records_at_all(input)) GTEST_SKIP() << "built without zstd";
+      const size_t peak = peak_allocated([&] { reads_records(input, input.good, limits); });
+      EXPECT_LE(peak, size_t{9} << 20) << c << " " << static_cast<int>(format);
+    }
+}
+
+TEST(FuzzReaders, a_tar_that_promises_much_and_holds_little_takes_little) {
+  for (const std::string& size : {std::string("268435456"), std::string("99999999999")}) {
+    const std::string tar = data::test::tar_member("x", data::test::pax_record("size", size), 'x') +
+                            data::test::tar_member("a.txt", "few bytes");
+    const RecordInput input{"tar", data::RecordFormat::tar, Packing::none, tar};
+    bool read = true;
+    EXPECT_LE(peak_allocated([&] { read = reads_records(input, tar, {}); }), size_t{1} << 20) << size;
+    EXPECT_FALSE(read);
+  }
 }
 
 std::string repeated(const std::string& piece, size_t bytes) {

@@ -3,6 +3,7 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
 
 #include <cmath>
 
@@ -45,6 +46,20 @@ TEST_P(CrossEntropy, agrees_with_its_reference_in_value_and_gradient) {
       EXPECT_LT(fast.gradient.sub(plain.gradient).norm().item<double>(), bound * scale) << rows << " x " << classes;
     }
   }
+}
+
+TEST_P(CrossEntropy, of_parts_of_classes_is_the_mean_by_those_parts) {
+  const auto options = at::TensorOptions().device(GetParam());
+  const auto logits = at::randn({7, 5}, options);
+  const auto first = at::randint(3, {7}, options.dtype(at::kLong)), second = at::randint(3, {7}, options.dtype(at::kLong));
+  auto parts = at::zeros({7, 3}, options);  // the model may know more classes than the data has
+  for (int64_t row = 0; row < 7; ++row) {
+    parts[row][first[row].item<int64_t>()] += 0.7;
+    parts[row][second[row].item<int64_t>()] += 0.3;
+  }
+  const double expected = 0.7 * kernels::cross_entropy(logits, first).item<double>() +
+                          0.3 * kernels::cross_entropy(logits, second).item<double>();
+  EXPECT_NEAR(kernels::cross_entropy(logits, parts).item<double>(), expected, 1e-5);
 }
 
 TEST_P(CrossEntropy, large_logits_stay_finite) {

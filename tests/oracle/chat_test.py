@@ -150,10 +150,25 @@ DIALOGUE = [{"role": "system", "content": "Be kind."}, {"role": "user", "content
             {"role": "assistant", "content": "élève "}, {"role": "user", "content": "Thanks"}, {"role": "assistant", "content": "e\u0301"}]
 
 
-def compare_masks(now):
-    """Ids and masks of dialogues, against apply_chat_template(return_assistant_tokens_mask=True)."""
+def compare_masks(now, unmarked):
+    """Ids and masks of dialogues, against apply_chat_template(return_assistant_tokens_mask=True); and in templates without marks the answers, not
+    the questions."""
     bad = learned = 0
     with tempfile.TemporaryDirectory() as folder:
+        made = trained_tokenizers()["bytes"]
+        made.decoder = tokenizers.decoders.ByteLevel()
+        made.save(f"{folder}/any.json")
+        chat = [{"role": role, "content": text} for role, text in (("user", "How so?"), ("assistant", "Thus."), ("user", "Why?"), ("assistant", "Hence!"))]
+        variables = {"messages": chat, "bos_token": "<s>", "eos_token": "</s>"}
+        asked = [{"template": text, "variables": variables, "now": now, "tokenizer": f"{folder}/any.json"} for text in unmarked.values()]
+        for name, ours in zip(unmarked, renders(asked), strict=True):
+            if "error" in ours:
+                print(f"no mask by {name}: {ours['error']}")
+                continue
+            said = made.decode([id for id, kept in zip(ours["ids"], ours["learned"]) if kept], skip_special_tokens=False)
+            if "Thus." not in said or "Hence!" not in said or "Why" in said or "How" in said or "user" in said:
+                bad += 1
+                print(f"{name}: learned {said!r}")
         for name, made in trained_tokenizers().items():
             path = f"{folder}/{name}.json"
             made.save(path)
@@ -200,7 +215,8 @@ def main():
             if bad[name] == 1:
                 print(f"{name}: {json.dumps(case['variables'])[:300]}\n  theirs: {real!r}\n  ours:   {ours!r}")
     print(f"{len(templates)} templates: {texts} texts, {errors} refusals, {known} refused on purpose, {sum(bad.values())} differ")
-    return bool(compare_masks(now)) or bool(bad)
+    real = {name: text for name, text in templates.items() if name.endswith(".jinja") or name == "chatml"}
+    return bool(compare_masks(now, real)) or bool(bad)
 
 
 sys.exit(main())

@@ -3,7 +3,7 @@ import random
 
 WORDS = ("the of and to in was it's I'm we'll they've he'd YOU'RE DON'T Don'T it'S x'ſ 'tis o'clock rock'n'roll state-of-the-art e.g. naïve café "
          "Straße œuvre İstanbul ǅungla Ⅷ ½ x² H₂O supercalifragilisticexpialidocious antidisestablishmentarianism internationalization "
-         "tokenizer gradient 3.14159 1,234,567 2026-11-15 0x7fff 12:30 50% $9.99 #1 @home a/b C++ http://example.org/a?b=c&d=%20 "
+         "tokenizer gradient camelCase HTMLParser iOS XMLHttpRequest's WE'LLgo 中A日b 3.14159 1,234,567 2026-11-15 0x7fff 12:30 50% $9.99 #1 @home a/b C++ http://example.org/a?b=c&d=%20 "
          "résumé e\u0301le\u0300ve n\u0303 A\u030a ﬁn ２０２６ ｆｕｌｌ").split()
 CODE = ["def f(x):\n    return x + 1\n", "for (int i = 0; i < n; ++i) {\n\tsum += a[i];\n}\n", "    if x == 'y':\n\n\n        pass  \n",
         "#include <vector>\r\n\r\nint main() { return 0; }\r\n", "SELECT * FROM t WHERE a <> \"b\";\n", "\t\t\t}\n\t\t}\n\t}\n}\n",
@@ -70,10 +70,10 @@ def broken(rng, size):
     """Bytes that are nearly UTF-8."""
     data = bytearray(text(rng, size).encode())
     for _ in range(rng.randint(1, 4)):
-        at = rng.randrange(len(data))
+        at = rng.randrange(len(data)) if data else 0
         change = rng.randrange(4)
         if change == 0:
-            data[at] = rng.randrange(128, 256)
+            data[at:at + 1] = bytes([rng.randrange(128, 256)])
         elif change == 1:
             del data[at:at + 1]
         elif change == 2:

@@ -2,6 +2,7 @@
 import json
 import pathlib
 import tempfile
+import unicodedata
 import unittest
 
 import mixed_text
@@ -69,6 +70,32 @@ def byte_level(**settings):
     made.train_from_iterator(corpus(), trainers.BpeTrainer(vocab_size=900, show_progress=False, special_tokens=SPECIAL,
                                                            initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
     return made
+
+
+def charsmap(pairs):
+    """SentencePiece's form of replacements: a double-array trie, each node's children at its offset XOR their byte."""
+    texts, tree = b"", {}
+    for key, text in sorted(pairs.items()):
+        node = tree
+        for byte in key.encode():
+            node = node.setdefault(byte, {})
+        node[0] = len(texts)
+        texts += text.encode() + b"\0"
+    units, taken = {0: 0}, {0}
+
+    def place(node, at):
+        base = next(base for base in range(1, 1 << 20) if base ^ at < 1 << 20 and not any(base ^ child in taken for child in node))
+        taken.update(base ^ child for child in node)
+        units[at] |= (base ^ at) << 10 | (0 in node) << 8
+        for child, below in node.items():
+            units[base ^ child] = below if child == 0 else child
+        for child, below in node.items():
+            if child:
+                place(below, base ^ child)
+    place(tree, 0)
+    size = max(units) + 257 & ~255
+    trie = b"".join(units.get(at, 0).to_bytes(4, "little") for at in range(size))
+    return len(trie).to_bytes(4, "little") + trie + texts
 
 
 class Parts(unittest.TestCase):
@@ -147,6 +174,25 @@ class Parts(unittest.TestCase):
             return made
         self.each(cases, change)
 
+    def test_replacements_of_sentencepiece(self):
+        made = unigram()
+        rng = mixed_text.generator(21)
+        pairs = {"\u3000": " ", "\t": " ", "\r": "", "ﬁ": "fi", "½": "1⁄2", "e\u0301": "é", "A\u030a": "Å", "é": "E", "日": "", "ａ": "a", "ab": "!", "a": "b"}
+        pairs |= {chr(rng.randint(0xC0, 0x24F)): chr(rng.randint(0x61, 0x7A)) * rng.randint(0, 3) for _ in range(100)}
+        pairs |= {chr(rng.randint(0x61, 0x7A)) + chr(rng.randint(0x300, 0x36F)): "x" + chr(rng.randint(0xC0, 0x24F)) for _ in range(50)}
+        made.normalizer = normalizers.Sequence([normalizers.Nmt(), normalizers.Precompiled(charsmap(pairs)), normalizers.Replace(Regex(" {2,}"), " ")])
+        marks = [(0x61, 0x7A), (0x300, 0x36F), (0x20, 0x24F), (0x600, 0x605), (0x900, 0x94D), (0x200B, 0x200F), (0xFE00, 0xFE0F), (0x61, 0x7A), (0x1F3FB, 0x1F3FF)]
+        texts = ["".join(chr(rng.randint(*rng.choice(marks))) for _ in range(rng.randint(2, 30))) for _ in range(1500)]
+        texts = [text for text in texts if "\n" not in text]
+        self.check(made, lines(6) + texts)
+        made.normalizer = normalizers.Nmt()
+        self.check(made, ["".join(mixed_text.any_char(rng, 0x3000).replace("\n", "x") for _ in range(40)) for _ in range(500)])
+
+    def test_bytes_spelled_by_the_normalizer(self):
+        made = byte_level()
+        made.normalizer, made.pre_tokenizer = normalizers.ByteLevel(), pre_tokenizers.Split(Regex(r"Ġ"), "merged_with_next")
+        self.check(made)
+
     def test_normal_forms_of_any_text(self):
         for form in ("NFC", "NFD", "NFKC", "NFKD"):
             with self.subTest(form=form):
@@ -173,6 +219,19 @@ class Parts(unittest.TestCase):
             made.pre_tokenizer = case
             return made
         self.each(cases, change)
+
+    def test_regular_expressions_that_have_no_scanner(self):
+        made = byte_level()
+        cases = [r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+                 r"[一-龥぀-ゟ゠-ヿ]+", r"\p{Han}+", r"\d{3}(?=\w)", r"(?<=\d)\s+", r"(?i:the|of)", r"\w+|[^\w\s]+", r"^.|.$",
+                 r"(?:[a-z]|\u00e9)+?x?", r"\s?\p{Lu}\p{Ll}*+|\W", r"(?>a|ab)c?|[^\x41-\x5a\P{L}]"]
+        known = [text for text in lines(8, 400) if all(unicodedata.category(char) != "Cn" and char != "\u180e" for char in text)]
+        for expression in cases:
+            for behavior in ("isolated", "removed", "merged_with_next"):
+                with self.subTest(expression=expression, behavior=behavior):
+                    made.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(expression), behavior),
+                                                                  pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+                    self.check(made, known)
 
     def test_byte_level_forms(self):
         self.check(byte_level())

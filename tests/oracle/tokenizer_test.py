@@ -21,7 +21,7 @@ class Ranks(unittest.TestCase):
         self.assertTrue(v.detokenize(path, ours, "--pattern", pattern) == (text.encode() if isinstance(text, str) else text))
 
     def test_mixed_text_gives_the_ids_of_tiktoken(self):
-        for seed, (name, pattern) in enumerate([("gpt2", "gpt2"), ("qwen", "qwen2"), ("gpt2", "llama3"), ("qwen", "cl100k")]):
+        for seed, (name, pattern) in enumerate([("gpt2", "gpt2"), ("qwen", "qwen2"), ("gpt2", "llama3"), ("qwen", "cl100k"), ("qwen", "o200k")]):
             with self.subTest(name=name, pattern=pattern):
                 self.same(name, pattern, mixed_text.text(mixed_text.generator(seed), 200_000, runs=LONG))
 
@@ -83,7 +83,7 @@ class Expressions(unittest.TestCase):
 
 class Json(unittest.TestCase):
     def test_mixed_text_gives_the_ids_of_tokenizers(self):
-        for seed, (name, pattern) in enumerate([("gpt2", "gpt2"), ("gpt2", "llama3"), ("qwen", "qwen2")]):
+        for seed, (name, pattern) in enumerate([("gpt2", "gpt2"), ("gpt2", "llama3"), ("qwen", "qwen2"), ("gpt2", "o200k")]):
             with self.subTest(name=name, pattern=pattern):
                 path = v.tokenizer_json(name, pattern)
                 theirs = tokenizers.Tokenizer.from_file(str(path))
