@@ -19,8 +19,8 @@ namespace {
 constexpr int kMostScans = 100;        // of a progressive file; each costs a pass over the whole image
 constexpr int64_t kChromaMargin = 16;  // pixels beside a part that the smooth upsampling of its edge looks at
 
-// libjpeg leaves by longjmp, over whatever stands between: so the methods that call setjmp hold no object with a
-// destructor, and everything they need lives here.
+// libjpeg leaves by longjmp, over whatever stands between: so what calls it holds no object with a destructor, and
+// everything it needs lives here.
 class JpegReader {
  public:
   explicit JpegReader(std::string_view bytes) : bytes_(bytes) {
@@ -37,15 +37,24 @@ class JpegReader {
   JpegReader(const JpegReader&) = delete;
   JpegReader& operator=(const JpegReader&) = delete;
 
-  bool header() {
-    if (setjmp(jump_) != 0) return false;
-    jpeg_create_decompress(&info_);
-    info_.progress = &progress_;
-    jpeg_mem_src(&info_, reinterpret_cast<const unsigned char*>(bytes_.data()), bytes_.size());
-    jpeg_read_header(&info_, TRUE);
-    return true;
+  // Each is false where libjpeg gave up, and reason() says why.
+  bool header() { return attempt(&JpegReader::read_header); }
+  // Begins to decode; with a box (of the shrunken image), only around it.
+  bool start(const Box* box, int64_t shrink) {
+    box_ = box, info_.scale_num = 1, info_.scale_denom = static_cast<unsigned>(shrink);
+    return attempt(&JpegReader::begin_part);
   }
+  // Decodes the part's rows into `rgb`; `inks` is room for one row of four colours where has_inks(). Where no box was
+  // asked for, it reads on to the end of the file.
+  bool rows(uint8_t* rgb, uint8_t* inks) {
+    rgb_ = rgb, inks_ = inks;
+    return attempt(&JpegReader::read_rows);
+  }
+
   ImageSize size() const { return {info_.image_height, info_.image_width}; }
+  const Box& part() const { return part_; }
+  bool has_inks() const { return info_.out_color_space == JCS_CMYK; }
+  const char* reason() const { return reason_; }
 
   // Whether the file goes on to its end marker. The header was read, so that a thumbnail's does not count.
   bool has_end() const {
@@ -54,44 +63,48 @@ class JpegReader {
     return end != std::string_view::npos && end >= scanned;
   }
 
-  // Begins to decode; with a box (of the shrunken image), only around it. Rows of the part are then `width()` pixels.
-  bool start(const Box* box, int64_t shrink) {
+ private:
+  // Alone with setjmp, so that no variable can be caught half-changed.
+  __attribute__((noinline)) bool attempt(void (JpegReader::*work)()) {
     if (setjmp(jump_) != 0) return false;
-    info_.scale_num = 1, info_.scale_denom = static_cast<unsigned>(shrink);
+    (this->*work)();
+    return true;
+  }
+
+  void read_header() {
+    jpeg_create_decompress(&info_);
+    info_.progress = &progress_;
+    jpeg_mem_src(&info_, reinterpret_cast<const unsigned char*>(bytes_.data()), bytes_.size());
+    jpeg_read_header(&info_, TRUE);
+  }
+
+  void begin_part() {
     const bool inks = info_.jpeg_color_space == JCS_CMYK || info_.jpeg_color_space == JCS_YCCK;
     info_.out_color_space = inks ? JCS_CMYK : JCS_RGB;
     jpeg_start_decompress(&info_);
     part_ = {0, 0, info_.output_width, info_.output_height};
-    if (box == nullptr) return true;
-    part_.top = std::clamp<int64_t>(box->top, 0, info_.output_height - 1);
-    part_.height = std::clamp<int64_t>(box->top + box->height, part_.top + 1, info_.output_height) - part_.top;
-    const int64_t right = std::min<int64_t>(box->left + box->width + kChromaMargin, info_.output_width);
-    auto left = static_cast<JDIMENSION>(std::clamp<int64_t>(box->left - kChromaMargin, 0, right - 1));
+    if (box_ == nullptr) return;
+    const Box& box = *box_;
+    part_.top = std::clamp<int64_t>(box.top, 0, info_.output_height - 1);
+    part_.height = std::clamp<int64_t>(box.top + box.height, part_.top + 1, info_.output_height) - part_.top;
+    const int64_t right = std::min<int64_t>(box.left + box.width + kChromaMargin, info_.output_width);
+    auto left = static_cast<JDIMENSION>(std::clamp<int64_t>(box.left - kChromaMargin, 0, right - 1));
     auto width = static_cast<JDIMENSION>(right - left);
     if (width < info_.output_width) jpeg_crop_scanline(&info_, &left, &width);
     part_.left = left, part_.width = info_.output_width;
     if (part_.top > 0) jpeg_skip_scanlines(&info_, static_cast<JDIMENSION>(part_.top));
-    return true;
   }
-  const Box& part() const { return part_; }
-  bool has_inks() const { return info_.out_color_space == JCS_CMYK; }
 
-  // Decodes the part's rows into `rgb`; `inks` is room for one row of four colours where has_inks().
-  bool rows(uint8_t* rgb, uint8_t* inks, bool to_the_end) {
-    if (setjmp(jump_) != 0) return false;
+  void read_rows() {
     for (int64_t y = 0; y < part_.height; ++y) {
-      uint8_t* out = rgb + y * part_.width * 3;
-      JSAMPROW row = has_inks() ? inks : out;
+      uint8_t* out = rgb_ + y * part_.width * 3;
+      JSAMPROW row = has_inks() ? inks_ : out;
       jpeg_read_scanlines(&info_, &row, 1);
-      if (has_inks()) to_rgb(inks, out);
+      if (has_inks()) to_rgb(inks_, out);
     }
-    if (to_the_end) jpeg_finish_decompress(&info_);
-    return true;
+    if (box_ == nullptr) jpeg_finish_decompress(&info_);
   }
 
-  const char* reason() const { return reason_; }
-
- private:
   [[noreturn]] static void fail(j_common_ptr info, const char* reason = nullptr) {
     auto* self = static_cast<JpegReader*>(info->client_data);
     if (reason == nullptr)
@@ -119,7 +132,9 @@ class JpegReader {
   jpeg_error_mgr errors_{};
   jpeg_progress_mgr progress_{};
   std::jmp_buf jump_{};
+  const Box* box_ = nullptr;
   Box part_;
+  uint8_t *rgb_ = nullptr, *inks_ = nullptr;
   char reason_[JMSG_LENGTH_MAX] = {};
 };
 
@@ -151,7 +166,7 @@ ImagePart decode_jpeg(std::string_view bytes, const std::string& name, int64_t m
   const Box& part = reader.part();
   ImagePart decoded{Pixels({part.height, part.width}), part.left, part.top, shrink};
   std::vector<uint8_t> inks(reader.has_inks() ? static_cast<size_t>(part.width) * 4 : 0);
-  if (!reader.rows(decoded.pixels.rgb.data(), inks.data(), box == nullptr)) refuse(reader, name);
+  if (!reader.rows(decoded.pixels.rgb.data(), inks.data())) refuse(reader, name);
   return decoded;
 }
 

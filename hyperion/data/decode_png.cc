@@ -10,8 +10,8 @@
 namespace hyperion::data {
 namespace {
 
-// libpng leaves by longjmp, over whatever stands between: so the methods that call setjmp hold no object with a
-// destructor, and everything they need lives here.
+// libpng leaves by longjmp, over whatever stands between: so what calls it holds no object with a destructor, and
+// everything it needs lives here.
 class PngReader {
  public:
   PngReader(std::string_view bytes, int64_t most_pixels) : rest_(bytes) {
@@ -27,17 +27,27 @@ class PngReader {
   PngReader(const PngReader&) = delete;
   PngReader& operator=(const PngReader&) = delete;
 
-  bool header() {
-    if (info_ == nullptr) return false;
+  // Both are false where libpng gave up, and reason() says why.
+  bool header() { return info_ != nullptr && attempt(&PngReader::read_header); }
+  bool rows(uint8_t* rgb) {  // `rgb` holds the whole image
+    rgb_ = rgb;
+    return attempt(&PngReader::read_rows);
+  }
+
+  ImageSize size() const { return {png_get_image_height(png_, info_), png_get_image_width(png_, info_)}; }
+  const char* reason() const { return reason_[0] == '\0' ? "no memory" : reason_; }
+
+ private:
+  // Alone with setjmp, so that no variable can be caught half-changed.
+  __attribute__((noinline)) bool attempt(void (PngReader::*work)()) {
     if (setjmp(png_jmpbuf(png_)) != 0) return false;
-    png_read_info(png_, info_);
+    (this->*work)();
     return true;
   }
-  ImageSize size() const { return {png_get_image_height(png_, info_), png_get_image_width(png_, info_)}; }
 
-  // `rgb` holds the whole image.
-  bool rows(uint8_t* rgb) {
-    if (setjmp(png_jmpbuf(png_)) != 0) return false;
+  void read_header() { png_read_info(png_, info_); }
+
+  void read_rows() {
     const png_size_t width = png_get_image_width(png_, info_) * png_size_t{3};
     const png_uint_32 height = png_get_image_height(png_, info_);
     png_set_strip_16(png_);
@@ -49,14 +59,10 @@ class PngReader {
     png_read_update_info(png_, info_);
     if (png_get_rowbytes(png_, info_) != width) png_error(png_, "rows of an unknown form");
     for (int pass = 0; pass < passes; ++pass)
-      for (png_uint_32 y = 0; y < height; ++y) png_read_row(png_, rgb + y * width, nullptr);
+      for (png_uint_32 y = 0; y < height; ++y) png_read_row(png_, rgb_ + y * width, nullptr);
     png_read_end(png_, nullptr);
-    return true;
   }
 
-  const char* reason() const { return reason_[0] == '\0' ? "no memory" : reason_; }
-
- private:
   [[noreturn]] static void on_error(png_structp png, png_const_charp message) {
     auto* self = static_cast<PngReader*>(png_get_error_ptr(png));
     std::strncpy(self->reason_, message, sizeof self->reason_ - 1);
@@ -72,6 +78,7 @@ class PngReader {
   std::string_view rest_;
   png_structp png_ = nullptr;
   png_infop info_ = nullptr;
+  uint8_t* rgb_ = nullptr;
   char reason_[200] = {};
 };
 
