@@ -52,12 +52,12 @@ def ours(path, text_path):
 
 
 def main():
-    text = pathlib.Path(sys.argv[1]).read_text() if len(sys.argv) > 1 else made_text()
+    text = pathlib.Path(sys.argv[1]).read_bytes().decode() if len(sys.argv) > 1 else made_text()
     size = len(text.encode())
     # tokenizers takes a text of megabytes at once far slower than its documents one after the other: it gets those.
     documents = text.splitlines(keepends=True)
-    with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
-        file.write(text)
+    with tempfile.NamedTemporaryFile(suffix=".txt") as file:
+        file.write(text.encode())
         file.flush()
         print(f"{size / 1e6:.1f} MB, medians of {ROUNDS} rounds, MB/s on one thread")
         print(f"{'':<8}{'ours':>9}{'tiktoken':>10}{'ratio':>8}{'tokenizers':>12}{'ratio':>8}{'all cores':>11}{'scaling':>9}")
