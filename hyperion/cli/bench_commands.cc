@@ -4,9 +4,11 @@
 #include "hyperion/base/clock.h"
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/bench/data.h"
 #include "hyperion/bench/memory.h"
 #include "hyperion/cli/commands.h"
 #include "hyperion/cli/resolve.h"
+#include "hyperion/host/cpu.h"
 #include "hyperion/interop/open_model.h"
 #include "hyperion/models/registry.h"
 
@@ -22,6 +24,25 @@ int bench_memory_command(const BenchMemoryOptions& options) {
   const auto table = bench::memory_bench_table(result), json = bench::memory_bench_json(result);
   base::write_atomically(base::real_files(), folder / "memory.md", table);
   base::write_atomically(base::real_files(), folder / "memory.json", json);
+  std::printf("%s", (options.json ? json : table + "\nfiles: " + folder.string() + "\n").c_str());
+  return 0;
+}
+
+int bench_data_command(const BenchDataOptions& options) {
+  const auto folder = options.folder.empty() ? interop::runs_folder() /
+                                                   ("bench-data-" + base::file_stamp(base::real_clock().unix_seconds()))
+                                             : base::Path(options.folder);
+  const auto text = options.text.empty() ? bench::mixed_text(static_cast<size_t>(options.megabytes) * 1'000'000)
+                                         : base::real_files().read(options.text);
+  const auto result =
+      bench::run_data_bench(options.tokenizers, text, options.text.empty() ? "made mixed text" : options.text,
+                            host::this_cpu().usable_cores(), options.seconds);
+  auto& files = base::real_files();
+  files.create_folders(folder);
+  const auto table = bench::data_bench_table(result), json = bench::data_bench_json(result);
+  base::write_atomically(files, folder / "data.md", table);
+  base::write_atomically(files, folder / "data.json", json);
+  base::write_atomically(files, folder / "data.csv", bench::data_bench_csv(result));
   std::printf("%s", (options.json ? json : table + "\nfiles: " + folder.string() + "\n").c_str());
   return 0;
 }

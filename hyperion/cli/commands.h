@@ -121,6 +121,15 @@ struct BenchMemoryOptions {
   bool json = false;
 };
 int bench_memory_command(const BenchMemoryOptions& options);
+
+struct BenchDataOptions {
+  std::vector<std::string> tokenizers;
+  std::string text, folder;  // text empty: one is made
+  int64_t megabytes = 16;    // of the text that is made
+  double seconds = 3;
+  bool json = false;
+};
+int bench_data_command(const BenchDataOptions& options);
 int presets_command();
 
 int runs_list_command(bool json);

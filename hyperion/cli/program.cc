@@ -34,6 +34,7 @@ struct Flags {
   ExportOptions export_;
   BenchOptions bench;
   BenchMemoryOptions bench_memory;
+  BenchDataOptions bench_data;
   DataOptions data;
   TrainTokenizerOptions train_tokenizer;
   PrepareOptions prepare;
@@ -323,6 +324,18 @@ void add_machine_commands(CLI::App& app, Flags& flags) {
   memory->add_flag("--json", flags.bench_memory.json, "as JSON");
   memory->allow_extras();
   memory->footer("\nExample:\n  hyperion bench memory recipes/workloads/gpt2-774m-b8.toml");
+  auto* data = bench->add_subcommand("data", "how fast text becomes token ids, on one thread and on all cores");
+  data->add_option("--tokenizer", flags.bench_data.tokenizers, "a tokenizer's file or folder; may be given again")
+      ->required();
+  data->add_option("--text", flags.bench_data.text, "a file of text (default: a mixed text is made)");
+  data->add_option("--megabytes", flags.bench_data.megabytes, "of the text that is made (default 16)")
+      ->check(whole_number(1, 4096));
+  data->add_option("--seconds", flags.bench_data.seconds, "time for each row (default 3)")->check(number(0.01, 3600));
+  data->add_option("--folder", flags.bench_data.folder,
+                   "where the files go (default: bench-data and time, among the runs)");
+  data->add_flag("--json", flags.bench_data.json, "as JSON");
+  data->footer(
+      "\nExample:\n  hyperion bench data --tokenizer gpt2.tiktoken --tokenizer ./Qwen2.5-0.5B --text book.txt");
   app.add_subcommand("presets", "the models a recipe can name")->footer("\nExample:\n  hyperion presets");
   auto* runs = app.add_subcommand("runs", "look at runs")->require_subcommand(1);
   auto* list = runs->add_subcommand("ls", "all runs, newest first");
@@ -387,6 +400,7 @@ int dispatch(CLI::App& app, Flags& flags) {
   if (name == "bench" && command->got_subcommand("memory"))
     return flags.bench_memory.overrides = overrides_of(command->get_subcommands().front(), flags),
            bench_memory_command(flags.bench_memory);
+  if (name == "bench" && command->got_subcommand("data")) return bench_data_command(flags.bench_data);
   if (name == "bench") return bench_hardware_command(flags.bench);
   if (name == "presets") return presets_command();
   if (name == "completion") return completion_command(app, flags.shell);

@@ -76,7 +76,7 @@ SetFolder open_set(const std::string& folder) {
   if (!files.exists(tokenizer)) return set;
   for (const auto& path : files.list(tokenizer))
     if (path.extension() == ".tiktoken" || path.extension() == ".model")
-      return set.tokenizer = data::open_tokenizer(path, set.record.value("pattern", "")), std::move(set);
+      return set.tokenizer = data::open_tokenizer(path, set.record.value("settings", Json::object()).value("pattern", "")), std::move(set);
   set.tokenizer = data::open_tokenizer(tokenizer);
   return set;
 }

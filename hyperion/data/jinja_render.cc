@@ -20,6 +20,7 @@ constexpr int64_t kMaxRange = 100'000;  // as Jinja's sandbox
 constexpr int kMaxCalls = 50;
 constexpr size_t kMaxText = size_t{1} << 26;
 constexpr size_t kMaxList = 1'000'000;
+constexpr int64_t kMaxSteps = 10'000'000;  // seconds; a dialogue of a thousand messages takes a fiftieth of them
 
 struct Variable {
   Value value;
@@ -77,6 +78,7 @@ class Renderer {
 
   Flow statement(const Statement& it, std::string& out) {
     line_ = it.line;
+    if (++steps_ > kMaxSteps) throw Fault(it.line, "the template takes more than ten million steps");
     if (out.size() > kMaxText) throw Fault(it.line, "the text grows past 64 MiB");
     switch (it.kind) {
       case S::kText:
@@ -169,6 +171,7 @@ class Renderer {
       line_ = it.line;
       scopes_.back()["loop"].value = state(items, i);
       unpack(it.names, items[i], scopes_.back());
+      ++steps_;
       if (block(it.body, out) == Flow::kBreak) break;
     }
     return Flow::kNext;
@@ -375,6 +378,7 @@ class Renderer {
   int64_t now_;
   std::vector<ByteRange>* generated_;   // null: not wanted
   const std::string* whole_ = nullptr;  // the text itself, not one that a macro or a set block makes
+  int64_t steps_ = 0;
   int line_ = 0, calls_ = 0;
 };
 

@@ -63,7 +63,7 @@ Padding make_padding(const Json& json, const std::string& place) {
     unknown_component(place, format("the padding strategy \"{}\"", strategy.get<std::string>()));
   if (const auto multiple = json.find("pad_to_multiple_of"); multiple != json.end() && !multiple->is_null())
     out.multiple = multiple->get<size_t>();
-  constexpr size_t limit = size_t{1} << 28;
+  constexpr size_t limit = size_t{1} << 20;
   if (out.length > limit || out.multiple > limit)
     throw base::CorruptError(format("{}: padding to {} tokens", place, std::max(out.length, out.multiple)),
                              "the file is damaged, or its padding was meant otherwise");

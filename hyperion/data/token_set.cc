@@ -107,7 +107,11 @@ class Stream final : public Source {
     int64_t token = index * length_;
     int64_t document = set_->document_of(token);
     for (int64_t at = 0; at < size; ++document) {
-      const auto extent = set_->document(document);
+      const bool there = document < set_->documents();
+      const auto extent = there ? set_->document(document) : TokenSet::Extent{};
+      if (!there || token < extent.first || token > extent.first + extent.count)  // the index is not in order
+        throw CorruptError(format("{} is damaged: no document holds token {}", set_->file().path().string(), token),
+                           "hyperion data verify names what is damaged; prepare the set again");
       const int64_t count = std::min(extent.first + extent.count - token, size - at);
       fill(*set_, {token, count}, at, document, row);
       at += count, token += count;

@@ -29,7 +29,7 @@ class TokenSet {
     return learned_.empty() || (static_cast<unsigned char>(learned_[token / 8]) >> (token % 8) & 1) != 0;
   }
   struct Extent {
-    int64_t first, count;
+    int64_t first = 0, count = 0;
   };
   Extent document(int64_t index) const;
   int64_t document_of(int64_t token) const;

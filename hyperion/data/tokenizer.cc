@@ -65,8 +65,7 @@ TokenStages open_vocabulary(const Path& vocabulary) {
                               files.exists(config) ? read_json(config) : Json(), vocabulary.string());
 }
 
-TokenStages open_file(const Path& path, std::string_view pattern) {
-  const std::string content = base::real_files().read(path);
+TokenStages stages_of_content(const Path& path, std::string_view content, std::string_view pattern) {
   const size_t first = content.find_first_not_of(" \t\r\n");
   if (first != content.npos && content[first] == '{') {
     check_nesting(content, path.string());
@@ -79,6 +78,10 @@ TokenStages open_file(const Path& path, std::string_view pattern) {
         format("{} is neither JSON nor a file of ranks", path.string()),
         path.extension() == ".model" ? "a SentencePiece model is read from the tokenizer.json beside it" : kTaken);
   return stages_of_ranks(content, pattern_of_ranks(path, pattern, count_ranks(content)), path.string());
+}
+
+TokenStages open_file(const Path& path, std::string_view pattern) {
+  return stages_of_content(path, base::real_files().read(path), pattern);
 }
 
 TokenStages open_folder(const Path& folder, std::string_view pattern) {
@@ -95,18 +98,38 @@ TokenStages open_folder(const Path& folder, std::string_view pattern) {
   return open_file(ranks.front(), pattern);
 }
 
+// A tokenizer of the stages that `read` gives; a part of the file that is of another type than it should be is damage.
+template <class Read>
+std::unique_ptr<const Tokenizer> made_of(const std::string& place, Read read) {
+  try {
+    return std::make_unique<TokenPipeline>(read());
+  } catch (const Json::exception& error) {
+    throw base::CorruptError(format("{} is not what a tokenizer's file should be: {}", place, error.what()),
+                             "the file is damaged, or of a form that is not known here");
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<const Tokenizer> open_tokenizer(const Path& path, std::string_view pattern) {
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) throw ConfigError(format("{} does not exist", path.string()), kTaken);
-  try {
-    return std::make_unique<TokenPipeline>(std::filesystem::is_directory(path, ignored) ? open_folder(path, pattern)
-                                                                                        : open_file(path, pattern));
-  } catch (const Json::exception& error) {
-    throw base::CorruptError(format("{} is not what a tokenizer's file should be: {}", path.string(), error.what()),
-                             "the file is damaged, or of a form that is not known here");
-  }
+  return made_of(path.string(), [&] {
+    return std::filesystem::is_directory(path, ignored) ? open_folder(path, pattern) : open_file(path, pattern);
+  });
+}
+
+std::unique_ptr<const Tokenizer> read_tokenizer(std::string_view content, const std::string& place,
+                                                std::string_view pattern) {
+  return made_of(place, [&] { return stages_of_content(place, content, pattern); });
+}
+
+std::unique_ptr<const Tokenizer> read_tokenizer(std::string_view vocabulary, std::string_view merges,
+                                                std::string_view config, const std::string& place) {
+  return made_of(place, [&] {
+    return stages_of_vocabulary(base::parse_json(vocabulary, place), merges,
+                                config.empty() ? Json() : base::parse_json(config, place), place);
+  });
 }
 
 }  // namespace hyperion::data

@@ -2,96 +2,21 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include <fstream>
-#include <nlohmann/json.hpp>
-#include <random>
+#include <sstream>
 
-#include "tests/end_to_end/support_program.h"
-#include "tests/end_to_end/support_tree.h"
-#include "tests/support/seed.h"
+#include "tests/end_to_end/support_prepare.h"
 
 namespace hyperion {
 namespace {
 
-using testing::device_flags;
-using testing::Finished;
-using testing::Program;
+using testing::image_training;
+using testing::Prepare;
 using testing::read_file;
-using testing::run;
-using testing::Scratch;
+using testing::sentence;
+using testing::wikitext;
+using testing::Words;
 using testing::write_file;
 using testing::operator+;
-using Words = std::vector<std::string>;
-
-std::string sentence(std::mt19937& random) {
-  static const char* words[] = {"the", "river", "was", "named", "after", "a", "small", "town", "in", "1897",
-                                "its", "first", "Größe", "日本", "bridge", "@-@", "of", "and"};
-  std::string text;
-  for (unsigned i = 0; i < 6 + random() % 20; ++i) text += std::string(" ") + words[random() % std::size(words)];
-  return text + " . ";
-}
-
-// As wiki.train.raw has it: a blank line, " = Title = ", blank, paragraphs, " = = Section = = ".
-std::string wikitext(std::mt19937& random, int articles) {
-  std::string text;
-  for (int i = 0; i < articles; ++i) {
-    text += " \n = Article " + std::to_string(i) + " = \n \n";
-    for (unsigned p = 0; p < 2 + random() % 4; ++p) {
-      if (p == 2) text += " \n = = History = = \n \n";
-      for (unsigned s = 0; s < 1 + random() % 4; ++s) text += sentence(random);
-      text += "\n";
-    }
-  }
-  return text + " \n";
-}
-
-class Prepare : public ::testing::Test {
- protected:
-  Finished hyperion(const Words& words, const std::map<std::string, std::string>& environment = {}) {
-    return run(scratch_, words, environment);
-  }
-  void expect_fine(const Finished& done) { ASSERT_EQ(done.code, 0) << done.out << done.err; }
-  std::string in(const std::string& name) const { return (scratch_.path() / name).string(); }
-
-  void write_wikitext(int articles) {
-    write_file(in("wiki.train.raw"), wikitext(random_, articles));
-    write_file(in("wiki.valid.raw"), wikitext(random_, 8));
-    write_file(in("wiki.toml"), "[prepare]\nfiles = [\"" + in("wiki.train.raw") + "\"]\nvalidation_files = [\"" +
-                                    in("wiki.valid.raw") + "\"]\nformat = \"wikitext\"\noutput = \"" + in("set") +
-                                    "\"\nsafe_seconds = 0\n" + training());
-  }
-  static std::string training() {
-    return "[data]\nsource = \"prepared\"\n[train]\nsteps = 6\nbatch = 4\nlength = 32\n[model]\npreset = "
-           "\"llama-tiny\"\nlayers = 1\nheads = 2\nkey_value_heads = 2\nwidth = 16\ninner = 32\ncontext = "
-           "32\n[eval]\nbatches = 2\n[checkpoint]\nevery = 2\n";
-  }
-  Words train(const std::string& recipe, const std::string& name) const {
-    return Words{"train", in(recipe), "--run", name} + device_flags();
-  }
-  // The tokenizer folder of a chat model.
-  void write_chat_tokenizer() {
-    write_file(in("corpus.txt"), wikitext(random_, 40));
-    expect_fine(hyperion({"data", "train-tokenizer", in("corpus.txt"), "--vocab-size", "400", "--pattern", "qwen2",
-                          "--special", "<|endoftext|>", "--special", "<|im_start|>", "--special", "<|im_end|>", "--to",
-                          in("tokenizer.json")}));
-    std::filesystem::create_directories(in("chat"));
-    std::filesystem::rename(in("tokenizer.json"), in("chat/tokenizer.json"));
-    const nlohmann::json config = {
-        {"eos_token", "<|im_end|>"},
-        {"chat_template",
-         "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' "
-         "+ '\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"}};
-    write_file(in("chat/tokenizer_config.json"), config.dump());
-  }
-  nlohmann::json figures(const std::string& set) {
-    const auto done = hyperion({"data", "inspect", in(set), "--json"});
-    EXPECT_EQ(done.code, 0) << done.err;
-    return nlohmann::json::parse(done.out);
-  }
-
-  Scratch scratch_;
-  std::mt19937 random_{static_cast<unsigned>(testing::seed())};
-};
 
 TEST_F(Prepare, wikitext_is_prepared_inspected_verified_and_trained_on) {
   write_wikitext(60);
@@ -150,7 +75,7 @@ TEST_F(Prepare, a_model_that_knows_fewer_tokens_than_the_set_is_refused) {
   expect_fine(hyperion({"data", "prepare", in("lines.toml")}));
   const auto refused = hyperion(train("lines.toml", "x"));
   EXPECT_EQ(refused.code, 2);
-  EXPECT_NE(refused.err.find("set model.vocabulary = 4"), std::string::npos) << refused.err;
+  EXPECT_NE(refused.err.find("set model.vocabulary = 3"), std::string::npos) << refused.err;
 }
 
 TEST_F(Prepare, killed_at_any_point_it_goes_on_and_gives_the_same_bytes) {
@@ -272,6 +197,35 @@ TEST_F(BadData, empty_and_damaged_files_are_named) {
     EXPECT_EQ(failed.code, 1);
     EXPECT_NE(failed.err.find(name), std::string::npos) << failed.err;
   }
+}
+
+TEST_F(Prepare, cifar_is_prepared_inspected_verified_and_trained_on) {
+  std::filesystem::create_directories(in("cifar"));
+  const auto batch = [&](const std::string& name, int count) {
+    std::string bytes;
+    for (int i = 0; i < count; ++i) {
+      bytes += static_cast<char>(i % 10);
+      for (int pixel = 0; pixel < 3072; ++pixel) bytes += static_cast<char>(random_());
+    }
+    write_file(in("cifar/" + name), bytes);
+  };
+  for (int part = 1; part <= 5; ++part) batch("data_batch_" + std::to_string(part) + ".bin", 20);
+  batch("test_batch.bin", 30);
+  write_file(in("cifar/batches.meta.txt"),
+             "airplane\nautomobile\nbird\ncat\ndeer\ndog\nfrog\nhorse\nship\ntruck\n\n");
+  write_file(in("cifar.toml"), "[prepare]\nfiles = \"" + in("cifar") + "\"\nformat = \"cifar\"\noutput = \"" + in("set") +
+                                   "\"\n[augment]\ncrop = \"padded\"\nflip = true\nmixup = 0.5\n" +
+                                   image_training("vit-tiny", 0));
+  expect_fine(hyperion({"data", "prepare", in("cifar.toml")}));
+  const auto shown = hyperion({"data", "inspect", in("set"), "--grid", in("grid.png")});
+  expect_fine(shown);
+  EXPECT_NE(shown.out.find("automobile"), std::string::npos) << shown.out;
+  EXPECT_EQ(read_file(in("grid.png")).substr(1, 3), "PNG");
+  EXPECT_EQ(figures("set")["train.set"]["images"], 100);
+  EXPECT_EQ(figures("set")["validation.set"]["images"], 30);
+  expect_fine(hyperion({"data", "verify", in("set")}));
+  expect_fine(hyperion(train("cifar.toml", "cifar")));
+  EXPECT_EQ(testing::losses(scratch_.runs() / "cifar").size(), 4u);
 }
 
 // The hash of every sample a run took is the same however often it was stopped.

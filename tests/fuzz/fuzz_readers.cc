@@ -8,6 +8,7 @@
 #include "hyperion/base/files.h"
 #include "tests/fuzz/inputs.h"
 #include "tests/fuzz/record_inputs.h"
+#include "tests/fuzz/text_inputs.h"
 #include "tests/support/fuzz.h"
 
 namespace {
@@ -56,7 +57,8 @@ bool survives(const std::string& input, Reads reads) {
 int main(int argc, char** argv) {
   const long seconds = argc > 1 ? std::atol(argv[1]) : 60;
   std::mt19937 random(argc > 2 ? std::atol(argv[2]) : std::random_device()());
-  Pool configs(good_configs()), files({good_safetensors()});
+  Pool configs(good_configs()), files({good_safetensors()}), tokenizers(good_tokenizers()), ranks({good_ranks()}),
+      merges({good_merges()}), templates(good_chat_templates());
   std::vector<Pool> record_pools;
   for (const auto& input : record_inputs()) record_pools.push_back(Pool({input.good}));
   std::vector<std::string> all_words = words();
@@ -64,6 +66,18 @@ int main(int argc, char** argv) {
   long tried = 0, read = 0;
   const auto begin = std::chrono::steady_clock::now();
   while (std::chrono::steady_clock::now() - begin < std::chrono::seconds(seconds)) {
+    const auto break_text = [&](Pool& pool, bool (*reads)(const std::string&)) {
+      const std::string& good = pool.pick(random);
+      const std::string text = mutated(good, good.size(), text_words(), random);
+      ++tried;
+      if (survives(text, reads)) pool.keep(text, random), ++read;
+    };
+    for (int i = 0; i < 100; ++i) {
+      break_text(tokenizers, reads_tokenizer);
+      break_text(ranks, reads_tokenizer);
+      break_text(merges, reads_merges);
+      break_text(templates, reads_chat_template);
+    }
     for (int i = 0; i < 1000; ++i, tried += 3) {
       const std::string& config = configs.pick(random);
       const std::string text = mutated(config, config.size(), words(), random);

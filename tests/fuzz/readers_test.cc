@@ -4,6 +4,7 @@
 
 #include "tests/fuzz/inputs.h"
 #include "tests/fuzz/record_inputs.h"
+#include "tests/fuzz/text_inputs.h"
 #include "tests/support/fuzz.h"
 
 namespace hyperion::testing {
@@ -68,15 +69,15 @@ TEST(FuzzReaders, records_are_read_or_refused_within_their_memory) {
   }
 }
 
-// A gigabyte out of 32 kB: it is never whole in memory, and a record that is too large for its limit takes no more than
+// 256 MB out of 8 kB: it is never whole in memory, and a record that is too large for its limit takes no more than
 // a few times that limit.
-TEST(FuzzReaders, what_unpacks_to_a_gigabyte_is_read_in_bounded_memory) {
+TEST(FuzzReaders, what_unpacks_to_a_lot_is_read_in_bounded_memory) {
   const data::RecordLimits limits{.record = size_t{2} << 20, .text_piece = size_t{1} << 20};
   for (const char c : {'a', '[', '"', '\n', ' ', '\0'})
     for (const auto format : {data::RecordFormat::text, data::RecordFormat::lines, data::RecordFormat::wikitext,
                               data::RecordFormat::json, data::RecordFormat::tar}) {
       const RecordInput input{"bomb", format, Packing::zstd,
-                              data::test::zstd_of_one_character(c, c == 'a' ? 8192 : 512)};
+                              data::test::zstd_of_one_character(c, c == 'a' ? 2048 : 128)};
       if (!reads_records_at_all(input)) GTEST_SKIP() << "built without zstd";
       const size_t peak = peak_allocated([&] { reads_records(input, input.good, limits); });
       EXPECT_LE(peak, size_t{9} << 20) << c << " " << static_cast<int>(format);
@@ -91,6 +92,30 @@ TEST(FuzzReaders, a_tar_that_promises_much_and_holds_little_takes_little) {
     bool read = true;
     EXPECT_LE(peak_allocated([&] { read = reads_records(input, tar, {}); }), size_t{1} << 20) << size;
     EXPECT_FALSE(read);
+  }
+}
+
+TEST(FuzzReaders, tokenizers_and_chat_templates_are_read_or_refused_within_their_memory) {
+  struct Kind {
+    std::vector<std::string> good;
+    bool (*reads)(const std::string&);
+  };
+  const Kind kinds[] = {{good_tokenizers(), reads_tokenizer},
+                        {{good_ranks()}, reads_tokenizer},
+                        {{good_merges()}, reads_merges},
+                        {good_chat_templates(), reads_chat_template}};
+  std::mt19937 random(3);
+  for (const auto& kind : kinds) {
+    for (const auto& good : kind.good) EXPECT_TRUE(kind.reads(good)) << good;
+    int read = 0, refused = 0;
+    for (int i = 0; i < 1500; ++i) {
+      const std::string& good = kind.good[i % kind.good.size()];
+      const std::string text = mutated(good, good.size(), text_words(), random);
+      const size_t peak = peak_allocated([&] { (kind.reads(text) ? read : refused) += 1; });
+      ASSERT_LE(peak, text.size() + kMostReaderBytes) << text;
+    }
+    EXPECT_GT(read, 5);
+    EXPECT_GT(refused, 300);
   }
 }
 
