@@ -21,7 +21,8 @@ void describe(base::Settings& settings, AugmentConfig& config) {
       .real("hue", config.jitter.hue, {0, 0.5}, "how far colours may turn, of a whole turn")
       .integer("operations", config.operations, {0, 14}, "RandAugment: operations an image; 0: none")
       .integer("magnitude", config.magnitude, {0, kMostMagnitude}, "RandAugment: their strength")
-      .real("mixup", config.mixup, {0, 10}, "blend pairs of images and their labels: alpha of Beta(alpha, alpha); 0: none")
+      .real("mixup", config.mixup, {0, 10},
+            "blend pairs of images and their labels: alpha of Beta(alpha, alpha); 0: none")
       .real("cutmix", config.cutmix, {0, 10}, "put a part of one image into another: likewise")
       .real("centre", config.centre, {0.1, 1}, "part of the shorter side that the middle shows")
       .choice("filter", config.filter, {"bilinear", "bicubic"}, "for resizing")

@@ -42,8 +42,7 @@ class CifarSource final : public ImageSource {
 Split open_cifar(const DataConfig& config, uint64_t seed) {
   const CifarLayout layout = cifar_layout(config.path.at(0));
   const auto source = [&](const std::vector<base::Path>& files, bool training) {
-    return std::make_unique<CifarSource>(layout, files,
-                                         Augmenter(config.augment, kCifarSide, seed, training, kCifar));
+    return std::make_unique<CifarSource>(layout, files, Augmenter(config.augment, kCifarSide, seed, training, kCifar));
   };
   Split split;
   split.train_images = source(layout.train, true);

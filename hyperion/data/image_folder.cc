@@ -1,6 +1,7 @@
 #include "hyperion/data/image_folder.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -147,7 +148,7 @@ ImageSplit list_images(const Path& root, double validation) {
   for (size_t begin = 0, end = 0; begin < all.files.size(); begin = end) {
     while (end < all.files.size() && all.files[end].label == all.files[begin].label) ++end;
     const auto count = static_cast<int64_t>(end - begin);
-    const auto held_out = static_cast<int64_t>(static_cast<double>(count) * validation + 0.5);
+    const auto held_out = static_cast<int64_t>(std::llround(static_cast<double>(count) * validation));
     for (int64_t i = 0; i < count; ++i) {
       const bool out = shuffled(i, count, 0, all.files[begin].label) < held_out;
       (out ? split.validation : split.train).files.push_back(std::move(all.files[begin + i]));

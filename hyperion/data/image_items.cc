@@ -155,7 +155,8 @@ class CifarItems final : public ImageItems {
       if (at_ == images_->images()) continue;
       item = {format("{}: image {}", path.string(), at_), {}, images_->label(at_), of_validation, {}, true};
       if (item.label >= static_cast<int64_t>(layout_.classes.size()))
-        item.bad = BadRecord(item.name, 0, format("label {}, and there are {} classes", item.label, layout_.classes.size()));
+        item.bad =
+            BadRecord(item.name, 0, format("label {}, and there are {} classes", item.label, layout_.classes.size()));
       else
         item.bytes = raw_record(images_->pixels(at_));
       ++at_;

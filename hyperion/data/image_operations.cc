@@ -111,7 +111,7 @@ void brighten(Pixels& image, double factor) {
 void contrast(Pixels& image, double factor) {
   int64_t sum = 0;
   for (size_t i = 0; i < image.rgb.size(); i += 3) sum += luma(&image.rgb[i]);
-  const auto mean = static_cast<int>(static_cast<double>(sum) / static_cast<double>(image.size.pixels()) + 0.5);
+  const auto mean = static_cast<int>(std::lround(static_cast<double>(sum) / static_cast<double>(image.size.pixels())));
   apply_to_all(image, [&](int value) { return blend(mean, value, static_cast<float>(factor)); });
 }
 

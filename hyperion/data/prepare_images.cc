@@ -166,7 +166,8 @@ ImageRecipe image_recipe(const PrepareConfig& config) {
   recipe.held_out = config.validation, recipe.safe_seconds = config.safe_seconds;
   if (config.format == "cifar") {
     if (config.files.size() != 1 || !config.validation_files.empty())
-      throw base::ConfigError("CIFAR's files lie in one folder, its test files too", "name that folder in prepare.files");
+      throw base::ConfigError("CIFAR's files lie in one folder, its test files too",
+                              "name that folder in prepare.files");
     recipe.cifar = cifar_layout(config.files[0]);
     recipe.raw = true;
     return recipe;
@@ -194,10 +195,9 @@ PrepareSummary prepare_images(base::FileSystem& files, const ImageRecipe& recipe
   const bool resumed = !preparation.journal().is_null();
   Output output(files, recipe, preparation);
   if (!output.complete()) {
-    const auto items =
-        recipe.cifar          ? items_of_cifar(*recipe.cifar)
-        : recipe.has_shards() ? items_of_shards(recipe.training, recipe.validation)
-                              : items_of_lists(recipe.lists);
+    const auto items = recipe.cifar          ? items_of_cifar(*recipe.cifar)
+                       : recipe.has_shards() ? items_of_shards(recipe.training, recipe.validation)
+                                             : items_of_lists(recipe.lists);
     items->skip(output.taken());
     OrderedWork<Task, Made> work(
         threads, kBytesUnderWay,

@@ -33,8 +33,9 @@ Axis axis_of(int64_t from, int64_t to, int64_t begin, int64_t count, Filter filt
   const double scale = static_cast<double>(from) / static_cast<double>(to), stretch = std::max(scale, 1.0);
   const double reach = (filter == Filter::kBilinear ? 1.0 : 2.0) * stretch;
   const auto centre = [&](int64_t at) { return (static_cast<double>(begin + at) + 0.5) * scale; };
-  const auto low = [&](int64_t at) { return std::max<int64_t>(static_cast<int64_t>(centre(at) - reach + 0.5), 0); };
-  const auto high = [&](int64_t at) { return std::min<int64_t>(static_cast<int64_t>(centre(at) + reach + 0.5), from); };
+  const auto nearest = [](double place) { return static_cast<int64_t>(std::floor(place + 0.5)); };
+  const auto low = [&](int64_t at) { return std::max<int64_t>(nearest(centre(at) - reach), 0); };
+  const auto high = [&](int64_t at) { return std::min(nearest(centre(at) + reach), from); };
   Axis axis;
   for (int64_t at = 0; at < count; ++at) axis.taps = std::max(axis.taps, high(at) - low(at));
   axis.first.resize(static_cast<size_t>(count));

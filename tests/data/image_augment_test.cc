@@ -178,8 +178,8 @@ TEST(Augment, padded_crops_come_from_every_place_and_side_and_are_black_outside)
   }
   EXPECT_EQ(across.size(), 9u);
   EXPECT_EQ(down.size(), 9u);
-  for (const auto& [place, count] : across) EXPECT_NEAR(count, kSamples / 9, 90) << place;
-  EXPECT_NEAR(mirrored, kSamples / 2, 140);
+  for (const auto& [place, count] : across) EXPECT_NEAR(count, kSamples / 9.0, 90) << place;
+  EXPECT_NEAR(mirrored, kSamples / 2.0, 140);
 }
 
 TEST(Augment, random_parts_have_the_areas_and_ratios_asked_for) {
