@@ -42,11 +42,11 @@ data::Split packed(const base::Path& folder, data::Packing packing, int64_t leng
   return split;
 }
 
-RunConfig small(int64_t batch, int64_t length, const char* preset = "gpt2") {
+RunConfig small(int64_t batch, int64_t length, const char* preset = "gpt2-tiny") {
   RunConfig config;
   config.train.batch = batch, config.train.length = length, config.train.device = "cpu";
   config.model.preset = preset;
-  config.model.width = 32, config.model.layers = 2, config.model.heads = 2, config.model.vocabulary = kVocabulary;
+  config.model.width = 32, config.model.layers = 2, config.model.heads = 2, config.model.key_value_heads = preset[0] == 'l' ? 2 : 0, config.model.vocabulary = kVocabulary;
   config.model.context = length;
   return config;
 }
@@ -128,7 +128,7 @@ TEST(Packed, documents_do_not_see_each_other) {
   TestFolder folder;
   const int64_t length = 40;
   const auto split = packed(folder.path(), data::Packing::whole, length, false, 15);
-  for (const char* preset : {"gpt2", "llama"}) {
+  for (const char* preset : {"gpt2-tiny", "llama-tiny"}) {
     RunConfig config = small(3, length, preset);
     config.data.reset = true;
     const auto model = models::make_model(models::config_json(config.model), "test");
