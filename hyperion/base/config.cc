@@ -133,7 +133,8 @@ void assign_node(Setting& setting, const toml::node& node, const std::string& pl
     return;
   }
   if (setting.value.index() == 3 && node.is_string()) return assign(setting, *node.value<std::string>(), place);
-  if (setting.value.index() == 4 && node.is_string()) return assign(setting, std::vector<std::string>{*node.value<std::string>()}, place);
+  if (setting.value.index() == 4 && node.is_string())
+    return assign(setting, std::vector<std::string>{*node.value<std::string>()}, place);
   if (setting.value.index() == 4 && node.is_array()) {
     std::vector<std::string> values;
     for (const auto& element : *node.as_array()) {

@@ -230,7 +230,8 @@ void add_data_commands(CLI::App& app, Flags& flags) {
   prepare->footer(
       "\nExamples:\n  hyperion data prepare recipes/wikitext.toml --output sets/wikitext\n  hyperion data prepare "
       "mine.toml --on-bad skip --prepare.files='data/*.jsonl.gz'\n\nStopped or killed, the same command goes on where "
-      "it was. The same inputs and settings again find the set that is there.\n\nSettings (recipe < HYPERION_PREPARE__KEY < flag):\n" +
+      "it was. The same inputs and settings again find the set that is there.\n\nSettings (recipe < "
+      "HYPERION_PREPARE__KEY < flag):\n" +
       prepare_help());
   auto* inspect = data->add_subcommand("inspect", "what a prepared set holds: counts, lengths, samples");
   inspect->add_option("FOLDER", flags.inspect.folder, "a prepared set")->required();
@@ -238,7 +239,8 @@ void add_data_commands(CLI::App& app, Flags& flags) {
       ->check(whole_number(0, 1000));
   inspect->add_option("--grid", flags.inspect.grid, "of images: write some of them as one picture, a PNG file");
   inspect->add_flag("--json", flags.inspect.json, "as JSON");
-  inspect->footer("\nExamples:\n  hyperion data inspect sets/wikitext\n  hyperion data inspect sets/food101 --grid food.png");
+  inspect->footer(
+      "\nExamples:\n  hyperion data inspect sets/wikitext\n  hyperion data inspect sets/food101 --grid food.png");
   auto* verify = data->add_subcommand("verify", "check every hash, index, token and label of a prepared set");
   verify->add_option("FOLDER", flags.inspect.folder, "a prepared set")->required();
   verify->footer("\nExample:\n  hyperion data verify sets/wikitext");

@@ -11,8 +11,8 @@
 #include "hyperion/base/signals.h"
 #include "hyperion/cli/commands.h"
 #include "hyperion/cli/resolve.h"
-#include "hyperion/data/input_files.h"
 #include "hyperion/data/image_set.h"
+#include "hyperion/data/input_files.h"
 #include "hyperion/data/inspect.h"
 #include "hyperion/data/prepare.h"
 #include "hyperion/data/prepared.h"
@@ -76,7 +76,9 @@ SetFolder open_set(const std::string& folder) {
   if (!files.exists(tokenizer)) return set;
   for (const auto& path : files.list(tokenizer))
     if (path.extension() == ".tiktoken" || path.extension() == ".model")
-      return set.tokenizer = data::open_tokenizer(path, set.record.value("settings", Json::object()).value("pattern", "")), std::move(set);
+      return set.tokenizer =
+                 data::open_tokenizer(path, set.record.value("settings", Json::object()).value("pattern", "")),
+             std::move(set);
   set.tokenizer = data::open_tokenizer(tokenizer);
   return set;
 }
@@ -104,8 +106,8 @@ std::string bar(int64_t value, int64_t most, int width) {
 }
 
 Json figures_json(const data::TokenFigures& figures) {
-  Json json = {{"documents", figures.documents}, {"tokens", figures.tokens},     {"learned", figures.learned},
-               {"shortest", figures.shortest},   {"median", figures.median},     {"mean", figures.mean},
+  Json json = {{"documents", figures.documents}, {"tokens", figures.tokens},           {"learned", figures.learned},
+               {"shortest", figures.shortest},   {"median", figures.median},           {"mean", figures.mean},
                {"longest", figures.longest},     {"distinct_tokens", figures.distinct}};
   for (const auto& bar : figures.lengths) json["lengths"].push_back({bar.from, bar.to, bar.documents});
   for (const auto& count : figures.frequent) json["frequent"].push_back({count.token, count.times});
@@ -113,7 +115,8 @@ Json figures_json(const data::TokenFigures& figures) {
 }
 
 std::string token_text(const SetFolder& set, data::TokenId token) {
-  return "\"" + shown(set.tokenizer ? set.tokenizer->decode({{token}}) : std::string(1, static_cast<char>(token))) + "\"";
+  return "\"" + shown(set.tokenizer ? set.tokenizer->decode({{token}}) : std::string(1, static_cast<char>(token))) +
+         "\"";
 }
 
 void print_figures(const SetFolder& folder, const data::TokenSet& set, const data::TokenFigures& figures,
@@ -123,8 +126,9 @@ void print_figures(const SetFolder& folder, const data::TokenSet& set, const dat
                with_commas(figures.tokens), with_commas(figures.distinct), with_commas(set.vocabulary()),
                base::bytes_text(set.file().bytes())));
   if (set.masked())
-    print(format("  learned: {} tokens, {:.1f}%", with_commas(figures.learned),
-                 100.0 * static_cast<double>(figures.learned) / static_cast<double>(std::max<int64_t>(figures.tokens, 1))));
+    print(format(
+        "  learned: {} tokens, {:.1f}%", with_commas(figures.learned),
+        100.0 * static_cast<double>(figures.learned) / static_cast<double>(std::max<int64_t>(figures.tokens, 1))));
   print(format("  tokens a document: {} to {}, median {}, mean {:.1f}", with_commas(figures.shortest),
                with_commas(figures.longest), with_commas(figures.median), figures.mean));
   int64_t most = 0;
@@ -201,7 +205,8 @@ int prepare_command(const PrepareOptions& options) {
   data::check(config);
   if (options.dry_run) {
     for (const auto& setting : settings.all())
-      if (setting.section == "prepare") print(format("{:<52} # {}", setting.key + " = " + setting.text(), setting.origin));
+      if (setting.section == "prepare")
+        print(format("{:<52} # {}", setting.key + " = " + setting.text(), setting.origin));
     print("would read:");
     for (const auto& list : {config.files, config.validation_files})
       if (!list.empty())
@@ -259,7 +264,8 @@ int verify_command(const InspectOptions& options) {
       verify(set, format("{} images and their labels", base::with_commas(set.images())));
     } else {
       const data::TokenSet set(folder.path / name);
-      verify(set, format("{} documents and {} tokens", base::with_commas(set.documents()), base::with_commas(set.tokens())));
+      verify(set,
+             format("{} documents and {} tokens", base::with_commas(set.documents()), base::with_commas(set.tokens())));
     }
   }
   return 0;

@@ -61,7 +61,8 @@ int64_t CifarFile::label(int64_t index) const { return record(index)[label_bytes
 Pixels CifarFile::pixels(int64_t index) const {
   Pixels image({kCifarSide, kCifarSide});
   for (int64_t channel = 0; channel < 3; ++channel)
-    for (int64_t i = 0; i < kPlane; ++i) image.rgb[3 * i + channel] = record(index)[label_bytes_ + channel * kPlane + i];
+    for (int64_t i = 0; i < kPlane; ++i)
+      image.rgb[3 * i + channel] = record(index)[label_bytes_ + channel * kPlane + i];
   return image;
 }
 

@@ -25,9 +25,9 @@ struct ImagePart {
   Box find(const Box& box) const;
 };
 
-// At least the pixels of `box`, equal to those of decode_image, in less time: what lies outside is not decoded where the
-// format allows. So damage beyond the box can go unseen; a JPEG that is cut off anywhere does not. `shrink` (1, 2, 4 or
-// 8) allows a JPEG to be decoded that many times smaller, by less work in each block.
+// At least the pixels of `box`, equal to those of decode_image, in less time: what lies outside is not decoded where
+// the format allows. So damage beyond the box can go unseen; a JPEG that is cut off anywhere does not. `shrink` (1, 2,
+// 4 or 8) allows a JPEG to be decoded that many times smaller, by less work in each block.
 ImagePart decode_part(std::string_view bytes, const std::string& name, const Box& box, int64_t shrink = 1,
                       int64_t most_pixels = kMostPixels);
 

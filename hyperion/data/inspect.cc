@@ -14,8 +14,7 @@ TokenFigures inspect_tokens(const TokenSet& set, size_t most_frequent, const std
   figures.documents = set.documents(), figures.tokens = set.tokens(), figures.learned = set.tokens();
   std::vector<int64_t> times(set.vocabulary()), some(1 << 16), lengths(set.documents());
   for (int64_t first = 0; first < set.tokens(); first += static_cast<int64_t>(some.size())) {
-    const auto part =
-        std::span(some).first(std::min<int64_t>(static_cast<int64_t>(some.size()), set.tokens() - first));
+    const auto part = std::span(some).first(std::min<int64_t>(static_cast<int64_t>(some.size()), set.tokens() - first));
     set.read(first, part);
     for (const int64_t token : part) ++times[token];
     if (progress) progress(first + static_cast<int64_t>(part.size()));
@@ -41,10 +40,9 @@ TokenFigures inspect_tokens(const TokenSet& set, size_t most_frequent, const std
     if (times[token] > 0) figures.frequent.push_back({static_cast<TokenId>(token), times[token]});
   figures.distinct = static_cast<int64_t>(figures.frequent.size());
   const size_t kept = std::min(most_frequent, figures.frequent.size());
-  std::partial_sort(figures.frequent.begin(), figures.frequent.begin() + static_cast<ptrdiff_t>(kept),
-                    figures.frequent.end(), [](const auto& a, const auto& b) {
-                      return a.times != b.times ? a.times > b.times : a.token < b.token;
-                    });
+  std::partial_sort(
+      figures.frequent.begin(), figures.frequent.begin() + static_cast<ptrdiff_t>(kept), figures.frequent.end(),
+      [](const auto& a, const auto& b) { return a.times != b.times ? a.times > b.times : a.token < b.token; });
   figures.frequent.resize(kept);
   return figures;
 }
@@ -78,15 +76,14 @@ std::string image_grid(const ImageSet& set, int64_t columns, int64_t rows, int64
     const Pixels small = resize(image, {image.whole(), size});
     const int64_t top = kGap + i / columns * cell + (side - size.height) / 2;
     const int64_t left = kGap + i % columns * cell + (side - size.width) / 2;
-    for (int64_t y = 0; y < size.height; ++y)
-      std::copy_n(small.row(y), 3 * size.width, grid.row(top + y) + 3 * left);
+    for (int64_t y = 0; y < size.height; ++y) std::copy_n(small.row(y), 3 * size.width, grid.row(top + y) + 3 * left);
   }
   return png_bytes(grid);
 }
 
 int64_t sampled(int64_t number, int64_t count) {
-  return static_cast<int64_t>(base::random_below(base::stream_key(0, "inspect"), static_cast<uint64_t>(number),
-                                                 static_cast<uint64_t>(count)));
+  return static_cast<int64_t>(
+      base::random_below(base::stream_key(0, "inspect"), static_cast<uint64_t>(number), static_cast<uint64_t>(count)));
 }
 
 std::string document_text(const TokenSet& set, int64_t document, const Tokenizer* tokenizer, int64_t most) {

@@ -66,8 +66,8 @@ Order::Order(std::vector<int64_t> counts, std::vector<double> weights, uint64_t 
     keys_.push_back(base::stream_key(seed, set == 0 ? "data.order" : base::format("data.order/{}", set)));
 }
 
-// Every cycle is a shuffle of its slots; a slot knows its set and how many of that set came before, so nothing has to be
-// counted.
+// Every cycle is a shuffle of its slots; a slot knows its set and how many of that set came before, so nothing has to
+// be counted.
 Order::Drawn Order::at(int64_t position) const {
   size_t set = 0;
   if (counts_.size() > 1) {

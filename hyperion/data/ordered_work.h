@@ -35,7 +35,8 @@ class OrderedWork {
   // The result of the next task; false after the last. Throws what making or working threw.
   bool next(Result& out) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return error_ || (ended_ && items_.empty()) || (!items_.empty() && items_.front()->done); });
+    changed_.wait(lock,
+                  [&] { return error_ || (ended_ && items_.empty()) || (!items_.empty() && items_.front()->done); });
     if (error_) std::rethrow_exception(error_);
     if (items_.empty()) return false;
     out = std::move(items_.front()->result);

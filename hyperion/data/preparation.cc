@@ -104,8 +104,7 @@ void Preparation::take_up() {
     return;
   }
   files_.create_folders(partial_);
-  lock_ = std::make_unique<base::FileLock>(partial_ / "lock",
-                                           format("another process prepares {}", output_.string()));
+  lock_ = std::make_unique<base::FileLock>(partial_ / "lock", format("another process prepares {}", output_.string()));
   if (!files_.exists(partial_ / kJournal)) return;
   Json journal = base::parse_json(files_.read(partial_ / kJournal), (partial_ / kJournal).string());
   if (journal.value("key", "") == key_) {

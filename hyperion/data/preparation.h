@@ -20,8 +20,8 @@ struct PreparedFrom {
 
 class Preparation {
  public:
-  // Hashes the inputs, with `progress` told of bytes done and in all. Throws ConfigError where `output` is another set or
-  // something else, or where another process prepares it.
+  // Hashes the inputs, with `progress` told of bytes done and in all. Throws ConfigError where `output` is another set
+  // or something else, or where another process prepares it.
   Preparation(base::FileSystem& files, base::Path output, const PreparedFrom& from, int threads,
               const std::function<void(uint64_t, uint64_t)>& progress);
   ~Preparation();

@@ -27,11 +27,10 @@ int thread_count(const PrepareConfig& config) {
 
 // Paths in the settings are left out: the content of what they name is in the key.
 std::string settings_text(const PrepareConfig& config) {
-  nlohmann::json all = {{"format", config.format},      {"pattern", config.pattern},
-                        {"end", config.end},            {"text", config.text},
-                        {"messages", config.messages},  {"chat", config.chat},
-                        {"on_bad", config.on_bad},      {"validation", config.validation},
-                        {"bytes", config.tokenizer == "bytes"}};
+  nlohmann::json all = {
+      {"format", config.format}, {"pattern", config.pattern},       {"end", config.end},
+      {"text", config.text},     {"messages", config.messages},     {"chat", config.chat},
+      {"on_bad", config.on_bad}, {"validation", config.validation}, {"bytes", config.tokenizer == "bytes"}};
   return all.dump();
 }
 
@@ -40,8 +39,11 @@ PrepareSummary prepare_image_set(base::FileSystem& files, const PrepareConfig& c
   const ImageRecipe recipe = image_recipe(config);
   PreparedFrom from;
   from.inputs = recipe.inputs();
-  nlohmann::json settings = {{"format", config.format}, {"store", config.store},         {"digest", recipe.digest()},
-                             {"on_bad", config.on_bad}, {"validation", config.validation}};
+  nlohmann::json settings = {{"format", config.format},
+                             {"store", config.store},
+                             {"digest", recipe.digest()},
+                             {"on_bad", config.on_bad},
+                             {"validation", config.validation}};
   if (recipe.raw) settings["side"] = config.side;
   from.settings = settings.dump();
   Preparation preparation(files, config.output, from, thread_count(config), [&](uint64_t bytes, uint64_t all) {
@@ -54,12 +56,16 @@ PrepareSummary prepare_image_set(base::FileSystem& files, const PrepareConfig& c
 
 void describe(base::Settings& settings, PrepareConfig& config) {
   settings.section("prepare", "what a set is made of")
-      .list("files", config.files, "the training files; patterns such as data/*.jsonl.gz too; .gz and .zst are unpacked")
-      .list("validation_files", config.validation_files, "of the validation set; empty: a part of the others is held out")
+      .list("files", config.files,
+            "the training files; patterns such as data/*.jsonl.gz too; .gz and .zst are unpacked")
+      .list("validation_files", config.validation_files,
+            "of the validation set; empty: a part of the others is held out")
       .real("validation", config.validation, {0.0001, 0.5}, "that part")
-      .choice("format", config.format, {"text", "lines", "wikitext", "jsonl", "json", "tar", "parquet", "images", "cifar"},
-              "a file, a line, an article of WikiText, a line of JSON or an element of a JSON array is a document; tar: "
-              "WebDataset's shards; images: a folder of JPEG and PNG files, or tar shards of them; cifar: the folder of CIFAR's binary files")
+      .choice(
+          "format", config.format, {"text", "lines", "wikitext", "jsonl", "json", "tar", "parquet", "images", "cifar"},
+          "a file, a line, an article of WikiText, a line of JSON or an element of a JSON array is a document; tar: "
+          "WebDataset's shards; images: a folder of JPEG and PNG files, or tar shards of them; cifar: the folder of "
+          "CIFAR's binary files")
       .choice("store", config.store, {"jpeg", "raw"},
               "images: the files' own bytes, or pixels of the size below, which need no decoding")
       .integer("side", config.side, {8, 8192}, "raw: of the shorter side", "pixels")
@@ -73,7 +79,8 @@ void describe(base::Settings& settings, PrepareConfig& config) {
       .text("chat_template", config.chat_template, "a file; empty: the one in the tokenizer's folder")
       .choice("on_bad", config.on_bad, {"fail", "skip"}, "what cannot be read: stop there, or leave it out and list it")
       .integer("bad_limit", config.bad_limit, {0, 1'000'000'000}, "most records to leave out")
-      .real("safe_seconds", config.safe_seconds, {0, 3600}, "between two points that a killed program can go on from", "s")
+      .real("safe_seconds", config.safe_seconds, {0, 3600}, "between two points that a killed program can go on from",
+            "s")
       .integer("threads", config.threads, {0, 4096}, "0 takes all cores");
 }
 

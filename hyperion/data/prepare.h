@@ -14,8 +14,8 @@ class Settings;
 namespace hyperion::data {
 
 struct PrepareConfig {
-  std::string output, format = "text", tokenizer = "bytes", pattern, end = "auto", text = "text", messages, chat_template,
-                                                                      on_bad = "fail", store = "jpeg";
+  std::string output, format = "text", tokenizer = "bytes", pattern, end = "auto", text = "text", messages,
+                      chat_template, on_bad = "fail", store = "jpeg";
   std::vector<std::string> files, validation_files, chat;
   double validation = 0.01, safe_seconds = 10;
   int64_t bad_limit = 1000, threads = 0, side = 256;
@@ -37,7 +37,8 @@ struct PrepareSummary {
   std::vector<std::string> bad;  // "file:line: reason" of what was skipped
 };
 
-// Throws Interrupted where a signal asks for it, after all that is done has been made safe: the same call goes on there.
+// Throws Interrupted where a signal asks for it, after all that is done has been made safe: the same call goes on
+// there.
 PrepareSummary prepare(base::FileSystem& files, const PrepareConfig& config, const OnPrepare& progress);
 
 }  // namespace hyperion::data

@@ -63,7 +63,8 @@ TokenId end_token(const PrepareConfig& config, const Tokenizer& tokenizer, const
     throw ConfigError(format("prepare.end = \"{}\" is no token of {}", config.end, config.tokenizer),
                       "name one of its tokens, or leave it empty");
   }
-  for (const std::string& name : {eos, std::string("<|endoftext|>"), std::string("</s>"), std::string("<|end_of_text|>")})
+  for (const std::string& name :
+       {eos, std::string("<|endoftext|>"), std::string("</s>"), std::string("<|end_of_text|>")})
     if (const auto id = name.empty() ? std::nullopt : tokenizer.id_of(name)) return *id;
   return -1;
 }
@@ -98,8 +99,8 @@ Encoded encode(const RawRecord& record, const TextRecipe& recipe, int threads) {
   try {
     const Document document = parse_record(record, recipe.format, recipe.mapping);
     if (recipe.chat) {
-      auto tokens = tokens_of_turns(*recipe.tokenizer,
-                                    recipe.chat->render_with_turns(document.messages, recipe.bos, recipe.eos));
+      auto tokens =
+          tokens_of_turns(*recipe.tokenizer, recipe.chat->render_with_turns(document.messages, recipe.bos, recipe.eos));
       encoded.ids = std::move(tokens.ids), encoded.learned = std::move(tokens.learned);
       return encoded;
     }
@@ -120,7 +121,10 @@ Encoded encode(const RawRecord& record, const TextRecipe& recipe, int threads) {
 class Output {
  public:
   Output(base::FileSystem& files, const TextRecipe& recipe, Preparation& preparation, bool files_apart)
-      : files_(files), recipe_(recipe), preparation_(preparation), files_apart_(files_apart),
+      : files_(files),
+        recipe_(recipe),
+        preparation_(preparation),
+        files_apart_(files_apart),
         bad_(recipe.on_bad, recipe.bad_limit) {
     const Json& journal = preparation.journal();
     const int64_t width = token_width(recipe.vocabulary());
@@ -129,7 +133,8 @@ class Output {
       TokenWriter::State kept;
       if (!journal.is_null()) {
         const Json& state = journal.at(name);
-        kept = {state.at("sizes").get<SetWriter::Sizes>(), state.at("bits").get<int>(), state.at("bit_count").get<int>()};
+        kept = {state.at("sizes").get<SetWriter::Sizes>(), state.at("bits").get<int>(),
+                state.at("bit_count").get<int>()};
         if (journal.at("complete").get<bool>() && files.exists(path)) {  // killed between the two
           writers_.push_back(nullptr);
           continue;
@@ -277,8 +282,9 @@ TextRecipe text_recipe(const PrepareConfig& config) {
   }
   recipe.tokenizer = open_tokenizer(config.tokenizer, config.pattern);
   recipe.tokenizer_files = files_of(config.tokenizer);
-  const base::Path folder = std::filesystem::is_directory(config.tokenizer) ? base::Path(config.tokenizer)
-                                                                            : base::Path(config.tokenizer).parent_path();
+  const base::Path folder = std::filesystem::is_directory(config.tokenizer)
+                                ? base::Path(config.tokenizer)
+                                : base::Path(config.tokenizer).parent_path();
   recipe.bos = special_token(folder, "bos_token"), recipe.eos = special_token(folder, "eos_token");
   recipe.end = end_token(config, *recipe.tokenizer, recipe.eos);
   if (!dialogues) return recipe;
@@ -290,8 +296,8 @@ TextRecipe text_recipe(const PrepareConfig& config) {
                       "name one: prepare.chat_template = \"FILE\"");
   recipe.template_file = config.chat_template;
   if (!config.chat_template.empty()) recipe.tokenizer_files.emplace_back(config.chat_template);
-  recipe.chat = std::make_unique<ChatTemplate>(
-      *source, config.chat_template.empty() ? folder.string() : config.chat_template);
+  recipe.chat =
+      std::make_unique<ChatTemplate>(*source, config.chat_template.empty() ? folder.string() : config.chat_template);
   return recipe;
 }
 
@@ -342,8 +348,8 @@ PrepareSummary prepare_text(base::FileSystem& files, const TextRecipe& recipe, c
       if (progress) progress({"tokenizing", bytes, preparation.input_bytes(), output.documents(), output.tokens()});
       base::fault_point("prepare.batch");
       const double now = base::real_clock().seconds();
-      if (static_cast<uint64_t>(output.tokens() - safe_tokens) * 4 > kSafeBytes || now - safe_at > recipe.safe_seconds ||
-          base::stop_signal() != 0) {
+      if (static_cast<uint64_t>(output.tokens() - safe_tokens) * 4 > kSafeBytes ||
+          now - safe_at > recipe.safe_seconds || base::stop_signal() != 0) {
         output.make_safe();
         safe_tokens = output.tokens(), safe_at = now;
       }

@@ -19,9 +19,9 @@ void check_folder(const base::Path& folder) {
   if (std::filesystem::exists(folder / kSetRecord, ignored)) return;
   const bool half = std::filesystem::exists(folder.string() + ".partial", ignored);
   throw ConfigError(format("data.path = \"{}\" {}", folder.string(),
-                           half                                         ? "is not prepared to its end"
+                           half                                       ? "is not prepared to its end"
                            : std::filesystem::exists(folder, ignored) ? "is no folder that `hyperion data prepare` made"
-                                                                        : "does not exist"),
+                                                                      : "does not exist"),
                     half ? "run `hyperion data prepare` with its recipe again: it goes on where it stopped"
                          : "make one with: hyperion data prepare RECIPE");
 }
@@ -84,7 +84,8 @@ Split open_prepared_images(const DataConfig& config, int64_t side, uint64_t seed
   if (config.path.size() > 1)
     throw ConfigError(format("data.path names {} folders, and images come from one", config.path.size()),
                       "prepare them together");
-  for (const auto& [is_set, what] : {std::pair(config.packing != "stream", "data.packing"), {config.reset, "data.reset"}})
+  for (const auto& [is_set, what] :
+       {std::pair(config.packing != "stream", "data.packing"), {config.reset, "data.reset"}})
     if (is_set) throw ConfigError(format("{} is set, and {} holds images", what, config.path[0]), "leave it out");
   const auto source = [&](const char* name, bool training) {
     auto set = std::make_shared<const ImageSet>(base::Path(config.path[0]) / name);

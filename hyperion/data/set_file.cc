@@ -73,7 +73,8 @@ SetFile::SetFile(const base::Path& path) : path_(path), file_(path) {
   payload_ = section(kPayload), hashes_ = section("hashes");
   const std::string_view index = section(kIndex);
   const auto hashed = static_cast<uint64_t>(hashes_.data() - all.data());
-  if (hashes_.empty() || hashes_.size() != block_count(hashed) * sizeof(uint64_t) || index.size() % sizeof(uint64_t) != 0)
+  if (hashes_.empty() || hashes_.size() != block_count(hashed) * sizeof(uint64_t) ||
+      index.size() % sizeof(uint64_t) != 0)
     refuse("has sections whose sizes do not fit together");
   ends_ = {reinterpret_cast<const uint64_t*>(index.data()), index.size() / sizeof(uint64_t)};
 }
@@ -108,9 +109,7 @@ std::string SetFile::whose_block(uint64_t block) const {
     if (begin >= to || begin + bytes.size() <= from) continue;
     names += (names.empty() ? "" : ", ") + name;
     if (name != kPayload || ends_.empty()) continue;
-    const auto at = [&](uint64_t byte) {
-      return std::upper_bound(ends_.begin(), ends_.end(), byte) - ends_.begin();
-    };
+    const auto at = [&](uint64_t byte) { return std::upper_bound(ends_.begin(), ends_.end(), byte) - ends_.begin(); };
     const uint64_t first = from > begin ? from - begin : 0;
     names += format(", records {} to {}", at(first), std::min<int64_t>(at(to - begin - 1), records() - 1));
   }

@@ -18,7 +18,8 @@ inline constexpr uint64_t kSetBlockBytes = 1 << 20;
 
 class SetFile {
  public:
-  // Throws CorruptError that names the file where it is not whole or not of this version. Hashes nothing but the footer.
+  // Throws CorruptError that names the file where it is not whole or not of this version. Hashes nothing but the
+  // footer.
   explicit SetFile(const base::Path& path);
   ~SetFile();
 
@@ -59,8 +60,8 @@ class SetWriter {
   SetWriter(base::FileSystem& files, base::Path path, const Sizes& kept = {});
   ~SetWriter();
 
-  void add(std::string_view record);                                  // the next record's bytes, whole
-  void append(const std::string& section, std::string_view bytes);    // to a section of one's own
+  void add(std::string_view record);                                // the next record's bytes, whole
+  void append(const std::string& section, std::string_view bytes);  // to a section of one's own
   int64_t records() const { return records_; }
   uint64_t payload_bytes() const { return payload_bytes_; }
 

@@ -29,7 +29,8 @@ void describe(base::Settings& settings, DataConfig& config) {
       .choice("source", config.source, {"sums", "text", "prepared", "shapes", "cifar", "images"},
               "worked sums made from the seed; a text file, a byte a token; folders that `hyperion data prepare` made; "
               "drawn shapes made from the seed; CIFAR's binary files; a folder of JPEG and PNG files")
-      .list("path", config.path, "the text file, the prepared folder or folders, or the folder of CIFAR's files or of images")
+      .list("path", config.path,
+            "the text file, the prepared folder or folders, or the folder of CIFAR's files or of images")
       .list("weights", config.weights, "how often each of several prepared folders is read; empty: by their sizes")
       .choice("packing", config.packing, {"stream", "whole", "single"},
               "of prepared documents: one stream cut every train.length tokens; whole documents side by side; one a "
@@ -44,14 +45,17 @@ void describe(base::Settings& settings, DataConfig& config) {
 }
 
 void check(const DataConfig& config) {
-  const bool reads = config.source == "text" || config.source == "cifar" || config.source == "prepared" ||
-                     config.source == "images";
-  const auto shown = [&](const char* what) { return base::format("{} is set but data.source is \"{}\"", what, config.source); };
+  const bool reads =
+      config.source == "text" || config.source == "cifar" || config.source == "prepared" || config.source == "images";
+  const auto shown = [&](const char* what) {
+    return base::format("{} is set but data.source is \"{}\"", what, config.source);
+  };
   if (reads && config.path.empty())
     throw base::ConfigError(base::format("data.source is \"{}\" but data.path is empty", config.source),
                             "name the file or folder: --data.path=PATH");
   if (!reads && !config.path.empty())
-    throw base::ConfigError(shown("data.path") + ", which reads no file", "add --data.source=text, or leave data.path out");
+    throw base::ConfigError(shown("data.path") + ", which reads no file",
+                            "add --data.source=text, or leave data.path out");
   check(config.augment);
   if (varies(config.augment) && (!reads || config.source == "text"))
     throw base::ConfigError(base::format("[augment] varies images, and data.source is \"{}\"", config.source),

@@ -29,8 +29,8 @@ struct DataConfig {
 void describe(base::Settings& settings, DataConfig& config);
 void check(const DataConfig& config);
 
-// A sample on its way into a batch. The two below are as long as the tokens, or empty where nobody asks; they come as all
-// ones and all zeros, and a source may leave them so.
+// A sample on its way into a batch. The two below are as long as the tokens, or empty where nobody asks; they come as
+// all ones and all zeros, and a source may leave them so.
 struct TokenRow {
   std::span<int64_t> tokens;
   std::span<uint8_t> learned;   // 1: counts as a target

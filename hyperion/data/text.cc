@@ -34,11 +34,10 @@ Split open_text(const DataConfig& config, int64_t length) {
   std::error_code ignored;
   const std::string& path = config.path.at(0);
   if (!std::filesystem::is_regular_file(path, ignored))
-    throw base::ConfigError(
-        base::format("data.path = \"{}\" {}", path,
-                     std::filesystem::exists(path, ignored) ? "is not a file" : "does not exist"),
-        base::format("name a text file; a relative path starts at {}",
-                     std::filesystem::current_path(ignored).string()));
+    throw base::ConfigError(base::format("data.path = \"{}\" {}", path,
+                                         std::filesystem::exists(path, ignored) ? "is not a file" : "does not exist"),
+                            base::format("name a text file; a relative path starts at {}",
+                                         std::filesystem::current_path(ignored).string()));
   auto file = std::make_shared<const base::MappedFile>(path);
   const auto bytes = static_cast<int64_t>(file->bytes().size());
   const auto held_out = static_cast<int64_t>(static_cast<double>(bytes) * config.validation);

@@ -46,7 +46,7 @@ struct Pass {
   KeyValueCache* cache = nullptr;  // set: the input continues what the cache holds
   at::Tensor key_mask;  // bool [batch, keys, the cache's included], false: padding, seen by no one; undefined: none
   at::Tensor same_document;  // bool [batch, queries, keys]: false keeps a query from a key; undefined: none
-  at::Tensor places;    // int64 [batch, length]: where each token stands; undefined: counted on from the cache's length
+  at::Tensor places;  // int64 [batch, length]: where each token stands; undefined: counted on from the cache's length
   // Of each row of the batch, by Adapters::index, -1: none; one: of every row; empty: as Adapters::use said.
   std::vector<int64_t> adapters;
   at::Tensor cosines, sines;              // of the tokens' places; set by models with rotary positions

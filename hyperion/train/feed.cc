@@ -72,7 +72,8 @@ class Filling {
   void mix(const data::MixConfig& how, uint64_t seed, int64_t position) {
     const auto shape = images(split_).shape();
     const auto mixes = data::mixes_of(how, {shape.height, shape.width}, seed, position, batch_.rows());
-    data::mix_images({batch_.inputs.mutable_data_ptr<float>(), static_cast<size_t>(batch_.inputs.numel())}, shape, mixes);
+    data::mix_images({batch_.inputs.mutable_data_ptr<float>(), static_cast<size_t>(batch_.inputs.numel())}, shape,
+                     mixes);
     auto parts = at::zeros({batch_.rows(), images(split_).classes()}, batch_.inputs.options());
     const std::span<const int64_t> labels(batch_.targets.const_data_ptr<int64_t>(), batch_.rows());
     for (int64_t row = 0; row < batch_.rows(); ++row) {
@@ -292,9 +293,9 @@ void check_fit(const data::Split& split, const strategy::ModelShape& shape, cons
                config.data.source, tokens ? "tokens" : "images"),
         shape.context > 0 ? "use data.source = prepared, text or sums" : "use data.source = images, cifar or shapes");
   if (tokens && shape.vocabulary < split.train->vocabulary())
-    throw base::ConfigError(format("{} knows {} token ids, and the data has {}", named, shape.vocabulary,
-                                   split.train->vocabulary()),
-                            format("set model.vocabulary = {}", split.train->vocabulary()));
+    throw base::ConfigError(
+        format("{} knows {} token ids, and the data has {}", named, shape.vocabulary, split.train->vocabulary()),
+        format("set model.vocabulary = {}", split.train->vocabulary()));
   if (!tokens && split.train_images->classes() > shape.vocabulary)
     throw base::ConfigError(format("data.source = \"{}\" has {} classes, and the model {}", config.data.source,
                                    split.train_images->classes(), shape.vocabulary),

@@ -21,7 +21,7 @@ struct Batch {
   // where in it the token stands. Else undefined.
   at::Tensor documents = {}, places = {};
   std::vector<int64_t> counted = {};  // targets that count, by row; empty: all
-  uint64_t hash = 0;             // of its samples, as data::Cursor's
+  uint64_t hash = 0;                  // of its samples, as data::Cursor's
 
   int64_t rows() const { return inputs.size(0); }
   Batch part(int64_t first, int64_t count) const;

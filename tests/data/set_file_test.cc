@@ -14,9 +14,9 @@
 namespace hyperion {
 namespace {
 
+using base::test::TestFolder;
 using data::SetFile;
 using data::SetWriter;
-using base::test::TestFolder;
 
 std::vector<std::string> random_records(std::mt19937& random, int count, int longest) {
   std::vector<std::string> records(count);

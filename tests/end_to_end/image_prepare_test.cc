@@ -33,8 +33,9 @@ class Food : public Prepare {
     write_file(in("food/meta/labels.txt"), "Apple pie\nBeef tartare\nRamen\n");
     write_file(in("food/meta/train.txt"), train_list);
     write_file(in("food/meta/test.txt"), test_list);
-    write_file(in("food.toml"), "[prepare]\nfiles = \"" + in("food") + "\"\nformat = \"images\"\nside = 48\nsafe_seconds = 0\noutput = \"" +
-                                    in("set") + "\"\n[augment]\ncrop = \"resized\"\nflip = true\noperations = 2\n" +
+    write_file(in("food.toml"), "[prepare]\nfiles = \"" + in("food") +
+                                    "\"\nformat = \"images\"\nside = 48\nsafe_seconds = 0\noutput = \"" + in("set") +
+                                    "\"\n[augment]\ncrop = \"resized\"\nflip = true\noperations = 2\n" +
                                     image_training("vit-tiny", 0));
   }
 };
@@ -62,7 +63,9 @@ TEST_F(Food, killed_at_any_point_it_goes_on_and_gives_the_same_bytes) {
   expect_fine(hyperion({"data", "prepare", in("food.toml"), "--output", in("whole")}));
   for (int round = 0; round < 4; ++round)
     EXPECT_NE(hyperion({"data", "prepare", in("food.toml")},
-                       {{"HYPERION_FAULTS", "prepare.batch=kill@" + std::to_string(1 + random_() % 15)}}).code, 0);
+                       {{"HYPERION_FAULTS", "prepare.batch=kill@" + std::to_string(1 + random_() % 15)}})
+                  .code,
+              0);
   expect_fine(hyperion({"data", "prepare", in("food.toml")}));
   for (const char* name : {"train.set", "validation.set"})
     EXPECT_TRUE(read_file(in("set/") + name) == read_file(in("whole/") + name)) << name;

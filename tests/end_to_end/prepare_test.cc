@@ -70,8 +70,9 @@ TEST_F(Prepare, a_dialogue_of_fields_is_learned_in_the_assistants_turns_alone) {
 TEST_F(Prepare, a_model_that_knows_fewer_tokens_than_the_set_is_refused) {
   write_chat_tokenizer();
   write_file(in("lines.txt"), wikitext(random_, 30));
-  write_file(in("lines.toml"), "[prepare]\nfiles = \"" + in("lines.txt") + "\"\nformat = \"lines\"\nvalidation = 0.1\ntokenizer = \"" +
-                                   in("chat") + "\"\noutput = \"" + in("lines") + "\"\n" + training());
+  write_file(in("lines.toml"), "[prepare]\nfiles = \"" + in("lines.txt") +
+                                   "\"\nformat = \"lines\"\nvalidation = 0.1\ntokenizer = \"" + in("chat") +
+                                   "\"\noutput = \"" + in("lines") + "\"\n" + training());
   expect_fine(hyperion({"data", "prepare", in("lines.toml")}));
   const auto refused = hyperion(train("lines.toml", "x"));
   EXPECT_EQ(refused.code, 2);
@@ -85,9 +86,11 @@ TEST_F(Prepare, killed_at_any_point_it_goes_on_and_gives_the_same_bytes) {
     const std::string output = in("killed-" + point);
     int kills = 0;
     for (int round = 0; round < 4; ++round) {
-      const int at = point == "set.finish" ? 1 + round % 2 : 1 + static_cast<int>(random_() % (point == "files.write" ? 60 : 8));
-      const auto done = hyperion({"data", "prepare", in("wiki.toml"), "--output", output},
-                                 {{"HYPERION_FAULTS", point + (point == "files.write" ? "=tear@" : "=kill@") + std::to_string(at)}});
+      const int at =
+          point == "set.finish" ? 1 + round % 2 : 1 + static_cast<int>(random_() % (point == "files.write" ? 60 : 8));
+      const auto done =
+          hyperion({"data", "prepare", in("wiki.toml"), "--output", output},
+                   {{"HYPERION_FAULTS", point + (point == "files.write" ? "=tear@" : "=kill@") + std::to_string(at)}});
       if (done.code == 0) break;
       EXPECT_EQ(done.code, 128 + SIGKILL) << done.err;
       EXPECT_FALSE(std::filesystem::exists(output)) << "a half-made set has its name";
@@ -103,7 +106,8 @@ TEST_F(Prepare, killed_at_any_point_it_goes_on_and_gives_the_same_bytes) {
 
 TEST_F(Prepare, ctrl_c_keeps_what_is_done_and_says_how_to_go_on) {
   write_wikitext(9000);
-  const auto stopped = hyperion({"data", "prepare", in("wiki.toml")}, {{"HYPERION_FAULTS", "prepare.batch=interrupt@3"}});
+  const auto stopped =
+      hyperion({"data", "prepare", in("wiki.toml")}, {{"HYPERION_FAULTS", "prepare.batch=interrupt@3"}});
   EXPECT_EQ(stopped.code, 130);
   EXPECT_NE(stopped.err.find("the same command goes on there"), std::string::npos) << stopped.err;
   expect_fine(hyperion({"data", "prepare", in("wiki.toml")}));
@@ -126,7 +130,8 @@ TEST_F(Prepare, changed_inputs_or_settings_are_never_mixed_with_the_old) {
 TEST_F(Prepare, any_number_of_threads_gives_the_same_bytes) {
   write_wikitext(2000);
   for (const std::string threads : {"1", "3"})
-    expect_fine(hyperion({"data", "prepare", in("wiki.toml"), "--output", in("t" + threads), "--prepare.threads=" + threads}));
+    expect_fine(
+        hyperion({"data", "prepare", in("wiki.toml"), "--output", in("t" + threads), "--prepare.threads=" + threads}));
   EXPECT_TRUE(read_file(in("t1/train.set")) == read_file(in("t3/train.set")));
 }
 
@@ -151,10 +156,13 @@ class BadData : public Prepare {
   // What `data prepare` says of lines of JSON with one bad one among them.
   void expect(const std::string& bad_line, const std::string& reason) {
     std::string lines;
-    for (int i = 0; i < 40; ++i) lines += i == 16 ? bad_line + "\n" : R"({"text": "line of text"})" "\n";
+    for (int i = 0; i < 40; ++i)
+      lines += i == 16 ? bad_line + "\n"
+                       : R"({"text": "line of text"})"
+                         "\n";
     write_file(in("bad.jsonl"), lines);
-    write_file(in("bad.toml"), "[prepare]\nfiles = \"" + in("bad.jsonl") + "\"\nformat = \"jsonl\"\nvalidation = 0.1\noutput = \"" +
-                                   in("bad") + "\"\n");
+    write_file(in("bad.toml"), "[prepare]\nfiles = \"" + in("bad.jsonl") +
+                                   "\"\nformat = \"jsonl\"\nvalidation = 0.1\noutput = \"" + in("bad") + "\"\n");
     std::filesystem::remove_all(in("bad")), std::filesystem::remove_all(in("bad.partial"));
     const auto failed = hyperion({"data", "prepare", in("bad.toml")});
     EXPECT_EQ(failed.code, 1);
@@ -166,7 +174,9 @@ class BadData : public Prepare {
     expect_fine(skipped);
     EXPECT_NE(skipped.err.find("bad.jsonl:17"), std::string::npos) << skipped.err;
     EXPECT_NE(skipped.out.find("1 left out"), std::string::npos) << skipped.out;
-    EXPECT_EQ(figures("bad")["train.set"]["documents"].get<int>() + figures("bad")["validation.set"]["documents"].get<int>(), 39);
+    EXPECT_EQ(
+        figures("bad")["train.set"]["documents"].get<int>() + figures("bad")["validation.set"]["documents"].get<int>(),
+        39);
   }
 };
 
@@ -181,8 +191,9 @@ TEST_F(BadData, too_many_bad_records_stop_even_a_run_that_skips) {
   std::string lines;
   for (int i = 0; i < 40; ++i) lines += "nonsense\n";
   write_file(in("bad.jsonl"), lines);
-  write_file(in("bad.toml"), "[prepare]\nfiles = \"" + in("bad.jsonl") + "\"\nformat = \"jsonl\"\non_bad = \"skip\"\nbad_limit = 10\noutput = \"" +
-                                 in("bad") + "\"\n");
+  write_file(in("bad.toml"), "[prepare]\nfiles = \"" + in("bad.jsonl") +
+                                 "\"\nformat = \"jsonl\"\non_bad = \"skip\"\nbad_limit = 10\noutput = \"" + in("bad") +
+                                 "\"\n");
   const auto failed = hyperion({"data", "prepare", in("bad.toml")});
   EXPECT_EQ(failed.code, 1);
   EXPECT_NE(failed.err.find("10"), std::string::npos) << failed.err;
@@ -192,7 +203,8 @@ TEST_F(BadData, empty_and_damaged_files_are_named) {
   write_file(in("empty.jsonl"), "");
   write_file(in("broken.jsonl.gz"), std::string("\x1f\x8b\x08\0\0\0\0\0\0\3nonsense", 18));
   for (const std::string name : {"empty.jsonl", "broken.jsonl.gz"}) {
-    write_file(in("bad.toml"), "[prepare]\nfiles = \"" + in(name) + "\"\nformat = \"jsonl\"\noutput = \"" + in("bad") + "\"\n");
+    write_file(in("bad.toml"),
+               "[prepare]\nfiles = \"" + in(name) + "\"\nformat = \"jsonl\"\noutput = \"" + in("bad") + "\"\n");
     const auto failed = hyperion({"data", "prepare", in("bad.toml")});
     EXPECT_EQ(failed.code, 1);
     EXPECT_NE(failed.err.find(name), std::string::npos) << failed.err;
@@ -211,10 +223,9 @@ TEST_F(Prepare, cifar_is_prepared_inspected_verified_and_trained_on) {
   };
   for (int part = 1; part <= 5; ++part) batch("data_batch_" + std::to_string(part) + ".bin", 20);
   batch("test_batch.bin", 30);
-  write_file(in("cifar/batches.meta.txt"),
-             "airplane\nautomobile\nbird\ncat\ndeer\ndog\nfrog\nhorse\nship\ntruck\n\n");
-  write_file(in("cifar.toml"), "[prepare]\nfiles = \"" + in("cifar") + "\"\nformat = \"cifar\"\noutput = \"" + in("set") +
-                                   "\"\n[augment]\ncrop = \"padded\"\nflip = true\nmixup = 0.5\n" +
+  write_file(in("cifar/batches.meta.txt"), "airplane\nautomobile\nbird\ncat\ndeer\ndog\nfrog\nhorse\nship\ntruck\n\n");
+  write_file(in("cifar.toml"), "[prepare]\nfiles = \"" + in("cifar") + "\"\nformat = \"cifar\"\noutput = \"" +
+                                   in("set") + "\"\n[augment]\ncrop = \"padded\"\nflip = true\nmixup = 0.5\n" +
                                    image_training("vit-tiny", 0));
   expect_fine(hyperion({"data", "prepare", in("cifar.toml")}));
   const auto shown = hyperion({"data", "inspect", in("set"), "--grid", in("grid.png")});

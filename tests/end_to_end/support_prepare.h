@@ -13,8 +13,8 @@ namespace hyperion::testing {
 using Words = std::vector<std::string>;
 
 inline std::string sentence(std::mt19937& random) {
-  static const char* words[] = {"the", "river", "was", "named", "after", "a", "small", "town", "in", "1897",
-                                "its", "first", "Größe", "日本", "bridge", "@-@", "of", "and"};
+  static const char* words[] = {"the",  "river", "was",   "named", "after", "a",      "small", "town", "in",
+                                "1897", "its",   "first", "Größe", "日本",  "bridge", "@-@",   "of",   "and"};
   std::string text;
   for (unsigned i = 0; i < 6 + random() % 20; ++i) text += std::string(" ") + words[random() % std::size(words)];
   return text + " . ";

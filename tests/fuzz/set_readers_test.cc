@@ -34,8 +34,10 @@ template <class Read>
 void hold(const std::string& good, Read read) {
   base::test::TestFolder folder;
   std::mt19937 random(seed());
-  const std::vector<std::string> words = {"0", "64", "-1", "1e300", "18446744073709551615", "\"", "[", "}", "null",
-                                          "payload", "index", "hashes", "labels", "learned", "width", "classes"};
+  const std::vector<std::string> words = {"0",      "64",     "-1",     "1e300",   "18446744073709551615",
+                                          "\"",     "[",      "}",      "null",    "payload",
+                                          "index",  "hashes", "labels", "learned", "width",
+                                          "classes"};
   int opened = 0;
   for (int i = 0; i < 1500; ++i) {
     const std::string footer = footer_of(good);
@@ -65,7 +67,8 @@ TEST(Fuzz, token_sets_that_lie_are_refused_or_read_within_bounds) {
       const auto source = data::make_token_source(set, packing, 8);
       std::vector<int64_t> tokens(9), document(9);
       std::vector<uint8_t> learned(9);
-      for (int64_t j = 0; j < std::min<int64_t>(source->samples(), 50); ++j) source->read(j, {tokens, learned, document});
+      for (int64_t j = 0; j < std::min<int64_t>(source->samples(), 50); ++j)
+        source->read(j, {tokens, learned, document});
     }
     set->verify();
   });

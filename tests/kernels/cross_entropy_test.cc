@@ -51,7 +51,8 @@ TEST_P(CrossEntropy, agrees_with_its_reference_in_value_and_gradient) {
 TEST_P(CrossEntropy, of_parts_of_classes_is_the_mean_by_those_parts) {
   const auto options = at::TensorOptions().device(GetParam());
   const auto logits = at::randn({7, 5}, options);
-  const auto first = at::randint(3, {7}, options.dtype(at::kLong)), second = at::randint(3, {7}, options.dtype(at::kLong));
+  const auto first = at::randint(3, {7}, options.dtype(at::kLong)),
+             second = at::randint(3, {7}, options.dtype(at::kLong));
   auto parts = at::zeros({7, 3}, options);  // the model may know more classes than the data has
   for (int64_t row = 0; row < 7; ++row) {
     parts[row][first[row].item<int64_t>()] += 0.7;

@@ -51,8 +51,8 @@ class MetricsFiles : public ::testing::Test {
 using Steps = std::vector<int64_t>;
 
 TEST_F(MetricsFiles, read_back_bit_for_bit) {
-  StepRecord full{7, 0.1, 1e-300,           3e-4, 12.125, 4096, 1.0 / 7, 315.5, 0.4,
-                  1, 2,   int64_t{1} << 60, 0.1,  0.2,    0.3,  0.4,     0.5,   0.6, 640, "0123456789abcdef"};
+  StepRecord full{7,   0.1, 1e-300, 3e-4, 12.125, 4096, 1.0 / 7,           315.5, 0.4, 1, 2, int64_t{1} << 60, 0.1,
+                  0.2, 0.3, 0.4,    0.5,  0.6,    640,  "0123456789abcdef"};
   EvalRecord evaluation{7, "validation \"a\"", 0.7, 2.01, 0.9, 0.95};
   MetricsWriter writer(base::real_files(), run_, 0, 0);
   writer.write(full);

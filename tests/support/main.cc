@@ -1,6 +1,6 @@
-// The main of every test program. Each test draws the same numbers in every run: HYPERION_TEST_SEED (1 unless set) seeds
-// LibTorch's generator before it, and a failure names the seed. The program leaves as the product does, without static
-// destructors: LibTorch's own, beside CUDA's libraries, are not safe to run.
+// The main of every test program. Each test draws the same numbers in every run: HYPERION_TEST_SEED (1 unless set)
+// seeds LibTorch's generator before it, and a failure names the seed. The program leaves as the product does, without
+// static destructors: LibTorch's own, beside CUDA's libraries, are not safe to run.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

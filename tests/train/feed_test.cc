@@ -46,7 +46,8 @@ RunConfig small(int64_t batch, int64_t length, const char* preset = "gpt2-tiny")
   RunConfig config;
   config.train.batch = batch, config.train.length = length, config.train.device = "cpu";
   config.model.preset = preset;
-  config.model.width = 32, config.model.layers = 2, config.model.heads = 2, config.model.key_value_heads = preset[0] == 'l' ? 2 : 0, config.model.vocabulary = kVocabulary;
+  config.model.width = 32, config.model.layers = 2, config.model.heads = 2,
+  config.model.key_value_heads = preset[0] == 'l' ? 2 : 0, config.model.vocabulary = kVocabulary;
   config.model.context = length;
   return config;
 }
@@ -83,8 +84,7 @@ TEST(Feed, a_stop_on_some_processes_goes_on_with_others_and_misses_no_sample) {
     const auto steps = std::min<int64_t>(1 + random() % 9, 60 - cursor.samples / 24);
     std::vector<std::unique_ptr<Feed>> feeds;
     for (int64_t rank = 0; rank < ranks; ++rank)  // the hash is kept once
-      feeds.push_back(std::make_unique<Feed>(split, config,
-                                             data::Cursor{cursor.samples, rank == 0 ? cursor.hash : 0},
+      feeds.push_back(std::make_unique<Feed>(split, config, data::Cursor{cursor.samples, rank == 0 ? cursor.hash : 0},
                                              Share{rank, ranks}));
     for (int64_t step = 0; step < steps; ++step) {
       uint64_t sum = 0;
