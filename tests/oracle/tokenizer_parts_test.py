@@ -295,7 +295,10 @@ class Parts(unittest.TestCase):
         texts = lines(5, 300) + ["x  <mask>  y", "a newword b", "<End>   z", "<end> <mask> <end>"]
         for name, made in cases.items():
             with self.subTest(name):
-                self.check_offsets(made, texts)
+                # Punctuation is that of an older Unicode there.
+                old = [text for text in texts if all(unicodedata.ucd_3_2_0.category(char) != "Cn" for char in text)]
+                self.assertGreater(len(old), 100)
+                self.check_offsets(made, old if name == "bert" else texts)
         for form in (normalizers.NFC(), normalizers.NFKD(), normalizers.Sequence([normalizers.NFKC(), normalizers.Replace(Regex(" {2,}"), "__")])):
             with self.subTest(form=str(form)):
                 made = byte_level()
