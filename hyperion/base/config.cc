@@ -167,6 +167,15 @@ bool whole(const std::string& text, T& value) {
 }
 
 void assign_text(Setting& setting, const std::string& text, const std::string& place) {
+  if (setting.value.index() == 4 && text.starts_with('[')) {
+    try {
+      const auto table = toml::parse("list = " + text);
+      return assign_node(setting, *table.get("list"), place);
+    } catch (const toml::parse_error& error) {
+      throw ConfigError(format("{} = {} is no list: {}, {}", setting.name(), text, error.description(), place),
+                        "write a,b or [\"a\", \"b\"]");
+    }
+  }
   if (setting.value.index() == 4) return assign(setting, split_at_commas(text), place);
   if (setting.value.index() == 3) return assign(setting, text, place);
   if (setting.value.index() == 2) {
@@ -356,6 +365,7 @@ std::string Settings::help() const {
     for (const auto& setting : settings_) {
       if (setting.section != section) continue;
       std::string allowed = joined(setting.choices);
+      if (setting.value.index() == 4) allowed = "several: a,b";
       if (setting.value.index() < 2) allowed = range_text(setting) + (setting.unit.empty() ? "" : " " + setting.unit);
       out += format("  --{:<28} {} (default {}{}{})\n", setting.name(), setting.meaning, setting.default_text,
                     allowed.empty() ? "" : "; ", allowed);

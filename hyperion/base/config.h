@@ -41,7 +41,8 @@ class Settings {
     Section& real(const char* key, double& value, Range range, const char* meaning, const char* unit = "");
     Section& flag(const char* key, bool& value, const char* meaning);
     Section& text(const char* key, std::string& value, const char* meaning);
-    // An array of texts or numbers, or one text; in a variable or on the command line with commas between them.
+    // An array of texts or numbers, or one text; in a variable or on the command line so too, or with commas
+    // between them.
     Section& list(const char* key, std::vector<std::string>& value, const char* meaning);
     Section& choice(const char* key, std::string& value, std::vector<std::string> choices, const char* meaning);
 

@@ -10,6 +10,8 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
+#include <cstring>
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/fault.h"
@@ -20,9 +22,10 @@ namespace {
 
 [[noreturn]] void fail(const char* doing, const Path& path, int code) {
   std::string hint;
-  if (code == ENOSPC || code == EDQUOT) hint = "free some space, or choose another folder with HYPERION_RUNS";
+  if (code == ENOSPC || code == EDQUOT)
+    hint = "free some space, or choose another folder (HYPERION_RUNS: that of the runs)";
   if (code == EACCES || code == EROFS || code == EPERM)
-    hint = "check the permissions, or choose another folder with HYPERION_RUNS";
+    hint = "check the permissions, or choose another folder (HYPERION_RUNS: that of the runs)";
   if (code == ENOTDIR) hint = "a part of that path is a file where a folder should be";
   if (code == EISDIR) hint = "that is a folder, and a file is needed";
   if (code == ENOENT) hint = "check the spelling of the path; nothing is there, or nothing can be made there";
@@ -181,8 +184,77 @@ FileLock::FileLock(const Path& path, const std::string& busy)
 }
 FileLock::~FileLock() { ::close(descriptor_); }
 
+namespace {
+
+// What is mapped, for a handler that may neither lock nor allocate.
+struct Mapping {
+  std::atomic<const char*> data{nullptr};
+  std::atomic<size_t> size{0};
+  char path[240];
+};
+Mapping mappings[64];
+
+void note_mapping(const char* data, size_t size, const Path& path) {
+  for (Mapping& mapping : mappings) {
+    size_t free = 0;
+    if (!mapping.size.compare_exchange_strong(free, size)) continue;
+    std::snprintf(mapping.path, sizeof mapping.path, "%s", path.c_str());
+    mapping.data = data;
+    return;
+  }
+}
+
+void forget_mapping(const char* data) {
+  for (Mapping& mapping : mappings) {
+    const char* found = data;
+    if (mapping.data.compare_exchange_strong(found, nullptr)) mapping.size = 0;
+  }
+}
+
+void say(const char* text) {
+  if (::write(STDERR_FILENO, text, std::strlen(text)) < 0) return;
+}
+
+void mapped_file_is_gone(int, siginfo_t* info, void*) {
+  const auto* address = static_cast<const char*>(info->si_addr);
+  for (const Mapping& mapping : mappings) {
+    const char* data = mapping.data;
+    if (data == nullptr || address < data || address >= data + mapping.size) continue;
+    say("error: ");
+    say(mapping.path);
+    say(" was cut short or replaced while it was read\nhint: put the file back as it was, then go on from the last "
+        "checkpoint\n");
+    ::_exit(1);
+  }
+  ::signal(SIGBUS, SIG_DFL);
+  ::raise(SIGBUS);
+}
+
+}  // namespace
+
+void watch_mapped_files() {
+  struct sigaction action {};
+  action.sa_sigaction = mapped_file_is_gone;
+  action.sa_flags = SA_SIGINFO;
+  ::sigaction(SIGBUS, &action, nullptr);
+}
+
+void read_in_pieces(const Path& path, const std::function<void(std::string_view)>& use) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) fail("open", path, errno);
+  const std::unique_ptr<const int, void (*)(const int*)> closed(&descriptor, [](const int* d) { ::close(*d); });
+  std::string piece(size_t{1} << 20, '\0');
+  for (;;) {
+    const ssize_t got = ::read(descriptor, piece.data(), piece.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail("read", path, errno);
+    if (got == 0) return;
+    use(std::string_view(piece).substr(0, got));
+  }
+}
+
 MappedFile::MappedFile(const Path& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // of a pipe too: it is refused below
   if (descriptor < 0) fail("open", path, errno);
   struct stat facts {};
   if (::fstat(descriptor, &facts) != 0 || !S_ISREG(facts.st_mode)) {
@@ -196,9 +268,12 @@ MappedFile::MappedFile(const Path& path) {
   ::close(descriptor);
   if (address == MAP_FAILED) fail("map", path, code);
   data_ = static_cast<const char*>(address);
+  if (data_ != nullptr) note_mapping(data_, size_, path);
 }
 MappedFile::~MappedFile() {
-  if (data_ != nullptr) ::munmap(const_cast<char*>(data_), size_);
+  if (data_ == nullptr) return;
+  forget_mapping(data_);
+  ::munmap(const_cast<char*>(data_), size_);
 }
 
 }  // namespace hyperion::base

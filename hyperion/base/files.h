@@ -4,6 +4,7 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -56,6 +57,12 @@ class FileLock {
  private:
   int descriptor_;
 };
+
+// The bytes of a file one piece after the other, each gone when the next comes.
+void read_in_pieces(const Path& path, const std::function<void(std::string_view)>& use);
+
+// From here on, a file that is cut short while it is mapped ends the program with an error that names it.
+void watch_mapped_files();
 
 // A read-only view of a whole file, mapped; the bytes live as long as the object.
 class MappedFile {

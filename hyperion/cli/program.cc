@@ -10,6 +10,7 @@
 #include <new>
 
 #include "hyperion/base/error.h"
+#include "hyperion/base/files.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/signals.h"
 #include "hyperion/cli/commands.h"
@@ -495,6 +496,7 @@ int flush_output(int code) {
 void hyperion::cli::program(int argc, char** argv) {
   open_standard_streams();
   hyperion::base::watch_stop_signals();
+  hyperion::base::watch_mapped_files();
   const int code = flush_output(guarded_run(argc, argv));
   std::fflush(stderr);
   // Not through static destructors: LibTorch's own, beside CUDA's libraries, are not safe to run.

@@ -66,20 +66,10 @@ struct SetFolder {
 
 SetFolder open_set(const std::string& folder) {
   auto& files = base::real_files();
-  SetFolder set{folder, {}, nullptr};
-  const base::Path record = set.path / data::kSetRecord;
-  if (!files.exists(record))
-    throw base::ConfigError(format("{} is no prepared set: it has no {}", folder, data::kSetRecord),
-                            "make one with: hyperion data prepare RECIPE");
-  set.record = base::parse_json(files.read(record), record.string());
+  SetFolder set{folder, data::read_set_record(files, folder), nullptr};
+  data::check_set_files(files, folder);
   const base::Path tokenizer = set.path / data::kSetTokenizer;
-  if (!files.exists(tokenizer)) return set;
-  for (const auto& path : files.list(tokenizer))
-    if (path.extension() == ".tiktoken" || path.extension() == ".model")
-      return set.tokenizer =
-                 data::open_tokenizer(path, set.record.value("settings", Json::object()).value("pattern", "")),
-             std::move(set);
-  set.tokenizer = data::open_tokenizer(tokenizer);
+  if (files.exists(tokenizer)) set.tokenizer = data::open_tokenizer(tokenizer);
   return set;
 }
 
@@ -237,6 +227,8 @@ int prepare_command(const PrepareOptions& options) {
 
 int inspect_command(const InspectOptions& options) {
   const SetFolder folder = open_set(options.folder);
+  if (!options.grid.empty() && !folder.images())
+    throw base::ConfigError(format("--grid draws images, and {} holds tokens", options.folder), "leave --grid out");
   Json all;
   for (const char* name : {data::kTrainSet, data::kValidationSet}) {
     if (!options.json) print((folder.path / name).string());

@@ -57,7 +57,8 @@ int64_t newest_good_step(base::FileSystem& files, const train::RunFolder& run) {
 // A resumed run must be the run it was.
 void refuse_changes(const std::vector<Override>& overrides) {
   for (const auto& [name, value, flag] : overrides) {
-    const bool other_run = name.starts_with("model.") || name.starts_with("lora.") || name.starts_with("data.") ||
+    const bool other_data = (name.starts_with("data.") && name != "data.threads") || name.starts_with("augment.");
+    const bool other_run = name.starts_with("model.") || name.starts_with("lora.") || other_data ||
                            name == "train.seed" || name == "train.precision" || name == "train.length" ||
                            name == "optim.rule";
     if (other_run)

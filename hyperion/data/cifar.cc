@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <deque>
 
+#include "hyperion/base/hash.h"
 #include "hyperion/data/augment.h"
 #include "hyperion/data/cifar_files.h"
 #include "hyperion/data/images.h"
@@ -45,6 +46,9 @@ Split open_cifar(const DataConfig& config, uint64_t seed) {
     return std::make_unique<CifarSource>(layout, files, Augmenter(config.augment, kCifarSide, seed, training, kCifar));
   };
   Split split;
+  for (const auto* half : {&layout.train, &layout.test})
+    for (const auto& path : *half) split.digest += base::hash_hex(base::MappedFile(path).bytes());
+  split.digest = base::hash_hex(split.digest);
   split.train_images = source(layout.train, true);
   split.validation_images = source(layout.test, false);
   return split;

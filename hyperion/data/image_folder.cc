@@ -157,7 +157,8 @@ ImageSplit list_images(const Path& root, double validation) {
   check_not_empty(split.train, root);
   if (split.validation.files.empty())
     throw ConfigError(format("{} has too few images to hold out {} of each class", root.string(), validation),
-                      "raise data.validation, or keep validation images in a folder val beside train");
+                      "raise prepare.validation (data.validation where nothing is prepared), or keep validation images "
+                      "in a folder val beside train");
   return split;
 }
 

@@ -1,6 +1,7 @@
 #include "hyperion/data/preparation.h"
 
 #include <atomic>
+#include <filesystem>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -27,7 +28,6 @@ constexpr int kFormat = 1;  // of what is made: another one makes another set of
 // Each file's hash, by several threads.
 std::vector<std::string> hashes_of(const std::vector<base::Path>& inputs, int threads, uint64_t total,
                                    const std::function<void(uint64_t, uint64_t)>& progress) {
-  constexpr size_t kPiece = size_t{4} << 20;
   std::vector<std::string> hashes(inputs.size());
   std::atomic<size_t> next{0};
   std::atomic<uint64_t> done{0};
@@ -37,14 +37,13 @@ std::vector<std::string> hashes_of(const std::vector<base::Path>& inputs, int th
   const auto work = [&](bool first) {
     try {
       for (size_t i = next++; i < inputs.size() && !failed; i = next++) {
-        const base::MappedFile file(inputs[i]);
         base::Hasher hasher;
-        for (auto rest = file.bytes(); !rest.empty(); rest.remove_prefix(std::min(kPiece, rest.size()))) {
+        base::read_in_pieces(inputs[i], [&](std::string_view piece) {
           base::throw_if_stopped("reading the inputs");
-          hasher.update(rest.substr(0, kPiece));
-          done += std::min(kPiece, rest.size());
+          hasher.update(piece);
+          done += piece.size();
           if (first && progress) progress(done, total);
-        }
+        });
         hashes[i] = hasher.hex();
       }
     } catch (...) {
@@ -60,6 +59,14 @@ std::vector<std::string> hashes_of(const std::vector<base::Path>& inputs, int th
   return hashes;
 }
 
+// Size and time of a file, as a text that changes with either.
+std::string seen(const base::Path& path) {
+  std::error_code error;
+  const auto time = std::filesystem::last_write_time(path, error).time_since_epoch().count();
+  const auto size = std::filesystem::file_size(path, error);
+  return error ? "gone" : format("{} {}", size, time);
+}
+
 }  // namespace
 
 Preparation::Preparation(base::FileSystem& files, base::Path output, const PreparedFrom& from, int threads,
@@ -71,7 +78,10 @@ Preparation::Preparation(base::FileSystem& files, base::Path output, const Prepa
       inputs_(std::make_unique<Json>(Json::array())),
       journal_(std::make_unique<Json>()) {
   uint64_t total = 0;
-  for (const auto& path : from.inputs) total += files.size(path);
+  for (const auto& path : from.inputs) {
+    total += files.size(path);
+    seen_.push_back(seen(path));
+  }
   const auto hashes = hashes_of(from.inputs, threads, total, progress);
   std::string all = format("{} {}\n", kFormat, from.settings);
   for (size_t i = 0; i < hashes.size(); ++i) {
@@ -97,21 +107,27 @@ void Preparation::take_up() {
     if (!files_.exists(record))
       throw ConfigError(format("{} already exists, and is no prepared set", output_.string()),
                         "name another prepare.output");
-    if (base::parse_json(files_.read(record), record.string()).value("key", "") != key_)
+    if (read_set_record(files_, output_).value("key", Json()) != key_)
       throw ConfigError(format("{} was prepared from other inputs or settings", output_.string()),
                         "remove it to prepare it anew, or name another prepare.output");
+    check_set_files(files_, output_);
     done_ = true;
     return;
   }
+  if (files_.exists(partial_) && !files_.list(partial_).empty() && !files_.exists(partial_ / "lock"))
+    throw ConfigError(format("{} is in the way: it is not from here", partial_.string()),
+                      "move it, or name another prepare.output");
   files_.create_folders(partial_);
   lock_ = std::make_unique<base::FileLock>(partial_ / "lock", format("another process prepares {}", output_.string()));
   if (!files_.exists(partial_ / kJournal)) return;
-  Json journal = base::parse_json(files_.read(partial_ / kJournal), (partial_ / kJournal).string());
-  if (journal.value("key", "") == key_) {
+  Json journal = Json::parse(files_.read(partial_ / kJournal), nullptr, /*allow_exceptions=*/false);
+  if (journal.is_object() && journal.value("key", Json()) == key_) {
     *journal_ = std::move(journal);
     return;
   }
-  base::log_info(format("{} was begun from other inputs or settings; beginning anew", partial_.string()));
+  base::log_info(journal.is_object()
+                     ? format("{} was begun from other inputs or settings; beginning anew", partial_.string())
+                     : format("{} cannot be read; beginning anew", (partial_ / kJournal).string()));
   for (const auto& path : files_.list(partial_))
     if (path.filename() != "lock") files_.remove_all(path);
 }
@@ -122,7 +138,20 @@ void Preparation::write_journal(const Json& journal) {
   base::write_atomically(files_, partial_ / kJournal, all.dump());
 }
 
+// What was hashed must be what was read.
+void Preparation::check_inputs() {
+  for (size_t i = 0; i < seen_.size(); ++i) {
+    const std::string path = inputs_->at(i).at("path").get<std::string>();
+    if (seen(path) == seen_[i]) continue;
+    files_.remove_all(partial_ / kJournal);
+    throw base::CorruptError(format("{} changed while it was read", path),
+                             "let nothing write to the inputs, then prepare the set again");
+  }
+}
+
 void Preparation::finish(Json record) {
+  check_inputs();
+  record["files"] = set_files(files_, partial_);
   record["key"] = key_;
   record["settings"] = Json::parse(settings_);
   record["inputs"] = *inputs_;

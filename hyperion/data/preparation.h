@@ -41,12 +41,14 @@ class Preparation {
 
  private:
   void take_up();
+  void check_inputs();
 
   base::FileSystem& files_;
   base::Path output_, partial_;
   std::string settings_, key_;
   std::unique_ptr<nlohmann::json> inputs_, journal_;
   std::unique_ptr<base::FileLock> lock_;
+  std::vector<std::string> seen_;  // of each input: what it was before it was read
   bool done_ = false;
 };
 

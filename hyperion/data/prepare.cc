@@ -71,7 +71,7 @@ void describe(base::Settings& settings, PrepareConfig& config) {
       .integer("side", config.side, {8, 8192}, "raw: of the shorter side", "pixels")
       .text("output", config.output, "the folder to make")
       .text("tokenizer", config.tokenizer, "a folder or file; bytes: each byte is a token")
-      .text("pattern", config.pattern, "how a .tiktoken file's text is cut: gpt2, llama3, qwen2 or cl100k")
+      .text("pattern", config.pattern, "how a .tiktoken file's text is cut: gpt2, llama3, qwen2, cl100k or o200k")
       .text("end", config.end, "the token that ends a document; auto: the tokenizer's own; empty: none")
       .text("text", config.text, "the JSON field with a document's text")
       .list("chat", config.chat, "JSON fields as turns of a dialogue: [\"user:query\", \"assistant:response\"]")

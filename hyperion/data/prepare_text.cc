@@ -9,6 +9,7 @@
 #include "hyperion/base/fault.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
+#include "hyperion/base/log.h"
 #include "hyperion/base/signals.h"
 #include "hyperion/data/chat_tokens.h"
 #include "hyperion/data/held_out.h"
@@ -23,6 +24,8 @@ using base::ConfigError;
 using base::format;
 using base::Json;
 
+// Tokens of a text take several times its bytes while they are under way.
+constexpr RecordLimits kLimits{.text_piece = size_t{16} << 20};
 constexpr size_t kTaskBytes = 256 << 10, kBytesUnderWay = size_t{48} << 20;
 constexpr uint64_t kSafeBytes = uint64_t{64} << 20;  // of tokens between two journals
 
@@ -134,7 +137,7 @@ class Output {
       if (!journal.is_null()) {
         const Json& state = journal.at(name);
         kept = {state.at("sizes").get<SetWriter::Sizes>(), state.at("bits").get<int>(),
-                state.at("bit_count").get<int>()};
+                state.at("bit_count").get<int>(), state.at("learned").get<int64_t>()};
         if (journal.at("complete").get<bool>() && files.exists(path)) {  // killed between the two
           writers_.push_back(nullptr);
           continue;
@@ -179,7 +182,7 @@ class Output {
     for (size_t i = 0; i < 2; ++i) {
       const auto state = writers_[i]->make_safe();
       journal[i == 0 ? kTrainSet : kValidationSet] = {
-          {"sizes", state.sizes}, {"bits", state.bits}, {"bit_count", state.bit_count}};
+          {"sizes", state.sizes}, {"bits", state.bits}, {"bit_count", state.bit_count}, {"learned", state.learned}};
     }
     preparation_.write_journal(journal);
     base::fault_point("prepare.journal");
@@ -217,7 +220,8 @@ class Records {
  public:
   Records(const TextRecipe& recipe, const std::vector<base::Path>& training, const std::vector<base::Path>& validation,
           int64_t first)
-      : training_(open_raw_records(training, recipe.format)), validation_(open_raw_records(validation, recipe.format)) {
+      : training_(open_raw_records(training, recipe.format, kLimits)),
+        validation_(open_raw_records(validation, recipe.format, kLimits)) {
     std::variant<RawRecord, BadRecord> dropped;
     bool of_validation = false;
     for (int64_t i = 0; i < first && next(dropped, of_validation); ++i) base::throw_if_stopped("finding the place");
@@ -243,12 +247,18 @@ class Records {
   int half_ = 0;
 };
 
+// A file of ranks says by its name alone how text is cut.
+base::Path kept_name(const base::Path& path, const TextRecipe& recipe) {
+  if (path == recipe.template_file) return "chat_template.jinja";
+  if (path.extension() == ".tiktoken" && !recipe.pattern.empty()) return recipe.pattern + ".tiktoken";
+  return path.filename();
+}
+
 void keep_tokenizer(base::FileSystem& files, const TextRecipe& recipe, const base::Path& folder) {
   if (!recipe.tokenizer) return;
   files.create_folders(folder);
   for (const auto& path : recipe.tokenizer_files)
-    base::write_atomically(files, folder / (path == recipe.template_file ? "chat_template.jinja" : path.filename()),
-                           files.read(path));
+    base::write_atomically(files, folder / kept_name(path, recipe), files.read(path));
   if (recipe.end >= 0)
     base::write_atomically(files, folder / "generation_config.json", Json{{"eos_token_id", recipe.end}}.dump() + "\n");
 }
@@ -274,14 +284,20 @@ TextRecipe text_recipe(const PrepareConfig& config) {
   recipe.validation = config.validation, recipe.safe_seconds = config.safe_seconds;
   check_mapping(recipe.format, recipe.mapping);
   const bool dialogues = !config.chat.empty() || !config.messages.empty();
+  if (config.end != "auto" && (dialogues || config.tokenizer == "bytes"))
+    throw ConfigError(format("prepare.end is set, and {}", dialogues ? "a dialogue ends as its chat template says"
+                                                                     : "bytes have no token that ends a document"),
+                      "leave prepare.end out");
   if (config.tokenizer == "bytes") {
+    if (!config.pattern.empty())
+      throw ConfigError("prepare.pattern is set, and prepare.tokenizer is \"bytes\"", "leave prepare.pattern out");
     if (dialogues)
       throw ConfigError("dialogues need a tokenizer with a chat template, and prepare.tokenizer is \"bytes\"",
                         "name a model's folder: prepare.tokenizer = \"PATH\"");
     return recipe;
   }
   recipe.tokenizer = open_tokenizer(config.tokenizer, config.pattern);
-  recipe.tokenizer_files = files_of(config.tokenizer);
+  recipe.tokenizer_files = files_of(config.tokenizer), recipe.pattern = config.pattern;
   const base::Path folder = std::filesystem::is_directory(config.tokenizer)
                                 ? base::Path(config.tokenizer)
                                 : base::Path(config.tokenizer).parent_path();
@@ -367,6 +383,8 @@ PrepareSummary prepare_text(base::FileSystem& files, const TextRecipe& recipe, c
                       {"documents", output.documents()},
                       {"tokenizer", recipe.tokenizer ? Json(recipe.tokenizer_files.front().string()) : Json("bytes")},
                       {"skipped", bad}});
+  if (const TokenSet set(preparation.output() / kTrainSet); set.tokens() > 0 && set.learned_in_all() == 0)
+    base::log_warn("no token is learned: the dialogues have no turn of an assistant");
   auto summary = summary_of(preparation);
   summary.resumed = resumed;
   summary.bad = bad.get<std::vector<std::string>>();

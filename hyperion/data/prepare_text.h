@@ -18,6 +18,7 @@ struct TextRecipe {
   std::unique_ptr<const ChatTemplate> chat;    // null: documents, not dialogues
   base::Path template_file;                    // one of tokenizer_files, where it was named apart
   std::string bos, eos;                        // for the template
+  std::string pattern;                         // of a file of ranks, where it was named
   TokenId end = -1;                            // appended to every document; -1: none
   OnBad on_bad = OnBad::fail;
   int64_t bad_limit = 0;

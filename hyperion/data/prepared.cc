@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/base/hash.h"
+#include "hyperion/base/json.h"
 #include "hyperion/data/image_set.h"
 #include "hyperion/data/token_set.h"
 
@@ -16,7 +19,7 @@ using base::format;
 
 void check_folder(const base::Path& folder) {
   std::error_code ignored;
-  if (std::filesystem::exists(folder / kSetRecord, ignored)) return;
+  if (std::filesystem::exists(folder / kSetRecord, ignored)) return check_set_files(base::real_files(), folder);
   const bool half = std::filesystem::exists(folder.string() + ".partial", ignored);
   throw ConfigError(format("data.path = \"{}\" {}", folder.string(),
                            half                                       ? "is not prepared to its end"
@@ -72,10 +75,13 @@ class Joined final : public Source {
 std::unique_ptr<Source> open_tokens(const base::Path& path, const DataConfig& config, int64_t length) {
   auto set = std::make_shared<const TokenSet>(path);
   const int64_t tokens = set->tokens();
+  if (tokens > 0 && set->learned_in_all() == 0)
+    throw ConfigError(format("{} has no token that the loss counts", path.string()),
+                      "its dialogues have no assistant's turn: look at prepare.chat or prepare.messages");
   auto source = make_token_source(std::move(set), packing_of(config.packing), length);
   if (source->samples() == 0)
     throw ConfigError(format("{} has {} tokens: too few for a sample of {}", path.string(), tokens, length),
-                      "use a shorter train.length, or prepare more text");
+                      "use a shorter train.length, prepare more text, or raise prepare.validation");
   return source;
 }
 
@@ -95,11 +101,66 @@ Split open_prepared_images(const DataConfig& config, int64_t side, uint64_t seed
     return make_image_source(std::move(set), side, std::move(augmenter));
   };
   Split split;
+  for (const char* name : {kTrainSet, kValidationSet})
+    split.digest += SetFile(base::Path(config.path[0]) / name).digest();
   split.train_images = source(kTrainSet, true), split.validation_images = source(kValidationSet, false);
   return split;
 }
 
+// Ids of one tokenizer mean nothing to another.
+void check_same_tokenizer(const std::vector<std::string>& folders) {
+  const auto tokenizer = [](const std::string& folder) {
+    nlohmann::json files = read_set_record(base::real_files(), folder).at("files");
+    files.erase(kTrainSet), files.erase(kValidationSet);
+    for (const char* name : {"generation_config.json", "chat_template.jinja", "tokenizer_config.json"})
+      files.erase(std::string(kSetTokenizer) + "/" + name);
+    return files;
+  };
+  for (const auto& folder : folders)
+    if (tokenizer(folder) != tokenizer(folders[0]))
+      throw ConfigError(format("{} and {} were prepared with different tokenizers", folders[0], folder),
+                        "prepare both with the tokenizer of the model");
+}
+
 }  // namespace
+
+nlohmann::json read_set_record(base::FileSystem& files, const base::Path& folder) {
+  const base::Path path = folder / kSetRecord;
+  if (!files.exists(path))
+    throw ConfigError(format("{} is no prepared set: it has no {}", folder.string(), kSetRecord),
+                      "make one with: hyperion data prepare RECIPE");
+  auto record = base::parse_json(files.read(path), path.string());
+  if (!record.is_object() || !record.value("files", nlohmann::json()).is_object() ||
+      !record.value("kind", nlohmann::json()).is_string())
+    throw base::CorruptError(format("{} is not the record of a set", path.string()),
+                             "remove the folder, then make it again: hyperion data prepare RECIPE");
+  return record;
+}
+
+nlohmann::json set_files(base::FileSystem& files, const base::Path& folder) {
+  nlohmann::json all = nlohmann::json::object();
+  for (const char* name : {kTrainSet, kValidationSet})
+    all[name] = {{"bytes", files.size(folder / name)}, {"digest", SetFile(folder / name).digest()}};
+  for (const auto& path : files.list(folder / kSetTokenizer)) {
+    const std::string bytes = files.read(path);
+    all[std::string(kSetTokenizer) + "/" + path.filename().string()] = {{"bytes", bytes.size()},
+                                                                        {"digest", base::hash_hex(bytes)}};
+  }
+  return all;
+}
+
+void check_set_files(base::FileSystem& files, const base::Path& folder) {
+  const auto record = read_set_record(files, folder).at("files");
+  const auto refuse = [&](const std::string& name, const std::string& why) {
+    throw base::CorruptError(format("{} {}", (folder / name).string(), why),
+                             "put the file back, or remove the folder and make it again: hyperion data prepare RECIPE");
+  };
+  for (const auto& [name, facts] : record.items())
+    if (!files.exists(folder / name)) refuse(name, "is missing");
+  const auto found = set_files(files, folder);
+  for (const auto& [name, facts] : record.items())
+    if (!found.contains(name) || found.at(name) != facts) refuse(name, "is not the file that was prepared");
+}
 
 Split open_prepared(const DataConfig& config, SampleSize size, uint64_t seed) {
   check_folder(config.path.at(0));
@@ -109,8 +170,10 @@ Split open_prepared(const DataConfig& config, SampleSize size, uint64_t seed) {
     throw ConfigError(format("[augment] varies images, and {} holds tokens", config.path[0]), "leave [augment] out");
   std::vector<std::unique_ptr<Source>> train, validation;
   Split split;
+  for (const base::Path folder : config.path) check_folder(folder);
+  check_same_tokenizer(config.path);
   for (const base::Path folder : config.path) {
-    check_folder(folder);
+    split.digest += SetFile(folder / kTrainSet).digest() + SetFile(folder / kValidationSet).digest();
     train.push_back(open_tokens(folder / kTrainSet, config, size.length));
     validation.push_back(open_tokens(folder / kValidationSet, config, size.length));
     split.sets.push_back(train.back()->samples());

@@ -21,6 +21,7 @@ static_assert(std::endian::native == std::endian::little, "the file's numbers ar
 
 constexpr std::string_view kMagic = "hyperion set 1\n";
 constexpr uint64_t kAlignment = 64, kTailBytes = 32, kMostFooterBytes = uint64_t{64} << 20;
+constexpr const char* kAgain = "remove the folder, then make it again: hyperion data prepare RECIPE";
 constexpr const char* kPayload = "payload";
 constexpr const char* kIndex = "index";
 
@@ -44,9 +45,7 @@ std::string_view block_of(std::string_view bytes, uint64_t block) {
 
 SetFile::SetFile(const base::Path& path) : path_(path), file_(path) {
   const std::string_view all = file_.bytes();
-  const auto refuse = [&](const std::string& why) {
-    throw CorruptError(format("{} {}", path.string(), why), "prepare the set again: hyperion data prepare RECIPE");
-  };
+  const auto refuse = [&](const std::string& why) { throw CorruptError(format("{} {}", path.string(), why), kAgain); };
   if (!all.starts_with(kMagic)) refuse("is not a prepared set of version 1");
   if (all.size() < kAlignment + kTailBytes || !all.ends_with(magic_bytes(16)))
     refuse(format("ends early: it has {} bytes, and no tail", all.size()));
@@ -57,8 +56,11 @@ SetFile::SetFile(const base::Path& path) : path_(path), file_(path) {
   const uint64_t footer_at = all.size() - kTailBytes - footer_bytes;
   const std::string_view text = all.substr(footer_at, footer_bytes);
   if (base::hash_64(text) != footer_hash) refuse("is damaged: its footer does not have its hash");
+  digest_ = format("{:016x}", footer_hash);
   const auto footer = base::parse_json(text, path.string());
+  std::string hash_of_hashes;
   try {
+    hash_of_hashes = footer.at("content").get<std::string>();
     kind_ = footer.at("kind").get<std::string>();
     meta_ = std::make_unique<nlohmann::json>(footer.at("meta"));
     for (const auto& [name, place] : footer.at("sections").items()) {
@@ -76,6 +78,7 @@ SetFile::SetFile(const base::Path& path) : path_(path), file_(path) {
   if (hashes_.empty() || hashes_.size() != block_count(hashed) * sizeof(uint64_t) ||
       index.size() % sizeof(uint64_t) != 0)
     refuse("has sections whose sizes do not fit together");
+  content_ = hash_of_hashes;
   ends_ = {reinterpret_cast<const uint64_t*>(index.data()), index.size() / sizeof(uint64_t)};
 }
 SetFile::~SetFile() = default;
@@ -91,7 +94,7 @@ std::pair<uint64_t, uint64_t> SetFile::bounds(int64_t index) const {
   if (begin > end || end > payload_.size())
     throw CorruptError(format("{} is damaged: record {} reaches from byte {} to {} of {}", path_.string(), index, begin,
                               end, payload_.size()),
-                       "hyperion data verify names what is damaged; prepare the set again");
+                       kAgain);
   return {begin, end};
 }
 
@@ -123,9 +126,11 @@ void SetFile::verify(const std::function<void(uint64_t)>& progress) const {
       throw CorruptError(format("{} is damaged: block {} (bytes {} to {}: {}) does not have its hash", path_.string(),
                                 block, block * kSetBlockBytes,
                                 std::min<uint64_t>((block + 1) * kSetBlockBytes, hashed.size()), whose_block(block)),
-                         "prepare the set again: hyperion data prepare RECIPE");
+                         kAgain);
     if (progress) progress(std::min<uint64_t>((block + 1) * kSetBlockBytes, hashed.size()));
   }
+  if (format("{:016x}", base::hash_64(hashes_)) != content_)
+    throw CorruptError(format("{} is damaged: its table of hashes does not have its hash", path_.string()), kAgain);
   for (int64_t i = 0; i < records(); ++i) bounds(i);
   if (records() > 0 ? ends_.back() != payload_.size() : !payload_.empty())
     throw CorruptError(format("{} is damaged: its records end before its payload", path_.string()));
@@ -213,21 +218,28 @@ void SetWriter::finish(const std::string& kind, const nlohmann::json& meta) {
   for (auto& [name, part] : parts_) {
     if (name == kPayload) continue;
     align();
-    const base::MappedFile bytes(part.path);
-    out.append(bytes.bytes());
+    base::read_in_pieces(part.path, [&](std::string_view piece) { out.append(piece); });
     sections[name] = {at, part.bytes};
     at += part.bytes;
   }
   align();
   base::fault_point("set.finish");
-  std::string hashes;
-  {
-    const base::MappedFile so_far(whole);
-    for (uint64_t block = 0; block * kSetBlockBytes < at; ++block)
-      hashes += bytes_of(base::hash_64(block_of(so_far.bytes(), block)));
-  }
+  std::string hashes, block;  // read back, so that a set of any size takes little memory
+  base::read_in_pieces(whole, [&](std::string_view piece) {
+    while (!piece.empty()) {
+      const size_t taken = std::min<size_t>(kSetBlockBytes - block.size(), piece.size());
+      block += piece.substr(0, taken);
+      piece.remove_prefix(taken);
+      if (block.size() == kSetBlockBytes) hashes += bytes_of(base::hash_64(block)), block.clear();
+    }
+  });
+  if (!block.empty()) hashes += bytes_of(base::hash_64(block));
+  HYPERION_CHECK(hashes.size() == block_count(at) * sizeof(uint64_t), "all that was written is hashed");
   sections["hashes"] = {at, hashes.size()};
-  const std::string footer = nlohmann::json{{"kind", kind}, {"meta", meta}, {"sections", sections}}.dump();
+  const std::string footer =
+      nlohmann::json{
+          {"kind", kind}, {"meta", meta}, {"sections", sections}, {"content", format("{:016x}", base::hash_64(hashes))}}
+          .dump();
   const uint64_t footer_bytes = footer.size(), footer_hash = base::hash_64(footer);
   out.append(hashes);
   out.append(footer);

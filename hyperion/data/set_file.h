@@ -33,6 +33,8 @@ class SetFile {
   std::string_view payload() const { return payload_; }
   std::string_view section(const std::string& name) const;  // empty where the file has none of that name
   uint64_t bytes() const { return file_.bytes().size(); }
+  // Of everything in it, 16 hexadecimal digits: the footer's hash, which holds that of all the others.
+  const std::string& digest() const { return digest_; }
 
   // Reads everything. Throws CorruptError that names the first block whose hash is not its bytes', or the first record
   // whose bounds are none. `progress`: bytes so far.
@@ -43,7 +45,7 @@ class SetFile {
 
   base::Path path_;
   base::MappedFile file_;
-  std::string kind_;
+  std::string kind_, digest_, content_;  // content_: the hash of the hashes
   std::unique_ptr<const nlohmann::json> meta_;
   std::map<std::string, std::string_view> sections_;
   std::string_view payload_, hashes_;

@@ -5,6 +5,7 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/base/hash.h"
 
 namespace hyperion::data {
 namespace {
@@ -48,6 +49,7 @@ Split open_text(const DataConfig& config, int64_t length) {
                      path, bytes, length, bytes - held_out, held_out),
         "use a longer text, a shorter train.length, or another data.validation");
   Split split;
+  split.digest = base::hash_hex(file->bytes());
   split.train = std::make_unique<TextSource>(file, 0, bytes - held_out, length);
   split.validation = std::make_unique<TextSource>(file, bytes - held_out, held_out, length);
   return split;

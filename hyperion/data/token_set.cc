@@ -36,6 +36,7 @@ TokenSet::TokenSet(const base::Path& path) : file_(path) {
     width_ = file_.meta().at("width").get<int64_t>();
     vocabulary_ = file_.meta().at("vocabulary").get<int64_t>();
     end_ = file_.meta().at("end").get<int64_t>();
+    learned_in_all_ = file_.meta().at("learned").get<int64_t>();
   } catch (const nlohmann::json::exception& error) {
     refuse(format("does not say what its tokens are: {}", error.what()));
   }
@@ -55,7 +56,7 @@ void TokenSet::read(int64_t first, std::span<int64_t> out) const {
   if (highest >= vocabulary_)
     throw CorruptError(format("{} is damaged: token {} is beyond its vocabulary of {}, between tokens {} and {}",
                               file_.path().string(), highest, vocabulary_, first, first + out.size()),
-                       "hyperion data verify names what is damaged; prepare the set again");
+                       "remove the folder, then make it again: hyperion data prepare RECIPE");
 }
 
 TokenSet::Extent TokenSet::document(int64_t index) const {
@@ -111,7 +112,7 @@ class Stream final : public Source {
       const auto extent = there ? set_->document(document) : TokenSet::Extent{};
       if (!there || token < extent.first || token > extent.first + extent.count)  // the index is not in order
         throw CorruptError(format("{} is damaged: no document holds token {}", set_->file().path().string(), token),
-                           "hyperion data verify names what is damaged; prepare the set again");
+                           "remove the folder, then make it again: hyperion data prepare RECIPE");
       const int64_t count = std::min(extent.first + extent.count - token, size - at);
       fill(*set_, {token, count}, at, document, row);
       at += count, token += count;
@@ -191,6 +192,8 @@ void TokenWriter::add(std::span<const int32_t> ids, std::span<const uint8_t> lea
   encoded_.clear();
   for (const int32_t id : ids) encoded_.append(reinterpret_cast<const char*>(&id), width_);  // little-endian
   file_.add(encoded_);
+  learned_ += learned.empty() ? std::ssize(ids)
+                              : std::count_if(learned.begin(), learned.end(), [](uint8_t bit) { return bit != 0; });
   if (learned.empty()) return;
   HYPERION_CHECK(learned.size() == ids.size(), "each token has its place in the mask");
   encoded_.clear();
@@ -201,12 +204,13 @@ void TokenWriter::add(std::span<const int32_t> ids, std::span<const uint8_t> lea
   file_.append(kLearned, encoded_);
 }
 
-TokenWriter::State TokenWriter::make_safe() { return {file_.make_safe(), bits_, bit_count_}; }
+TokenWriter::State TokenWriter::make_safe() { return {file_.make_safe(), bits_, bit_count_, learned_}; }
 
 void TokenWriter::finish(int64_t vocabulary, int64_t end, const nlohmann::json& more) {
   if (bit_count_ > 0) file_.append(kLearned, std::string(1, static_cast<char>(bits_)));
   nlohmann::json meta = more;
-  meta["width"] = width_, meta["vocabulary"] = vocabulary, meta["end"] = end, meta["tokens"] = tokens();
+  meta["width"] = width_, meta["vocabulary"] = vocabulary, meta["end"] = end, meta["tokens"] = tokens(),
+  meta["learned"] = learned_;
   file_.finish(kTokens, meta);
 }
 

@@ -21,6 +21,7 @@ class TokenSet {
   int64_t vocabulary() const { return vocabulary_; }
   int64_t end() const { return end_; }  // the id that ends a document; -1: none
   bool masked() const { return !learned_.empty(); }
+  int64_t learned_in_all() const { return learned_in_all_; }
 
   // Tokens first .. first + out.size() - 1, counted over all documents. Throws CorruptError for an id outside the
   // vocabulary.
@@ -39,7 +40,7 @@ class TokenSet {
 
  private:
   SetFile file_;
-  int64_t width_, vocabulary_, end_, tokens_;
+  int64_t width_, vocabulary_, end_, tokens_, learned_in_all_;
   std::string_view learned_;
 };
 
@@ -65,14 +66,15 @@ class TokenWriter {
   struct State {
     SetWriter::Sizes sizes;
     int bits = 0, bit_count = 0;
+    int64_t learned = 0;
   };
   State make_safe();
-  void restore(const State& state) { bits_ = state.bits, bit_count_ = state.bit_count; }
+  void restore(const State& state) { bits_ = state.bits, bit_count_ = state.bit_count, learned_ = state.learned; }
   void finish(int64_t vocabulary, int64_t end, const nlohmann::json& more);
 
  private:
   SetWriter file_;
-  int64_t width_;
+  int64_t width_, learned_ = 0;
   int bits_ = 0, bit_count_ = 0;  // of the mask
   std::string encoded_;
 };

@@ -29,7 +29,13 @@ Text::Text(const interop::OpenedModel& opened) : vocabulary_(opened.model->shape
   if (opened.bytes) return;
   auto& files = base::real_files();
   const auto& folder = opened.folder;
-  if (folder.empty() || !(files.exists(folder / "tokenizer.json") || files.exists(folder / "vocab.json")))
+  const auto has_tokenizer = [&] {
+    for (const auto& path : files.list(folder))
+      if (path.filename() == "tokenizer.json" || path.filename() == "vocab.json" || path.extension() == ".tiktoken")
+        return true;
+    return false;
+  };
+  if (folder.empty() || !has_tokenizer())
     throw base::ConfigError("this model's tokens are not bytes, and no tokenizer lies beside its weights",
                             "put tokenizer.json, or vocab.json and merges.txt, into its folder");
   tokenizer_ = data::open_tokenizer(folder);

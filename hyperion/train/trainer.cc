@@ -84,6 +84,7 @@ class Trainer {
   const data::Cursor& cursor() const { return feed_ ? feed_->cursor() : start_; }
   std::string keep_model_config();
   void prepare();
+  void check_tokenizer();
   void keep_tokenizer();
   void make_model();
   void plan_memory();
@@ -147,6 +148,17 @@ void Trainer::keep_tokenizer() {
   for (const auto& path : files_.list(from)) base::write_atomically(files_, to / path.filename(), files_.read(path));
 }
 
+// A model's own tokenizer must be the one its data was prepared with.
+void Trainer::check_tokenizer() {
+  const base::Path model = config_.model.from;
+  if (config_.data.source != "prepared" || shape_.context == 0 || !files_.exists(model / "tokenizer.json")) return;
+  const base::Path set = base::Path(config_.data.path.front()) / data::kSetTokenizer / "tokenizer.json";
+  if (files_.exists(set) && files_.read(set) == files_.read(model / "tokenizer.json")) return;
+  throw base::ConfigError(format("{} was not prepared with the tokenizer of model.from = \"{}\"",
+                                 config_.data.path.front(), config_.model.from),
+                          format("prepare it with --prepare.tokenizer={}", config_.model.from));
+}
+
 void Trainer::make_model() {
   const bool begun = request_.resume && !checkpoint::list_checkpoints(files_, request_.run.checkpoints()).empty();
   if (config_.lora.rank > 0) return make_adapted();
@@ -190,6 +202,7 @@ void Trainer::plan_memory() {
 
 void Trainer::prepare() {
   base::fault_point("train.prepare");
+  check_tokenizer();
   keep_tokenizer();
   make_model();
   base::throw_if_stopped("preparing the model");
@@ -219,6 +232,11 @@ double Trainer::restore() {
   }
   if (const auto digest = state.value("base_digest", base_digest_); digest != base_digest_)
     interop::check_base(files_, config_.model.from, digest, loaded.path.string());
+  if (const auto digest = state.value("data_digest", split_.digest); digest != split_.digest)
+    throw base::ConfigError(
+        format("the data at {} is not what this run was trained on until step {}",
+               config_.data.path.empty() ? config_.data.source : config_.data.path.front(), loaded.step),
+        "put it back; or begin a new run from this one's weights: model.from = RUN");
   step_ = saved_step_ = loaded.step;
   const Json& cursor = state.at("cursor");
   start_ = {cursor.at("samples").get<int64_t>(), cursor.at("hash").get<uint64_t>()};
@@ -329,6 +347,7 @@ void Trainer::save() {
   for (const auto& item : stepper_->state()) snapshot.tensors.push_back({item.name, item.tensor});
   const StepperNumbers numbers = stepper_->numbers();
   Json state = Json{{"cursor", {{"samples", cursor().samples}, {"hash", cursor().hash}}},
+                    {"data_digest", split_.digest},
                     {"updates", numbers.updates},
                     {"loss_scale", numbers.loss_scale},
                     {"good_steps", numbers.good_steps},

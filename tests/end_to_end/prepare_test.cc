@@ -2,7 +2,10 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <chrono>
+#include <fstream>
 #include <sstream>
+#include <thread>
 
 #include "tests/end_to_end/support_prepare.h"
 
@@ -149,6 +152,85 @@ TEST_F(Prepare, damage_is_named_by_verify_and_never_trained_on_silently) {
   const auto refused = hyperion(train("wiki.toml", "x"));
   EXPECT_EQ(refused.code, 1);
   EXPECT_NE(refused.err.find("ends early"), std::string::npos) << refused.err;
+}
+
+// What is trained on is known by its content, wherever it lies.
+TEST_F(Prepare, a_set_that_was_exchanged_is_noticed) {
+  write_wikitext(60);
+  expect_fine(hyperion({"data", "prepare", in("wiki.toml")}));
+  expect_fine(hyperion(train("wiki.toml", "first")));
+  std::filesystem::rename(in("set"), in("old"));
+  write_wikitext(61);
+  expect_fine(hyperion({"data", "prepare", in("wiki.toml")}));
+  const auto resumed = hyperion({"resume", "first", "--steps", "8"});
+  EXPECT_EQ(resumed.code, 2);
+  EXPECT_NE(resumed.err.find("is not what this run was trained on until step 6"), std::string::npos) << resumed.err;
+  std::filesystem::copy_file(in("old/train.set"), in("set/train.set"),
+                             std::filesystem::copy_options::overwrite_existing);
+  for (const Words& words : {Words{"data", "verify", in("set")}, Words{"data", "inspect", in("set")},
+                             Words{"data", "prepare", in("wiki.toml")}, train("wiki.toml", "second")}) {
+    const auto refused = hyperion(words);
+    EXPECT_EQ(refused.code, 1) << words[1];
+    EXPECT_NE(refused.err.find("train.set is not the file that was prepared"), std::string::npos) << refused.err;
+  }
+}
+
+TEST_F(Prepare, a_set_that_is_cut_while_it_is_trained_on_ends_the_run_with_its_name) {
+  write_wikitext(60);
+  expect_fine(hyperion({"data", "prepare", in("wiki.toml")}));
+  testing::Program program(scratch_, train("wiki.toml", "cut") + Words{"--steps", "1000000", "--train.log_every=1"});
+  ASSERT_TRUE(program.wait_for_text("step 1/"));
+  std::filesystem::resize_file(in("set/train.set"), 100);
+  const auto done = program.wait();
+  EXPECT_EQ(done.code, 1);
+  EXPECT_NE(done.err.find("train.set was cut short"), std::string::npos) << done.err;
+}
+
+TEST_F(Prepare, sets_of_different_tokenizers_are_not_mixed) {
+  write_chat_tokenizer();
+  write_wikitext(60);
+  expect_fine(hyperion({"data", "prepare", in("wiki.toml"), "--output", in("bytes")}));
+  expect_fine(
+      hyperion({"data", "prepare", in("wiki.toml"), "--output", in("ids"), "--prepare.tokenizer=" + in("chat")}));
+  const auto refused = hyperion(train("wiki.toml", "x") +
+                                Words{"--data.path=" + in("bytes") + "," + in("ids"), "--model.vocabulary=512"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("different tokenizers"), std::string::npos) << refused.err;
+  expect_fine(
+      hyperion(train("wiki.toml", "mixed") +
+               Words{"--data.path=[\"" + in("bytes") + "\", \"" + in("bytes") + "\"]", "--data.weights=[0.7, 0.3]"}));
+  std::filesystem::remove_all(in("ids/tokenizer"));
+  EXPECT_EQ(hyperion({"data", "verify", in("ids")}).code, 1);
+}
+
+TEST_F(Prepare, an_input_that_changes_while_it_is_read_makes_no_set) {
+  write_wikitext(9000);
+  testing::Program program(scratch_, {"data", "prepare", in("wiki.toml")},
+                           {{"HYPERION_FAULTS", "prepare.batch=sleep@2"}});
+  ASSERT_TRUE(wait_for_file(in("set.partial/journal.json")));
+  std::ofstream(in("wiki.train.raw"), std::ios::app) << "more";
+  const auto done = program.wait();
+  EXPECT_EQ(done.code, 1);
+  EXPECT_NE(done.err.find("wiki.train.raw changed while it was read"), std::string::npos) << done.err;
+  EXPECT_FALSE(std::filesystem::exists(in("set")));
+}
+
+TEST_F(Prepare, dialogues_without_an_assistant_are_not_trained_on) {
+  write_chat_tokenizer();
+  std::string lines;
+  for (int i = 0; i < 300; ++i)
+    lines += R"({"query": "how large is the river ?"})"
+             "\n";
+  write_file(in("q.jsonl"), lines);
+  write_file(in("q.toml"), "[prepare]\nfiles = \"" + in("q.jsonl") +
+                               "\"\nformat = \"jsonl\"\nchat = [\"user:query\"]\ntokenizer = \"" + in("chat") +
+                               "\"\noutput = \"" + in("q") + "\"\n" + training());
+  const auto prepared = hyperion({"data", "prepare", in("q.toml")});
+  expect_fine(prepared);
+  EXPECT_NE(prepared.err.find("no token is learned"), std::string::npos) << prepared.err;
+  const auto refused = hyperion(train("q.toml", "x") + Words{"--model.vocabulary=512"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("no token that the loss counts"), std::string::npos) << refused.err;
 }
 
 class BadData : public Prepare {

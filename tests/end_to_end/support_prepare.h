@@ -2,8 +2,10 @@
 #pragma once
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <thread>
 
 #include "tests/end_to_end/support_program.h"
 #include "tests/support/seed.h"
@@ -53,6 +55,11 @@ class Prepare : public ::testing::Test {
     return "[data]\nsource = \"prepared\"\n[train]\nsteps = 6\nbatch = 4\nlength = 32\n[model]\npreset = "
            "\"llama-tiny\"\nlayers = 1\nheads = 2\nkey_value_heads = 2\nwidth = 16\ninner = 32\ncontext = "
            "32\n[eval]\nbatches = 2\n[checkpoint]\nevery = 2\n";
+  }
+  static bool wait_for_file(const std::string& path) {
+    for (int i = 0; i < 600 && !std::filesystem::exists(path); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return std::filesystem::exists(path);
   }
   Words train(const std::string& recipe, const std::string& name) const {
     return Words{"train", in(recipe), "--run", name} + device_flags();
