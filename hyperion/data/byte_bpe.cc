@@ -36,7 +36,7 @@ PieceKey key_of(const char* at, size_t size, const char* readable) {
 }
 
 // Parts of a quarter of a megabyte or more, which no piece crosses; at most so many.
-constexpr size_t kPartsAThread = 4, kLeastPart = 1 << 18;
+constexpr size_t kPartsAThread = 4, kLeastPart = 1 << 18, kUsualPart = 1 << 20;
 std::vector<std::string_view> cut_safely(std::string_view text, size_t parts) {
   const size_t length = std::max(text.size() / std::max<size_t>(parts, 1) + 1, kLeastPart);
   std::vector<std::string_view> out;
@@ -168,23 +168,34 @@ void ByteBpe::encode_text(Pattern pattern, std::string_view text, std::vector<To
   if (last_piece != nullptr) *last_piece = out.size() - before;
 }
 
+// The calling thread also puts finished parts in their order while the others go on.
 void ByteBpe::encode_text(Pattern pattern, std::string_view text, int threads, std::vector<TokenId>& out) const {
-  const auto parts = cut_safely(text, threads > 1 ? threads * kPartsAThread : 1);
+  const auto parts = cut_safely(text, threads > 1 ? std::max(threads * kPartsAThread, text.size() / kUsualPart) : 1);
   if (parts.size() == 1) return encode_text(pattern, text, out);
-  std::vector<std::vector<TokenId>> ids(parts.size());
+  struct Part {
+    std::vector<TokenId> ids;
+    std::atomic<bool> done = false;
+  };
+  std::vector<Part> made(parts.size());
   std::atomic<size_t> next = 0;
-  const auto work = [&] {
+  size_t put = 0;
+  const auto work = [&](bool puts) {
     for (size_t part = next++; part < parts.size(); part = next++) {
-      ids[part].reserve(parts[part].size() / 3);
-      encode_text(pattern, parts[part], ids[part]);
+      made[part].ids.reserve(parts[part].size() / 3);
+      encode_text(pattern, parts[part], made[part].ids);
+      made[part].done = true;
+      for (; puts && put < made.size() && made[put].done; ++put) {
+        out.insert(out.end(), made[put].ids.begin(), made[put].ids.end());
+        std::vector<TokenId>().swap(made[put].ids);
+      }
     }
   };
   {
     std::vector<std::jthread> workers;
-    for (int i = 1; i < threads; ++i) workers.emplace_back(work);
-    work();
+    for (int i = 1; i < threads; ++i) workers.emplace_back(work, false);
+    work(true);
   }
-  for (const auto& part : ids) out.insert(out.end(), part.begin(), part.end());
+  for (; put < made.size(); ++put) out.insert(out.end(), made[put].ids.begin(), made[put].ids.end());
 }
 
 void ByteBpe::encode_bytes(Pattern pattern, std::string_view bytes, std::vector<TokenId>& out) const {
