@@ -5,6 +5,7 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/bench/data.h"
+#include "hyperion/bench/data_sets.h"
 #include "hyperion/bench/memory.h"
 #include "hyperion/cli/commands.h"
 #include "hyperion/cli/resolve.h"
@@ -29,6 +30,11 @@ int bench_memory_command(const BenchMemoryOptions& options) {
 }
 
 int bench_data_command(const BenchDataOptions& options) {
+  if (options.tokenizers.empty() && options.sets.empty())
+    throw base::ConfigError("nothing to measure", "name a --tokenizer, or a prepared --set");
+  for (const auto& set : options.sets)
+    std::printf("%s\n", bench::set_bench_text(bench::run_set_bench(set, 0, options.seconds)).c_str());
+  if (options.tokenizers.empty()) return 0;
   const auto folder = options.folder.empty() ? interop::runs_folder() /
                                                    ("bench-data-" + base::file_stamp(base::real_clock().unix_seconds()))
                                              : base::Path(options.folder);

@@ -123,7 +123,7 @@ struct BenchMemoryOptions {
 int bench_memory_command(const BenchMemoryOptions& options);
 
 struct BenchDataOptions {
-  std::vector<std::string> tokenizers;
+  std::vector<std::string> tokenizers, sets;
   std::string text, folder;  // text empty: one is made
   int64_t megabytes = 16;    // of the text that is made
   double seconds = 3;

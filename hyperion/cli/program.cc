@@ -327,9 +327,11 @@ void add_machine_commands(CLI::App& app, Flags& flags) {
   memory->add_flag("--json", flags.bench_memory.json, "as JSON");
   memory->allow_extras();
   memory->footer("\nExample:\n  hyperion bench memory recipes/workloads/gpt2-774m-b8.toml");
-  auto* data = bench->add_subcommand("data", "how fast text becomes token ids, on one thread and on all cores");
-  data->add_option("--tokenizer", flags.bench_data.tokenizers, "a tokenizer's file or folder; may be given again")
-      ->required();
+  auto* data = bench->add_subcommand("data", "how fast text becomes token ids, and prepared sets become batches");
+  data->add_option("--tokenizer", flags.bench_data.tokenizers,
+                                      "a tokenizer's file or folder, measured on one thread and on all cores; may be "
+                                      "given again");
+  data->add_option("--set", flags.bench_data.sets, "a prepared set: how fast it is opened and read; may be given again");
   data->add_option("--text", flags.bench_data.text, "a file of text (default: a mixed text is made)");
   data->add_option("--megabytes", flags.bench_data.megabytes, "of the text that is made (default 16)")
       ->check(whole_number(1, 4096));
@@ -338,7 +340,8 @@ void add_machine_commands(CLI::App& app, Flags& flags) {
                    "where the files go (default: bench-data and time, among the runs)");
   data->add_flag("--json", flags.bench_data.json, "as JSON");
   data->footer(
-      "\nExample:\n  hyperion bench data --tokenizer gpt2.tiktoken --tokenizer ./Qwen2.5-0.5B --text book.txt");
+      "\nExamples:\n  hyperion bench data --tokenizer gpt2.tiktoken --tokenizer ./Qwen2.5-0.5B --text book.txt\n"
+      "  hyperion bench data --set sets/wikitext");
   app.add_subcommand("presets", "the models a recipe can name")->footer("\nExample:\n  hyperion presets");
   auto* runs = app.add_subcommand("runs", "look at runs")->require_subcommand(1);
   auto* list = runs->add_subcommand("ls", "all runs, newest first");

@@ -33,7 +33,7 @@ constexpr uint64_t kSafeBytes = uint64_t{64} << 20;  // of tokens between two jo
 struct Task {
   std::vector<std::variant<RawRecord, BadRecord>> records;
   std::vector<bool> of_validation;  // from a validation file
-  size_t cost = 0;
+  size_t cost = 0, bytes = 0;
 };
 
 struct Encoded {
@@ -335,7 +335,10 @@ PrepareSummary prepare_text(base::FileSystem& files, const TextRecipe& recipe, c
           std::variant<RawRecord, BadRecord> record;
           bool of_validation = false;
           while (task.cost < kTaskBytes && records.next(record, of_validation)) {
-            if (const auto* raw = std::get_if<RawRecord>(&record)) task.cost += raw->bytes.size() + 64;
+            if (const auto* raw = std::get_if<RawRecord>(&record)) {
+              task.cost += raw->bytes.size() + sizeof(record);
+              task.bytes += raw->bytes.size() + 1;
+            }
             task.records.push_back(std::move(record));
             task.of_validation.push_back(of_validation);
           }
@@ -351,7 +354,7 @@ PrepareSummary prepare_text(base::FileSystem& files, const TextRecipe& recipe, c
               batch.documents.push_back({{}, {}, std::get<BadRecord>(record)});
             }
           }
-          batch.of_validation = std::move(task.of_validation), batch.bytes = task.cost;
+          batch.of_validation = std::move(task.of_validation), batch.bytes = task.bytes;
           return batch;
         });
     Batch batch;

@@ -1,0 +1,66 @@
+#include "hyperion/bench/data_sets.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "hyperion/base/clock.h"
+#include "hyperion/base/format.h"
+#include "hyperion/base/signals.h"
+#include "hyperion/data/prepared.h"
+#include "hyperion/data/set_file.h"
+#include "hyperion/train/feed.h"
+
+namespace hyperion::bench {
+
+using base::format;
+
+SetResult run_set_bench(const std::string& folder, int64_t threads, double seconds) {
+  SetResult result;
+  result.folder = folder, result.threads = static_cast<int>(threads);
+  train::RunConfig config;
+  config.data.source = "prepared", config.data.path = {folder}, config.data.threads = threads;
+  config.train.length = result.length, config.train.batch = 32;
+  strategy::ModelShape shape;
+  shape.image = 224;
+  const base::Clock& clock = base::real_clock();
+  std::vector<double> opened;
+  for (int i = 0; i < 5; ++i) {
+    const double begun = clock.seconds();
+    train::open_split(config, shape);
+    opened.push_back((clock.seconds() - begun) * 1e3);
+  }
+  std::sort(opened.begin(), opened.end());
+  result.open_ms = opened[opened.size() / 2];
+  for (const char* name : {data::kTrainSet, data::kValidationSet}) {
+    const data::SetFile set(base::Path(folder) / name);
+    result.bytes += set.bytes(), result.images = set.kind() == "images";
+  }
+  if (result.images) {
+    result.length = shape.image;
+    config.data.augment.crop = "resized", config.data.augment.flip = true;
+  }
+  const data::Split split = train::open_split(config, shape);
+  train::Feed feed(split, config, {});
+  for (int i = 0; i < 4; ++i) feed.next();  // what was read ahead before the clock runs
+  const double begun = clock.seconds();
+  int64_t samples = 0;
+  while (clock.seconds() - begun < seconds) {
+    base::throw_if_stopped("measuring");
+    samples += feed.next().rows();
+  }
+  result.samples_per_s = static_cast<double>(samples) / (clock.seconds() - begun);
+  return result;
+}
+
+std::string set_bench_text(const SetResult& result) {
+  const std::string rate =
+      result.images ? format("{:.0f} images/s, cut at random, resized to {}, mirrored, normalised", result.samples_per_s,
+                             result.length)
+                    : format("{} samples/s of {} tokens, {:.1f} million tokens/s",
+                             base::with_commas(static_cast<int64_t>(result.samples_per_s)), result.length,
+                             result.samples_per_s * static_cast<double>(result.length) / 1e6);
+  return format("{} ({}): opened in {:.2f} ms; batches of 32: {}; {}", result.folder, base::bytes_text(result.bytes),
+                result.open_ms, rate, result.threads == 0 ? "threads as training takes them" : format("{} threads", result.threads));
+}
+
+}  // namespace hyperion::bench
