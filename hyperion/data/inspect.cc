@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "hyperion/base/random.h"
+#include "hyperion/data/order.h"
 #include "hyperion/data/png_bytes.h"
 #include "hyperion/data/resample.h"
 
@@ -66,6 +66,7 @@ ImageFigures inspect_images(const ImageSet& set, const std::function<void(int64_
 std::string image_grid(const ImageSet& set, int64_t columns, int64_t rows, int64_t side) {
   constexpr int64_t kGap = 4;
   const int64_t cell = side + kGap;
+  rows = std::clamp<int64_t>((set.images() + columns - 1) / columns, 1, rows);
   Pixels grid({rows * cell + kGap, columns * cell + kGap});
   std::fill(grid.rgb.begin(), grid.rgb.end(), 255);
   for (int64_t i = 0; i < std::min(columns * rows, set.images()); ++i) {
@@ -81,10 +82,7 @@ std::string image_grid(const ImageSet& set, int64_t columns, int64_t rows, int64
   return png_bytes(grid);
 }
 
-int64_t sampled(int64_t number, int64_t count) {
-  return static_cast<int64_t>(
-      base::random_below(base::stream_key(0, "inspect"), static_cast<uint64_t>(number), static_cast<uint64_t>(count)));
-}
+int64_t sampled(int64_t number, int64_t count) { return shuffled(number % count, count, /*seed=*/0, /*epoch=*/0); }
 
 std::string document_text(const TokenSet& set, int64_t document, const Tokenizer* tokenizer, int64_t most) {
   const auto extent = set.document(document);

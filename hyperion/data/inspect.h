@@ -11,7 +11,7 @@
 
 namespace hyperion::data {
 
-// The `number`-th record to show of `count`: some of everywhere, the same each time.
+// The `number`-th record to show of `count`: some of everywhere, the same each time, none twice.
 int64_t sampled(int64_t number, int64_t count);
 
 struct TokenFigures {
