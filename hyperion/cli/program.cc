@@ -329,9 +329,10 @@ void add_machine_commands(CLI::App& app, Flags& flags) {
   memory->footer("\nExample:\n  hyperion bench memory recipes/workloads/gpt2-774m-b8.toml");
   auto* data = bench->add_subcommand("data", "how fast text becomes token ids, and prepared sets become batches");
   data->add_option("--tokenizer", flags.bench_data.tokenizers,
-                                      "a tokenizer's file or folder, measured on one thread and on all cores; may be "
-                                      "given again");
-  data->add_option("--set", flags.bench_data.sets, "a prepared set: how fast it is opened and read; may be given again");
+                   "a tokenizer's file or folder, measured on one thread and on all cores; may be "
+                   "given again");
+  data->add_option("--set", flags.bench_data.sets,
+                   "a prepared set: how fast it is opened and read; may be given again");
   data->add_option("--text", flags.bench_data.text, "a file of text (default: a mixed text is made)");
   data->add_option("--megabytes", flags.bench_data.megabytes, "of the text that is made (default 16)")
       ->check(whole_number(1, 4096));

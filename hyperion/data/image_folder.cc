@@ -100,7 +100,7 @@ ImageList list_class_folders(const Path& root) {
   return list;
 }
 
-ImageList list_food101(const Path& root, const std::string& part) {
+ImageList list_food101(const Path& root, const std::string& part, BadRecords* bad) {
   const Path meta = root / "meta", names = meta / (part + ".txt");
   ImageList list;
   list.classes = food_classes(meta);
@@ -113,24 +113,30 @@ ImageList list_food101(const Path& root, const std::string& part) {
   }
   for (const Line& line : lines_of(names)) {
     const size_t slash = line.text.find('/');
-    if (slash == std::string::npos)
-      throw BadRecord(names.string(), line.number, format("\"{}\" is not CLASS/NAME", line.text));
     const auto label = labels.find(line.text.substr(0, slash));
-    if (label == labels.end())
-      throw BadRecord(names.string(), line.number,
-                      format("class \"{}\" is not in classes.txt", line.text.substr(0, slash)));
-    const std::string file = line.text.substr(slash + 1) + ".jpg";
-    if (!there[label->second].contains(file))
-      throw BadRecord(names.string(), line.number, format("images/{}/{} is not there", label->first, file));
-    list.files.push_back({root / "images" / label->first / file, label->second});
+    const std::string file = slash == std::string::npos ? "" : line.text.substr(slash + 1) + ".jpg";
+    std::string why;
+    if (slash == std::string::npos)
+      why = format("\"{}\" is not CLASS/NAME", line.text);
+    else if (label == labels.end())
+      why = format("class \"{}\" is not in classes.txt", line.text.substr(0, slash));
+    else if (!there[label->second].contains(file))
+      why = format("images/{}/{} is not there", label->first, file);
+    else
+      list.files.push_back({root / "images" / label->first / file, label->second});
+    if (why.empty()) continue;
+    const BadRecord record(names.string(), line.number, why);
+    if (bad == nullptr) throw record;
+    bad->add(record);
   }
   return list;
 }
 
-ImageSplit list_images(const Path& root, double validation) {
+ImageSplit list_images(const Path& root, double validation, BadRecords* bad) {
   if (!is_there(root))
     throw ConfigError(format("the folder {} does not exist", root.string()), "name the folder of images");
-  if (is_there(root / "meta" / "classes.txt")) return {list_food101(root, "train"), list_food101(root, "test")};
+  if (is_there(root / "meta" / "classes.txt"))
+    return {list_food101(root, "train", bad), list_food101(root, "test", bad)};
   if (is_there(root / "train")) {
     for (const char* name : {"val", "validation", "test"}) {
       if (!is_there(root / name)) continue;

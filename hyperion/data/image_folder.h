@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "hyperion/base/files.h"
+#include "hyperion/data/bad_records.h"
 
 namespace hyperion::data {
 
@@ -24,7 +25,8 @@ ImageList list_class_folders(const base::Path& root);
 // Food-101's folders: images/<class>/<id>.jpg, meta/classes.txt, and `part`.txt in meta ("train" or "test") with a line
 // <class>/<id> for each image. meta/labels.txt, the classes for people to read, must have as many lines where it is
 // there.
-ImageList list_food101(const base::Path& root, const std::string& part);
+// A line that names no image goes to `bad`, which may throw; without one it is thrown here.
+ImageList list_food101(const base::Path& root, const std::string& part, BadRecords* bad = nullptr);
 
 struct ImageSplit {
   ImageList train, validation;
@@ -32,6 +34,6 @@ struct ImageSplit {
 // What kind of folder it is, is seen from what it holds: meta/classes.txt (Food-101); the folders train and val,
 // validation or test, with the same classes; else class folders, of which the part `validation` is held out, in each
 // class as much.
-ImageSplit list_images(const base::Path& root, double validation);
+ImageSplit list_images(const base::Path& root, double validation, BadRecords* bad = nullptr);
 
 }  // namespace hyperion::data

@@ -65,6 +65,8 @@ class Output {
   Output(base::FileSystem& files, const ImageRecipe& recipe, Preparation& preparation)
       : recipe_(recipe), preparation_(preparation), bad_(recipe.on_bad, recipe.bad_limit) {
     const Json& journal = preparation.journal();
+    if (journal.is_null())
+      for (const auto& bad : recipe.bad_lines) bad_.add(bad);
     if (!journal.is_null()) {
       taken_ = journal.at("taken").get<int64_t>(), classes_ = journal.at("classes").get<int64_t>();
       complete_ = journal.at("complete").get<bool>();
@@ -177,7 +179,9 @@ ImageRecipe image_recipe(const PrepareConfig& config) {
     if (!config.validation_files.empty())
       throw base::ConfigError("prepare.validation_files is set, and prepare.files is a folder of images",
                               "put them into folders train and val inside it");
-    recipe.lists = list_images(config.files[0], config.validation);
+    BadRecords bad(recipe.on_bad, recipe.bad_limit);
+    recipe.lists = list_images(config.files[0], config.validation, &bad);
+    recipe.bad_lines = bad.list();
     return recipe;
   }
   recipe.training = input_files(config.files);

@@ -71,6 +71,18 @@ TEST_F(Food, killed_at_any_point_it_goes_on_and_gives_the_same_bytes) {
     EXPECT_TRUE(read_file(in("set/") + name) == read_file(in("whole/") + name)) << name;
 }
 
+TEST_F(Food, an_image_that_is_listed_and_missing_is_named_or_skipped) {
+  write_food(8);
+  std::filesystem::remove(in("food/images/ramen/1003.jpg"));
+  const auto failed = hyperion({"data", "prepare", in("food.toml")});
+  EXPECT_EQ(failed.code, 1);
+  EXPECT_NE(failed.err.find("meta/train.txt:16: images/ramen/1003.jpg is not there"), std::string::npos) << failed.err;
+  EXPECT_NE(failed.err.find("--on-bad=skip"), std::string::npos) << failed.err;
+  const auto skipped = hyperion({"data", "prepare", in("food.toml"), "--on-bad", "skip"});
+  expect_fine(skipped);
+  EXPECT_NE(skipped.out.find("1 left out"), std::string::npos) << skipped.out;
+}
+
 TEST_F(Food, a_damaged_image_is_named_or_skipped) {
   write_food(8);
   const std::string victim = in("food/images/ramen/1003.jpg"), good = read_file(victim);
