@@ -34,6 +34,8 @@ std::string settings_text(const PrepareConfig& config) {
   return all.dump();
 }
 
+bool has_images(const PrepareConfig& config) { return config.format == "images" || config.format == "cifar"; }
+
 // One folder of images or shards of them. Their names are no part of the key, what they hold and show is.
 PrepareSummary prepare_image_set(base::FileSystem& files, const PrepareConfig& config, const OnPrepare& progress) {
   const ImageRecipe recipe = image_recipe(config);
@@ -90,11 +92,32 @@ void check(const PrepareConfig& config) {
   if (config.output.empty()) throw ConfigError("prepare.output is empty", "name the folder to make: --output FOLDER");
   if (!config.chat.empty() && !config.messages.empty())
     throw ConfigError("prepare.chat and prepare.messages are both set", "a dialogue comes from one of them");
+  const PrepareConfig usual;
+  const bool images = has_images(config), dialogues = !config.chat.empty() || !config.messages.empty();
+  const bool fields =
+      config.format == "jsonl" || config.format == "json" || config.format == "tar" || config.format == "parquet";
+  struct {
+    const char* name;
+    bool is_set, is_used;
+  } const settings[] = {{"store", config.store != usual.store, config.format == "images"},
+                        {"side", config.side != usual.side, config.format == "images"},
+                        {"tokenizer", config.tokenizer != usual.tokenizer, !images},
+                        {"pattern", config.pattern != usual.pattern, !images},
+                        {"end", config.end != usual.end, !images},
+                        {"text", config.text != usual.text, fields && !dialogues},
+                        {"chat", !config.chat.empty(), fields},
+                        {"messages", !config.messages.empty(), fields},
+                        {"chat_template", !config.chat_template.empty(), dialogues}};
+  for (const auto& [name, is_set, is_used] : settings)
+    if (is_set && !is_used)
+      throw ConfigError(format("prepare.{} is set, and prepare.format = \"{}\"{} has no use for it", name,
+                               config.format, images || dialogues ? "" : " without dialogues"),
+                        format("leave prepare.{} out", name));
 }
 
 PrepareSummary prepare(base::FileSystem& files, const PrepareConfig& config, const OnPrepare& progress) {
   check(config);
-  if (config.format == "images" || config.format == "cifar") return prepare_image_set(files, config, progress);
+  if (has_images(config)) return prepare_image_set(files, config, progress);
   const TextRecipe recipe = text_recipe(config);
   PreparedFrom from;
   from.inputs = input_files(config.files);

@@ -303,6 +303,8 @@ TextRecipe text_recipe(const PrepareConfig& config) {
                                 : base::Path(config.tokenizer).parent_path();
   recipe.bos = special_token(folder, "bos_token"), recipe.eos = special_token(folder, "eos_token");
   recipe.end = end_token(config, *recipe.tokenizer, recipe.eos);
+  if (recipe.end < 0 && !dialogues)
+    base::log_info("no token ends a document: the tokenizer names none; prepare.end can");
   if (!dialogues) return recipe;
   auto& files = base::real_files();
   const auto source = config.chat_template.empty() ? find_chat_template(files, folder)
