@@ -116,4 +116,15 @@ std::optional<std::string> find_chat_template(base::FileSystem& files, const bas
       base::format("{}: chat_template is neither a text nor a list with a \"default\"", path.string()));
 }
 
+// A special token is written as a string, or as an object with its content.
+std::string special_token(base::FileSystem& files, const base::Path& folder, const char* key) {
+  const base::Path path = folder / "tokenizer_config.json";
+  if (!files.exists(path)) return {};
+  const auto json = base::parse_json(files.read(path), path.string());
+  const auto found = json.find(key);
+  if (found == json.end()) return {};
+  if (found->is_string()) return found->get<std::string>();
+  return found->is_object() ? found->value("content", std::string()) : std::string();
+}
+
 }  // namespace hyperion::data

@@ -59,4 +59,7 @@ class ChatTemplate {
 // it under the name "default"; nothing where there is none.
 std::optional<std::string> find_chat_template(base::FileSystem& files, const base::Path& folder);
 
+// "bos_token" or "eos_token" of a folder's tokenizer_config.json; empty where it names none.
+std::string special_token(base::FileSystem& files, const base::Path& folder, const char* key);
+
 }  // namespace hyperion::data

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <thread>
 
 #include "hyperion/base/error.h"
@@ -151,6 +152,9 @@ void Preparation::check_inputs() {
 
 void Preparation::finish(Json record) {
   check_inputs();
+  const std::set<std::string> whole = {kTrainSet, kValidationSet, kSetTokenizer, kJournal, "lock"};
+  for (const auto& path : files_.list(partial_))  // what a process that was killed could not take away
+    if (!whole.contains(path.filename().string())) files_.remove_all(path);
   record["files"] = set_files(files_, partial_);
   record["key"] = key_;
   record["settings"] = Json::parse(settings_);

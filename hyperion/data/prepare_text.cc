@@ -48,17 +48,6 @@ struct Batch {
   size_t bytes = 0;
 };
 
-std::string special_token(const base::Path& folder, const char* name) {
-  const base::Path path = folder / "tokenizer_config.json";
-  auto& files = base::real_files();
-  if (!files.exists(path)) return {};
-  const auto json = base::parse_json(files.read(path), path.string());
-  const auto found = json.find(name);
-  if (found == json.end()) return {};
-  if (found->is_object()) return found->value("content", "");
-  return found->is_string() ? found->get<std::string>() : "";
-}
-
 TokenId end_token(const PrepareConfig& config, const Tokenizer& tokenizer, const std::string& eos) {
   if (config.end.empty()) return -1;
   if (config.end != "auto") {
@@ -82,6 +71,8 @@ std::vector<base::Path> files_of(const base::Path& tokenizer) {
   for (const char* name : {"tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt", "chat_template.jinja",
                            "special_tokens_map.json", "added_tokens.json"})
     if (base::real_files().exists(tokenizer / name)) files.push_back(tokenizer / name);
+  for (const auto& path : base::real_files().list(tokenizer))
+    if (path.extension() == ".tiktoken") files.push_back(path);
   return files;
 }
 
@@ -124,11 +115,7 @@ Encoded encode(const RawRecord& record, const TextRecipe& recipe, int threads) {
 class Output {
  public:
   Output(base::FileSystem& files, const TextRecipe& recipe, Preparation& preparation, bool files_apart)
-      : files_(files),
-        recipe_(recipe),
-        preparation_(preparation),
-        files_apart_(files_apart),
-        bad_(recipe.on_bad, recipe.bad_limit) {
+      : recipe_(recipe), preparation_(preparation), files_apart_(files_apart), bad_(recipe.on_bad, recipe.bad_limit) {
     const Json& journal = preparation.journal();
     const int64_t width = token_width(recipe.vocabulary());
     for (const char* name : {kTrainSet, kValidationSet}) {
@@ -206,7 +193,6 @@ class Output {
     if (held_out > 0) writers_[1]->add(ids.last(held_out), {});
   }
 
-  base::FileSystem& files_;
   const TextRecipe& recipe_;
   Preparation& preparation_;
   bool files_apart_, complete_ = false;
@@ -301,12 +287,12 @@ TextRecipe text_recipe(const PrepareConfig& config) {
   const base::Path folder = std::filesystem::is_directory(config.tokenizer)
                                 ? base::Path(config.tokenizer)
                                 : base::Path(config.tokenizer).parent_path();
-  recipe.bos = special_token(folder, "bos_token"), recipe.eos = special_token(folder, "eos_token");
+  auto& files = base::real_files();
+  recipe.bos = special_token(files, folder, "bos_token"), recipe.eos = special_token(files, folder, "eos_token");
   recipe.end = end_token(config, *recipe.tokenizer, recipe.eos);
   if (recipe.end < 0 && !dialogues)
     base::log_info("no token ends a document: the tokenizer names none; prepare.end can");
   if (!dialogues) return recipe;
-  auto& files = base::real_files();
   const auto source = config.chat_template.empty() ? find_chat_template(files, folder)
                                                    : std::optional(files.read(config.chat_template));
   if (!source)
@@ -386,7 +372,7 @@ PrepareSummary prepare_text(base::FileSystem& files, const TextRecipe& recipe, c
   for (const auto& record : output.bad().list()) bad.push_back(record.what());
   preparation.finish({{"kind", kTokens},
                       {"documents", output.documents()},
-                      {"tokenizer", recipe.tokenizer ? Json(recipe.tokenizer_files.front().string()) : Json("bytes")},
+                      {"tokenizer", recipe.tokenizer ? recipe.tokenizer_files.front().string() : "bytes"},
                       {"skipped", bad}});
   if (const TokenSet set(preparation.output() / kTrainSet); set.tokens() > 0 && set.learned_in_all() == 0)
     base::log_warn("no token is learned: the dialogues have no turn of an assistant");

@@ -163,14 +163,13 @@ void check_set_files(base::FileSystem& files, const base::Path& folder) {
 }
 
 Split open_prepared(const DataConfig& config, SampleSize size, uint64_t seed) {
-  check_folder(config.path.at(0));
+  for (const base::Path folder : config.path) check_folder(folder);
   if (SetFile(base::Path(config.path[0]) / kTrainSet).kind() == kImages)
     return open_prepared_images(config, size.side, seed);
   if (varies(config.augment))
     throw ConfigError(format("[augment] varies images, and {} holds tokens", config.path[0]), "leave [augment] out");
   std::vector<std::unique_ptr<Source>> train, validation;
   Split split;
-  for (const base::Path folder : config.path) check_folder(folder);
   check_same_tokenizer(config.path);
   for (const base::Path folder : config.path) {
     split.digest += SetFile(folder / kTrainSet).digest() + SetFile(folder / kValidationSet).digest();

@@ -1,10 +1,6 @@
 #include "hyperion/serve/chat.h"
 
-#include <nlohmann/json.hpp>
-
 #include "hyperion/base/error.h"
-#include "hyperion/base/format.h"
-#include "hyperion/base/json.h"
 
 namespace hyperion::serve {
 namespace {
@@ -19,18 +15,6 @@ data::ChatTemplate open_template(const base::Path& folder) {
       "generate` continues plain text");
 }
 
-// A special token is written as a string, or as an object with its content.
-std::string special_token(const base::Path& folder, const char* key) {
-  auto& files = base::real_files();
-  const base::Path path = folder / "tokenizer_config.json";
-  if (!files.exists(path)) return {};
-  const auto json = base::parse_json(files.read(path), path.string());
-  const auto found = json.find(key);
-  if (found == json.end()) return {};
-  if (found->is_string()) return found->get<std::string>();
-  return found->is_object() ? found->value("content", std::string()) : std::string();
-}
-
 }  // namespace
 
 Chat::Chat(interop::OpenedModel& opened, at::Device device, GenerateOptions options, const std::string& system)
@@ -39,8 +23,8 @@ Chat::Chat(interop::OpenedModel& opened, at::Device device, GenerateOptions opti
       options_(std::move(options)),
       text_(opened),
       template_(open_template(opened.folder)),
-      bos_(special_token(opened.folder, "bos_token")),
-      eos_(special_token(opened.folder, "eos_token")) {
+      bos_(data::special_token(base::real_files(), opened.folder, "bos_token")),
+      eos_(data::special_token(base::real_files(), opened.folder, "eos_token")) {
   if (!system.empty()) messages_.push_back({"system", system});
 }
 

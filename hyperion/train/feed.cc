@@ -177,7 +177,8 @@ class Feed::Work {
 
   Batch next() {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return !slots_.empty() && slots_.front()->left == 0; });
+    changed_.wait(lock, [&] { return failed_ || (!slots_.empty() && slots_.front()->left == 0); });
+    if (failed_) std::rethrow_exception(failed_);
     const auto slot = std::move(slots_.front());
     slots_.pop_front();
     lock.unlock();
@@ -200,8 +201,15 @@ class Feed::Work {
 
   void work() {
     std::unique_lock lock(mutex_);
-    while (!stopped_) {
-      const auto slot = open_slot();
+    while (!stopped_ && !failed_) {
+      std::shared_ptr<Slot> slot;
+      try {
+        slot = open_slot();
+      } catch (...) {  // no memory for another batch
+        failed_ = std::current_exception();
+        changed_.notify_all();
+        return;
+      }
       if (!slot) {
         changed_.wait(lock);
         continue;
@@ -244,6 +252,7 @@ class Feed::Work {
   std::condition_variable changed_;
   std::deque<std::shared_ptr<Slot>> slots_;
   bool stopped_ = false;
+  std::exception_ptr failed_;  // where no batch can be begun
   std::vector<std::thread> threads_;
 };
 

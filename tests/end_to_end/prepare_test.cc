@@ -70,6 +70,21 @@ TEST_F(Prepare, a_dialogue_of_fields_is_learned_in_the_assistants_turns_alone) {
   expect_fine(said);
 }
 
+TEST_F(Prepare, a_folder_with_a_file_of_ranks_is_a_tokenizer_too_and_its_run_can_write) {
+  static constexpr char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string ranks;
+  for (int byte = 0; byte < 256; ++byte)
+    ranks += std::string{digits[byte >> 2], digits[(byte & 3) << 4]} + "== " + std::to_string(byte) + "\n";
+  write_wikitext(60);
+  std::filesystem::create_directories(in("ranks"));
+  write_file(in("ranks/mine.tiktoken"), ranks);
+  expect_fine(
+      hyperion({"data", "prepare", in("wiki.toml"), "--prepare.tokenizer=" + in("ranks"), "--prepare.pattern=gpt2"}));
+  EXPECT_TRUE(std::filesystem::exists(in("set/tokenizer/gpt2.tiktoken")));
+  expect_fine(hyperion(train("wiki.toml", "ranks")));
+  expect_fine(hyperion({"generate", "ranks", "--prompt", "the", "--tokens", "3"}));
+}
+
 TEST_F(Prepare, a_model_that_knows_fewer_tokens_than_the_set_is_refused) {
   write_chat_tokenizer();
   write_file(in("lines.txt"), wikitext(random_, 30));
@@ -104,6 +119,7 @@ TEST_F(Prepare, killed_at_any_point_it_goes_on_and_gives_the_same_bytes) {
     for (const char* name : {"train.set", "validation.set"})
       EXPECT_TRUE(read_file(output + "/" + name) == read_file(in("whole/") + name)) << point << " " << name;
     EXPECT_FALSE(std::filesystem::exists(output + ".partial"));
+    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(output), {}), 3) << "two sets and their record";
   }
 }
 
