@@ -1,0 +1,137 @@
+#include "hyperion/cli/timing_commands.h"
+
+#include <cstdio>
+
+#include "hyperion/base/clock.h"
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+#include "hyperion/bench/compare.h"
+#include "hyperion/bench/train.h"
+#include "hyperion/bench/workloads.h"
+#include "hyperion/cli/usage.h"
+#include "hyperion/interop/open_model.h"
+
+namespace hyperion::cli {
+namespace {
+
+using base::format;
+
+struct TimingFlags {
+  bench::TrainBenchOptions train;
+  std::string workload, precision, folder, first, second, fail_over = "3%";
+  std::vector<std::string> settings;
+  bool json = false;
+};
+
+TimingFlags& flags() {
+  static TimingFlags all;
+  return all;
+}
+
+void add_output_flags(CLI::App* command) {
+  command->add_option("--folder", flags().folder, "where the files go (default: the bench and time, among the runs)");
+  command->add_flag("--json", flags().json, "as JSON");
+}
+
+void add_training_flags(CLI::App* command) {
+  command->add_option("--steps", flags().train.steps, "timed, after warm-up (default 50)")
+      ->check(whole_number(1, 1'000'000));
+  command->add_option("--precision", flags().precision, "instead of the workload's own: fp32, tf32, bf16, fp16, ...");
+  command->add_option("--device", flags().train.device, "cpu, cuda or auto")->check(one_of({"auto", "cpu", "cuda"}));
+  command->add_option("--set", flags().settings, "another setting: --set memory.recompute=full; may be given again");
+  add_output_flags(command);
+}
+
+base::Path folder_of(const std::string& name) {
+  if (!flags().folder.empty()) return flags().folder;
+  return interop::runs_folder() / format("bench-{}-{}", name, base::file_stamp(base::real_clock().unix_seconds()));
+}
+
+bench::Changes changes() {
+  bench::Changes all;
+  if (!flags().precision.empty()) all.emplace_back("train.precision", flags().precision);
+  for (const auto& setting : flags().settings) {
+    const size_t equals = setting.find('=');
+    if (equals == setting.npos)
+      throw base::ConfigError(format("--set {} has no value", setting), "write --set section.key=VALUE");
+    all.emplace_back(setting.substr(0, equals), setting.substr(equals + 1));
+  }
+  return all;
+}
+
+void show(const bench::Outcome& outcome, const base::Path& folder) {
+  bench::write_outcome(outcome, folder);
+  std::printf("%s", (flags().json ? outcome.json : outcome.table + "\nfiles: " + folder.string() + "\n").c_str());
+}
+
+int workloads_command() {
+  for (const auto& workload : bench::workloads()) {
+    const auto config = bench::config_of(workload);
+    std::printf("%s\n", (flags().json ? bench::workload_json(workload, config)
+                                      : format("{:<20} {:<5} {}", workload.name, workload.precision, workload.meaning))
+                            .c_str());
+  }
+  return 0;
+}
+
+int train_bench_command() {
+  auto options = flags().train;
+  if (!flags().workload.empty()) options.workloads = flags().workload;
+  options.changes = changes();
+  options.folder = folder_of("train");
+  base::real_files().create_folders(options.folder);  // a place that cannot be written fails before minutes of work
+  const auto result = bench::run_train_bench(options);
+  show(bench::train_outcome(result), options.folder);
+  return result.ours_failed() ? 1 : 0;
+}
+
+int compare_command() {
+  const double fail_over = bench::part_of(flags().fail_over);
+  const auto result =
+      bench::compare(bench::open_figures(flags().first), bench::open_figures(flags().second), fail_over);
+  const auto text =
+      flags().json ? bench::comparison_json(result, fail_over) : bench::comparison_table(result, fail_over);
+  std::printf("%s", text.c_str());
+  return result.regressions() > 0 ? 1 : 0;
+}
+
+}  // namespace
+
+void add_timing_commands(CLI::App& app, CLI::App& bench) {
+  auto* workloads = bench.add_subcommand("workloads", "the canonical workloads that the benches time");
+  workloads->add_flag("--json", flags().json, "a line of JSON each: what a peer needs to build the same");
+  workloads->footer("\nExample:\n  hyperion bench workloads");
+
+  auto* train = bench.add_subcommand("train", "whole training steps of the canonical workloads");
+  train->add_option("WORKLOAD", flags().workload, "names with commas between them; all (default) or tiny");
+  train->add_option("--optimize", flags().train.modes, "of train.optimize, several with commas between them")
+      ->delimiter(',')
+      ->check(one_of({"reference", "fused", "graph", "max"}));
+  train->add_flag("--peers", flags().train.peers, "PyTorch's steps in the same run, where python3 has torch");
+  train->add_option("--peer-modes", flags().train.peer_modes, "of eager,compile,compile+graphs (default: all)")
+      ->delimiter(',')
+      ->check(one_of({"eager", "compile", "compile+graphs"}));
+  train->add_flag("--trace", flags().train.trace, "also trace 5 steps: gaps between kernels, and a file for Perfetto");
+  add_training_flags(train);
+  train->footer(
+      "\nExamples:\n  hyperion bench train gpt2-124m-b32 --optimize fused,graph --peers\n"
+      "  hyperion bench train tiny --device cpu --steps 10");
+
+  auto* compare = app.add_subcommand("compare", "compare two results of a bench; exit code 1 where B is slower");
+  compare->add_option("A", flags().first, "a JSON file of a bench, or the folder it lies in")->required();
+  compare->add_option("B", flags().second, "another of the same bench")->required();
+  compare->add_option("--fail-over", flags().fail_over, "how much worse is a regression (default 3%)");
+  compare->add_flag("--json", flags().json, "as JSON");
+  compare->footer("\nExample:\n  hyperion compare runs/before/train.json runs/after/train.json --fail-over 3%");
+}
+
+std::optional<int> run_timing_command(CLI::App& app) {
+  if (app.got_subcommand("compare")) return compare_command();
+  if (!app.got_subcommand("bench")) return {};
+  auto* bench = app.get_subcommand("bench");
+  if (bench->got_subcommand("workloads")) return workloads_command();
+  if (bench->got_subcommand("train")) return train_bench_command();
+  return {};
+}
+
+}  // namespace hyperion::cli
