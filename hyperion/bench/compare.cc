@@ -106,7 +106,7 @@ std::string comparison_table(const Comparison& comparison, double fail_over) {
                     both ? format("{:.3f}", figure.ratio) : "", both ? format("{:.1f}%", 100 * figure.noise) : "",
                     word(figure.verdict)});
   }
-  std::string text = aligned(rows);
+  std::string text = aligned(rows, {0, 1, 6});
   for (const auto& note : comparison.notes) text += "note: " + note + "\n";
   const int64_t regressions = comparison.regressions();
   text += regressions == 0 ? format("\nno figure is worse by more than {:.3g}% and its noise\n", 100 * fail_over)

@@ -9,6 +9,7 @@
 #include "hyperion/base/json.h"
 #include "hyperion/base/log.h"
 #include "hyperion/base/signals.h"
+#include "hyperion/bench/figures.h"
 #include "hyperion/bench/random_training.h"
 #include "hyperion/kernels/device.h"
 #include "hyperion/profile/memory.h"
@@ -114,15 +115,24 @@ std::string memory_bench_table(const MemoryResult& result) {
 }
 
 std::string memory_bench_json(const MemoryResult& result) {
+  Figures figures{"memory", result.device_name, {}};
   base::Json rows = base::Json::array();
-  for (const auto& row : result.rows)
+  for (const auto& row : result.rows) {
+    const auto name = format("{} {}, saving {}", result.workload, row.precision, train::technique_text(row.memory));
+    figures.list.push_back(row.failed.empty() ? time_figure(name + ": step", "ms", row.step_seconds, 1e3)
+                                              : single_figure(name + ": step", "ms", {}, true));
+    if (row.step_peak > 0)
+      figures.list.push_back(single_figure(name + ": peak", "MiB", static_cast<double>(row.step_peak) / 0x1p20, true));
     rows.push_back({{"precision", row.precision},
                     {"saving", train::technique_text(row.memory)},
                     {"failed", row.failed},
                     {"step_ms", 1e3 * row.step_seconds.median},
                     {"step_peak", row.step_peak},
                     {"memory", base::Json::parse(to_json(row.report))}});
-  return base::Json{{"workload", result.workload}, {"device", result.device_name}, {"rows", rows}}.dump(2) + "\n";
+  }
+  auto json = result_json(figures);
+  json.update({{"workload", result.workload}, {"device", result.device_name}, {"rows", rows}});
+  return json.dump(2) + "\n";
 }
 
 }  // namespace hyperion::bench

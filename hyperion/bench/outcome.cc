@@ -17,7 +17,11 @@ void write_outcome(const Outcome& outcome, const base::Path& folder, base::FileS
   write(outcome.name + ".json", outcome.json);
 }
 
-std::string aligned(const std::vector<std::vector<std::string>>& rows) {
+std::string noise_text(const Spread& spread) {
+  return spread.repeats < 2 ? "" : base::format("{:.1f}%", 50 * (spread.high - spread.low) / spread.median);
+}
+
+std::string aligned(const std::vector<std::vector<std::string>>& rows, const std::vector<size_t>& text_columns) {
   std::vector<size_t> widths;
   for (const auto& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));
@@ -26,8 +30,11 @@ std::string aligned(const std::vector<std::vector<std::string>>& rows) {
   std::string text;
   for (const auto& row : rows) {
     std::string line;
-    for (size_t i = 0; i < row.size(); ++i)
-      line += i == 0 ? base::format("{:<{}}", row[i], widths[i]) : base::format("  {:>{}}", row[i], widths[i]);
+    for (size_t i = 0; i < row.size(); ++i) {
+      const bool left = std::find(text_columns.begin(), text_columns.end(), i) != text_columns.end();
+      line += (i == 0 ? "" : "  ") +
+              (left ? base::format("{:<{}}", row[i], widths[i]) : base::format("{:>{}}", row[i], widths[i]));
+    }
     text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
   }
   return text;

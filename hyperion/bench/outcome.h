@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "hyperion/base/files.h"
+#include "hyperion/bench/timing.h"
 
 namespace hyperion::bench {
 
@@ -17,9 +18,9 @@ struct Outcome {
 // NAME.txt, NAME.json, NAME.csv and the pictures, each whole or not at all.
 void write_outcome(const Outcome& outcome, const base::Path& folder, base::FileSystem& files = base::real_files());
 
-// Columns under each other, two spaces between them: the first to the left, the others to the right. The first row is
-// the heading.
-std::string aligned(const std::vector<std::vector<std::string>>& rows);
+// Columns under each other, two spaces between them, to the right but for those of text. The first row is the heading.
+std::string aligned(const std::vector<std::vector<std::string>>& rows, const std::vector<size_t>& text_columns = {0});
+std::string noise_text(const Spread& spread);  // half the way from low to high, in percent; nothing for a single repeat
 std::string csv_text(const std::vector<std::vector<std::string>>& rows);  // quoted where a cell needs it
 
 }  // namespace hyperion::bench

@@ -60,12 +60,6 @@ profile::Gaps traced_gaps(RandomTraining& training, at::Device device, const bas
   return profile::gaps_between(recorder.end(file.string()).spans);
 }
 
-TrainRow refused(const Workload& workload, const std::string& mode, const std::string& precision, std::string why) {
-  TrainRow row;
-  row.workload = workload.name, row.mode = mode, row.precision = precision, row.failed = std::move(why);
-  return row;
-}
-
 TrainRow attempt(const Workload& workload, const std::string& mode, const TrainBenchOptions& options) {
   Changes changes = options.changes;
   if (!mode.empty()) changes.emplace_back("train.optimize", mode);
@@ -73,13 +67,17 @@ TrainRow attempt(const Workload& workload, const std::string& mode, const TrainB
   try {
     config = config_of(workload, changes);
   } catch (const base::ConfigError& error) {
-    return refused(workload, mode, workload.precision, error.what());
+    return failed_row(workload, mode, workload.precision, error.what());
   }
   try {
-    return measure_training(workload, config, options);
+    const auto look = [&](RandomTraining& training, TrainRow& row) {
+      const auto file = options.folder / "traces" / format("{}.{}.json", row.workload, row.mode);
+      if (options.trace) row.gaps = traced_gaps(training, kernels::open_device(config.train.device), file);
+    };
+    return measure_training(workload, config, options.steps, look);
   } catch (const std::exception& error) {
     if (!train::is_out_of_memory(error)) throw;
-    return refused(workload, config.train.optimize, config.train.precision, "out of memory");
+    return failed_row(workload, config.train.optimize, config.train.precision, "out of memory");
   }
 }
 
@@ -98,7 +96,14 @@ bool TrainResult::ours_failed() const {
   return std::none_of(rows.begin(), rows.end(), [](const TrainRow& row) { return !row.peer() && row.failed.empty(); });
 }
 
-TrainRow measure_training(const Workload& workload, const train::RunConfig& config, const TrainBenchOptions& options) {
+TrainRow failed_row(const Workload& workload, const std::string& mode, const std::string& precision, std::string why) {
+  TrainRow row;
+  row.workload = workload.name, row.mode = mode, row.precision = precision, row.failed = std::move(why);
+  return row;
+}
+
+TrainRow measure_training(const Workload& workload, const train::RunConfig& config, int64_t steps,
+                          const std::function<void(RandomTraining& training, TrainRow& row)>& look) {
   const auto device = kernels::open_device(config.train.device);
   const bool gpu = device.is_cuda();
   kernels::allow_tf32(config.train.precision == "tf32");
@@ -116,13 +121,11 @@ TrainRow measure_training(const Workload& workload, const train::RunConfig& conf
     row.first_step = now() - begun;
     for (int64_t step = 0; step < kWarmUp; ++step) training.step();
     kernels::synchronise(device);
-    row.step = spread_of(timed_blocks(training, device, options.steps));
+    row.step = spread_of(timed_blocks(training, device, steps));
     row.last_loss = training.loss();
     if (gpu) row.peak = profile::memory_use(true).peak.value_or(0);
-    if (options.trace)
-      row.gaps =
-          traced_gaps(training, device, options.folder / "traces" / format("{}.{}.json", row.workload, row.mode));
     add_rates(row, config, training.shape(), kernels::device_text(device));
+    if (look) look(training, row);
   }
   profile::release_cached_memory(gpu);
   if (!std::isfinite(row.last_loss)) row.failed = format("the loss became {}", row.last_loss);

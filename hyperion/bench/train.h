@@ -4,6 +4,7 @@
 // The first step is timed alone; some more warm up; then blocks of ten steps run back to back, synchronised once a
 // block. A figure is the median block's. Memory is the peak of the GPU's allocator, from before the model is made.
 #pragma once
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -54,7 +55,13 @@ TrainResult run_train_bench(const TrainBenchOptions& options);
 
 Outcome train_outcome(const TrainResult& result);
 
-// One measured row of a config, as above. Throws what the step throws.
-TrainRow measure_training(const Workload& workload, const train::RunConfig& config, const TrainBenchOptions& options);
+// One measured row of a config, as above. Throws what the step throws. `look`, where given, may run more steps when all
+// is measured.
+class RandomTraining;
+TrainRow measure_training(const Workload& workload, const train::RunConfig& config, int64_t steps,
+                          const std::function<void(RandomTraining& training, TrainRow& row)>& look = {});
+
+// A row that says why there are no figures.
+TrainRow failed_row(const Workload& workload, const std::string& mode, const std::string& precision, std::string why);
 
 }  // namespace hyperion::bench

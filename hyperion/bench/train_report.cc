@@ -18,9 +18,6 @@ std::string mebibytes(int64_t bytes) {
   return or_blank(static_cast<double>(bytes), "", format("{:.0f}", static_cast<double>(bytes) / 0x1p20));
 }
 
-// Noise: half the way from the tenth to the ninetieth of the blocks.
-double noise_percent(const Spread& spread) { return 50 * (spread.high - spread.low) / spread.median; }
-
 // The fastest of ours on the row's workload; null where none ran.
 const TrainRow* best_of_ours(const TrainResult& result, const TrainRow& row) {
   const TrainRow* best = nullptr;
@@ -47,13 +44,12 @@ std::string table_of(const TrainResult& result) {
       continue;
     }
     rows.push_back({row.workload, row.mode, row.precision, format("{:.3f}", 1e3 * row.step.median),
-                    format("{:.1f}%", noise_percent(row.step)), format("{:.2f}", row.first_step),
-                    format("{:.1f}", row.samples_s),
+                    noise_text(row.step), format("{:.2f}", row.first_step), format("{:.1f}", row.samples_s),
                     or_blank(row.tokens_s, "", base::with_commas(static_cast<int64_t>(row.tokens_s))),
                     format("{:.4g}", row.tflops), or_blank(row.mfu, "", format("{:.1f}%", 100 * row.mfu)),
                     mebibytes(row.peak), versus(result, row)});
   }
-  return aligned(rows) + (failures.empty() ? "" : "\nno figures:\n" + failures);
+  return aligned(rows, {0, 1, 2}) + (failures.empty() ? "" : "\nno figures:\n" + failures);
 }
 
 std::string gaps_of(const TrainResult& result) {
@@ -70,7 +66,7 @@ std::string gaps_of(const TrainResult& result) {
                               profile::short_kernel_name(gaps.longest[0].after)
                         : ""});
   }
-  return rows.size() > 1 ? "\n" + aligned(rows) : "";
+  return rows.size() > 1 ? "\n" + aligned(rows, {0, 1, 6}) : "";
 }
 
 base::Json gaps_json(const profile::Gaps& gaps) {

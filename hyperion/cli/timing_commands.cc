@@ -1,11 +1,13 @@
 #include "hyperion/cli/timing_commands.h"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "hyperion/base/clock.h"
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/bench/compare.h"
+#include "hyperion/bench/ladder.h"
 #include "hyperion/bench/train.h"
 #include "hyperion/bench/workloads.h"
 #include "hyperion/cli/usage.h"
@@ -19,7 +21,7 @@ using base::format;
 struct TimingFlags {
   bench::TrainBenchOptions train;
   std::string workload, precision, folder, first, second, fail_over = "3%";
-  std::vector<std::string> settings;
+  std::vector<std::string> settings, rungs = {"reference", "fused", "graph", "max"};
   bool json = false;
 };
 
@@ -85,6 +87,38 @@ int train_bench_command() {
   return result.ours_failed() ? 1 : 0;
 }
 
+bench::LadderOptions ladder_options(const base::Path& folder) {
+  base::real_files().create_folders(folder);
+  return {flags().train.device, flags().rungs, flags().train.steps, changes(), true, folder};
+}
+
+bool stands(const bench::Ladder& ladder) {
+  return std::any_of(ladder.rungs.begin(), ladder.rungs.end(), [](const bench::Rung& rung) { return rung.up(); });
+}
+
+int ladder_command() {
+  const auto found = bench::find_workloads(flags().workload);
+  if (found.size() != 1)
+    throw base::ConfigError(format("a ladder is of one workload, not of {}", found.size()),
+                            "`hyperion bench optimize` takes several");
+  const auto folder = folder_of("ladder");
+  const auto ladder = bench::run_ladder(*found[0], ladder_options(folder));
+  show(bench::ladder_outcome(ladder), folder);
+  return stands(ladder) ? 0 : 1;
+}
+
+int optimize_command() {
+  const auto found =
+      bench::find_workloads(flags().workload.empty() ? "resnet18-cifar-b256,gpt2-124m-b32" : flags().workload);
+  const auto folder = folder_of("optimize");
+  auto options = ladder_options(folder);
+  options.trace = false;
+  std::vector<bench::Ladder> ladders;
+  for (const auto* workload : found) ladders.push_back(bench::run_ladder(*workload, options));
+  show(bench::optimize_outcome(ladders), folder);
+  return std::all_of(ladders.begin(), ladders.end(), stands) ? 0 : 1;
+}
+
 int compare_command() {
   const double fail_over = bench::part_of(flags().fail_over);
   const auto result =
@@ -117,6 +151,23 @@ void add_timing_commands(CLI::App& app, CLI::App& bench) {
       "\nExamples:\n  hyperion bench train gpt2-124m-b32 --optimize fused,graph --peers\n"
       "  hyperion bench train tiny --device cpu --steps 10");
 
+  const auto add_rungs = [](CLI::App* command) {
+    command->add_option("--optimize", flags().rungs, "the rungs (default reference,fused,graph,max)")
+        ->delimiter(',')
+        ->check(one_of({"reference", "fused", "graph", "max"}));
+  };
+  auto* ladder = bench.add_subcommand("ladder", "one workload, from plain operations to graphs: what each rung gains");
+  ladder->add_option("WORKLOAD", flags().workload, "one of `hyperion bench workloads`")->required();
+  add_rungs(ladder);
+  add_training_flags(ladder);
+  ladder->footer("\nExample:\n  hyperion bench ladder tinyllama-medium");
+  auto* optimize = bench.add_subcommand("optimize", "ladders of several workloads: speedup and memory");
+  optimize->add_option("WORKLOAD", flags().workload,
+                       "names with commas between them (default resnet18-cifar-b256,gpt2-124m-b32)");
+  add_rungs(optimize);
+  add_training_flags(optimize);
+  optimize->footer("\nExample:\n  hyperion bench optimize");
+
   auto* compare = app.add_subcommand("compare", "compare two results of a bench; exit code 1 where B is slower");
   compare->add_option("A", flags().first, "a JSON file of a bench, or the folder it lies in")->required();
   compare->add_option("B", flags().second, "another of the same bench")->required();
@@ -131,6 +182,8 @@ std::optional<int> run_timing_command(CLI::App& app) {
   auto* bench = app.get_subcommand("bench");
   if (bench->got_subcommand("workloads")) return workloads_command();
   if (bench->got_subcommand("train")) return train_bench_command();
+  if (bench->got_subcommand("ladder")) return ladder_command();
+  if (bench->got_subcommand("optimize")) return optimize_command();
   return {};
 }
 

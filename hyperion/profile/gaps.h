@@ -11,6 +11,7 @@ struct Span {
   std::string name;
   int64_t begin = 0, end = 0;  // nanoseconds
   int64_t stream = 0;
+  bool continued = false;  // a further stretch of an operation that was interrupted by one it called
 };
 
 struct Gap {

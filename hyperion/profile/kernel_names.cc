@@ -38,7 +38,7 @@ std::vector<KernelTotal> kernel_totals(const std::vector<Span>& spans) {
     const auto [place, first] = places.try_emplace(known->second, totals.size());
     if (first) totals.push_back({known->second, 0, 0});
     auto& total = totals[place->second];
-    ++total.count;
+    total.count += !span.continued;
     total.milliseconds += static_cast<double>(span.end - span.begin) / 1e6;
   }
   std::stable_sort(totals.begin(), totals.end(),

@@ -20,20 +20,26 @@ void add_own_stretches(std::vector<Span> operations, std::vector<Span>& out) {
   std::sort(operations.begin(), operations.end(),
             [](const Span& a, const Span& b) { return a.begin != b.begin ? a.begin < b.begin : a.end > b.end; });
   std::vector<const Span*> open;
+  std::vector<bool> begun;  // whether it has had a stretch
+  const auto add = [&](int64_t from, int64_t to) {
+    out.push_back({open.back()->name, from, to, open.back()->stream, begun.back()});
+    begun.back() = true;
+  };
   int64_t at = 0;
   const auto close_until = [&](int64_t time) {
     while (!open.empty() && open.back()->end <= time) {
-      if (open.back()->end > at) out.push_back({open.back()->name, at, open.back()->end, open.back()->stream});
+      if (open.back()->end > at || !begun.back()) add(std::min(at, open.back()->end), open.back()->end);
       at = std::max(at, open.back()->end);
       open.pop_back();
+      begun.pop_back();
     }
   };
   for (const auto& operation : operations) {
     close_until(operation.begin);
-    if (!open.empty() && operation.begin > at)
-      out.push_back({open.back()->name, at, operation.begin, open.back()->stream});
+    if (!open.empty() && operation.begin > at) add(at, operation.begin);
     at = operation.begin;
     open.push_back(&operation);
+    begun.push_back(false);
   }
   close_until(INT64_MAX);
 }
