@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 
 #include "hyperion/base/clock.h"
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/bench/compare.h"
+#include "hyperion/bench/kernels.h"
 #include "hyperion/bench/ladder.h"
+#include "hyperion/bench/startup.h"
 #include "hyperion/bench/train.h"
 #include "hyperion/bench/workloads.h"
 #include "hyperion/cli/usage.h"
@@ -20,7 +23,10 @@ using base::format;
 
 struct TimingFlags {
   bench::TrainBenchOptions train;
-  std::string workload, precision, folder, first, second, fail_over = "3%";
+  bench::KernelBenchOptions kernels;
+  double begun = 0;
+  int64_t repeats = 3;
+  std::string mode, workload, precision, folder, first, second, fail_over = "3%";
   std::vector<std::string> settings, rungs = {"reference", "fused", "graph", "max"};
   bool json = false;
 };
@@ -119,6 +125,46 @@ int optimize_command() {
   return std::all_of(ladders.begin(), ladders.end(), stands) ? 0 : 1;
 }
 
+int kernels_command() {
+  const auto folder = folder_of("kernels");
+  base::real_files().create_folders(folder);
+  auto options = flags().kernels;
+  options.device = flags().train.device;
+  show(bench::kernel_outcome(bench::run_kernel_bench(options)), folder);
+  return 0;
+}
+
+int roofline_command() {
+  base::Path file = flags().first;
+  if (std::filesystem::is_directory(file)) file /= "kernels.json";
+  if (!std::filesystem::exists(file) && std::filesystem::exists(interop::runs_folder() / flags().first))
+    file = interop::runs_folder() / flags().first / "kernels.json";
+  const auto outcome = bench::roofline_outcome(base::real_files().read(file), file.string());
+  const auto folder = flags().folder.empty() ? file.parent_path() : base::Path(flags().folder);
+  bench::write_outcome(outcome, folder);
+  std::printf("%s\npicture: %s\n", outcome.table.c_str(), (folder / "roofline.svg").c_str());
+  return 0;
+}
+
+bench::StartupOptions startup_options() {
+  return {flags().workload, flags().train.device, flags().mode, changes(), flags().repeats};
+}
+
+int startup_command() {
+  const auto folder = folder_of("startup");
+  std::vector<std::string> words = {"bench", "first-step", flags().workload, "--device", flags().train.device};
+  if (!flags().mode.empty()) words.insert(words.end(), {"--optimize", flags().mode});
+  if (!flags().precision.empty()) words.insert(words.end(), {"--precision", flags().precision});
+  for (const auto& setting : flags().settings) words.insert(words.end(), {"--set", setting});
+  show(bench::startup_outcome(bench::run_startup_bench(startup_options(), words)), folder);
+  return 0;
+}
+
+int first_step_command() {
+  std::printf("%s\n", bench::startup_line(bench::first_step(startup_options(), flags().begun)).c_str());
+  return 0;
+}
+
 int compare_command() {
   const double fail_over = bench::part_of(flags().fail_over);
   const auto result =
@@ -168,6 +214,37 @@ void add_timing_commands(CLI::App& app, CLI::App& bench) {
   add_training_flags(optimize);
   optimize->footer("\nExample:\n  hyperion bench optimize");
 
+  auto* kernels = bench.add_subcommand("kernels", "each operation against the machine's ceiling and PyTorch's own");
+  kernels->add_option("--only", flags().kernels.only, "operations, with commas between them (default: all)")
+      ->delimiter(',');
+  kernels->add_option("--sizes", flags().kernels.sizes, "of small,medium,large (default: all)")->delimiter(',');
+  kernels->add_option("--dtypes", flags().kernels.dtypes, "of fp32,bf16,fp16 (default: bf16 on a GPU, else fp32)")
+      ->delimiter(',');
+  kernels->add_option("--seconds", flags().kernels.seconds, "for each figure (default 0.2)")->check(number(0.001, 60));
+  kernels->add_option("--device", flags().train.device, "cpu, cuda or auto")->check(one_of({"auto", "cpu", "cuda"}));
+  add_output_flags(kernels);
+  kernels->footer("\nExample:\n  hyperion bench kernels --only gelu,adamw --sizes large");
+  auto* roofline = bench.add_subcommand("roofline", "draw the kernels of a `bench kernels` under the measured roofs");
+  roofline->add_option("RUN", flags().first, "its folder, name among the runs, or kernels.json")->required();
+  roofline->add_option("--folder", flags().folder, "where the picture goes (default: beside kernels.json)");
+  roofline->footer("\nExample:\n  hyperion bench roofline runs/bench-kernels-20261115-014000");
+
+  auto* startup = bench.add_subcommand("startup", "from exec to the end of the first step, in processes of their own");
+  auto* first = bench.add_subcommand("first-step", "what `bench startup` starts")->group("");
+  first->add_option("--begun", flags().begun, "the wall clock's seconds at exec")->required();
+  startup->add_option("--repeats", flags().repeats, "starts, after one that does not count (default 3)")
+      ->check(whole_number(1, 1000));
+  add_output_flags(startup);
+  startup->footer("\nExample:\n  hyperion bench startup gpt2-124m-b32 --optimize graph");
+  for (auto* command : {startup, first}) {
+    command->add_option("WORKLOAD", flags().workload, "one of `hyperion bench workloads`")->required();
+    command->add_option("--optimize", flags().mode, "of train.optimize")
+        ->check(one_of({"reference", "fused", "graph", "max"}));
+    command->add_option("--precision", flags().precision, "instead of the workload's own");
+    command->add_option("--device", flags().train.device, "cpu, cuda or auto")->check(one_of({"auto", "cpu", "cuda"}));
+    command->add_option("--set", flags().settings, "another setting: --set memory.recompute=full");
+  }
+
   auto* compare = app.add_subcommand("compare", "compare two results of a bench; exit code 1 where B is slower");
   compare->add_option("A", flags().first, "a JSON file of a bench, or the folder it lies in")->required();
   compare->add_option("B", flags().second, "another of the same bench")->required();
@@ -184,6 +261,10 @@ std::optional<int> run_timing_command(CLI::App& app) {
   if (bench->got_subcommand("train")) return train_bench_command();
   if (bench->got_subcommand("ladder")) return ladder_command();
   if (bench->got_subcommand("optimize")) return optimize_command();
+  if (bench->got_subcommand("startup")) return startup_command();
+  if (bench->got_subcommand("first-step")) return first_step_command();
+  if (bench->got_subcommand("kernels")) return kernels_command();
+  if (bench->got_subcommand("roofline")) return roofline_command();
   return {};
 }
 
