@@ -16,6 +16,7 @@
 #include "hyperion/cli/commands.h"
 #include "hyperion/cli/completion.h"
 #include "hyperion/cli/program.h"
+#include "hyperion/cli/timing_commands.h"
 #include "hyperion/cli/usage.h"
 
 namespace hyperion::cli {
@@ -343,6 +344,7 @@ void add_machine_commands(CLI::App& app, Flags& flags) {
   data->footer(
       "\nExamples:\n  hyperion bench data --tokenizer gpt2.tiktoken --tokenizer ./Qwen2.5-0.5B --text book.txt\n"
       "  hyperion bench data --set sets/wikitext");
+  add_timing_commands(app, *bench);
   app.add_subcommand("presets", "the models a recipe can name")->footer("\nExample:\n  hyperion presets");
   auto* runs = app.add_subcommand("runs", "look at runs")->require_subcommand(1);
   auto* list = runs->add_subcommand("ls", "all runs, newest first");
@@ -389,6 +391,7 @@ int dispatch_data(CLI::App* command, Flags& flags) {
 }
 
 int dispatch(CLI::App& app, Flags& flags) {
+  if (const auto code = run_timing_command(app)) return *code;
   auto* command = app.get_subcommands().front();
   const std::string name = command->get_name();
   if (name == "train") return flags.train.overrides = overrides_of(command, flags), train_command(flags.train);
