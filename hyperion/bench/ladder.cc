@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/log.h"
 #include "hyperion/bench/random_training.h"
@@ -32,13 +31,13 @@ profile::PhaseTimes marked_phases(RandomTraining& training, bool gpu) {
   return medians;
 }
 
-void look_at_kernels(Rung& rung, RandomTraining& training, at::Device device, const base::Path& file) {
+void look_at_kernels(Rung& rung, TrainRow& row, RandomTraining& training, at::Device device, const base::Path& file) {
   base::real_files().create_folders(file.parent_path());
   profile::TraceRecorder recorder(device.is_cuda());
   for (int64_t step = 0; step < kTracedSteps; ++step) training.step();
   kernels::synchronise(device);
   const auto spans = recorder.end(file.string()).spans;
-  rung.row.gaps = profile::gaps_between(spans);
+  row.gaps = profile::gaps_between(spans);
   rung.launches = std::count_if(spans.begin(), spans.end(), [](const auto& span) { return !span.continued; });
   rung.launches /= kTracedSteps;
   rung.kernels = profile::kernel_totals(spans);
@@ -54,27 +53,13 @@ void look_at_kernels(Rung& rung, RandomTraining& training, at::Device device, co
 
 Rung climb(const Workload& workload, const std::string& mode, const LadderOptions& options) {
   Rung rung;
-  Changes changes = options.changes;
-  changes.emplace_back("train.optimize", mode);
-  train::RunConfig config;
-  try {
-    config = config_of(workload, changes);
-  } catch (const base::ConfigError& error) {
-    rung.row = failed_row(workload, mode, workload.precision, error.what());
-    return rung;
-  }
-  const auto device = kernels::open_device(config.train.device);
-  try {
-    rung.row = measure_training(workload, config, options.steps, [&](RandomTraining& training, TrainRow& row) {
-      if (!replays(mode)) rung.phases = marked_phases(training, device.is_cuda());
-      if (!options.trace) return;
-      look_at_kernels(rung, training, device, options.folder / "traces" / format("{}.{}.json", workload.name, mode));
-      row.gaps = rung.row.gaps;
-    });
-  } catch (const std::exception& error) {
-    if (!train::is_out_of_memory(error)) throw;
-    rung.row = failed_row(workload, mode, config.train.precision, "out of memory");
-  }
+  const auto device = kernels::open_device(options.device);
+  const auto file = options.folder / "traces" / format("{}.{}.json", workload.name, mode);
+  rung.row =
+      attempt_training(workload, mode, options.changes, options.steps, [&](RandomTraining& training, TrainRow& row) {
+        if (!replays(mode)) rung.phases = marked_phases(training, device.is_cuda());
+        if (options.trace) look_at_kernels(rung, row, training, device, file);
+      });
   return rung;
 }
 

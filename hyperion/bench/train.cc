@@ -60,25 +60,10 @@ profile::Gaps traced_gaps(RandomTraining& training, at::Device device, const bas
   return profile::gaps_between(recorder.end(file.string()).spans);
 }
 
-TrainRow attempt(const Workload& workload, const std::string& mode, const TrainBenchOptions& options) {
-  Changes changes = options.changes;
-  if (!mode.empty()) changes.emplace_back("train.optimize", mode);
-  train::RunConfig config;
-  try {
-    config = config_of(workload, changes);
-  } catch (const base::ConfigError& error) {
-    return failed_row(workload, mode, workload.precision, error.what());
-  }
-  try {
-    const auto look = [&](RandomTraining& training, TrainRow& row) {
-      const auto file = options.folder / "traces" / format("{}.{}.json", row.workload, row.mode);
-      if (options.trace) row.gaps = traced_gaps(training, kernels::open_device(config.train.device), file);
-    };
-    return measure_training(workload, config, options.steps, look);
-  } catch (const std::exception& error) {
-    if (!train::is_out_of_memory(error)) throw;
-    return failed_row(workload, config.train.optimize, config.train.precision, "out of memory");
-  }
+TrainRow failed_row(const Workload& workload, const std::string& mode, const std::string& precision, std::string why) {
+  TrainRow row;
+  row.workload = workload.name, row.mode = mode, row.precision = precision, row.failed = std::move(why);
+  return row;
 }
 
 void note_differences(TrainResult& result, const TrainRow& ours, const TrainRow& peer) {
@@ -96,10 +81,20 @@ bool TrainResult::ours_failed() const {
   return std::none_of(rows.begin(), rows.end(), [](const TrainRow& row) { return !row.peer() && row.failed.empty(); });
 }
 
-TrainRow failed_row(const Workload& workload, const std::string& mode, const std::string& precision, std::string why) {
-  TrainRow row;
-  row.workload = workload.name, row.mode = mode, row.precision = precision, row.failed = std::move(why);
-  return row;
+TrainRow attempt_training(const Workload& workload, const std::string& mode, Changes changes, int64_t steps,
+                          const std::function<void(RandomTraining& training, TrainRow& row)>& look) {
+  if (!mode.empty()) changes.emplace_back("train.optimize", mode);
+  std::string named = mode, precision = workload.precision;
+  try {
+    const auto config = config_of(workload, changes);
+    named = config.train.optimize, precision = config.train.precision;
+    return measure_training(workload, config, steps, look);
+  } catch (const base::Interrupted&) {
+    throw;
+  } catch (const std::exception& error) {
+    const std::string what = train::is_out_of_memory(error) ? "out of memory" : error.what();
+    return failed_row(workload, named, precision, what.substr(0, what.find('\n')));
+  }
 }
 
 TrainRow measure_training(const Workload& workload, const train::RunConfig& config, int64_t steps,
@@ -145,7 +140,11 @@ TrainResult run_train_bench(const TrainBenchOptions& options) {
     const size_t first = result.rows.size();
     for (const auto& mode : placed.modes) {
       progress.show(format("{} {}", workload->name, mode));
-      result.rows.push_back(attempt(*workload, mode, placed));
+      result.rows.push_back(attempt_training(
+          *workload, mode, placed.changes, options.steps, [&](RandomTraining& training, TrainRow& row) {
+            const auto name = format("{}.{}.json", row.workload, row.mode);
+            if (options.trace) row.gaps = traced_gaps(training, device, options.folder / "traces" / name);
+          }));
     }
     if (!options.peers) continue;
     progress.show(format("{}: PyTorch", workload->name));

@@ -61,7 +61,9 @@ class RandomTraining;
 TrainRow measure_training(const Workload& workload, const train::RunConfig& config, int64_t steps,
                           const std::function<void(RandomTraining& training, TrainRow& row)>& look = {});
 
-// A row that says why there are no figures.
-TrainRow failed_row(const Workload& workload, const std::string& mode, const std::string& precision, std::string why);
+// The same of a workload in a mode (empty: the default); what throws, but for a stop, becomes a row that says why there
+// are no figures.
+TrainRow attempt_training(const Workload& workload, const std::string& mode, Changes changes, int64_t steps,
+                          const std::function<void(RandomTraining& training, TrainRow& row)>& look = {});
 
 }  // namespace hyperion::bench

@@ -93,7 +93,8 @@ std::string workload_json(const Workload& workload, const train::RunConfig& conf
                     {"length", tokens ? config.train.length : 0},
                     {"image", shape.image},
                     {"drawn", workload.drawn > 0 ? workload.drawn : shape.vocabulary},
-                    {"precision", config.train.precision}}
+                    {"precision", config.train.precision},
+                    {"parameters", shape.parameters}}
       .dump();
 }
 

@@ -364,7 +364,8 @@ void collect(const CLI::App* app, const std::string& path, std::vector<Completio
     if (option->get_name().starts_with("--")) command.words.push_back(option->get_name());
     command.takes_run |= option->get_name() == "RUN" || option->get_name() == "MODEL";
   }
-  for (const auto* child : app->get_subcommands({})) command.words.push_back(child->get_name());
+  for (const auto* child : app->get_subcommands({}))
+    if (!child->get_group().empty()) command.words.push_back(child->get_name());  // no group: hidden
   if (path == "completion") command.words.insert(command.words.end(), {"bash", "zsh"});
   command.takes_settings = app->get_allow_extras();
   commands.push_back(command);

@@ -93,6 +93,15 @@ TEST(TrainBench, a_mode_the_settings_refuse_is_a_row_that_says_so) {
   EXPECT_FALSE(read_figures(outcome.json, "train.json").list[0].value.has_value());
 }
 
+TEST(TrainBench, a_step_that_fails_is_a_row_that_says_why) {
+  const auto row = attempt_training(*find_workloads("tiny-gpt2")[0], "fused", {}, 2,
+                                    [](RandomTraining&, TrainRow&) { throw std::runtime_error("broken\nbacktrace"); });
+  EXPECT_EQ(row.failed, "broken");
+  EXPECT_THROW(attempt_training(*find_workloads("tiny-gpt2")[0], "fused", {}, 2,
+                                [](RandomTraining&, TrainRow&) { throw base::Interrupted("stop", 130); }),
+               base::Interrupted);
+}
+
 TEST(TrainBench, a_setting_that_is_wrong_for_all_is_an_error) {
   auto options = tiny("tiny-gpt2");
   options.changes = {{"train.precision", "fp9"}};
