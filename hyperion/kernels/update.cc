@@ -93,15 +93,18 @@ const Updates::Table& Updates::table(std::map<Types, Table>& tables, Types types
   if (table.words == words) return table;
   table.chunks = static_cast<int64_t>(words.size() - chunk_words);
   table.chunk_words = chunk_words;
-  const auto device = tensors[0].gradient.device();
-  table.on_host = at::empty({static_cast<int64_t>(words.size())}, at::TensorOptions(at::kLong).pinned_memory(true));
-  std::memcpy(table.on_host.data_ptr(), words.data(), words.size() * sizeof(int64_t));
-  if (!table.on_device.defined() || table.on_device.numel() != table.on_host.numel()) {
+  const auto length = static_cast<int64_t>(words.size());
+  if (!table.on_device.defined() || table.on_device.numel() != length) {
     HYPERION_CHECK(!recording(), "a graph's tables are made before it is recorded");
-    table.on_device = at::empty({table.on_host.numel()}, at::TensorOptions(device).dtype(at::kLong));
+    table.on_device = at::empty({length}, at::TensorOptions(tensors[0].gradient.device()).dtype(at::kLong));
   }
   table.words = std::move(words);
-  once_recorded([to = table.on_device, from = table.on_host]() mutable { to.copy_(from, /*non_blocking=*/true); });
+  // Pinned memory must be neither taken nor left while a graph records: its allocator watches the stream by events.
+  once_recorded([&table, words = table.words, to = table.on_device]() mutable {
+    table.on_host = at::empty({to.numel()}, at::TensorOptions(at::kLong).pinned_memory(true));
+    std::memcpy(table.on_host.data_ptr(), words.data(), words.size() * sizeof(int64_t));
+    to.copy_(table.on_host, /*non_blocking=*/true);
+  });
   return table;
 }
 
