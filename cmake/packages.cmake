@@ -24,7 +24,15 @@ add_library(hyperion_torch INTERFACE)
 target_include_directories(hyperion_torch SYSTEM INTERFACE
   ${HYPERION_TORCH}/include ${HYPERION_TORCH}/include/torch/csrc/api/include)
 target_compile_options(hyperion_torch INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fopenmp>)
-target_link_libraries(hyperion_torch INTERFACE -L${HYPERION_TORCH}/lib -ltorch_cpu -lc10
+# A compiler that has libstdc++ only as an archive would put a second copy beside the one LibTorch loads, and LibTorch's streams
+# would be made by one and ended by the other: link the loaded one first.
+set(HYPERION_LIBSTDCXX "")
+execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=libstdc++.so OUTPUT_VARIABLE own_libstdcxx OUTPUT_STRIP_TRAILING_WHITESPACE)
+if(NOT own_libstdcxx MATCHES "/")
+  find_library(HYPERION_SHARED_LIBSTDCXX NAMES libstdc++.so.6 REQUIRED)
+  set(HYPERION_LIBSTDCXX ${HYPERION_SHARED_LIBSTDCXX})
+endif()
+target_link_libraries(hyperion_torch INTERFACE -L${HYPERION_TORCH}/lib ${HYPERION_LIBSTDCXX} -ltorch_cpu -lc10
   -l:libgomp.so.1 -Wl,--unresolved-symbols=ignore-in-shared-libs -Wl,-rpath,${HYPERION_TORCH}/lib)
 
 # fmt is the copy inside LibTorch, reached through a folder that shows nothing else of torch's.

@@ -1,4 +1,4 @@
-// Matrix products with what surrounds them done in the same pass: a bias or a residual added, a bias's gradient summed.
+// Matrix products with what surrounds them done in the same pass: a bias or a residual added.
 // cuBLASLt on a GPU, PyTorch's operations elsewhere. Not differentiable: operations with gradients are made of these.
 #pragma once
 #include <ATen/core/Tensor.h>

@@ -69,9 +69,7 @@ struct Plan {
 };
 
 cublasLtEpilogue_t epilogue(const RawProduct& p) {
-  if (p.bias != nullptr) return CUBLASLT_EPILOGUE_BIAS;
-  if (p.bias_gradient == nullptr) return CUBLASLT_EPILOGUE_DEFAULT;
-  return p.gradient_of_a ? CUBLASLT_EPILOGUE_BGRADB : CUBLASLT_EPILOGUE_BGRADA;
+  return p.bias != nullptr ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
 Plan describe(const RawProduct& p) {
@@ -85,7 +83,7 @@ Plan describe(const RawProduct& p) {
   set(made, CUBLASLT_MATMUL_DESC_TRANSB, p.a_turned ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(made, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue(p));
   const auto in = type_of(p.type), out = type_of(p.out);
-  if (p.bias != nullptr || p.bias_gradient != nullptr) set(made, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, out);
+  if (p.bias != nullptr) set(made, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, out);
   plan.a = p.b_turned ? layout(in, p.k, p.columns) : layout(in, p.columns, p.k);
   plan.b = p.a_turned ? layout(in, p.rows, p.k) : layout(in, p.k, p.rows);
   plan.d = layout(out, p.columns, p.rows);
@@ -93,8 +91,7 @@ Plan describe(const RawProduct& p) {
 }
 
 void point(const Plan& plan, const RawProduct& p) {
-  const void* bias = p.bias != nullptr ? p.bias : p.bias_gradient;
-  if (bias != nullptr) set(plan.operation.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+  if (p.bias != nullptr) set(plan.operation.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
 }
 
 void* workspace() {

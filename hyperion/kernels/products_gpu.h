@@ -9,8 +9,6 @@ enum class ProductType { fp32, bf16, fp16 };
 struct RawProduct {
   const void *a, *b, *c, *bias;  // c and bias may be null
   void* d;
-  void* bias_gradient;  // column sums of a where gradient_of_a, else of b; may be null
-  bool gradient_of_a;
   int64_t rows, columns, k;
   bool a_turned, b_turned;
   ProductType type, out;
