@@ -54,9 +54,18 @@ class KernelBench {
       return;
     }
     const auto operation = entry.make(place);
+    if (!operation.ours) return;
     KernelRow row;
     row.operation = entry.name, row.size = name_of(size), row.dtype = dtype, row.shape = operation.shape;
     row.matrix = operation.matrix;
+    if (operation.together) {
+      row.pass = "both";
+      row.cost = {operation.forward.bytes + operation.backward.bytes,
+                  operation.forward.flops + operation.backward.flops};
+      row.ours = time(both(operation, operation.ours), what);
+      row.aten = operation.aten ? time(both(operation, operation.aten), "ATen's " + what) : Spread{};
+      return finish(row, dtype);
+    }
     row.pass = "forward", row.cost = operation.forward;
     row.ours = time(forward(operation, operation.ours), what);
     row.aten = operation.aten ? time(forward(operation, operation.aten), "ATen's " + what) : Spread{};
@@ -80,10 +89,22 @@ class KernelBench {
   static std::function<void()> backward(const Operation& operation, const OperationCall& call) {
     const auto output = call(operation.inputs);
     const auto upstream = at::ones_like(output);
-    Inputs trained;
+    return [output, upstream, trained = trained(operation)] {
+      torch::autograd::grad({output}, trained, {upstream}, /*retain_graph=*/true);
+    };
+  }
+
+  static std::function<void()> both(const Operation& operation, const OperationCall& call) {
+    return [call, inputs = operation.inputs, trained = trained(operation)] {
+      torch::autograd::grad({call(inputs)}, trained);
+    };
+  }
+
+  static Inputs trained(const Operation& operation) {
+    Inputs list;
     for (const auto& input : operation.inputs)
-      if (input.requires_grad()) trained.push_back(input);
-    return [output, upstream, trained] { torch::autograd::grad({output}, trained, {upstream}, /*retain_graph=*/true); };
+      if (input.requires_grad()) list.push_back(input);
+    return list;
   }
 
   Spread time(std::function<void()> work, const std::string& what) {
