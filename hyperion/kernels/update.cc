@@ -1,6 +1,7 @@
 #include "hyperion/kernels/update.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/tensor.h>
 
 #include <bit>
@@ -16,11 +17,15 @@ namespace {
 constexpr size_t kEntryWords = sizeof(UpdateEntry) / sizeof(int64_t);
 static_assert(sizeof(UpdateEntry) % sizeof(int64_t) == 0 && sizeof(UpdateChunk) == sizeof(int64_t));
 
+bool dense(const at::Tensor& tensor) { return tensor.is_non_overlapping_and_dense(); }
+
 std::map<std::pair<at::ScalarType, at::ScalarType>, std::vector<UpdateTensors>> by_types(
     const std::vector<UpdateTensors>& tensors) {
   std::map<std::pair<at::ScalarType, at::ScalarType>, std::vector<UpdateTensors>> groups;
   for (const auto& t : tensors) {
-    HYPERION_CHECK(t.gradient.is_contiguous() && t.master.is_contiguous(), "an update takes contiguous tensors");
+    for (const auto& other : {t.master, t.first, t.weight})
+      HYPERION_CHECK(dense(t.gradient) && laid_out_alike(other, t.gradient),
+                     "an update takes dense tensors of one layout");
     HYPERION_CHECK(t.gradient.scalar_type() == at::kFloat || t.gradient.scalar_type() == t.weight.scalar_type(),
                    "a gradient is fp32 or of its weight's type");
     groups[{t.weight.scalar_type(), t.gradient.scalar_type()}].push_back(t);
@@ -38,6 +43,13 @@ void with_types(at::ScalarType weight, at::ScalarType gradient, Use use) {
 }
 
 }  // namespace
+
+bool laid_out_alike(const at::Tensor& a, const at::Tensor& b) {
+  if (a.sizes() != b.sizes()) return false;
+  for (int64_t side = 0; side < a.dim(); ++side)
+    if (a.size(side) > 1 && a.stride(side) != b.stride(side)) return false;
+  return true;
+}
 
 void Updates::set(at::Device device, const AdamWStep& numbers) {
   adamw_numbers_ = numbers;
@@ -84,10 +96,22 @@ const Updates::Table& Updates::table(std::map<Types, Table>& tables, Types types
   const auto device = tensors[0].gradient.device();
   table.on_host = at::empty({static_cast<int64_t>(words.size())}, at::TensorOptions(at::kLong).pinned_memory(true));
   std::memcpy(table.on_host.data_ptr(), words.data(), words.size() * sizeof(int64_t));
-  table.on_device = at::empty({table.on_host.numel()}, at::TensorOptions(device).dtype(at::kLong));
+  if (!table.on_device.defined() || table.on_device.numel() != table.on_host.numel()) {
+    HYPERION_CHECK(!recording(), "a graph's tables are made before it is recorded");
+    table.on_device = at::empty({table.on_host.numel()}, at::TensorOptions(device).dtype(at::kLong));
+  }
   table.words = std::move(words);
   once_recorded([to = table.on_device, from = table.on_host]() mutable { to.copy_(from, /*non_blocking=*/true); });
   return table;
+}
+
+void Updates::renew_tables() {
+  for (auto* tables : {&updates_, &gradients_})
+    for (auto& [types, table] : *tables) {
+      kept_.push_back(table.on_device);
+      table.on_device = at::empty_like(table.on_device);
+      table.words.clear();
+    }
 }
 
 void Updates::adamw(const std::vector<UpdateTensors>& tensors, const at::Tensor& scale) {
@@ -140,7 +164,7 @@ ClipFactor Updates::clip(const std::vector<at::Tensor>& gradients, double limit,
   for (const auto& gradient : gradients) {
     UpdateTensors one;
     one.gradient = gradient;
-    HYPERION_CHECK(gradient.is_contiguous(), "the norm takes contiguous gradients");
+    HYPERION_CHECK(dense(gradient), "the norm takes dense gradients");
     groups[gradient.scalar_type()].push_back(std::move(one));
   }
   int64_t chunks = 0;

@@ -11,8 +11,11 @@
 
 namespace hyperion::kernels {
 
-// master, first, second: fp32, contiguous, changed in place; second is undefined for SGD. weight: the master itself, or
-// its bf16 or fp16 copy. gradient: fp32 or of the weight's type.
+// Whether element i lies at the same place in both: the order of their sides in memory, but for sides of 1.
+bool laid_out_alike(const at::Tensor& a, const at::Tensor& b);
+
+// master, first, second: fp32, dense, laid out alike, changed in place; second is undefined for SGD. weight: the master
+// itself, or its bf16 or fp16 copy. gradient: fp32 or of the weight's type.
 struct UpdateTensors {
   at::Tensor master, first, second, weight, gradient;
   float decay = 0;
@@ -34,6 +37,10 @@ class Updates {
   void adamw(const std::vector<UpdateTensors>& tensors, const at::Tensor& scale);
   void sgd(const std::vector<UpdateTensors>& tensors, const at::Tensor& scale);
 
+  // New memory for the tables, and the old is kept: before a graph is recorded and after it, so that what the graph
+  // reads is its own. (Memory taken while it records is no use: every replay writes other things there first.)
+  void renew_tables();
+
   // `loss_scale` is what the gradients were multiplied with; the norm is that of the true ones. CUDA tensors.
   ClipFactor clip(const std::vector<at::Tensor>& gradients, double limit, double loss_scale);
 
@@ -51,6 +58,7 @@ class Updates {
   float lr_ = 0, momentum_ = 0;
   at::Tensor numbers_;  // on the GPU
   std::map<Types, Table> updates_, gradients_;
+  std::vector<at::Tensor> kept_;
 };
 
 }  // namespace hyperion::kernels

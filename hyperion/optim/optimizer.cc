@@ -1,6 +1,7 @@
 #include "hyperion/optim/optimizer.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <cmath>
@@ -8,6 +9,15 @@
 #include "hyperion/base/error.h"
 
 namespace hyperion::optim {
+namespace {
+
+// An update walks over memory: the gradient must lie as the state does, whatever order its sides lie in.
+at::Tensor as_laid_out(const at::Tensor& gradient, const at::Tensor& like) {
+  if (kernels::laid_out_alike(gradient, like)) return gradient;
+  return at::empty_like(like, gradient.options()).copy_(gradient);
+}
+
+}  // namespace
 
 Optimizer::Optimizer(std::vector<Parameter> parameters, std::vector<at::Tensor> masters, const OptimConfig& config)
     : parameters_(std::move(parameters)), masters_(std::move(masters)), config_(config) {
@@ -63,7 +73,8 @@ void Optimizer::update(const std::vector<at::Tensor>& gradients, const at::Tenso
 ClipResult Optimizer::clip(const std::vector<at::Tensor>& gradients, double limit, double loss_scale) {
   if (gradients.empty() || !gradients[0].is_cuda()) return clip_factor(gradients, limit, loss_scale);
   std::vector<at::Tensor> whole;
-  for (const auto& gradient : gradients) whole.push_back(gradient.contiguous());
+  for (const auto& gradient : gradients)
+    whole.push_back(gradient.is_non_overlapping_and_dense() ? gradient : gradient.contiguous());
   const auto found = updates_.clip(whole, limit, loss_scale);
   return {found.norm, found.scale};
 }
@@ -91,9 +102,12 @@ Optimizer::Bytes Optimizer::bytes() const {
 
 kernels::UpdateTensors Optimizer::tensors_of(size_t index, Slot slot, const at::Tensor& gradient) const {
   const auto& parameter = parameters_[index];
-  return {slot.master,           slot.first,
-          slot.second,           owns_master(index) ? parameter.weight : slot.master,
-          gradient.contiguous(), static_cast<float>(parameter.decay ? config_.weight_decay : 0.0)};
+  return {slot.master,
+          slot.first,
+          slot.second,
+          owns_master(index) ? parameter.weight : slot.master,
+          as_laid_out(gradient, slot.first),
+          static_cast<float>(parameter.decay ? config_.weight_decay : 0.0)};
 }
 
 void Optimizer::apply(const std::vector<kernels::UpdateTensors>& tensors, const at::Tensor& scale) {

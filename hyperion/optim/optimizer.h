@@ -37,6 +37,8 @@ class Optimizer {
   void set_numbers(double lr, int64_t step);
   void update(const std::vector<at::Tensor>& gradients, const at::Tensor& scale);
 
+  void renew_tables() { updates_.renew_tables(); }  // around the recording of a graph
+
   // The global norm of the gradients and the factor that clips it (optim/clip.h), in one launch a type on a GPU.
   ClipResult clip(const std::vector<at::Tensor>& gradients, double limit, double loss_scale);
 

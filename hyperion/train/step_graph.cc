@@ -35,7 +35,7 @@ struct StepGraphs::Recorded {
   StepFigures figures;
 };
 
-StepGraphs::StepGraphs() = default;
+StepGraphs::StepGraphs(std::function<void()> around) : around_(std::move(around)) {}
 StepGraphs::~StepGraphs() = default;
 
 StepFigures StepGraphs::run(const std::string& shape, const Batch& batch,
@@ -51,15 +51,18 @@ StepFigures StepGraphs::run(const std::string& shape, const Batch& batch,
   if (!entry->graph) {
     entry->batch = copy_of(batch);
     auto graph = std::make_unique<kernels::Graph>();
+    around_();
     try {
       graph->record([&] { entry->figures = compute(entry->batch); });
     } catch (const std::exception& error) {
       refused_ = true;
       entry.reset();
+      around_();
       base::log_warn(
           base::format("the step cannot be recorded as a graph, and runs one operation at a time: {}", error.what()));
       return compute(batch);
     }
+    around_();
     entry->graph = std::move(graph);
   }
   fill(entry->batch, batch);

@@ -17,7 +17,8 @@ struct StepFigures {
 
 class StepGraphs {
  public:
-  StepGraphs();
+  // `around` is called before and after each recording.
+  explicit StepGraphs(std::function<void()> around);
   ~StepGraphs();
   // One step through `compute`, which must do the same for equal `shape`s but for the batch's values and what it reads
   // from device memory. The first steps of a shape run as they are; then one is recorded. Where that fails, every later
@@ -30,6 +31,7 @@ class StepGraphs {
  private:
   struct Recorded;
   std::map<std::string, std::unique_ptr<Recorded>> recorded_;
+  std::function<void()> around_;
   bool refused_ = false;
 };
 

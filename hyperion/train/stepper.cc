@@ -9,6 +9,7 @@
 #include "hyperion/base/fault.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/log.h"
+#include "hyperion/kernels/device.h"
 #include "hyperion/kernels/products.h"
 #include "hyperion/nn/saved_bytes.h"
 #include "hyperion/profile/memory.h"
@@ -55,6 +56,9 @@ Stepper::Stepper(models::Model& model, const RunConfig& config, at::Device devic
     if (!parameter.tensor.requires_grad()) continue;
     parameters.push_back({parameter.name, parameter.tensor, parameter.decay});
     const bool narrow = parameter.tensor.scalar_type() != at::kFloat;
+    if (narrow &&
+        !kernels::laid_out_alike(parameter.tensor, wide[weights_.size()]))  // the model lay its weights out anew
+      wide[weights_.size()] = parameter.tensor.detach().to(at::kFloat).copy_(wide[weights_.size()]);
     masters.push_back(narrow ? wide[weights_.size()] : parameter.tensor);
     weights_.push_back(parameter.tensor);
   }
@@ -63,6 +67,7 @@ Stepper::Stepper(models::Model& model, const RunConfig& config, at::Device devic
   use(config.memory);
   const auto& optimize = config.train.optimize;
   kernels::measure_products(optimize == "max" && !config.train.deterministic);
+  if (device.is_cuda() && optimize != "reference" && !config.train.deterministic) kernels::measure_convolutions();
   if (optimize == "graph" || optimize == "max") {
     const std::string reason = !device.is_cuda()             ? "it needs a GPU"
                                : loss_scale_                 ? "fp16 looks at every step's gradients (bf16 does not)"
@@ -70,7 +75,7 @@ Stepper::Stepper(models::Model& model, const RunConfig& config, at::Device devic
                                : memory_.offload_optimizer   ? "the optimizer is on the host"
                                                              : "";
     if (reason.empty()) {
-      graphs_ = std::make_unique<StepGraphs>();
+      graphs_ = std::make_unique<StepGraphs>([this] { optimizer_->renew_tables(); });
     } else {
       base::log_warn(format("train.optimize = \"{}\" runs as \"fused\": {}", optimize, reason));
     }
