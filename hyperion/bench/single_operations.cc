@@ -1,6 +1,7 @@
 // To add an operation: a function that makes its inputs and both calls at a size, and a line in the list at the end.
 #include <ATen/ops/_foreach_norm.h>
 #include <ATen/ops/_fused_adamw.h>
+#include <ATen/ops/batch_norm.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/full.h>
@@ -19,6 +20,7 @@
 #include "hyperion/bench/operation_shapes.h"
 #include "hyperion/kernels/activations.h"
 #include "hyperion/kernels/attention.h"
+#include "hyperion/kernels/batch_norm.h"
 #include "hyperion/kernels/cross_entropy.h"
 #include "hyperion/kernels/dropout.h"
 #include "hyperion/kernels/gelu.h"
@@ -112,6 +114,37 @@ Operation layer_norm(const Place& place) {
       [width](const Inputs& in) { return at::layer_norm(in[0], {width}, in[1], in[2], 1e-5); }, 6, 12);
   for (int i = 0; i < 2; ++i) operation.inputs.push_back(trained(random(place, {width})));
   return operation;
+}
+
+struct Images {
+  int64_t batch, channels, side;
+  double elements() const { return static_cast<double>(batch * channels * side * side); }
+};
+// A small stage, the first of ResNet-18 on CIFAR, and of ResNet-50 at batch 256.
+Images images_of(const Place& place) {
+  return choose<Images>(place, {{32, 64, 16}, {256, 64, 32}, {256, 256, 56}}, {{2, 16, 8}, {4, 32, 16}, {8, 64, 32}});
+}
+
+Operation batch_norm_relu(const Place& place) {
+  const auto images = images_of(place);
+  const auto tensor = [&] {
+    const auto plain = random(place, {images.batch, images.channels, images.side, images.side});
+    return trained(plain.contiguous(at::MemoryFormat::ChannelsLast));
+  };
+  const auto wide = place.options().dtype(at::kFloat);
+  const auto mean = at::zeros({images.channels}, wide), variance = at::ones({images.channels}, wide);
+  const double elements = images.elements(), bytes = elements * width_of(place);
+  // The input is read for its statistics and again with them; in the backward input, output and its gradient likewise.
+  return {format("{0} x {1} x {2} x {2}", images.batch, images.channels, images.side),
+          {tensor(), tensor(), trained(at::ones({images.channels}, wide)), trained(at::zeros({images.channels}, wide))},
+          [=](const Inputs& in) {
+            return kernels::batch_norm_training(in[0], {in[2], in[3], mean, variance, 0.1, 1e-5}, in[1], true);
+          },
+          [=](const Inputs& in) {
+            return at::batch_norm(in[0], in[2], in[3], mean, variance, true, 0.1, 1e-5, true).add(in[1]).relu();
+          },
+          {4 * bytes, 8 * elements},
+          {8 * bytes, 12 * elements}};
 }
 
 at::Tensor heads_tensor(const Place& place) {
@@ -236,6 +269,7 @@ Operation nf4_dequantise(const Place& place) {
           {}};
 }
 
+double held_images(const Place& place) { return 16 * images_of(place).elements() * width_of(place); }
 double held_activations(const Place& place) {
   return 8 * static_cast<double>(activations(place).elements()) * width_of(place);
 }
@@ -255,6 +289,7 @@ std::vector<OperationEntry> single_operations() {
       {"dropout", dropout, held_activations},
       {"rms_norm", rms_norm, held_activations},
       {"layer_norm", layer_norm, held_activations},
+      {"batch_norm_relu", batch_norm_relu, held_images},
       {"rope", rope, held_heads},
       {"attention", attention, held_heads},
       {"cross_entropy", cross_entropy, held_logits},
