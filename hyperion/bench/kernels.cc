@@ -41,8 +41,8 @@ void check_words(const std::vector<std::string>& words, const std::vector<std::s
 
 class KernelBench {
  public:
-  KernelBench(const KernelBenchOptions& options, const TimedDevice& device, KernelResult& result)
-      : options_(options), device_(device), result_(result), budget_{.seconds = options.seconds} {}
+  KernelBench(double seconds, const TimedDevice& device, KernelResult& result)
+      : device_(device), result_(result), budget_{.seconds = seconds} {}
 
   void measure(const OperationEntry& entry, Size size, const std::string& dtype) {
     const OperationPlace place{device_.place(), type_of(dtype), size};
@@ -151,7 +151,6 @@ class KernelBench {
     result_.rows.push_back(row);
   }
 
-  const KernelBenchOptions& options_;
   const TimedDevice& device_;
   KernelResult& result_;
   Budget budget_;
@@ -181,7 +180,7 @@ KernelResult run_kernel_bench(const KernelBenchOptions& options) {
   const auto stream = device->own_stream();
   KernelResult result;
   result.device_name = device->name();
-  KernelBench bench(options, *device, result);
+  KernelBench bench(options.seconds, *device, result);
   const std::vector<std::string> dtypes =
       options.dtypes.empty() ? std::vector<std::string>{gpu ? "bf16" : "fp32"} : options.dtypes;
   const auto wanted = [](const std::vector<std::string>& list, const std::string& word) {

@@ -20,7 +20,7 @@ T choose(const Place& place, const T (&gpu)[3], const T (&cpu)[3]) {
 
 inline double width_of(const Place& place) { return static_cast<double>(at::elementSize(place.type)); }
 inline at::Tensor random(const Place& place, at::IntArrayRef shape) { return at::randn(shape, place.options()); }
-inline at::Tensor trained(at::Tensor tensor) { return tensor.requires_grad_(true); }
+inline at::Tensor trained(const at::Tensor& tensor) { return tensor.requires_grad_(true); }
 
 struct Table {
   int64_t rows, width;

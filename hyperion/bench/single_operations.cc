@@ -216,6 +216,12 @@ std::vector<at::Tensor> parameter_list(const Place& place, at::ScalarType type, 
   return list;
 }
 
+double elements_of(const std::vector<at::Tensor>& list) {
+  double sum = 0;
+  for (const auto& tensor : list) sum += static_cast<double>(tensor.numel());
+  return sum;
+}
+
 Operation adamw(const Place& place) {
   std::vector<kernels::UpdateTensors> tensors;
   const auto masters = parameter_list(place, at::kFloat, 1), firsts = parameter_list(place, at::kFloat, 0),
@@ -238,7 +244,7 @@ Operation adamw(const Place& place) {
     return at::Tensor();
   };
   const double copy = place.type == at::kFloat ? 0 : width_of(place);
-  const auto elements = static_cast<double>(parameters_of(place) / kTensors * kTensors);
+  const double elements = elements_of(gradients);
   return {base::with_commas(parameters_of(place)),
           {},
           ours,
@@ -253,7 +259,7 @@ Operation global_norm(const Place& place) {
   OperationCall ours;
   if (place.gpu()) ours = [=](const Inputs&) { return updates->clip(gradients, 1, 1).norm; };
   const auto aten = [=](const Inputs&) { return at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients))); };
-  const auto elements = static_cast<double>(parameters_of(place) / kTensors * kTensors);
+  const double elements = elements_of(gradients);
   return {base::with_commas(parameters_of(place)), {}, ours, aten, {elements * width_of(place), 2 * elements}, {}};
 }
 
