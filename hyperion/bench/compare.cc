@@ -143,7 +143,7 @@ double part_of(const std::string& percent) {
   const char* end = percent.data() + percent.size();
   const auto [rest, error] = std::from_chars(percent.data(), end, value);
   const std::string unit(rest, end);
-  if (error != std::errc() || !(value >= 0 && value <= 1000) || (unit != "" && unit != "%" && unit != " %"))
+  if (error != std::errc() || !(value >= 0 && value <= 1000) || (!unit.empty() && unit != "%" && unit != " %"))
     throw base::ConfigError(format("\"{}\" is no percentage", percent), "write 3% or 0.5%");
   return value / 100;
 }

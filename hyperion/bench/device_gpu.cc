@@ -95,7 +95,8 @@ class Gpu final : public TimedDevice {
     C10_CUDA_CHECK(cudaDeviceSynchronize());
     auto graph = std::make_shared<at::cuda::CUDAGraph>();
     try {
-      graph->capture_begin();
+      // Thread-local: the autograd engine's threads record too.
+      graph->capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
       for (int64_t call = 0; call < kCaptured; ++call) work();
       graph->capture_end();
       return graph;

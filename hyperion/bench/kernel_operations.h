@@ -33,9 +33,10 @@ struct Cost {
 struct Operation {
   std::string shape;         // for people
   Inputs inputs;             // those that require a gradient get one in the backward
-  OperationCall ours, aten;  // aten empty: PyTorch has no such operation
+  OperationCall ours, aten;  // ours empty: not on this device; aten empty: PyTorch has no such operation
   Cost forward, backward;    // backward of no bytes: there is none to time
   bool matrix = false;       // the flops are products, and bound by the rate of products
+  bool together = false;     // forward and backward are timed as one: the forward already does what the backward needs
 };
 
 struct OperationEntry {
@@ -44,6 +45,10 @@ struct OperationEntry {
   double (*held)(const OperationPlace& place);  // bytes that making and timing it may hold at once, as an upper guess
 };
 
-const std::vector<OperationEntry>& kernel_operations();
+std::vector<OperationEntry> kernel_operations();  // all of them
+
+// By kind, one file each: operations on activations, losses and updates; products with what surrounds them.
+std::vector<OperationEntry> single_operations();
+std::vector<OperationEntry> block_operations();
 
 }  // namespace hyperion::bench

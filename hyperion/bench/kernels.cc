@@ -41,8 +41,8 @@ void check_words(const std::vector<std::string>& words, const std::vector<std::s
 
 class KernelBench {
  public:
-  KernelBench(const KernelBenchOptions& options, const TimedDevice& device, KernelResult& result)
-      : options_(options), device_(device), result_(result), budget_{.seconds = options.seconds} {}
+  KernelBench(double seconds, const TimedDevice& device, KernelResult& result)
+      : device_(device), result_(result), budget_{.seconds = seconds} {}
 
   void measure(const OperationEntry& entry, Size size, const std::string& dtype) {
     const OperationPlace place{device_.place(), type_of(dtype), size};
@@ -54,9 +54,18 @@ class KernelBench {
       return;
     }
     const auto operation = entry.make(place);
+    if (!operation.ours) return;
     KernelRow row;
     row.operation = entry.name, row.size = name_of(size), row.dtype = dtype, row.shape = operation.shape;
     row.matrix = operation.matrix;
+    if (operation.together) {
+      row.pass = "both";
+      row.cost = {operation.forward.bytes + operation.backward.bytes,
+                  operation.forward.flops + operation.backward.flops};
+      row.ours = time(both(operation, operation.ours), what);
+      row.aten = operation.aten ? time(both(operation, operation.aten), "ATen's " + what) : Spread{};
+      return finish(row, dtype);
+    }
     row.pass = "forward", row.cost = operation.forward;
     row.ours = time(forward(operation, operation.ours), what);
     row.aten = operation.aten ? time(forward(operation, operation.aten), "ATen's " + what) : Spread{};
@@ -80,10 +89,22 @@ class KernelBench {
   static std::function<void()> backward(const Operation& operation, const OperationCall& call) {
     const auto output = call(operation.inputs);
     const auto upstream = at::ones_like(output);
-    Inputs trained;
+    return [output, upstream, trained = trained(operation)] {
+      torch::autograd::grad({output}, trained, {upstream}, /*retain_graph=*/true);
+    };
+  }
+
+  static std::function<void()> both(const Operation& operation, const OperationCall& call) {
+    return [call, inputs = operation.inputs, trained = trained(operation)] {
+      torch::autograd::grad({call(inputs)}, trained);
+    };
+  }
+
+  static Inputs trained(const Operation& operation) {
+    Inputs list;
     for (const auto& input : operation.inputs)
-      if (input.requires_grad()) trained.push_back(input);
-    return [output, upstream, trained] { torch::autograd::grad({output}, trained, {upstream}, /*retain_graph=*/true); };
+      if (input.requires_grad()) list.push_back(input);
+    return list;
   }
 
   Spread time(std::function<void()> work, const std::string& what) {
@@ -130,7 +151,6 @@ class KernelBench {
     result_.rows.push_back(row);
   }
 
-  const KernelBenchOptions& options_;
   const TimedDevice& device_;
   KernelResult& result_;
   Budget budget_;
@@ -160,7 +180,7 @@ KernelResult run_kernel_bench(const KernelBenchOptions& options) {
   const auto stream = device->own_stream();
   KernelResult result;
   result.device_name = device->name();
-  KernelBench bench(options, *device, result);
+  KernelBench bench(options.seconds, *device, result);
   const std::vector<std::string> dtypes =
       options.dtypes.empty() ? std::vector<std::string>{gpu ? "bf16" : "fp32"} : options.dtypes;
   const auto wanted = [](const std::vector<std::string>& list, const std::string& word) {

@@ -22,7 +22,7 @@ struct KernelBenchOptions {
 };
 
 struct KernelRow {
-  std::string operation, pass, size, dtype, shape;  // pass: forward, backward
+  std::string operation, pass, size, dtype, shape;  // pass: forward, backward, both
   Cost cost;
   bool matrix = false;
   Spread ours, aten;   // seconds a call; no repeats: PyTorch has none

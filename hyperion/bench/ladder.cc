@@ -15,7 +15,7 @@ using base::format;
 
 constexpr int64_t kMarkedSteps = 10;
 
-// A whole step replayed as one graph passes no marks.
+// A whole step replayed as one graph passes no marks; a CPU replays none.
 bool replays(const std::string& mode) { return mode == "graph" || mode == "max"; }
 
 profile::PhaseTimes marked_phases(RandomTraining& training, bool gpu) {
@@ -57,7 +57,7 @@ Rung climb(const Workload& workload, const std::string& mode, const LadderOption
   const auto file = options.folder / "traces" / format("{}.{}.json", workload.name, mode);
   rung.row =
       attempt_training(workload, mode, options.changes, options.steps, [&](RandomTraining& training, TrainRow& row) {
-        if (!replays(mode)) rung.phases = marked_phases(training, device.is_cuda());
+        if (!replays(mode) || !device.is_cuda()) rung.phases = marked_phases(training, device.is_cuda());
         if (options.trace) look_at_kernels(rung, row, training, device, file);
       });
   return rung;

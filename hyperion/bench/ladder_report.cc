@@ -168,7 +168,7 @@ std::string svg_of(const std::vector<Ladder>& ladders) {
 }
 
 std::string heading(const Ladder& ladder) {
-  return format("{} on {}, {}; the median of blocks of 10 of {} steps\n\n", ladder.workload, ladder.device_name,
+  return format("{} on {}, {}; the median of {} steps in blocks of 10\n\n", ladder.workload, ladder.device_name,
                 ladder.rungs.at(0).row.precision, ladder.steps);
 }
 

@@ -4,6 +4,7 @@
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 
+#include "hyperion/base/signals.h"
 #include "hyperion/models/registry.h"
 #include "hyperion/train/stepper.h"
 
@@ -75,6 +76,7 @@ void RandomTraining::step() {
 }
 
 void RandomTraining::step(profile::StepTimer& timer) {
+  base::throw_if_stopped("running training steps");
   const auto& batch = batches_[static_cast<size_t>(steps_ % kBatches)];
   last_->result = stepper_->run(batch, ++steps_, kLearningRate, timer);
 }

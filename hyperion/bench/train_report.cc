@@ -159,7 +159,7 @@ std::string svg_of(const TrainResult& result) {
 }  // namespace
 
 Outcome train_outcome(const TrainResult& result) {
-  std::string table = format("{}; the median of blocks of 10 of {} steps\n\n{}{}", result.device_name, result.steps,
+  std::string table = format("{}; the median of {} steps in blocks of 10\n\n{}{}", result.device_name, result.steps,
                              table_of(result), gaps_of(result));
   for (const auto& note : result.notes) table += "note: " + note + "\n";
   return {"train", table, json_of(result), csv_of(result), {{"train.svg", svg_of(result)}}};

@@ -12,7 +12,8 @@ namespace hyperion::profile {
 // Words of kernel names, in small letters.
 struct PhaseWords {
   std::vector<std::string> loss = {"cross_entropy", "nll_loss", "log_softmax", "logsoftmax"};
-  std::vector<std::string> optimizer = {"adamw", "adam_", "sgd_", "multi_tensor", "multitensor", "global_norm", "clip"};
+  std::vector<std::string> optimizer = {"squares_kernel", "clip_kernel", "update_kernel", "global_norm",
+                                        "adam",           "sgd",         "multi_tensor"};
 };
 
 // Milliseconds a step (the median) of whole steps one after the other on one stream. The forward ends with the last

@@ -32,7 +32,8 @@ TEST(KernelBench, every_operation_agrees_with_atens) {
   for (const auto& entry : kernel_operations()) {
     const auto operation = entry.make(place);
     EXPECT_GT(entry.held(place), operation.forward.bytes / 2) << entry.name;
-    if (!operation.aten || operation.inputs.empty() || std::string(entry.name) == "dropout") continue;
+    if (!operation.ours || !operation.aten || operation.inputs.empty() || std::string(entry.name) == "dropout")
+      continue;
     const at::NoGradGuard no_grad;
     const auto ours = operation.ours(operation.inputs), aten = operation.aten(operation.inputs);
     EXPECT_TRUE(at::allclose(ours, aten, 1e-4, 1e-5)) << entry.name;
@@ -48,8 +49,8 @@ TEST(KernelBench, each_row_has_time_rate_and_ceiling) {
     EXPECT_EQ(row.ratio() > 0, row.operation != "nf4_dequantise") << row.name();
     backward += row.pass == "backward";
   }
-  EXPECT_EQ(tiny_result().rows.size() - backward, kernel_operations().size());
-  EXPECT_EQ(backward, kernel_operations().size() - 2);  // AdamW and NF4 have none
+  EXPECT_EQ(tiny_result().rows.size() - backward, kernel_operations().size() - 1);  // the global norm is a GPU's
+  EXPECT_EQ(backward, kernel_operations().size() - 4);  // AdamW and NF4 have none, the loss is timed as a whole
 }
 
 TEST(KernelBench, ceilings_are_of_bytes_or_of_products) {

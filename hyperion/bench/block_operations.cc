@@ -1,0 +1,149 @@
+// Products with what surrounds them: the feed-forward layer of a GPT-2 by operation, attention of packed heads, and the
+// loss with the product before it. PyTorch's side is the same maths in its own operations.
+#include <ATen/ops/add.h>
+#include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/layer_norm.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/scaled_dot_product_attention.h>
+
+#include <cmath>
+
+#include "hyperion/bench/operation_shapes.h"
+#include "hyperion/kernels/block_ops.h"
+
+namespace hyperion::bench {
+namespace {
+
+using base::format;
+using kernels::Activation;
+
+struct Mlp {
+  int64_t tokens, width, inner;
+};
+Mlp mlp_of(const Place& place) {
+  return choose<Mlp>(place, {{1024, 768, 3072}, {8192, 1280, 5120}, {32768, 1280, 5120}},
+                     {{32, 64, 256}, {128, 128, 512}, {256, 256, 1024}});
+}
+
+// The least a product of [tokens, in] with [in, out] moves and reckons; the backward is two of them.
+void cost_of_product(Operation& operation, const Place& place, int64_t tokens, int64_t in, int64_t out) {
+  const double flops = 2.0 * static_cast<double>(tokens) * static_cast<double>(in) * static_cast<double>(out);
+  const double bytes = static_cast<double>(tokens * in + in * out + tokens * out) * width_of(place);
+  operation.forward = {bytes, flops}, operation.backward = {2 * bytes, 2 * flops};
+  operation.shape = format("{} x {} -> {}", tokens, in, out);
+  operation.matrix = true;
+}
+
+// A matrix whose products keep the size of what they take in.
+at::Tensor matrix(const Place& place, int64_t out, int64_t in) {
+  return trained(random(place, {out, in}).mul_(1 / std::sqrt(static_cast<double>(in))).detach());
+}
+
+Operation mlp_norm_up(const Place& place) {
+  const auto mlp = mlp_of(place);
+  Operation operation;
+  cost_of_product(operation, place, mlp.tokens, mlp.width, mlp.inner);
+  operation.inputs = {trained(random(place, {mlp.tokens, mlp.width})), trained(random(place, {mlp.width})),
+                      trained(random(place, {mlp.width})), matrix(place, mlp.inner, mlp.width),
+                      trained(random(place, {mlp.inner}))};
+  operation.ours = [](const Inputs& in) {
+    return kernels::norm_linear(in[0], {in[1], in[2], 1e-5}, {{in[3]}, {in[4]}, false}).second;
+  };
+  operation.aten = [width = mlp.width](const Inputs& in) {
+    return at::linear(at::layer_norm(in[0], {width}, in[1], in[2], 1e-5), in[3], in[4]);
+  };
+  return operation;
+}
+
+Operation mlp_gelu_down(const Place& place) {
+  const auto mlp = mlp_of(place);
+  Operation operation;
+  cost_of_product(operation, place, mlp.tokens, mlp.inner, mlp.width);
+  operation.inputs = {trained(random(place, {mlp.tokens, mlp.inner})), matrix(place, mlp.width, mlp.inner),
+                      trained(random(place, {mlp.width})), trained(random(place, {mlp.tokens, mlp.width}))};
+  operation.ours = [](const Inputs& in) {
+    return kernels::activated_linear_residual(in[0], Activation::gelu_tanh, {{in[1]}, {in[2]}, false}, in[3]);
+  };
+  operation.aten = [](const Inputs& in) { return at::add(in[3], at::linear(at::gelu(in[0], "tanh"), in[1], in[2])); };
+  return operation;
+}
+
+Operation linear_residual(const Place& place) {
+  const auto mlp = mlp_of(place);
+  Operation operation;
+  cost_of_product(operation, place, mlp.tokens, mlp.width, mlp.width);
+  operation.inputs = {trained(random(place, {mlp.tokens, mlp.width})), matrix(place, mlp.width, mlp.width),
+                      trained(random(place, {mlp.width})), trained(random(place, {mlp.tokens, mlp.width}))};
+  operation.ours = [](const Inputs& in) { return kernels::linear_residual(in[0], {{in[1]}, {in[2]}, false}, in[3]); };
+  operation.aten = [](const Inputs& in) { return at::add(in[3], at::linear(in[0], in[1], in[2])); };
+  return operation;
+}
+
+Operation packed_attention(const Place& place) {
+  const auto heads = heads_of(place);
+  const int64_t width = heads.heads * heads.width;
+  const double bytes = heads.elements() * width_of(place);
+  const double product = heads.elements() * static_cast<double>(heads.length);
+  return {heads.text(),
+          {trained(random(place, {heads.batch, heads.length, 3 * width}))},
+          [heads](const Inputs& in) {
+            return kernels::packed_attention(in[0], {heads.heads, heads.heads, heads.width}, {}, {}, /*causal=*/true);
+          },
+          [heads, width](const Inputs& in) {
+            const auto parts =
+                in[0].view({heads.batch, heads.length, 3 * heads.heads, heads.width}).transpose(1, 2).chunk(3, 1);
+            return at::scaled_dot_product_attention(parts[0], parts[1], parts[2], {}, 0.0, /*is_causal=*/true)
+                .transpose(1, 2)
+                .reshape({heads.batch, heads.length, width});
+          },
+          {4 * bytes, 2 * product},
+          {8 * bytes, 5 * product},
+          /*matrix=*/true};
+}
+
+struct Head {
+  int64_t tokens, width, classes;
+};
+Head head_of(const Place& place) {
+  return choose<Head>(place, {{1024, 512, 1000}, {8192, 1280, 50304}, {32768, 768, 50304}},
+                      {{64, 32, 256}, {128, 64, 1000}, {256, 128, 4096}});
+}
+
+Operation linear_cross_entropy(const Place& place) {
+  const auto head = head_of(place);
+  Operation operation;
+  cost_of_product(operation, place, head.tokens, head.width, head.classes);
+  const auto targets = at::randint(head.classes, {head.tokens}, place.options().dtype(at::kLong));
+  operation.inputs = {trained(random(place, {head.tokens, head.width})), matrix(place, head.classes, head.width)};
+  operation.ours = [targets](const Inputs& in) { return kernels::linear_cross_entropy(in[0], in[1], targets); };
+  operation.aten = [targets](const Inputs& in) {
+    return at::cross_entropy_loss(at::linear(in[0], in[1]).to(at::kFloat), targets);
+  };
+  operation.together = true;
+  return operation;
+}
+
+double held_mlp(const Place& place) {
+  const auto mlp = mlp_of(place);
+  return 8 * static_cast<double>(mlp.tokens * (mlp.inner + 3 * mlp.width) + mlp.width * mlp.inner) * width_of(place);
+}
+double held_head(const Place& place) {
+  const auto head = head_of(place);
+  return static_cast<double>(head.tokens * head.classes) * 28 + static_cast<double>(head.width * head.classes) * 16;
+}
+
+}  // namespace
+
+std::vector<OperationEntry> block_operations() {
+  return {
+      {"mlp_norm_up", mlp_norm_up, held_mlp},
+      {"mlp_gelu_down", mlp_gelu_down, held_mlp},
+      {"linear_residual", linear_residual, held_mlp},
+      {"packed_attention", packed_attention, held_heads},
+      {"linear_cross_entropy", linear_cross_entropy, held_head},
+  };
+}
+
+}  // namespace hyperion::bench

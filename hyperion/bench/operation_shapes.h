@@ -1,0 +1,49 @@
+// Sizes and inputs that the entries of `bench kernels` share.
+#pragma once
+#include <ATen/ops/randn.h>
+
+#include <string>
+#include <utility>
+
+#include "hyperion/base/format.h"
+#include "hyperion/bench/kernel_operations.h"
+
+namespace hyperion::bench {
+
+using Place = OperationPlace;
+
+// By size: of a GPU, or of a CPU.
+template <class T>
+T choose(const Place& place, const T (&gpu)[3], const T (&cpu)[3]) {
+  return (place.gpu() ? gpu : cpu)[static_cast<int>(place.size)];
+}
+
+inline double width_of(const Place& place) { return static_cast<double>(at::elementSize(place.type)); }
+inline at::Tensor random(const Place& place, at::IntArrayRef shape) { return at::randn(shape, place.options()); }
+inline at::Tensor trained(const at::Tensor& tensor) { return tensor.requires_grad_(true); }
+
+struct Table {
+  int64_t rows, width;
+  int64_t elements() const { return rows * width; }
+  std::string text() const { return base::format("{} x {}", rows, width); }
+};
+
+// Activations of a batch: GPT-2's narrowest, then 64 MiB and 320 MiB in 16 bits.
+inline Table activations(const Place& place) {
+  return choose<Table>(place, {{1024, 768}, {16384, 2048}, {32768, 5120}}, {{32, 128}, {256, 512}, {1024, 1024}});
+}
+
+struct HeadShape {
+  int64_t batch, heads, length, width;
+  std::string text() const { return base::format("{} x {} x {} x {}", batch, heads, length, width); }
+  double elements() const { return static_cast<double>(batch * heads * length * width); }
+};
+
+// tinyllama-small's, GPT-2's and Qwen2.5 3B's.
+inline HeadShape heads_of(const Place& place) {
+  return choose<HeadShape>(place, {{8, 8, 128, 64}, {32, 12, 1024, 64}, {4, 16, 2048, 128}},
+                           {{1, 2, 32, 32}, {2, 4, 128, 64}, {2, 8, 256, 64}});
+}
+inline double held_heads(const Place& place) { return 16 * heads_of(place).elements() * width_of(place); }
+
+}  // namespace hyperion::bench

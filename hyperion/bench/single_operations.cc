@@ -1,0 +1,308 @@
+// To add an operation: a function that makes its inputs and both calls at a size, and a line in the list at the end.
+#include <ATen/ops/_foreach_norm.h>
+#include <ATen/ops/_fused_adamw.h>
+#include <ATen/ops/batch_norm.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/layer_norm.h>
+#include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/native_dropout.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/rms_norm.h>
+#include <ATen/ops/scaled_dot_product_attention.h>
+#include <ATen/ops/silu.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
+
+#include "hyperion/bench/operation_shapes.h"
+#include "hyperion/kernels/activations.h"
+#include "hyperion/kernels/attention.h"
+#include "hyperion/kernels/batch_norm.h"
+#include "hyperion/kernels/cross_entropy.h"
+#include "hyperion/kernels/dropout.h"
+#include "hyperion/kernels/gelu.h"
+#include "hyperion/kernels/nf4.h"
+#include "hyperion/kernels/norm.h"
+#include "hyperion/kernels/rope.h"
+#include "hyperion/kernels/update.h"
+
+namespace hyperion::bench {
+namespace {
+
+using base::format;
+using kernels::Activation;
+
+// One input of the activations' shape to one output of it. Forward: in and out. Backward: in, its output's gradient,
+// and the gradient. The flops are an element's.
+Operation elementwise(const Place& place, OperationCall ours, OperationCall aten, double forward_flops,
+                      double backward_flops) {
+  const auto table = activations(place);
+  const double elements = static_cast<double>(table.elements()), bytes = elements * width_of(place);
+  return {table.text(),
+          {trained(random(place, {table.rows, table.width}))},
+          std::move(ours),
+          std::move(aten),
+          {2 * bytes, forward_flops * elements},
+          {3 * bytes, backward_flops * elements}};
+}
+
+// What models run: their own pass on a CPU, the one that fused blocks are made of on a GPU.
+Operation gelu(const Place& place) {
+  const bool gpu = place.gpu();
+  return elementwise(
+      place,
+      [gpu](const Inputs& in) {
+        return gpu ? kernels::activation(in[0], Activation::gelu_tanh) : kernels::gelu(in[0]);
+      },
+      [](const Inputs& in) { return at::gelu(in[0], "tanh"); }, 12, 20);
+}
+
+Operation gelu_erf(const Place& place) {
+  const bool gpu = place.gpu();
+  return elementwise(
+      place,
+      [gpu](const Inputs& in) {
+        return gpu ? kernels::activation(in[0], Activation::gelu_erf) : kernels::gelu_erf(in[0]);
+      },
+      [](const Inputs& in) { return at::gelu(in[0]); }, 12, 20);
+}
+
+Operation swiglu(const Place& place) {
+  auto operation = elementwise(
+      place, [](const Inputs& in) { return kernels::activation(in[0], Activation::gated_silu); },
+      [](const Inputs& in) {
+        const auto halves = in[0].chunk(2, -1);
+        return at::silu(halves[0]).mul(halves[1]);
+      },
+      3, 6);
+  // The output is half as wide, and so is its gradient.
+  operation.forward.bytes *= 0.75, operation.backward.bytes *= 5.0 / 6;
+  return operation;
+}
+
+Operation dropout(const Place& place) {
+  const kernels::RandomPlace where{base::stream_key(1, "bench"), 1, 0};
+  auto operation = elementwise(
+      place, [where](const Inputs& in) { return kernels::dropout(in[0], 0.1, where); },
+      [](const Inputs& in) { return std::get<0>(at::native_dropout(in[0], 0.1, true)); }, 20, 20);
+  operation.backward.bytes = operation.forward.bytes;  // the mask is reckoned again, the input not needed
+  return operation;
+}
+
+Operation rms_norm(const Place& place) {
+  const int64_t width = activations(place).width;
+  auto operation = elementwise(
+      place,
+      [](const Inputs& in) {
+        return kernels::norm(in[0], {in[1], {}, 1e-6});
+      },
+      [width](const Inputs& in) { return at::rms_norm(in[0], {width}, in[1], 1e-6); }, 4, 10);
+  operation.inputs.push_back(trained(random(place, {width})));
+  return operation;
+}
+
+Operation layer_norm(const Place& place) {
+  const int64_t width = activations(place).width;
+  auto operation = elementwise(
+      place,
+      [](const Inputs& in) {
+        return kernels::norm(in[0], {in[1], in[2], 1e-5});
+      },
+      [width](const Inputs& in) { return at::layer_norm(in[0], {width}, in[1], in[2], 1e-5); }, 6, 12);
+  for (int i = 0; i < 2; ++i) operation.inputs.push_back(trained(random(place, {width})));
+  return operation;
+}
+
+struct Images {
+  int64_t batch, channels, side;
+  double elements() const { return static_cast<double>(batch * channels * side * side); }
+};
+// A small stage, the first of ResNet-18 on CIFAR, and of ResNet-50 at batch 256.
+Images images_of(const Place& place) {
+  return choose<Images>(place, {{32, 64, 16}, {256, 64, 32}, {256, 256, 56}}, {{2, 16, 8}, {4, 32, 16}, {8, 64, 32}});
+}
+
+Operation batch_norm_relu(const Place& place) {
+  const auto images = images_of(place);
+  const auto tensor = [&] {
+    const auto plain = random(place, {images.batch, images.channels, images.side, images.side});
+    return trained(plain.contiguous(at::MemoryFormat::ChannelsLast));
+  };
+  const auto wide = place.options().dtype(at::kFloat);
+  const auto mean = at::zeros({images.channels}, wide), variance = at::ones({images.channels}, wide);
+  const double elements = images.elements(), bytes = elements * width_of(place);
+  // The input is read for its statistics and again with them; in the backward input, output and its gradient likewise.
+  return {format("{0} x {1} x {2} x {2}", images.batch, images.channels, images.side),
+          {tensor(), tensor(), trained(at::ones({images.channels}, wide)), trained(at::zeros({images.channels}, wide))},
+          [=](const Inputs& in) {
+            return kernels::batch_norm_training(in[0], {in[2], in[3], mean, variance, 0.1, 1e-5}, in[1], true);
+          },
+          [=](const Inputs& in) {
+            return at::batch_norm(in[0], in[2], in[3], mean, variance, true, 0.1, 1e-5, true).add(in[1]).relu();
+          },
+          {4 * bytes, 8 * elements},
+          {8 * bytes, 12 * elements}};
+}
+
+at::Tensor heads_tensor(const Place& place) {
+  const auto heads = heads_of(place);
+  return random(place, {heads.batch, heads.heads, heads.length, heads.width});
+}
+
+Operation rope(const Place& place) {
+  const auto heads = heads_of(place);
+  const auto tables =
+      kernels::rope_tables(kernels::rope_frequencies(heads.width, {}).to(place.device), 0, heads.length, place.type);
+  const auto plain = [tables](const Inputs& in) {
+    const auto halves = in[0].chunk(2, -1);
+    return in[0].mul(tables.first).add(at::cat({halves[1].neg(), halves[0]}, -1).mul(tables.second));
+  };
+  const double bytes = heads.elements() * width_of(place);
+  return {heads.text(),
+          {trained(heads_tensor(place))},
+          [tables](const Inputs& in) { return kernels::rope(in[0], tables.first, tables.second); },
+          plain,
+          {2 * bytes, 3 * heads.elements()},
+          {2 * bytes, 3 * heads.elements()}};
+}
+
+Operation attention(const Place& place) {
+  const auto heads = heads_of(place);
+  const double bytes = heads.elements() * width_of(place);
+  // Two products of 2 x length x width a query, half of them masked away; five in the backward.
+  const double product = heads.elements() * static_cast<double>(heads.length);
+  return {heads.text(),
+          {trained(heads_tensor(place)), trained(heads_tensor(place)), trained(heads_tensor(place))},
+          [](const Inputs& in) { return kernels::causal_attention(in[0], in[1], in[2]); },
+          [](const Inputs& in) {
+            return at::scaled_dot_product_attention(in[0], in[1], in[2], {}, 0.0, /*is_causal=*/true);
+          },
+          {4 * bytes, 2 * product},
+          {8 * bytes, 5 * product},
+          /*matrix=*/true};
+}
+
+Table logits_of(const Place& place) {
+  return choose<Table>(place, {{1024, 1000}, {8192, 50304}, {32768, 50304}}, {{64, 256}, {128, 1000}, {512, 4096}});
+}
+
+Operation cross_entropy(const Place& place) {
+  const auto table = logits_of(place);
+  const auto targets = at::randint(table.width, {table.rows}, place.options().dtype(at::kLong));
+  const double elements = static_cast<double>(table.elements()), bytes = elements * width_of(place);
+  return {table.text(),
+          {trained(random(place, {table.rows, table.width}))},
+          [targets](const Inputs& in) { return kernels::cross_entropy(in[0], targets); },
+          [targets](const Inputs& in) { return at::cross_entropy_loss(in[0].to(at::kFloat), targets); },
+          {bytes, 4 * elements},
+          {2 * bytes, 3 * elements}};
+}
+
+// A small layer, GPT-2 and GPT-2 Large.
+int64_t parameters_of(const Place& place) {
+  return choose<int64_t>(place, {1'000'000, 124'000'000, 774'000'000}, {10'000, 100'000, 1'000'000});
+}
+
+// As many tensors as GPT-2 has.
+constexpr int64_t kTensors = 148;
+
+std::vector<at::Tensor> parameter_list(const Place& place, at::ScalarType type, double value) {
+  std::vector<at::Tensor> list;
+  for (int64_t i = 0; i < kTensors; ++i)
+    list.push_back(at::full({parameters_of(place) / kTensors}, value, place.options().dtype(type)));
+  return list;
+}
+
+double elements_of(const std::vector<at::Tensor>& list) {
+  double sum = 0;
+  for (const auto& tensor : list) sum += static_cast<double>(tensor.numel());
+  return sum;
+}
+
+Operation adamw(const Place& place) {
+  std::vector<kernels::UpdateTensors> tensors;
+  const auto masters = parameter_list(place, at::kFloat, 1), firsts = parameter_list(place, at::kFloat, 0),
+             seconds = parameter_list(place, at::kFloat, 0), gradients = parameter_list(place, place.type, 1e-3),
+             weights = place.type == at::kFloat ? masters : parameter_list(place, place.type, 1),
+             wide_gradients = place.type == at::kFloat ? gradients : parameter_list(place, at::kFloat, 1e-3);
+  for (size_t i = 0; i < masters.size(); ++i)
+    tensors.push_back({masters[i], firsts[i], seconds[i], weights[i], gradients[i], 0.1f});
+  const auto scale = at::ones({}, place.options().dtype(at::kFloat));
+  const auto updates = std::make_shared<kernels::Updates>();
+  updates->set(place.device, {1e-4f, 0.9f, 0.95f, 1e-8f, 0.1f, 0.1f, 0.05f});
+  const auto ours = [=](const Inputs&) {
+    updates->adamw(tensors, scale);
+    return at::Tensor();
+  };
+  // PyTorch's over fp32 weights and gradients: as many bytes as ours with 16-bit ones and a copy to write.
+  const std::vector<at::Tensor> steps(masters.size(), at::ones({}, place.options().dtype(at::kFloat)));
+  const auto aten = [=](const Inputs&) {
+    at::_fused_adamw_(masters, wide_gradients, firsts, seconds, {}, steps, 1e-4, 0.9, 0.95, 0.1, 1e-8, false, false);
+    return at::Tensor();
+  };
+  const double copy = place.type == at::kFloat ? 0 : width_of(place);
+  const double elements = elements_of(gradients);
+  return {base::with_commas(parameters_of(place)),
+          {},
+          ours,
+          aten,
+          {elements * (24 + width_of(place) + copy), 15 * elements},
+          {}};
+}
+
+Operation global_norm(const Place& place) {
+  const auto gradients = parameter_list(place, place.type, 1e-3);
+  const auto updates = std::make_shared<kernels::Updates>();
+  OperationCall ours;
+  if (place.gpu()) ours = [=](const Inputs&) { return updates->clip(gradients, 1, 1).norm; };
+  const auto aten = [=](const Inputs&) { return at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients))); };
+  const double elements = elements_of(gradients);
+  return {base::with_commas(parameters_of(place)), {}, ours, aten, {elements * width_of(place), 2 * elements}, {}};
+}
+
+Operation nf4_dequantise(const Place& place) {
+  const auto table = activations(place);
+  const auto packed = kernels::nf4_quantise(random(place, {table.rows, table.width}));
+  const auto elements = static_cast<double>(table.elements());
+  return {table.text(),
+          {},
+          [packed, type = place.type](const Inputs&) { return kernels::nf4_dequantise(packed, type); },
+          nullptr,
+          {static_cast<double>(packed.bytes()) + elements * width_of(place), 3 * elements},
+          {}};
+}
+
+double held_images(const Place& place) { return 16 * images_of(place).elements() * width_of(place); }
+double held_activations(const Place& place) {
+  return 8 * static_cast<double>(activations(place).elements()) * width_of(place);
+}
+// ATen's keeps the logits, their logarithms and both gradients in fp32.
+double held_logits(const Place& place) { return static_cast<double>(logits_of(place).elements()) * 24; }
+double held_parameters(const Place& place) { return static_cast<double>(parameters_of(place)) * 24; }
+// Quantising goes through fp32.
+double held_nf4(const Place& place) { return static_cast<double>(activations(place).elements()) * 64; }
+
+}  // namespace
+
+std::vector<OperationEntry> single_operations() {
+  return {
+      {"gelu", gelu, held_activations},
+      {"gelu_erf", gelu_erf, held_activations},
+      {"swiglu", swiglu, held_activations},
+      {"dropout", dropout, held_activations},
+      {"rms_norm", rms_norm, held_activations},
+      {"layer_norm", layer_norm, held_activations},
+      {"batch_norm_relu", batch_norm_relu, held_images},
+      {"rope", rope, held_heads},
+      {"attention", attention, held_heads},
+      {"cross_entropy", cross_entropy, held_logits},
+      {"adamw", adamw, held_parameters},
+      {"global_norm", global_norm, held_parameters},
+      {"nf4_dequantise", nf4_dequantise, held_nf4},
+  };
+}
+
+}  // namespace hyperion::bench
