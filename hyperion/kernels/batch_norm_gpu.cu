@@ -7,7 +7,8 @@ namespace hyperion::kernels {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int64_t kBlocks = 1056;
+constexpr int64_t kBlocks = 528;  // that share the sums: four a multiprocessor
+constexpr int kDown = 32;         // threads that share a channel's parts
 
 int lanes_for(int64_t channels, int wide) {
   int lanes = 1;
@@ -63,17 +64,18 @@ __global__ void __launch_bounds__(kThreads) statistics(BatchNormForward<T> n) {
 // A channel's parts, by threadIdx.y, added up in every thread of threadIdx.y == 0.
 __device__ inline void add_parts(const float* partial, int64_t parts, int64_t channels, int64_t channel, float& first,
                                  float& second) {
-  __shared__ float sums[2][8][33];
+  __shared__ float sums[2][kDown][33];
   first = second = 0;
   if (channel < channels)
-    for (int64_t part = threadIdx.y; part < parts; part += 8) {
+#pragma unroll 4
+    for (int64_t part = threadIdx.y; part < parts; part += kDown) {
       first += partial[2 * part * channels + channel];
       second += partial[(2 * part + 1) * channels + channel];
     }
   sums[0][threadIdx.y][threadIdx.x] = first, sums[1][threadIdx.y][threadIdx.x] = second;
   __syncthreads();
   if (threadIdx.y != 0) return;
-  for (int i = 1; i < 8; ++i) first += sums[0][i][threadIdx.x], second += sums[1][i][threadIdx.x];
+  for (int i = 1; i < kDown; ++i) first += sums[0][i][threadIdx.x], second += sums[1][i][threadIdx.x];
 }
 
 template <class T>
@@ -223,9 +225,9 @@ template <class T>
 void batch_norm_forward_gpu(const BatchNormForward<T>& norm, void* stream) {
   const auto queue = static_cast<GpuStream>(stream);
   const int64_t parts = batch_norm_parts(norm.rows, norm.channels);
-  const Shape<T> sums(norm.rows, norm.channels, parts), all(norm.rows, norm.channels, 8 * parts);
+  const Shape<T> sums(norm.rows, norm.channels, parts), all(norm.rows, norm.channels, 16 * parts);
   if (norm.training) statistics<T><<<sums.blocks, sums.threads, 0, queue>>>(norm);
-  scales<T><<<columns_of(norm.channels), dim3(32, 8), 0, queue>>>(norm, sums.blocks.y);
+  scales<T><<<columns_of(norm.channels), dim3(32, kDown), 0, queue>>>(norm, sums.blocks.y);
   apply<T><<<all.blocks, all.threads, 0, queue>>>(norm);
   check_launch("batch_norm_forward");
 }
@@ -234,9 +236,9 @@ template <class T>
 void batch_norm_backward_gpu(const BatchNormBackward<T>& norm, void* stream) {
   const auto queue = static_cast<GpuStream>(stream);
   const int64_t parts = batch_norm_parts(norm.rows, norm.channels);
-  const Shape<T> sums(norm.rows, norm.channels, parts), all(norm.rows, norm.channels, 8 * parts);
+  const Shape<T> sums(norm.rows, norm.channels, parts), all(norm.rows, norm.channels, 16 * parts);
   gradient_sums<T><<<sums.blocks, sums.threads, 0, queue>>>(norm);
-  add_gradients<T><<<columns_of(norm.channels), dim3(32, 8), 0, queue>>>(norm, sums.blocks.y);
+  add_gradients<T><<<columns_of(norm.channels), dim3(32, kDown), 0, queue>>>(norm, sums.blocks.y);
   gradients<T><<<all.blocks, all.threads, 0, queue>>>(norm);
   check_launch("batch_norm_backward");
 }

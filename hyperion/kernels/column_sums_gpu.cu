@@ -4,7 +4,7 @@
 namespace hyperion::kernels {
 namespace {
 
-constexpr int kAcross = 32, kDown = 8;
+constexpr int kAcross = 32, kDown = 8, kSummers = 32;
 constexpr int64_t kParts = 128;
 
 // A block takes a strip of columns and every kParts-th group of rows.
@@ -44,16 +44,17 @@ __global__ void __launch_bounds__(kAcross* kDown) strips(const T* in, int64_t ro
 
 template <class T>
 __global__ void add_parts(const float* partial, int64_t parts, int64_t columns, T* out) {
-  __shared__ float sums[kDown][kAcross];
+  __shared__ float sums[kSummers][kAcross];
   const int64_t column = blockIdx.x * int64_t{kAcross} + threadIdx.x;
   float sum = 0;
   if (column < columns)
-    for (int64_t part = threadIdx.y; part < parts; part += kDown) sum += partial[part * columns + column];
+#pragma unroll 4
+    for (int64_t part = threadIdx.y; part < parts; part += kSummers) sum += partial[part * columns + column];
   sums[threadIdx.y][threadIdx.x] = sum;
   __syncthreads();
   if (threadIdx.y != 0 || column >= columns) return;
 #pragma unroll
-  for (int i = 1; i < kDown; ++i) sum += sums[i][threadIdx.x];
+  for (int i = 1; i < kSummers; ++i) sum += sums[i][threadIdx.x];
   store(out[column], sum);
 }
 
@@ -78,7 +79,7 @@ void column_sums_gpu(const T* in, int64_t rows, int64_t columns, float* partial,
   } else {
     strips<T, 1><<<dim3(strips_of(1), parts), threads, 0, queue>>>(in, rows, columns, partial);
   }
-  add_parts<T><<<strips_of(1), threads, 0, queue>>>(partial, parts, columns, sums);
+  add_parts<T><<<strips_of(1), dim3(kAcross, kSummers), 0, queue>>>(partial, parts, columns, sums);
   check_launch("column_sums");
 }
 

@@ -18,7 +18,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-constexpr int64_t kIgnored = -100, kBytes = 512 << 20, kRows = 128;  // of logits at a time; in steps of rows
+constexpr int64_t kIgnored = -100, kBytes = 704 << 20, kRows = 128;  // of logits at a time; in steps of rows
 
 int64_t rows_at_once(const at::Tensor& hidden, int64_t classes) {
   const int64_t most = kBytes / (classes * hidden.element_size()) / kRows * kRows;

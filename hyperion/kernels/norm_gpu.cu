@@ -6,9 +6,10 @@
 namespace hyperion::kernels {
 namespace {
 
-constexpr int kWarps = 4;       // rows of a block, forward
-constexpr int kRowsAtOnce = 4;  // of a block, backward: loads in flight together
-constexpr int64_t kParts = 1056;
+constexpr int kWarps = 4;        // rows of a block, forward
+constexpr int kRowsAtOnce = 4;   // of a block, backward: loads in flight together
+constexpr int64_t kParts = 396;  // blocks of the backward: three a multiprocessor
+constexpr int kDown = 32;        // threads that share a column of their sums
 
 // VECTORS: 16-byte pieces of a row a lane holds.
 template <class T, int VECTORS, bool LAYER>
@@ -229,19 +230,20 @@ __global__ void backward_any(NormBackward<T> norm) {
   }
 }
 
-// A warp a column of the 2 x width sums.
+// Each thread adds up every kDown-th part of a column of the 2 x width sums.
 template <class T>
 __global__ void add_parts(const float* partial, int64_t parts, int64_t width, T* dweight, T* dbias) {
-  __shared__ float sums[8][33];
+  __shared__ float sums[kDown][33];
   const int64_t column = blockIdx.x * int64_t{32} + threadIdx.x;
   float sum = 0;
   if (column < 2 * width)
-    for (int64_t part = threadIdx.y; part < parts; part += 8) sum += partial[part * 2 * width + column];
+#pragma unroll 8
+    for (int64_t part = threadIdx.y; part < parts; part += kDown) sum += partial[part * 2 * width + column];
   sums[threadIdx.y][threadIdx.x] = sum;
   __syncthreads();
   if (threadIdx.y != 0 || column >= 2 * width) return;
 #pragma unroll
-  for (int i = 1; i < 8; ++i) sum += sums[i][threadIdx.x];
+  for (int i = 1; i < kDown; ++i) sum += sums[i][threadIdx.x];
   T* out = column < width ? dweight : dbias;
   if (out != nullptr) store(out[column % width], sum);
 }
@@ -283,7 +285,7 @@ void backward_as(const NormBackward<T>& norm, GpuStream stream) {
   check_launch("norm_backward");
   if (norm.partial == nullptr) return;
   const auto columns = static_cast<unsigned>((2 * norm.width + 31) / 32);
-  add_parts<T><<<columns, dim3(32, 8), 0, stream>>>(norm.partial, parts, norm.width, norm.dweight, norm.dbias);
+  add_parts<T><<<columns, dim3(32, kDown), 0, stream>>>(norm.partial, parts, norm.width, norm.dweight, norm.dbias);
   check_launch("norm_backward, the sums");
 }
 
