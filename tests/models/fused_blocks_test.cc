@@ -1,0 +1,104 @@
+// A model built of fused blocks is the same model: its loss and every gradient, in each family, on each device.
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+#include <gtest/gtest.h>
+
+#include "hyperion/models/recipe.h"
+#include "hyperion/models/registry.h"
+#include "hyperion/nn/saved_bytes.h"
+#include "tests/kernels/support_devices.h"
+
+namespace hyperion::models {
+namespace {
+
+class FusedBlocks : public testing::OnDevice {};
+
+struct Family {
+  const char *name, *config;
+};
+const Family kFamilies[] = {
+    {"gpt2", R"({"model_type": "gpt2", "n_layer": 3, "n_head": 3, "n_embd": 48, "n_positions": 40, "vocab_size": 301,
+                 "resid_pdrop": 0, "embd_pdrop": 0, "attn_pdrop": 0})"},
+    {"untied gpt2", R"({"model_type": "gpt2", "n_layer": 2, "n_head": 2, "n_embd": 32, "n_positions": 40,
+                        "vocab_size": 300, "tie_word_embeddings": false})"},
+    {"llama", R"({"model_type": "llama", "num_hidden_layers": 3, "num_attention_heads": 6, "num_key_value_heads": 2,
+                  "head_dim": 8, "hidden_size": 36, "intermediate_size": 52, "max_position_embeddings": 40,
+                  "vocab_size": 300})"},
+    {"qwen2", R"({"model_type": "qwen2", "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+                  "hidden_size": 64, "intermediate_size": 100, "max_position_embeddings": 40, "vocab_size": 300,
+                  "tie_word_embeddings": true})"},
+    {"mixtral", R"({"model_type": "mixtral", "num_hidden_layers": 2, "num_attention_heads": 4,
+                    "num_key_value_heads": 2, "hidden_size": 32, "intermediate_size": 24,
+                    "max_position_embeddings": 40, "vocab_size": 300, "num_local_experts": 5,
+                    "num_experts_per_tok": 2, "output_router_logits": true})"},
+    {"vit", R"({"model_type": "vit", "num_hidden_layers": 3, "num_attention_heads": 2, "hidden_size": 32,
+                "intermediate_size": 64, "image_size": 24, "patch_size": 8, "num_labels": 7})"},
+    {"resnet", R"({"model_type": "resnet", "layer_type": "basic", "depths": [2, 2], "hidden_sizes": [16, 24],
+                   "embedding_size": 8, "image_size": 24, "num_labels": 7})"},
+};
+
+struct Trained {
+  std::vector<at::Tensor> tensors;  // loss and gradients
+  int64_t held = 0;                 // bytes of activations between forward and backward
+};
+
+Trained trained(Model& model, const at::Tensor& input, const at::Tensor& targets, bool reference, bool fused) {
+  nn::Pass pass;
+  pass.training = true, pass.reference = reference, pass.fused_blocks = fused;
+  nn::SavedBytesMeter meter{nn::Residents(model.held())};
+  at::Tensor loss;
+  {
+    const nn::SaveScope scope(meter);
+    loss = model.loss(input, targets, pass);
+    if (pass.auxiliary_loss.defined()) loss = loss.add(pass.auxiliary_loss);
+  }
+  Trained out{{loss.detach().cpu()}, meter.bytes()};
+  loss.backward();
+  for (auto& parameter : model.parameters()) {
+    at::Tensor& gradient = parameter.tensor.mutable_grad();
+    out.tensors.push_back(gradient.defined() ? gradient.cpu() : at::Tensor());
+    gradient.reset();
+  }
+  return out;
+}
+
+TEST_P(FusedBlocks, give_the_loss_and_gradients_of_plain_ones) {
+  for (const auto& family : kFamilies) {
+    SCOPED_TRACE(family.name);
+    const auto model = make_model(family.config, "test");
+    model->initialise(5);
+    model->to(GetParam(), at::kFloat);
+    const bool tokens = model->input() == Input::tokens;
+    const auto input = tokens ? at::randint(0, 300, {3, 33}, at::kLong) : at::randn({3, 3, 24, 24});
+    auto targets = tokens ? input.roll(1, 1) : at::randint(0, 7, {3}, at::kLong);
+    if (tokens) targets.select(0, 1).narrow(0, 4, 9).fill_(-100);
+    const auto here = input.to(GetParam()), there = targets.to(GetParam());
+    const auto plain = trained(*model, here, there, /*reference=*/true, false);
+    const auto fused = trained(*model, here, there, false, /*fused=*/true);
+    EXPECT_LT(testing::relative_error(fused.tensors[0], plain.tensors[0]), 1e-6);
+    for (size_t i = 1; i < plain.tensors.size(); ++i) {
+      ASSERT_EQ(fused.tensors[i].defined(), plain.tensors[i].defined());
+      if (!plain.tensors[i].defined() || plain.tensors[i].norm().item<double>() < 1e-6) continue;
+      EXPECT_LT(testing::relative_error(fused.tensors[i], plain.tensors[i]), 1e-4)
+          << model->parameters()[i - 1].name;
+    }
+    EXPECT_LT(fused.held, plain.held);
+  }
+}
+
+TEST_P(FusedBlocks, keep_less_than_a_third_of_what_plain_ones_keep) {
+  const auto model = make_model(R"({"model_type": "gpt2", "n_layer": 6, "n_head": 4, "n_embd": 64, "n_positions": 64,
+                                    "vocab_size": 64, "resid_pdrop": 0, "embd_pdrop": 0, "attn_pdrop": 0})",
+                                "test");
+  model->initialise(5);
+  model->to(GetParam(), at::kBFloat16);
+  const auto ids = at::randint(0, 64, {2, 64}, at::kLong).to(GetParam());
+  const auto plain = trained(*model, ids, ids, /*reference=*/true, false);
+  const auto fused = trained(*model, ids, ids, false, /*fused=*/true);
+  EXPECT_LT(3 * fused.held, plain.held);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, FusedBlocks, ::testing::ValuesIn(testing::devices()), testing::device_name);
+
+}  // namespace
+}  // namespace hyperion::models
