@@ -15,6 +15,7 @@
 #include "hyperion/base/signals.h"
 #include "hyperion/cli/commands.h"
 #include "hyperion/cli/completion.h"
+#include "hyperion/cli/launch_commands.h"
 #include "hyperion/cli/program.h"
 #include "hyperion/cli/usage.h"
 
@@ -40,6 +41,7 @@ struct Flags {
   TrainTokenizerOptions train_tokenizer;
   PrepareOptions prepare;
   InspectOptions inspect;
+  LaunchOptions launch;
   std::string init_folder = ".", run, shell;
   bool json = false, quick = false;
   std::string steps, seed, device, precision, optimize, memory_budget, on_oom, output, on_bad;
@@ -388,11 +390,18 @@ int dispatch_data(CLI::App* command, Flags& flags) {
   return train_tokenizer_command(flags.train_tokenizer);
 }
 
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const auto* command : app.get_subcommands({})) names.push_back(command->get_name());
+  return names;
+}
+
 int dispatch(CLI::App& app, Flags& flags) {
   auto* command = app.get_subcommands().front();
   const std::string name = command->get_name();
   if (name == "train") return flags.train.overrides = overrides_of(command, flags), train_command(flags.train);
   if (name == "resume") return flags.resume.overrides = overrides_of(command, flags), resume_command(flags.resume);
+  if (name == "launch") return launch_command(flags.launch, command_names(app));
   if (name == "config")
     return flags.config.overrides = overrides_of(command->get_subcommands().front(), flags),
            config_command(flags.config);
@@ -430,12 +439,14 @@ int run(int argc, char** argv) {
       "preempted, 130 Ctrl-C.");
   Flags flags;
   add_train_commands(app, flags);
+  add_launch_command(app, flags.launch);
   add_model_commands(app, flags);
   add_generate_command(app, flags);
   add_chat_command(app, flags);
   add_exchange_commands(app, flags);
   add_data_commands(app, flags);
   add_machine_commands(app, flags);
+  flags.launch.command = take_launched_command(argc, argv);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -104,6 +104,11 @@ std::optional<Launch> torchrun(const Variables& variables) {
   launch.agent_store = variables.text("TORCHELASTIC_USE_AGENT_STORE") == "True";
   launch.restarts = variables.number("TORCHELASTIC_RESTART_COUNT").value_or(0);
   launch.job = variables.text("TORCHELASTIC_RUN_ID");
+  if (variables.has("HYPERION_JOB")) {
+    launch.launcher = Launcher::hyperion;
+    launch.agent_store = true;
+    launch.job = variables.text("HYPERION_JOB");
+  }
   return launch;
 }
 
@@ -156,6 +161,8 @@ Launch alone(const Variables& variables) {
 
 std::string_view launcher_name(Launcher launcher) {
   switch (launcher) {
+    case Launcher::hyperion:
+      return "hyperion launch";
     case Launcher::torchrun:
       return "torchrun";
     case Launcher::slurm:

@@ -54,6 +54,14 @@ TEST(launch, nothing_set_is_alone) {
   EXPECT_EQ(launch.text(), "alone, no launcher's variables are set");
 }
 
+TEST(launch, our_own_launcher_is_told_from_torchrun) {
+  const Launch launch = launched(with(kTorchrun, {{"HYPERION_JOB", "launch-1"}}));
+  EXPECT_EQ(launch.launcher, Launcher::hyperion);
+  EXPECT_TRUE(launch.agent_store);
+  EXPECT_EQ(launch.job, "launch-1");
+  EXPECT_EQ(launch.text(), "hyperion launch, rank 3 of 8, local rank 1");
+}
+
 TEST(launch, torchrun_tells_rank_and_where_to_meet) {
   const Launch launch = launched(with(
       kTorchrun, {{"TORCHELASTIC_USE_AGENT_STORE", "True"}, {"TORCHELASTIC_RESTART_COUNT", "2"}, {"GROUP_RANK", "1"}}));

@@ -1,0 +1,72 @@
+#include "hyperion/cli/launch_commands.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "hyperion/base/clock.h"
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+#include "hyperion/cli/usage.h"
+#include "hyperion/interop/open_model.h"
+#include "hyperion/resilience/launcher.h"
+
+namespace hyperion::cli {
+
+using base::format;
+
+void add_launch_command(CLI::App& app, LaunchOptions& options) {
+  auto* launch = app.add_subcommand("launch", "run a command as several ranks that end as one");
+  launch->add_option("-n,--ranks", options.ranks, "processes to start")->check(whole_number(1, 65536));
+  launch
+      ->add_option("--show", options.show,
+                   "rank0: what rank 0 prints (the default); all: every line behind its rank; none")
+      ->check(one_of({"rank0", "all", "none"}));
+  launch->add_option("--logs", options.logs, "folder for what ranks print (default: launch and time, among the runs)");
+  launch->add_option("--bind", options.bind, "cores: each rank gets cores of its own, by NUMA node (the default); none")
+      ->check(one_of({"cores", "none"}));
+  launch
+      ->add_option("--frozen-seconds", options.frozen_seconds,
+                   "a rank that is stopped or silent this long ends the job (default 30; 0: never)")
+      ->check(number(0, 1e6));
+  launch->footer(
+      "\nAfter -- comes a command of hyperion, or any program. Ranks find RANK, WORLD_SIZE, LOCAL_RANK, "
+      "LOCAL_WORLD_SIZE, "
+      "MASTER_ADDR and MASTER_PORT set, and OMP_NUM_THREADS to their share of the cores.\nThe first rank that fails "
+      "ends "
+      "the others within 5 s; its code is the job's. Ctrl-C and SIGTERM go to all ranks: a training run saves its "
+      "state.\n\nExamples:\n  hyperion launch -n 4 -- train recipes/quickstart.toml --run mine\n  hyperion launch -n 2 "
+      "--show all -- sh -c 'echo I am $RANK of $WORLD_SIZE'");
+}
+
+std::vector<std::string> take_launched_command(int& argc, char** argv) {
+  if (argc < 2 || std::strcmp(argv[1], "launch") != 0) return {};
+  char** const end = argv + argc;
+  char** const mark = std::find_if(argv, end, [](const char* word) { return std::strcmp(word, "--") == 0; });
+  if (mark == end) return {};
+  argc = static_cast<int>(mark - argv);
+  return {mark + 1, end};
+}
+
+int launch_command(const LaunchOptions& options, const std::vector<std::string>& commands) {
+  if (options.command.empty())
+    throw base::ConfigError("`hyperion launch` needs a command",
+                            "write it after --: hyperion launch -n 4 -- train recipes/quickstart.toml");
+  if (options.ranks == 0) throw base::ConfigError("`hyperion launch` needs to know how many ranks", "add -n 4");
+  resilience::LaunchPlan plan;
+  plan.ranks = static_cast<int>(options.ranks);
+  plan.command = options.command;
+  if (std::find(commands.begin(), commands.end(), options.command[0]) != commands.end())
+    plan.command.insert(plan.command.begin(), std::filesystem::read_symlink("/proc/self/exe").string());
+  plan.job = format("launch-{}-{}", base::file_stamp(base::real_clock().unix_seconds()), ::getpid());
+  plan.logs = options.logs.empty() ? interop::runs_folder() / plan.job : base::Path(options.logs);
+  plan.show = options.show == "all"    ? resilience::Show::all
+              : options.show == "none" ? resilience::Show::none
+                                       : resilience::Show::rank0;
+  plan.bind_cores = options.bind == "cores";
+  plan.limits.frozen_seconds = options.frozen_seconds;
+  return resilience::launch(plan);
+}
+
+}  // namespace hyperion::cli

@@ -1,0 +1,22 @@
+// The commands that start and join jobs of several processes.
+#pragma once
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+namespace hyperion::cli {
+
+struct LaunchOptions {
+  int64_t ranks = 0;
+  std::string logs, show = "rank0", bind = "cores";
+  double frozen_seconds = 30;
+  std::vector<std::string> command;  // what follows --
+};
+void add_launch_command(CLI::App& app, LaunchOptions& options);
+// `commands` are the program's own: a command line that begins with one of them runs this program.
+int launch_command(const LaunchOptions& options, const std::vector<std::string>& commands);
+
+// Takes what follows the first -- of `hyperion launch` off the command line; other command lines stay as they are.
+std::vector<std::string> take_launched_command(int& argc, char** argv);
+
+}  // namespace hyperion::cli
