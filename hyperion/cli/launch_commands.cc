@@ -3,12 +3,19 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
+#include <nlohmann/json.hpp>
 
 #include "hyperion/base/clock.h"
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/base/json.h"
+#include "hyperion/base/log.h"
+#include "hyperion/base/signals.h"
 #include "hyperion/cli/usage.h"
+#include "hyperion/comm/meeting.h"
+#include "hyperion/host/launch.h"
 #include "hyperion/interop/open_model.h"
 #include "hyperion/resilience/launcher.h"
 
@@ -67,6 +74,69 @@ int launch_command(const LaunchOptions& options, const std::vector<std::string>&
   plan.bind_cores = options.bind == "cores";
   plan.limits.frozen_seconds = options.frozen_seconds;
   return resilience::launch(plan);
+}
+
+void add_rendezvous_command(CLI::App& app, RendezvousOptions& options) {
+  auto* rendezvous = app.add_subcommand("rendezvous", "meet all ranks of this job once, add up a number, say who came");
+  rendezvous->add_option("--timeout", options.timeout, "seconds to wait for the others (default 60)")
+      ->check(number(0.001, 1e6));
+  rendezvous->add_option("--hold", options.hold, "seconds to stay after that (default 0)")->check(number(0, 1e6));
+  rendezvous->add_flag("--json", options.json, "as JSON");
+  rendezvous->footer(
+      "\nExamples:\n  hyperion launch -n 4 -- rendezvous\n  srun -N 2 -n 8 hyperion rendezvous\n  mpirun -n 4 hyperion "
+      "rendezvous\n  torchrun --no-python --nproc-per-node 4 hyperion rendezvous");
+}
+
+namespace {
+
+std::string listed(const std::vector<int>& cores) {
+  std::string text;
+  for (size_t i = 0; i < cores.size(); ++i) {
+    size_t last = i;
+    while (last + 1 < cores.size() && cores[last + 1] == cores[last] + 1) ++last;
+    text += format("{}{}", text.empty() ? "" : ",", cores[i]) + (last > i ? format("-{}", cores[last]) : "");
+    i = last;
+  }
+  return text;
+}
+
+std::string meeting_json(const host::Launch& launch, const comm::Meeting& meeting) {
+  base::Json json{{"launcher", launcher_name(launch.launcher)}, {"world", launch.world}, {"seconds", meeting.seconds}};
+  for (const auto& member : meeting.members)
+    json["members"].push_back({{"rank", member.rank},
+                               {"local_rank", member.local_rank},
+                               {"host", member.host},
+                               {"process", member.process},
+                               {"cores", member.cores}});
+  return json.dump(2) + "\n";
+}
+
+std::string meeting_table(const host::Launch& launch, const comm::Meeting& meeting) {
+  std::string text = format("started by {}; {} ranks met in {:.2f} s and their sum is right\n", launch.text(),
+                            meeting.members.size(), meeting.seconds);
+  for (const auto& member : meeting.members)
+    text += format("rank {:<4} local rank {:<3} {}  process {}  cores {}\n", member.rank, member.local_rank,
+                   member.host, member.process, listed(member.cores));
+  return text;
+}
+
+}  // namespace
+
+int rendezvous_command(const RendezvousOptions& options) {
+  const auto launch = host::find_launch();
+  base::configure_log({base::LogLevel::info, launch.rank});
+  if (!launch.note.empty()) base::log_warn(launch.note);
+  const auto meeting = comm::meet(launch, std::chrono::milliseconds(static_cast<int64_t>(options.timeout * 1000)));
+  if (launch.rank == 0)
+    std::fputs((options.json ? meeting_json(launch, meeting) : meeting_table(launch, meeting)).c_str(), stdout);
+  else
+    std::printf("%s: met\n", launch.text().c_str());
+  std::fflush(stdout);
+  for (const double end = base::real_clock().seconds() + options.hold; base::real_clock().seconds() < end;) {
+    base::throw_if_stopped("holding the meeting");
+    ::usleep(20'000);
+  }
+  return 0;
 }
 
 }  // namespace hyperion::cli

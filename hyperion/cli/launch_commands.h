@@ -16,6 +16,13 @@ void add_launch_command(CLI::App& app, LaunchOptions& options);
 // `commands` are the program's own: a command line that begins with one of them runs this program.
 int launch_command(const LaunchOptions& options, const std::vector<std::string>& commands);
 
+struct RendezvousOptions {
+  double timeout = 60, hold = 0;
+  bool json = false;
+};
+void add_rendezvous_command(CLI::App& app, RendezvousOptions& options);
+int rendezvous_command(const RendezvousOptions& options);
+
 // Takes what follows the first -- of `hyperion launch` off the command line; other command lines stay as they are.
 std::vector<std::string> take_launched_command(int& argc, char** argv);
 

@@ -42,6 +42,7 @@ struct Flags {
   PrepareOptions prepare;
   InspectOptions inspect;
   LaunchOptions launch;
+  RendezvousOptions rendezvous;
   std::string init_folder = ".", run, shell;
   bool json = false, quick = false;
   std::string steps, seed, device, precision, optimize, memory_budget, on_oom, output, on_bad;
@@ -401,6 +402,7 @@ int dispatch(CLI::App& app, Flags& flags) {
   const std::string name = command->get_name();
   if (name == "train") return flags.train.overrides = overrides_of(command, flags), train_command(flags.train);
   if (name == "resume") return flags.resume.overrides = overrides_of(command, flags), resume_command(flags.resume);
+  if (name == "rendezvous") return rendezvous_command(flags.rendezvous);
   if (name == "launch") return launch_command(flags.launch, command_names(app));
   if (name == "config")
     return flags.config.overrides = overrides_of(command->get_subcommands().front(), flags),
@@ -440,6 +442,7 @@ int run(int argc, char** argv) {
   Flags flags;
   add_train_commands(app, flags);
   add_launch_command(app, flags.launch);
+  add_rendezvous_command(app, flags.rendezvous);
   add_model_commands(app, flags);
   add_generate_command(app, flags);
   add_chat_command(app, flags);

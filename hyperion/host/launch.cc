@@ -6,7 +6,9 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/base/hash.h"
 #include "hyperion/host/host_list.h"
+#include "hyperion/host/ports.h"
 #include "hyperion/host/system_files.h"
 
 namespace hyperion::host {
@@ -112,6 +114,16 @@ std::optional<Launch> torchrun(const Variables& variables) {
   return launch;
 }
 
+// Where a launcher that hosts no store lets its ranks meet unless told: on this machine where all of them are here, at
+// a port from the job's name, so that two jobs do not meet, below those that systems give out by themselves.
+void fill_meeting_place(Launch& launch) {
+  if (launch.world == 1) return;
+  if (launch.master_address.empty() && launch.local_world == launch.world) launch.master_address = "127.0.0.1";
+  if (launch.master_port == 0)
+    launch.master_port =
+        launch.job.empty() ? kDefaultPort : 20000 + static_cast<int>(base::hash_64(launch.job) % 10000);
+}
+
 std::optional<Launch> slurm(const Variables& variables) {
   if (!variables.has("SLURM_PROCID")) return std::nullopt;
   const bool in_step = variables.has("SLURM_STEP_NUM_TASKS");
@@ -121,14 +133,19 @@ std::optional<Launch> slurm(const Variables& variables) {
   if (variables.has("SLURM_JOB_NODELIST"))
     launch.master_address = expand_hosts(variables.text("SLURM_JOB_NODELIST")).front();
   launch.job = variables.text("SLURM_JOB_ID");
+  // Steps of one job may run side by side.
+  if (variables.has("SLURM_STEP_ID")) launch.job += "." + variables.text("SLURM_STEP_ID");
   read_master(variables, "MASTER_ADDR", "MASTER_PORT", launch);
+  fill_meeting_place(launch);
   return launch;
 }
 
 std::optional<Launch> message_passing(const Variables& variables, const Names& names) {
   if (!variables.has(names.rank) && !variables.has(names.world)) return std::nullopt;
   Launch launch = read_set(variables, names);
+  launch.job = variables.text("PMIX_NAMESPACE");
   read_master(variables, "MASTER_ADDR", "MASTER_PORT", launch);
+  fill_meeting_place(launch);
   return launch;
 }
 

@@ -182,7 +182,7 @@ void Job::check_frozen() {
   std::map<int, std::string> frozen;
   for (const auto& machine : machines_)
     for (const int rank : machine->stopped()) frozen[rank] = "stopped by a signal";
-  constexpr double kSilence = 10;
+  constexpr double kSilence = 5;
   if (pulse_.silent)
     for (const int rank : pulse_.silent(kSilence))
       if (!state_->endings.at(static_cast<size_t>(rank))) frozen.emplace(rank, "sends no heartbeat");

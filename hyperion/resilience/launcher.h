@@ -16,11 +16,14 @@ struct LaunchPlan {
   std::string job;                   // its name, for ranks to tell
   Show show = Show::rank0;
   bool bind_cores = true;
+  std::string listen = "127.0.0.1";  // where the store listens
+  int port = 0;                      // 0: one of the system's choosing
   JobLimits limits;
 };
 
 // Returns the job's exit code (job.h). Ranks get RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR,
-// MASTER_PORT, HYPERION_JOB, and OMP_NUM_THREADS where it is not set. Call it before any thread is started.
+// MASTER_PORT, HYPERION_JOB, HYPERION_JOB_SECRET, and OMP_NUM_THREADS where it is not set. Call it before any thread is
+// started.
 int launch(const LaunchPlan& plan);
 
 }  // namespace hyperion::resilience

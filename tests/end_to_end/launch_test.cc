@@ -188,6 +188,64 @@ TEST(Launch, a_rank_that_is_thawed_in_time_goes_on) {
   EXPECT_EQ(done.code, 0) << done.err;
 }
 
+const std::string kMeet = std::string("exec ") + HYPERION_PROGRAM + " rendezvous ";
+
+TEST(Launch, ranks_meet_and_add_over_the_launchers_store) {
+  Scratch scratch;
+  const Finished done = run(scratch, {"launch", "-n", "4", "--show", "all", "--", "rendezvous"});
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_NE(done.out.find("hyperion launch, rank 0 of 4, local rank 0; 4 ranks met"), std::string::npos) << done.out;
+  for (const char* met : {"[1] hyperion launch, rank 1 of 4", "[2] hyper", "[3] hyper"})
+    EXPECT_NE(done.out.find(met), std::string::npos) << done.out;
+}
+
+TEST(Launch, the_jobs_secret_stands_on_no_command_line) {
+  Scratch scratch;
+  const Finished done = run(
+      scratch, shell(1, "printf %s \"$HYPERION_JOB_SECRET\" > secret; cat /proc/[0-9]*/cmdline | grep -caFf secret"));
+  EXPECT_EQ(read_file(scratch.path() / "secret").size(), 64u);
+  EXPECT_EQ(done.out, "0\n");
+}
+
+TEST(Launch, a_rank_with_another_secret_cannot_join) {
+  Scratch scratch;
+  const Finished done =
+      run(scratch, shell(2, "if [ $RANK = 1 ]; then HYPERION_JOB_SECRET=this-is-not-the-secret; fi; " + kMeet));
+  EXPECT_EQ(done.code, 1) << done.err;
+  EXPECT_NE(done.err.find("rank 1 of 2"), std::string::npos) << done.err;
+  EXPECT_NE(done.err.find("its secret is another"), std::string::npos) << done.err;
+}
+
+TEST(Launch, a_rank_that_does_not_come_is_named) {
+  Scratch scratch;
+  const Finished done = run(scratch, shell(3, "if [ $RANK = 1 ]; then sleep 60; fi; " + kMeet + "--timeout 1"));
+  EXPECT_EQ(done.code, 1) << done.err;
+  EXPECT_NE(done.err.find("these ranks have not come: 1"), std::string::npos) << done.err;
+}
+
+TEST(Launch, a_rank_that_is_killed_while_others_wait_for_it_ends_the_job) {
+  Scratch scratch;
+  const auto start = Clock::now();
+  const Finished done =
+      run(scratch, shell(3, "if [ $RANK = 2 ]; then export HYPERION_FAULTS=comm.meet=kill; fi; " + kMeet));
+  EXPECT_EQ(done.code, 128 + SIGKILL) << done.err;
+  EXPECT_LT(seconds_since(start), 20);
+  EXPECT_NE(done.err.find("rank 2 of 3"), std::string::npos) << done.err;
+}
+
+TEST(Launch, a_rank_without_a_heartbeat_is_named_though_its_first_process_runs) {
+  Scratch scratch;
+  Program program(scratch, shell(2, std::string(HYPERION_PROGRAM) + " rendezvous --hold 60 & echo $! > pid.$RANK; wait",
+                                 {"--frozen-seconds", "1"}));
+  ASSERT_TRUE(program.wait_for_text("2 ranks met"));
+  ::kill(std::stoi(read_file(scratch.path() / "pid.1")), SIGSTOP);
+  const Finished done = program.wait();
+  EXPECT_EQ(done.code, 1);
+  EXPECT_NE(done.err.find("sends no heartbeat"), std::string::npos) << done.err;
+  EXPECT_NE(done.err.find("rank 1 of 2"), std::string::npos) << done.err;
+  EXPECT_TRUE(all_gone(written_pids(scratch)));
+}
+
 TEST(Launch, what_cannot_be_started_is_a_usage_error) {
   Scratch scratch;
   for (const Words& words : {Words{"launch", "-n", "2", "--", "no-such-program"}, Words{"launch", "-n", "2"},
