@@ -76,12 +76,22 @@ int launch_command(const LaunchOptions& options, const std::vector<std::string>&
   return resilience::launch(plan);
 }
 
-void add_rendezvous_command(CLI::App& app, RendezvousOptions& options) {
+void add_rank_flags(CLI::App* command, host::RankFlags& flags) {
+  command->add_option("--rank", flags.rank, "this process's rank, without a launcher (beats its variables)")
+      ->check(not_empty());
+  command->add_option("--world-size", flags.world, "how many ranks there are")->check(not_empty());
+  command->add_option("--local-rank", flags.local_rank, "this process's number on its machine (default: the rank)")
+      ->check(not_empty());
+  command->add_option("--master", flags.master, "HOST:PORT where rank 0 lets the others meet")->check(not_empty());
+}
+
+void add_rendezvous_command(CLI::App& app, RendezvousOptions& options, host::RankFlags& rank) {
   auto* rendezvous = app.add_subcommand("rendezvous", "meet all ranks of this job once, add up a number, say who came");
   rendezvous->add_option("--timeout", options.timeout, "seconds to wait for the others (default 60)")
       ->check(number(0.001, 1e6));
   rendezvous->add_option("--hold", options.hold, "seconds to stay after that (default 0)")->check(number(0, 1e6));
   rendezvous->add_flag("--json", options.json, "as JSON");
+  add_rank_flags(rendezvous, rank);
   rendezvous->footer(
       "\nExamples:\n  hyperion launch -n 4 -- rendezvous\n  srun -N 2 -n 8 hyperion rendezvous\n  mpirun -n 4 hyperion "
       "rendezvous\n  torchrun --no-python --nproc-per-node 4 hyperion rendezvous");

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "hyperion/host/launch.h"
+
 namespace hyperion::cli {
 
 struct LaunchOptions {
@@ -16,11 +18,14 @@ void add_launch_command(CLI::App& app, LaunchOptions& options);
 // `commands` are the program's own: a command line that begins with one of them runs this program.
 int launch_command(const LaunchOptions& options, const std::vector<std::string>& commands);
 
+// Who this process is, for those who start each by hand.
+void add_rank_flags(CLI::App* command, host::RankFlags& flags);
+
 struct RendezvousOptions {
   double timeout = 60, hold = 0;
   bool json = false;
 };
-void add_rendezvous_command(CLI::App& app, RendezvousOptions& options);
+void add_rendezvous_command(CLI::App& app, RendezvousOptions& options, host::RankFlags& rank);
 int rendezvous_command(const RendezvousOptions& options);
 
 // Takes what follows the first -- of `hyperion launch` off the command line; other command lines stay as they are.

@@ -43,6 +43,7 @@ struct Flags {
   InspectOptions inspect;
   LaunchOptions launch;
   RendezvousOptions rendezvous;
+  host::RankFlags rank;
   std::string init_folder = ".", run, shell;
   bool json = false, quick = false;
   std::string steps, seed, device, precision, optimize, memory_budget, on_oom, output, on_bad;
@@ -101,6 +102,7 @@ void add_train_commands(CLI::App& app, Flags& flags) {
   train->add_option("--run", flags.train.run, "name of the run (default: recipe and time)")->check(not_empty());
   train->add_flag("--dry-run", flags.train.dry_run, "show what would be run; write nothing");
   add_short_flags(train, flags);
+  add_rank_flags(train, flags.rank);
   train->footer(
       "\nExamples:\n  hyperion train recipes/quickstart.toml\n  hyperion train recipes/quickstart.toml --run mine "
       "--steps 200 --optim.lr=1e-3\n"
@@ -110,6 +112,7 @@ void add_train_commands(CLI::App& app, Flags& flags) {
   auto* resume = app.add_subcommand("resume", "go on with a run from its newest good checkpoint");
   resume->add_option("RUN", flags.resume.run, "the run's name or folder")->required();
   add_short_flags(resume, flags);
+  add_rank_flags(resume, flags.rank);
   resume->footer(
       "\nExamples:\n  hyperion resume quickstart\n  hyperion resume quickstart --steps 3000\n\nThe model, data, seed, "
       "precision and length of a run cannot change.");
@@ -442,7 +445,7 @@ int run(int argc, char** argv) {
   Flags flags;
   add_train_commands(app, flags);
   add_launch_command(app, flags.launch);
-  add_rendezvous_command(app, flags.rendezvous);
+  add_rendezvous_command(app, flags.rendezvous, flags.rank);
   add_model_commands(app, flags);
   add_generate_command(app, flags);
   add_chat_command(app, flags);
@@ -455,6 +458,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return error.get_exit_code() == 0 ? app.exit(error) : usage_error(app, error, argc, argv);
   }
+  host::set_rank_flags(flags.rank);
   return dispatch(app, flags);
 }
 

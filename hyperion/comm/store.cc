@@ -67,6 +67,7 @@ c10::intrusive_ptr<c10d::Store> connect_store(const Launch& launch, milliseconds
     return c10::make_intrusive<c10d::HashStore>();
   if (launch.launcher == Launcher::torchrun && launch.agent_store) return agents_store(launch, timeout);
   const StoreAddress place = meeting_place(launch);
+  if (launch.rank == 0) base::log_info(format("{} ranks meet at {} ({})", launch.world, place.text(), launch.text()));
   const bool hosts = launch.rank == 0 && !launch.agent_store;
   if (hosts) {
     StoreServerOptions options;

@@ -2,6 +2,7 @@
 
 #include <climits>
 #include <cstdlib>
+#include <map>
 #include <optional>
 
 #include "hyperion/base/error.h"
@@ -59,6 +60,7 @@ constexpr Names kSlurmStep{Launcher::slurm, "SLURM_PROCID", "SLURM_STEP_NUM_TASK
                            "SLURM_LOCALID", nullptr,        "SLURM_NODEID"};
 constexpr Names kOpenMpi{Launcher::open_mpi,           "OMPI_COMM_WORLD_RANK",       "OMPI_COMM_WORLD_SIZE",
                          "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", nullptr};
+constexpr Names kFlags{Launcher::flags, "--rank", "--world-size", "--local-rank", nullptr, nullptr};
 constexpr Names kPmi{Launcher::pmi, "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", nullptr};
 
 void check_below(const char* low_name, int low, const char* high_name, int high) {
@@ -165,6 +167,11 @@ std::optional<Launch> kubernetes(const Variables& variables) {
   return launch;
 }
 
+std::optional<Launch>& told_by_flags() {
+  static std::optional<Launch> launch;
+  return launch;
+}
+
 Launch alone(const Variables& variables) {
   Launch launch;
   if (variables.has("JOB_COMPLETION_INDEX"))
@@ -178,6 +185,8 @@ Launch alone(const Variables& variables) {
 
 std::string_view launcher_name(Launcher launcher) {
   switch (launcher) {
+    case Launcher::flags:
+      return "flags";
     case Launcher::hyperion:
       return "hyperion launch";
     case Launcher::torchrun:
@@ -216,7 +225,33 @@ Launch find_launch(const Lookup& lookup) {
 }
 
 Launch find_launch() {
+  if (told_by_flags()) return *told_by_flags();
   return find_launch([](const char* name) { return std::getenv(name); });
+}
+
+void set_rank_flags(const RankFlags& flags) {
+  if (flags.rank.empty() && flags.world.empty() && flags.local_rank.empty() && flags.master.empty()) return;
+  // Read as variables are, so that one place knows what can be meant.
+  const size_t colon = flags.master.rfind(':');
+  const std::string address = flags.master.substr(0, colon),
+                    port = colon == std::string::npos ? "" : flags.master.substr(colon + 1),
+                    local = flags.local_rank.empty() ? flags.rank : flags.local_rank;
+  const std::map<std::string, const std::string*> table = {{"--rank", &flags.rank},
+                                                           {"--world-size", &flags.world},
+                                                           {"--local-rank", &local},
+                                                           {"--master", &address},
+                                                           {"the port of --master", &port}};
+  const Lookup lookup = [&](const char* name) -> const char* {
+    const auto found = table.find(name);
+    return found == table.end() ? nullptr : found->second->c_str();
+  };
+  const Variables variables(lookup);
+  Launch launch = read_set(variables, kFlags);
+  read_master(variables, "--master", "the port of --master", launch);
+  if (launch.world > 1 && (launch.master_address.empty() || launch.master_port == 0))
+    throw base::ConfigError("--rank and --world-size are given but not --master HOST:PORT",
+                            "say where rank 0 hosts the store: --master 127.0.0.1:29500");
+  told_by_flags() = launch;
 }
 
 }  // namespace hyperion::host

@@ -6,8 +6,8 @@
 
 namespace hyperion::host {
 
-enum class Launcher { alone, hyperion, torchrun, slurm, open_mpi, pmi, kubernetes };
-std::string_view launcher_name(Launcher launcher);  // "hyperion launch", "torchrun", "SLURM", ...
+enum class Launcher { alone, flags, hyperion, torchrun, slurm, open_mpi, pmi, kubernetes };
+std::string_view launcher_name(Launcher launcher);  // "flags", "hyperion launch", "torchrun", ...
 
 struct Launch {
   Launcher launcher = Launcher::alone;
@@ -34,6 +34,15 @@ using Lookup = std::function<const char*(const char*)>;
 // batch script's SLURM variables, so there Open MPI's win where the two disagree; and a batch script itself is no rank
 // of its job.
 Launch find_launch(const Lookup& lookup);
-Launch find_launch();  // of this process's environment
+// Of this process: what flags told, else its environment.
+Launch find_launch();
+
+// Explicit flags beat every variable. Empty texts are flags that were not given; all empty: nothing changes. Throws
+// ConfigError where they are half there or cannot be meant.
+struct RankFlags {
+  std::string rank, world, local_rank;  // local rank: the rank unless given
+  std::string master;                   // HOST:PORT, where rank 0 hosts the store
+};
+void set_rank_flags(const RankFlags& flags);
 
 }  // namespace hyperion::host
