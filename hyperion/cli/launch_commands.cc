@@ -16,8 +16,10 @@
 #include "hyperion/cli/usage.h"
 #include "hyperion/comm/meeting.h"
 #include "hyperion/host/launch.h"
+#include "hyperion/host/system_files.h"
 #include "hyperion/interop/open_model.h"
 #include "hyperion/resilience/launcher.h"
+#include "hyperion/resilience/node_agent.h"
 
 namespace hyperion::cli {
 
@@ -33,18 +35,27 @@ void add_launch_command(CLI::App& app, LaunchOptions& options) {
   launch->add_option("--logs", options.logs, "folder for what ranks print (default: launch and time, among the runs)");
   launch->add_option("--bind", options.bind, "cores: each rank gets cores of its own, by NUMA node (the default); none")
       ->check(one_of({"cores", "none"}));
+  launch->add_option("--nodes", options.nodes, "host:slots,host:slots: machines that ssh reaches, filled in order");
+  launch
+      ->add_option("--listen", options.listen, "address where ranks meet (default 127.0.0.1; to be told with --nodes)")
+      ->check(not_empty());
+  launch->add_option("--port", options.port, "its port (default: a free one)")->check(whole_number(0, 65535));
+  launch->add_option("--ssh", options.ssh, "the remote shell and its flags (default: ssh -o BatchMode=yes)")
+      ->check(not_empty());
+  launch->add_flag("--agent", options.agent, "start what stdin tells: how launch calls itself elsewhere")->group("");
   launch
       ->add_option("--frozen-seconds", options.frozen_seconds,
                    "a rank that is stopped or silent this long ends the job (default 30; 0: never)")
       ->check(number(0, 1e6));
   launch->footer(
-      "\nAfter -- comes a command of hyperion, or any program. Ranks find RANK, WORLD_SIZE, LOCAL_RANK, "
-      "LOCAL_WORLD_SIZE, "
-      "MASTER_ADDR and MASTER_PORT set, and OMP_NUM_THREADS to their share of the cores.\nThe first rank that fails "
-      "ends "
-      "the others within 5 s; its code is the job's. Ctrl-C and SIGTERM go to all ranks: a training run saves its "
-      "state.\n\nExamples:\n  hyperion launch -n 4 -- train recipes/quickstart.toml --run mine\n  hyperion launch -n 2 "
-      "--show all -- sh -c 'echo I am $RANK of $WORLD_SIZE'");
+      "\nAfter -- comes a command of hyperion, or any program. Ranks find RANK, WORLD_SIZE, LOCAL_RANK,\n"
+      "LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT set, and OMP_NUM_THREADS to their share of the cores.\n"
+      "The first rank that fails ends the others within 5 s; its code is the job's.\n"
+      "Ctrl-C and SIGTERM go to all ranks: a training run saves its state.\n\n"
+      "Examples:\n"
+      "  hyperion launch -n 4 -- train recipes/quickstart.toml --run mine\n"
+      "  hyperion launch -n 2 --show all -- sh -c 'echo I am $RANK of $WORLD_SIZE'\n"
+      "  hyperion launch --nodes gpu07:4,gpu08:4 --listen gpu07 -- train recipes/quickstart.toml");
 }
 
 std::vector<std::string> take_launched_command(int& argc, char** argv) {
@@ -57,11 +68,17 @@ std::vector<std::string> take_launched_command(int& argc, char** argv) {
 }
 
 int launch_command(const LaunchOptions& options, const std::vector<std::string>& commands) {
+  if (options.agent) return resilience::run_node_agent(STDIN_FILENO, STDOUT_FILENO);
   if (options.command.empty())
     throw base::ConfigError("`hyperion launch` needs a command",
                             "write it after --: hyperion launch -n 4 -- train recipes/quickstart.toml");
-  if (options.ranks == 0) throw base::ConfigError("`hyperion launch` needs to know how many ranks", "add -n 4");
+  if (options.ranks == 0 && options.nodes.empty())
+    throw base::ConfigError("`hyperion launch` needs to know how many ranks", "add -n 4");
   resilience::LaunchPlan plan;
+  if (!options.nodes.empty()) plan.nodes = resilience::parse_nodes(options.nodes);
+  plan.listen = options.listen;
+  plan.port = static_cast<int>(options.port);
+  plan.remote_shell = host::split(options.ssh, ' ');
   plan.ranks = static_cast<int>(options.ranks);
   plan.command = options.command;
   if (std::find(commands.begin(), commands.end(), options.command[0]) != commands.end())

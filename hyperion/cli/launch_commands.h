@@ -10,7 +10,9 @@ namespace hyperion::cli {
 
 struct LaunchOptions {
   int64_t ranks = 0;
-  std::string logs, show = "rank0", bind = "cores";
+  std::string logs, show = "rank0", bind = "cores", nodes, listen, ssh = "ssh -o BatchMode=yes";
+  int64_t port = 0;
+  bool agent = false;
   double frozen_seconds = 30;
   std::vector<std::string> command;  // what follows --
 };

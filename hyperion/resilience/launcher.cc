@@ -1,58 +1,104 @@
 #include "hyperion/resilience/launcher.h"
 
-#include <algorithm>
-#include <cstdlib>
+#include <unistd.h>
 
+#include <algorithm>
+#include <numeric>
+
+#include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/comm/job_secret.h"
 #include "hyperion/comm/store_server.h"
-#include "hyperion/host/cores.h"
-#include "hyperion/host/cpu.h"
+#include "hyperion/host/system_files.h"
 #include "hyperion/resilience/guardian.h"
-#include "hyperion/resilience/local_ranks.h"
+#include "hyperion/resilience/node_plan.h"
+#include "hyperion/resilience/remote_ranks.h"
 
 namespace hyperion::resilience {
 namespace {
 
 using base::format;
 
-// Of a launcher around this one: they would contradict what the ranks are told here.
-const std::vector<std::string> kDropped = {"TORCHELASTIC_*", "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_*", "PET_*"};
+constexpr int kMostSlots = 4096;
 
-std::vector<LocalRank> local_ranks(const LaunchPlan& plan, const std::string& secret, int port) {
-  std::vector<std::vector<int>> shares;
-  if (plan.bind_cores && plan.ranks > 1) shares = host::share_cores("/", host::allowed_cores(), plan.ranks);
-  const int threads = std::max(1, host::this_cpu().usable_cores() / plan.ranks);
-  std::vector<LocalRank> ranks;
-  for (int rank = 0; rank < plan.ranks; ++rank) {
-    LocalRank one{rank, {}, shares.empty() ? std::vector<int>{} : shares[static_cast<size_t>(rank)]};
-    one.environment = {format("RANK={}", rank),
-                       format("WORLD_SIZE={}", plan.ranks),
-                       format("LOCAL_RANK={}", rank),
-                       format("LOCAL_WORLD_SIZE={}", plan.ranks),
-                       format("MASTER_ADDR={}", plan.listen),
-                       format("MASTER_PORT={}", port),
-                       format("HYPERION_JOB={}", plan.job),
-                       format("{}={}", comm::kSecretVariable, secret)};
-    if (std::getenv("OMP_NUM_THREADS") == nullptr) one.environment.push_back(format("OMP_NUM_THREADS={}", threads));
-    ranks.push_back(std::move(one));
-  }
-  return ranks;
+std::string own_name() {
+  char name[256] = "localhost";
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+// How others reach what listens there.
+std::string reachable(const std::string& listen) { return listen == "0.0.0.0" || listen == "::" ? own_name() : listen; }
+
+std::vector<Node> nodes_of(const LaunchPlan& plan) {
+  if (plan.nodes.empty()) return {{"localhost", std::max(plan.ranks, 1)}};
+  auto nodes = plan.nodes;
+  const int slots =
+      std::accumulate(nodes.begin(), nodes.end(), 0, [](int sum, const Node& node) { return sum + node.slots; });
+  if (plan.ranks > slots)
+    throw base::ConfigError(format("{} ranks do not fit into the {} slots of --nodes", plan.ranks, slots),
+                            "name more hosts or slots: host:slots,host:slots");
+  int left = plan.ranks == 0 ? slots : plan.ranks;
+  for (auto& node : nodes) node.slots = std::min(node.slots, left), left -= node.slots;
+  std::erase_if(nodes, [](const Node& node) { return node.slots == 0; });
+  return nodes;
+}
+
+std::string place_to_listen(const LaunchPlan& plan, const std::vector<Node>& nodes) {
+  if (!plan.listen.empty()) return plan.listen;
+  const auto elsewhere = std::find_if(nodes.begin(), nodes.end(), [](const Node& node) { return !node.here(); });
+  if (elsewhere == nodes.end()) return "127.0.0.1";
+  throw base::ConfigError(format("ranks on {} need an address of this machine to meet at", elsewhere->host),
+                          format("say on which one to listen: --listen {}", own_name()));
 }
 
 }  // namespace
 
+bool Node::here() const { return host == "localhost" || host == "127.0.0.1" || host == own_name(); }
+
+std::vector<Node> parse_nodes(const std::string& text) {
+  std::vector<Node> nodes;
+  for (const std::string& part : host::split(text, ',')) {
+    const size_t colon = part.rfind(':');
+    const auto slots = colon == part.npos ? 1 : host::whole_number(part.substr(colon + 1)).value_or(0);
+    const std::string host = part.substr(0, colon);
+    if (host.empty() || host.starts_with('-') || slots < 1 || slots > kMostSlots)
+      throw base::ConfigError(format("--nodes: {} cannot be read", part), "write host:slots,host:slots");
+    nodes.push_back({host, static_cast<int>(slots)});
+  }
+  if (nodes.empty()) throw base::ConfigError("--nodes names no host", "write host:slots,host:slots");
+  return nodes;
+}
+
 int launch(const LaunchPlan& plan) {
+  const auto nodes = nodes_of(plan);
+  const std::string listen = place_to_listen(plan, nodes);
   Guardian guardian;
   StopSignals signals;
-  RankOutput output(base::real_files(), plan.logs, plan.ranks, plan.show);
-  const std::string secret = comm::new_job_secret();
-  comm::StoreServer store({plan.listen, plan.port, comm::job_key(secret, plan.job)});
+  NodePlan node;
+  node.world = std::accumulate(nodes.begin(), nodes.end(), 0, [](int sum, const Node& one) { return sum + one.slots; });
+  node.secret = comm::new_job_secret();
+  RankOutput output(base::real_files(), plan.logs, node.world, plan.show);
+  comm::StoreServer store({listen, plan.port, comm::job_key(node.secret, plan.job)});
   store.start();
+  node.master = reachable(listen), node.port = store.port(), node.job = plan.job;
+  node.command = plan.command, node.bind_cores = plan.bind_cores;
   std::vector<std::unique_ptr<Ranks>> machines;
-  machines.push_back(start_local_ranks(local_ranks(plan, secret, store.port()), plan.command, kDropped, guardian));
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    node.node = static_cast<int>(i), node.ranks = nodes[i].slots;
+    if (nodes[i].here()) {
+      machines.push_back(start_node(node, guardian));
+    } else {
+      node.environment = travelling_environment();
+      machines.push_back(start_remote_ranks(nodes[i].host, node, plan.remote_shell,
+                                            std::filesystem::read_symlink("/proc/self/exe").string(),
+                                            std::filesystem::current_path().string()));
+      node.environment.clear();
+    }
+    node.first_rank += node.ranks;
+  }
   const Pulse pulse{[&](double seconds) { return store.silent(seconds); }};
-  return Job(std::move(machines), output, signals, plan.ranks, plan.limits, pulse).run();
+  return Job(std::move(machines), output, signals, node.world, plan.limits, pulse).run();
 }
 
 }  // namespace hyperion::resilience

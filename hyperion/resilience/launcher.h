@@ -9,21 +9,29 @@
 
 namespace hyperion::resilience {
 
+struct Node {
+  std::string host;
+  int slots = 1;
+  bool here() const;  // this machine: no remote shell is needed
+};
+// "gpu07:4,gpu08:4"; a host alone has one slot. Throws ConfigError.
+std::vector<Node> parse_nodes(const std::string& text);
+
 struct LaunchPlan {
-  int ranks = 1;
+  int ranks = 0;                     // 0: as many as the nodes have slots
+  std::vector<Node> nodes;           // filled in order; empty: this machine alone
   std::vector<std::string> command;  // a program and its arguments, run once a rank
   base::Path logs;                   // the folder for what ranks print
   std::string job;                   // its name, for ranks to tell
   Show show = Show::rank0;
   bool bind_cores = true;
-  std::string listen = "127.0.0.1";  // where the store listens
-  int port = 0;                      // 0: one of the system's choosing
+  std::string listen;  // where the store listens; empty: 127.0.0.1, which only does for this machine
+  int port = 0;        // 0: one of the system's choosing
+  std::vector<std::string> remote_shell = {"ssh", "-o", "BatchMode=yes"};
   JobLimits limits;
 };
 
-// Returns the job's exit code (job.h). Ranks get RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR,
-// MASTER_PORT, HYPERION_JOB, HYPERION_JOB_SECRET, and OMP_NUM_THREADS where it is not set. Call it before any thread is
-// started.
+// Returns the job's exit code (job.h). Call it before any thread is started.
 int launch(const LaunchPlan& plan);
 
 }  // namespace hyperion::resilience
