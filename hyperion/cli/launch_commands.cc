@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "hyperion/base/clock.h"
 #include "hyperion/base/error.h"
@@ -42,6 +43,11 @@ void add_launch_command(CLI::App& app, LaunchOptions& options) {
   launch->add_option("--port", options.port, "its port (default: a free one)")->check(whole_number(0, 65535));
   launch->add_option("--ssh", options.ssh, "the remote shell and its flags (default: ssh -o BatchMode=yes)")
       ->check(not_empty());
+  launch->add_option("--node-count", options.node_count, "machines that each start `launch` for their share of -n")
+      ->check(whole_number(1, 65536));
+  launch->add_option("--node-rank", options.node_rank, "which of them this is, from 0")->check(whole_number(0, 65535));
+  launch->add_option("--master", options.master, "HOST:PORT of the first of them, where all ranks meet")
+      ->check(not_empty());
   launch->add_flag("--agent", options.agent, "start what stdin tells: how launch calls itself elsewhere")->group("");
   launch
       ->add_option("--frozen-seconds", options.frozen_seconds,
@@ -67,6 +73,26 @@ std::vector<std::string> take_launched_command(int& argc, char** argv) {
   return {mark + 1, end};
 }
 
+namespace {
+
+// --node-count, --node-rank and --master: all of them or none.
+void read_share(const LaunchOptions& options, resilience::LaunchPlan& plan) {
+  const bool shared = options.node_count > 1 || options.node_rank >= 0 || !options.master.empty();
+  if (!shared) return;
+  const size_t colon = options.master.rfind(':');
+  const auto port = colon == std::string::npos ? std::nullopt : host::whole_number(options.master.substr(colon + 1));
+  if (!port || *port < 1 || *port > 65535 || options.node_rank < 0 || options.node_rank >= options.node_count)
+    throw base::ConfigError("a launcher of several needs --node-count, a --node-rank below it, and --master HOST:PORT",
+                            "hyperion launch -n 8 --node-count 2 --node-rank 0 --master gpu07:29500 -- ...");
+  if (!options.nodes.empty())
+    throw base::ConfigError("--nodes and --node-count contradict each other",
+                            "--nodes starts ranks on other machines; with --node-count each starts its own");
+  plan.node_count = static_cast<int>(options.node_count), plan.node = static_cast<int>(options.node_rank);
+  plan.master = options.master.substr(0, colon), plan.port = static_cast<int>(*port);
+}
+
+}  // namespace
+
 int launch_command(const LaunchOptions& options, const std::vector<std::string>& commands) {
   if (options.agent) return resilience::run_node_agent(STDIN_FILENO, STDOUT_FILENO);
   if (options.command.empty())
@@ -80,6 +106,7 @@ int launch_command(const LaunchOptions& options, const std::vector<std::string>&
   plan.port = static_cast<int>(options.port);
   plan.remote_shell = host::split(options.ssh, ' ');
   plan.ranks = static_cast<int>(options.ranks);
+  read_share(options, plan);
   plan.command = options.command;
   if (std::find(commands.begin(), commands.end(), options.command[0]) != commands.end())
     plan.command.insert(plan.command.begin(), std::filesystem::read_symlink("/proc/self/exe").string());

@@ -11,7 +11,8 @@ namespace hyperion::cli {
 struct LaunchOptions {
   int64_t ranks = 0;
   std::string logs, show = "rank0", bind = "cores", nodes, listen, ssh = "ssh -o BatchMode=yes";
-  int64_t port = 0;
+  int64_t port = 0, node_count = 1, node_rank = -1;
+  std::string master;
   bool agent = false;
   double frozen_seconds = 30;
   std::vector<std::string> command;  // what follows --

@@ -60,13 +60,13 @@ std::string job_key(const std::string& secret, const std::string& job) {
   return {reinterpret_cast<const char*>(mixed.data()), mixed.size()};
 }
 
-std::string find_job_key(const std::string& job) {
+std::string find_job_secret() {
   const char* told = std::getenv(kSecretVariable);
   const std::string secret = told != nullptr && *told != '\0' ? told : users_secret();
   if (secret.size() < kShortest)
     throw base::ConfigError(format("the job's secret has {} characters; {} are needed", secret.size(), kShortest),
                             format("set {} to the output of: head -c 32 /dev/urandom | base64", kSecretVariable));
-  return job_key(secret, job);
+  return secret;
 }
 
 }  // namespace hyperion::comm

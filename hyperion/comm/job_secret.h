@@ -12,11 +12,13 @@ std::string new_job_secret();  // 64 hexadecimal digits
 // do not take each other's ranks for their own.
 std::string job_key(const std::string& secret, const std::string& job);
 
-// The key of this process's job: from HYPERION_JOB_SECRET; else, for jobs that another launcher started without one,
+// HYPERION_JOB_SECRET; else, for jobs that another launcher started without one,
 // this user's own, made at first need:
 // ~/.config/hyperion/job_secret (or under XDG_CONFIG_HOME), readable by nobody else, and known on every machine that
-// shares the home folder. `job` is the scheduler's name of the job. Throws ConfigError where the secret is too short or
-// can be read by others.
-std::string find_job_key(const std::string& job);
+// shares the home folder. Throws ConfigError where it is too short or can be read by others.
+std::string find_job_secret();
+
+// The key of a job with that secret.
+inline std::string find_job_key(const std::string& job) { return job_key(find_job_secret(), job); }
 
 }  // namespace hyperion::comm

@@ -24,6 +24,7 @@ using base::format;
 constexpr int kPollMilliseconds = 200;  // where the kernel tells of no end, and for what has deadlines
 
 constexpr double kSameMoment = 0.25;
+constexpr int kElsewhere = -1;  // in place of a rank: another launcher's
 
 double now() { return base::real_clock().seconds(); }
 
@@ -95,12 +96,13 @@ struct Job::State {
 };
 
 Job::Job(std::vector<std::unique_ptr<Ranks>> machines, RankOutput& output, StopSignals& signals, int world,
-         const JobLimits& limits, Pulse pulse)
+         const JobLimits& limits, Pulse pulse, Neighbours neighbours)
     : machines_(std::move(machines)),
       output_(output),
       signals_(signals),
       limits_(limits),
       pulse_(std::move(pulse)),
+      neighbours_(std::move(neighbours)),
       state_(std::make_unique<State>()) {
   state_->endings.resize(static_cast<size_t>(world));
 }
@@ -116,7 +118,10 @@ int Job::run() {
     while (const int signal = signals_.next()) forward(signal);
     for (const auto& machine : machines_) machine->handle(*this);
     check_deadlines();
+    if (now() < state_->next_look) continue;
+    state_->next_look = now() + 1;
     check_frozen();
+    check_neighbours();
   }
   if (!state_->blame) return 0;
   report();
@@ -142,6 +147,7 @@ void Job::ended(int rank, Ending ending) {
 
 void Job::blame(int rank, Ending ending, const std::string& why, bool orderly) {
   state_->blame = State::Blame{rank, ending, why, orderly, now()};
+  if (neighbours_.tell && !orderly && rank != kElsewhere) neighbours_.tell(format("rank {} {}", rank, why));
   if (state_->kill_at > 0) return;
   if (orderly) {
     // Those who were asked to stop take the time they need; others should have heard of it from this rank.
@@ -177,8 +183,6 @@ void Job::check_deadlines() {
 }
 
 void Job::check_frozen() {
-  if (now() < state_->next_look) return;
-  state_->next_look = now() + 1;
   std::map<int, std::string> frozen;
   for (const auto& machine : machines_)
     for (const int rank : machine->stopped()) frozen[rank] = "stopped by a signal";
@@ -203,18 +207,24 @@ void Job::check_frozen() {
   }
 }
 
+void Job::check_neighbours() {
+  if (state_->blame || !neighbours_.failure) return;
+  if (const std::string why = neighbours_.failure(); !why.empty()) blame(kElsewhere, {false, 1}, why, false);
+}
+
 void Job::report() const {
   const auto& blame = *state_->blame;
   auto others = state_->followers;
   std::erase(others, blame.rank);
   std::sort(others.begin(), others.end());
   std::fflush(stdout);
+  if (blame.rank == kElsewhere) return say("the job ended elsewhere: " + blame.why);
   say(format("rank {} of {} ({}) {}{}", blame.rank, state_->endings.size(), place_of(blame.rank), blame.why,
              others.empty() ? "" : format("; {} ended after it", listed(others))));
   if (blame.orderly) return;
   if (blame.ending.by_signal && blame.ending.number == SIGKILL)
     say("hint: the kernel kills what exhausts the memory; dmesg tells");
-  say(format("its output is in {} and .err", output_.file(blame.rank, Stream::out).string()));
+  say(format("what it printed is in {} and .err", output_.file(blame.rank, Stream::out).string()));
   std::string words = output_.last_words(blame.rank);
   if (!words.empty() && !words.ends_with('\n')) words += '\n';
   std::fputs(words.c_str(), stderr);

@@ -22,6 +22,12 @@ struct Pulse {
   std::function<std::vector<int>(double seconds)> silent;  // ranks that beat once, but not for this long
 };
 
+// The launchers of the same job's other machines; empty functions where this is the only one.
+struct Neighbours {
+  std::function<std::string()> failure;          // what ended the job elsewhere; empty: nothing yet
+  std::function<void(const std::string&)> tell;  // what ended it here
+};
+
 // Keeps SIGINT, SIGTERM, SIGUSR1 and SIGHUP from their usual effect and hands them out one by one. Made before any
 // thread is started, so that every thread holds them back too.
 class StopSignals {
@@ -40,11 +46,11 @@ class StopSignals {
 class Job final : public RankEvents {
  public:
   Job(std::vector<std::unique_ptr<Ranks>> machines, RankOutput& output, StopSignals& signals, int world,
-      const JobLimits& limits = {}, Pulse pulse = {});
+      const JobLimits& limits = {}, Pulse pulse = {}, Neighbours neighbours = {});
   ~Job() override;
 
-  // Until no rank is left. The exit code is that of the first rank that failed, else 0. Says on stderr what happened
-  // if anything did, the culprit's own words last.
+  // Until no rank is left. The exit code is that of the first rank that failed, 1 where that was elsewhere, else 0.
+  // Says on stderr what happened if anything did, the culprit's own words last.
   int run();
 
   void output(int rank, Stream stream, std::string_view bytes) override;
@@ -56,6 +62,7 @@ class Job final : public RankEvents {
   void blame(int rank, Ending ending, const std::string& why, bool orderly);
   void check_deadlines();
   void check_frozen();
+  void check_neighbours();
   void report() const;
   std::string place_of(int rank) const;
   void signal_all(int number);
@@ -66,6 +73,7 @@ class Job final : public RankEvents {
   StopSignals& signals_;
   JobLimits limits_;
   Pulse pulse_;
+  Neighbours neighbours_;
   std::unique_ptr<State> state_;
 };
 

@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <numeric>
 
+#include "hyperion/base/clock.h"
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/comm/job_secret.h"
 #include "hyperion/comm/store_server.h"
 #include "hyperion/host/system_files.h"
 #include "hyperion/resilience/guardian.h"
+#include "hyperion/resilience/launcher_board.h"
 #include "hyperion/resilience/node_plan.h"
 #include "hyperion/resilience/remote_ranks.h"
 
@@ -20,6 +22,7 @@ namespace {
 using base::format;
 
 constexpr int kMostSlots = 4096;
+constexpr double kLastWait = 10, kDeadSilence = 30;  // seconds
 
 std::string own_name() {
   char name[256] = "localhost";
@@ -70,7 +73,10 @@ std::vector<Node> parse_nodes(const std::string& text) {
   return nodes;
 }
 
-int launch(const LaunchPlan& plan) {
+namespace {
+
+// One launcher that starts all ranks, here and elsewhere.
+int launch_all(const LaunchPlan& plan) {
   const auto nodes = nodes_of(plan);
   const std::string listen = place_to_listen(plan, nodes);
   Guardian guardian;
@@ -100,5 +106,51 @@ int launch(const LaunchPlan& plan) {
   const Pulse pulse{[&](double seconds) { return store.silent(seconds); }};
   return Job(std::move(machines), output, signals, node.world, plan.limits, pulse).run();
 }
+
+// One launcher of several, each of which starts the ranks of its own machine.
+int launch_share(const LaunchPlan& plan) {
+  if (plan.ranks % plan.node_count != 0)
+    throw base::ConfigError(format("{} ranks cannot be shared alike by {} machines", plan.ranks, plan.node_count),
+                            "let -n, the ranks of the whole job, be a multiple of --node-count");
+  Guardian guardian;
+  StopSignals signals;
+  NodePlan node;
+  node.node = plan.node, node.world = plan.ranks, node.ranks = plan.ranks / plan.node_count;
+  node.first_rank = plan.node * node.ranks;
+  node.master = plan.master, node.port = plan.port;
+  node.job = format("{}:{}", plan.master, plan.port);
+  node.secret = comm::find_job_secret();
+  node.command = plan.command, node.bind_cores = plan.bind_cores;
+  const comm::StoreAddress place{node.master, node.port, comm::job_key(node.secret, node.job)};
+  RankOutput output(base::real_files(), plan.logs, node.world, plan.show);
+  std::unique_ptr<comm::StoreServer> store;
+  if (plan.node == 0) {
+    store = std::make_unique<comm::StoreServer>(
+        comm::StoreServerOptions{plan.listen.empty() ? plan.master : plan.listen, plan.port, place.secret});
+    store->start();
+  }
+  LauncherBoard board(place, plan.node_count);
+  std::vector<std::unique_ptr<Ranks>> machines;
+  machines.push_back(start_node(node, guardian));
+  Pulse pulse;
+  if (store) pulse.silent = [&](double seconds) { return store->silent(seconds); };
+  const Neighbours neighbours{[&] { return board.failure(); },
+                              [&](const std::string& why) { board.tell(format("node {}: {}", plan.node, why)); }};
+  const int code = Job(std::move(machines), output, signals, node.world, plan.limits, pulse, neighbours).run();
+  board.leave();
+  if (!store) return code;
+  // The others need the store until their ranks have ended. One that died without a word is not waited for.
+  const double since = base::real_clock().seconds();
+  board.wait_for_all([&] {
+    const auto present = store->present();
+    const bool all_silent = !present.empty() && store->silent(kDeadSilence).size() == present.size();
+    return signals.next() != 0 || ((code != 0 || all_silent) && base::real_clock().seconds() - since > kLastWait);
+  });
+  return code;
+}
+
+}  // namespace
+
+int launch(const LaunchPlan& plan) { return plan.node_count > 1 ? launch_share(plan) : launch_all(plan); }
 
 }  // namespace hyperion::resilience

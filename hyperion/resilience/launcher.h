@@ -28,6 +28,10 @@ struct LaunchPlan {
   std::string listen;  // where the store listens; empty: 127.0.0.1, which only does for this machine
   int port = 0;        // 0: one of the system's choosing
   std::vector<std::string> remote_shell = {"ssh", "-o", "BatchMode=yes"};
+  // One launcher a machine, each started by someone else (a pod's): this is the one of machine `node` of `node_count`.
+  // The first hosts the store, at `master` and `port`; all know the same HYPERION_JOB_SECRET.
+  int node = 0, node_count = 1;
+  std::string master;
   JobLimits limits;
 };
 

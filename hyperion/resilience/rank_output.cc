@@ -48,20 +48,19 @@ std::string_view last_error(std::string_view text) {
 
 struct RankOutput::Channel {
   Stream stream;
-  std::unique_ptr<base::WritableFile> log;
-  std::string tail;  // the last bytes
-  std::string line;  // the beginning of a line that is not shown yet
+  std::unique_ptr<base::WritableFile> log;  // made with the first byte
+  bool closed = false;                      // nothing more is written
+  std::string tail;                         // the last bytes
+  std::string line;                         // the beginning of a line that is not shown yet
 };
 
 RankOutput::RankOutput(base::FileSystem& files, base::Path folder, int world, Show show, int out, int err)
     : files_(files), folder_(std::move(folder)), show_(show), descriptors_{out, err} {
   files_.create_folders(folder_);
-  for (int rank = 0; rank < world; ++rank)
-    for (const Stream stream : {Stream::out, Stream::err}) {
-      channels_.push_back(std::make_unique<Channel>());
-      channels_.back()->stream = stream;
-      channels_.back()->log = files_.create(file(rank, stream));
-    }
+  for (int i = 0; i < 2 * world; ++i) {
+    channels_.push_back(std::make_unique<Channel>());
+    channels_.back()->stream = i % 2 == 0 ? Stream::out : Stream::err;
+  }
 }
 
 RankOutput::~RankOutput() = default;
@@ -77,9 +76,11 @@ RankOutput::Channel& RankOutput::channel(int rank, Stream stream) const {
 void RankOutput::add(int rank, Stream stream, std::string_view bytes) {
   Channel& to = channel(rank, stream);
   try {
+    if (!to.log && !to.closed) to.log = files_.create(file(rank, stream));
     if (to.log) to.log->append(bytes);
   } catch (const base::Error& error) {
     to.log.reset();
+    to.closed = true;
     if (!std::exchange(told_, true)) base::log_warn(base::format("a rank's log ends early: {}", error.what()));
   }
   to.tail.append(bytes);
@@ -109,6 +110,7 @@ void RankOutput::finish(int rank) {
     Channel& from = channel(rank, stream);
     if (!from.line.empty()) show(rank, from, "\n");
     from.log.reset();
+    from.closed = true;
   }
 }
 

@@ -2,6 +2,7 @@
 // machine.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <thread>
@@ -50,8 +51,8 @@ TEST_F(LaunchNodes, ranks_count_on_from_node_to_node) {
   const Finished done =
       shell("a:2,localhost:1,b:2", "echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $GROUP_RANK at $FAKE_HOST");
   EXPECT_EQ(done.code, 0) << done.err;
-  for (const char* line : {"[0] 0/5 0/2 0 at a\n", "[1] 1/5 1/2 0 at a\n", "[2] 2/5 0/1 1 at\n",
-                           "[3] 3/5 0/2 2 at b\n", "[4] 4/5 1/2 2 at b\n"})
+  for (const char* line : {"[0] 0/5 0/2 0 at a\n", "[1] 1/5 1/2 0 at a\n", "[2] 2/5 0/1 1 at\n", "[3] 3/5 0/2 2 at b\n",
+                           "[4] 4/5 1/2 2 at b\n"})
     EXPECT_TRUE(has(done.out, line)) << line << done.out;
 }
 
@@ -132,6 +133,70 @@ TEST_F(LaunchNodes, a_frozen_rank_elsewhere_is_named_with_its_node) {
       shell("a:1,b:1", "if [ $RANK = 1 ]; then kill -STOP $$; fi; sleep 60", {"--frozen-seconds", "1"});
   EXPECT_EQ(done.code, 1);
   EXPECT_TRUE(has(done.err, "rank 1 (node b) is frozen: stopped by a signal")) << done.err;
+}
+
+// Machines whose launchers someone else starts, as Kubernetes does.
+class LaunchShares : public ::testing::Test {
+ protected:
+  Words words(int node, const Words& command) const {
+    Words all{"launch",   "-n",    "4",      "--node-count", "2", "--node-rank", std::to_string(node),
+              "--master", master_, "--show", "all",          "--"};
+    all.insert(all.end(), command.begin(), command.end());
+    return all;
+  }
+  // Both launchers, the second started first.
+  std::pair<Finished, Finished> launch(const Words& command) {
+    Program second(scratch_, words(1, command), environment_), first(scratch_, words(0, command), environment_);
+    Finished a = first.wait();
+    return {a, second.wait()};
+  }
+  Scratch scratch_;
+  std::map<std::string, std::string> environment_{{"HYPERION_JOB_SECRET", "a secret that both know"}};
+  const std::string master_ = "127.0.0.1:" + std::to_string(20000 + ::getpid() % 10000);
+};
+
+TEST_F(LaunchShares, ranks_of_both_meet_at_the_first) {
+  const auto [first, second] = launch({"rendezvous"});
+  EXPECT_EQ(first.code, 0) << first.err;
+  EXPECT_EQ(second.code, 0) << second.err;
+  EXPECT_NE(first.out.find("4 ranks met"), std::string::npos) << first.out;
+  EXPECT_NE(second.out.find("[3] hyperion launch, rank 3 of 4, local rank 1: met"), std::string::npos) << second.out;
+}
+
+TEST_F(LaunchShares, a_failure_at_one_ends_the_other) {
+  const auto [first, second] = launch({"sh", "-c", "if [ $RANK = 3 ]; then exit 4; fi; sleep 60"});
+  EXPECT_EQ(second.code, 4) << second.err;
+  EXPECT_EQ(first.code, 1);
+  EXPECT_NE(first.err.find("the job ended elsewhere: node 1: rank 3 ended with exit code 4"), std::string::npos)
+      << first.err;
+}
+
+TEST_F(LaunchShares, the_first_waits_for_the_ranks_of_the_others) {
+  const auto [first, second] = launch({"sh", "-c", "if [ $RANK = 3 ]; then sleep 2; fi"});
+  EXPECT_EQ(first.code, 0) << first.err;
+  EXPECT_EQ(second.code, 0) << second.err;
+}
+
+TEST_F(LaunchShares, a_killed_launcher_ends_the_other) {
+  Program second(scratch_, words(1, {"sh", "-c", "echo ready; sleep 60"}), environment_),
+      first(scratch_, words(0, {"sh", "-c", "echo ready; sleep 60"}), environment_);
+  ASSERT_TRUE(first.wait_for_text("[0] ready"));
+  ASSERT_TRUE(second.wait_for_text("[2] ready"));
+  first.signal(SIGKILL);
+  const Finished done = second.wait();
+  EXPECT_EQ(done.code, 1);
+  EXPECT_NE(done.err.find("the launcher of the first machine has ended"), std::string::npos) << done.err;
+}
+
+TEST_F(LaunchShares, what_cannot_be_meant_is_a_usage_error) {
+  for (const Words& words :
+       {Words{"launch", "-n", "4", "--node-count", "2", "--", "true"},
+        Words{"launch", "-n", "4", "--node-count", "2", "--node-rank", "2", "--master", "a:1", "--", "true"},
+        Words{"launch", "-n", "3", "--node-count", "2", "--node-rank", "1", "--master", "a:1", "--", "true"},
+        Words{"launch", "-n", "4", "--node-count", "2", "--node-rank", "1", "--master", "a", "--", "true"}}) {
+    const Finished done = testing::run(scratch_, words, environment_);
+    EXPECT_EQ(done.code, 2) << done.err;
+  }
 }
 
 TEST_F(LaunchNodes, what_cannot_be_meant_is_a_usage_error) {
