@@ -19,12 +19,27 @@
 #include "hyperion/host/launch.h"
 #include "hyperion/host/system_files.h"
 #include "hyperion/interop/open_model.h"
+#include "hyperion/resilience/job_templates.h"
 #include "hyperion/resilience/launcher.h"
 #include "hyperion/resilience/node_agent.h"
 
 namespace hyperion::cli {
 
 using base::format;
+
+namespace {
+
+// What a run's folder, a SLURM job and a Kubernetes object may all be called.
+CLI::Validator plain_name() {
+  const auto check = [](std::string& text) -> std::string {
+    const bool fine = !text.empty() && text.size() <= 40 && text.front() != '-' && text.back() != '-' &&
+                      text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == std::string::npos;
+    return fine ? "" : format("\"{}\" is not a name of small letters, digits and hyphens", text);
+  };
+  return {check, "", "name"};
+}
+
+}  // namespace
 
 void add_launch_command(CLI::App& app, LaunchOptions& options) {
   auto* launch = app.add_subcommand("launch", "run a command as several ranks that end as one");
@@ -48,6 +63,13 @@ void add_launch_command(CLI::App& app, LaunchOptions& options) {
   launch->add_option("--node-rank", options.node_rank, "which of them this is, from 0")->check(whole_number(0, 65535));
   launch->add_option("--master", options.master, "HOST:PORT of the first of them, where all ranks meet")
       ->check(not_empty());
+  launch->add_option("--emit", options.emit, "print the job for a scheduler, and start nothing")
+      ->check(one_of({"slurm", "jobset", "pytorchjob"}));
+  launch->add_option("--name", options.name, "--emit: name of the job (default hyperion)")->check(plain_name());
+  launch->add_option("--image", options.image, "--emit: the container's image (default hyperion:latest)")
+      ->check(not_empty());
+  launch->add_option("--gpus-per-node", options.gpus_per_node, "--emit: GPUs to ask for (default: one a rank; 0: none)")
+      ->check(whole_number(0, 1024));
   launch->add_flag("--agent", options.agent, "start what stdin tells: how launch calls itself elsewhere")->group("");
   launch
       ->add_option("--frozen-seconds", options.frozen_seconds,
@@ -61,7 +83,8 @@ void add_launch_command(CLI::App& app, LaunchOptions& options) {
       "Examples:\n"
       "  hyperion launch -n 4 -- train recipes/quickstart.toml --run mine\n"
       "  hyperion launch -n 2 --show all -- sh -c 'echo I am $RANK of $WORLD_SIZE'\n"
-      "  hyperion launch --nodes gpu07:4,gpu08:4 --listen gpu07 -- train recipes/quickstart.toml");
+      "  hyperion launch --nodes gpu07:4,gpu08:4 --listen gpu07 -- train recipes/quickstart.toml\n"
+      "  hyperion launch --emit slurm -n 8 --node-count 2 -- train recipe.toml > job.sh && sbatch job.sh");
 }
 
 std::vector<std::string> take_launched_command(int& argc, char** argv) {
@@ -74,6 +97,22 @@ std::vector<std::string> take_launched_command(int& argc, char** argv) {
 }
 
 namespace {
+
+int emit(const LaunchOptions& options) {
+  if (options.ranks == 0 || options.ranks % options.node_count != 0)
+    throw base::ConfigError("--emit needs -n, the ranks of the whole job, as a multiple of --node-count", "add -n 8");
+  resilience::JobTemplate job;
+  job.name = options.name, job.image = options.image, job.command = options.command;
+  job.nodes = static_cast<int>(options.node_count);
+  job.ranks_per_node = static_cast<int>(options.ranks / options.node_count);
+  job.gpus_per_node = options.gpus_per_node < 0 ? job.ranks_per_node : static_cast<int>(options.gpus_per_node);
+  std::fputs((options.emit == "slurm"    ? resilience::slurm_script(job)
+              : options.emit == "jobset" ? resilience::jobset_manifest(job)
+                                         : resilience::pytorchjob_manifest(job))
+                 .c_str(),
+             stdout);
+  return 0;
+}
 
 // --node-count, --node-rank and --master: all of them or none.
 void read_share(const LaunchOptions& options, resilience::LaunchPlan& plan) {
@@ -100,6 +139,7 @@ int launch_command(const LaunchOptions& options, const std::vector<std::string>&
                             "write it after --: hyperion launch -n 4 -- train recipes/quickstart.toml");
   if (options.ranks == 0 && options.nodes.empty())
     throw base::ConfigError("`hyperion launch` needs to know how many ranks", "add -n 4");
+  if (!options.emit.empty()) return emit(options);
   resilience::LaunchPlan plan;
   if (!options.nodes.empty()) plan.nodes = resilience::parse_nodes(options.nodes);
   plan.listen = options.listen;

@@ -13,6 +13,8 @@ struct LaunchOptions {
   std::string logs, show = "rank0", bind = "cores", nodes, listen, ssh = "ssh -o BatchMode=yes";
   int64_t port = 0, node_count = 1, node_rank = -1;
   std::string master;
+  std::string emit, name = "hyperion", image = "hyperion:latest";
+  int64_t gpus_per_node = -1;
   bool agent = false;
   double frozen_seconds = 30;
   std::vector<std::string> command;  // what follows --

@@ -118,7 +118,8 @@ int launch_share(const LaunchPlan& plan) {
   node.node = plan.node, node.world = plan.ranks, node.ranks = plan.ranks / plan.node_count;
   node.first_rank = plan.node * node.ranks;
   node.master = plan.master, node.port = plan.port;
-  node.job = format("{}:{}", plan.master, plan.port);
+  // Not by the address: a pod may know its own under another name.
+  node.job = format("{} ranks at port {}", plan.ranks, plan.port);
   node.secret = comm::find_job_secret();
   node.command = plan.command, node.bind_cores = plan.bind_cores;
   const comm::StoreAddress place{node.master, node.port, comm::job_key(node.secret, node.job)};
