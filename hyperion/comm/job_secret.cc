@@ -1,10 +1,12 @@
 #include "hyperion/comm/job_secret.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
-#include <fstream>
+#include <cstring>
 #include <system_error>
 
 #include "hyperion/base/error.h"
@@ -33,12 +35,19 @@ void make_if_missing(const base::Path& path) {
   if (base::real_files().exists(path)) return;
   base::real_files().create_folders(path.parent_path());
   const base::Path partial = base::partial_path(path);
-  const mode_t before = ::umask(0077);
-  base::write_atomically(base::real_files(), partial, new_job_secret());
-  ::umask(before);
+  const std::string secret = new_job_secret();
+  const int file = ::open(partial.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  const bool written = file >= 0 &&
+                       ::write(file, secret.data(), secret.size()) == static_cast<ssize_t>(secret.size()) &&
+                       ::fsync(file) == 0;
+  const int code = errno;
+  if (file >= 0) ::close(file);
   std::error_code ignored;
-  std::filesystem::create_hard_link(partial, path, ignored);
+  if (written) std::filesystem::create_hard_link(partial, path, ignored);
   std::filesystem::remove(partial, ignored);
+  if (!written)
+    throw base::FileError(format("{} cannot be written: {}", path.string(), std::strerror(code)), code,
+                          format("give every rank the same {}", kSecretVariable));
 }
 
 std::string users_secret() {
