@@ -76,17 +76,20 @@ struct Job::State {
   std::optional<Blame> blame;
   std::vector<std::optional<Ending>> endings;
   std::vector<int> followers;          // ended badly too, but not first
-  int stops = 0;                       // requests passed on
+  int stops = 0, first_stop = 0;       // requests passed on, and the first one's signal
   double term_at = 0, kill_at = 0;     // 0: not set
   bool killed = false;                 // SIGKILL was sent
   std::map<int, double> frozen_since;  // and told of
   double next_look = 0;
+  double first_came = 0;  // 0: nobody has
+  bool late_told = false;
 
   // Exit codes 75 and 130 say that what could be saved is saved (README.md); a program that has no such habit dies of
   // the signal itself.
   bool is_orderly(const Ending& ending) const {
     if (!ending.by_signal) return ending.number == 75 || ending.number == 130;
-    return stops > 0 && (ending.number != SIGKILL || killed);
+    if (ending.number == SIGKILL) return killed;
+    return ending.number == SIGTERM ? stops > 0 || kill_at > 0 : stops > 0;
   }
   // A crash is nobody else's fault, while an exit in the same moment may have followed from it.
   bool is_deeper_cause(const Ending& ending) const {
@@ -121,11 +124,15 @@ int Job::run() {
     if (now() < state_->next_look) continue;
     state_->next_look = now() + 1;
     check_frozen();
+    check_late();
     check_neighbours();
   }
   if (!state_->blame) return 0;
   report();
-  return state_->blame->ending.exit_code();
+  const auto& blame = *state_->blame;
+  // Whoever had to be killed after a request to stop ended by that request.
+  const bool asked = blame.orderly && blame.ending.by_signal && state_->first_stop != 0;
+  return asked ? 128 + state_->first_stop : blame.ending.exit_code();
 }
 
 void Job::output(int rank, Stream stream, std::string_view bytes) { output_.add(rank, stream, bytes); }
@@ -141,8 +148,8 @@ void Job::ended(int rank, Ending ending) {
     return;
   }
   if (first) state_->followers.push_back(first->rank);
-  blame(rank, ending, orderly ? "stopped in good order, with " + ending.text() : "ended with " + ending.text(),
-        orderly);
+  const char* how = !orderly ? "ended with" : ending.by_signal ? "was stopped by" : "stopped in good order, with";
+  blame(rank, ending, format("{} {}", how, ending.text()), orderly);
 }
 
 void Job::blame(int rank, Ending ending, const std::string& why, bool orderly) {
@@ -161,7 +168,7 @@ void Job::blame(int rank, Ending ending, const std::string& why, bool orderly) {
 // A terminal's Ctrl-C reaches only this process: the ranks are in groups of their own, and get it once, from here.
 void Job::forward(int signal) {
   const int passed = signal == SIGHUP ? SIGTERM : signal;  // the terminal is gone: save and leave
-  ++state_->stops;
+  if (++state_->stops == 1) state_->first_stop = passed;
   if (state_->stops == 1) say(format("{}: passed on to all ranks; a second stops them at once", ::strsignal(signal)));
   const bool impatient = state_->stops > 1 && (signal == SIGINT || signal == SIGTERM);
   if (impatient && state_->stops > 2) state_->killed = true;
@@ -205,6 +212,23 @@ void Job::check_frozen() {
     if (!state_->blame && limits_.frozen_seconds > 0 && now() - since[rank] >= limits_.frozen_seconds)
       blame(rank, {false, 1}, format("was frozen for {:.0f} s: {}", now() - since[rank], why), false);
   }
+}
+
+// Whoever has come waits for the rest; how long is the ranks' own affair, but the launcher knows who is missing.
+void Job::check_late() {
+  if (!pulse_.present || state_->late_told) return;
+  const auto present = pulse_.present();
+  if (present.empty()) return;
+  if (state_->first_came == 0) state_->first_came = now();
+  if (now() - state_->first_came < limits_.late_seconds) return;
+  state_->late_told = true;
+  std::vector<int> late;
+  for (int rank = 0; rank < static_cast<int>(state_->endings.size()); ++rank)
+    if (!state_->endings[static_cast<size_t>(rank)] && std::find(present.begin(), present.end(), rank) == present.end())
+      late.push_back(rank);
+  if (!late.empty())
+    say(format("{} {} not come to the meeting, {:.0f} s after the first did", listed(late),
+               late.size() == 1 ? "has" : "have", limits_.late_seconds));
 }
 
 void Job::check_neighbours() {

@@ -15,11 +15,13 @@ struct JobLimits {
   double kill_seconds = 3;      // from SIGTERM, after a failure, to SIGKILL
   double orderly_seconds = 30;  // for the others, once a rank left with 75 or 130 unasked
   double frozen_seconds = 30;   // a rank that is stopped or silent this long has failed; 0: for ever
+  double late_seconds = 30;     // ranks that come this much later than the first are told of
 };
 
 // What the store knows of the ranks' heartbeats; empty functions where it is not asked.
 struct Pulse {
-  std::function<std::vector<int>(double seconds)> silent;  // ranks that beat once, but not for this long
+  std::function<std::vector<int>()> present;               // ranks that beat
+  std::function<std::vector<int>(double seconds)> silent;  // those of them that have not for this long
 };
 
 // The launchers of the same job's other machines; empty functions where this is the only one.
@@ -62,6 +64,7 @@ class Job final : public RankEvents {
   void blame(int rank, Ending ending, const std::string& why, bool orderly);
   void check_deadlines();
   void check_frozen();
+  void check_late();
   void check_neighbours();
   void report() const;
   std::string place_of(int rank) const;
