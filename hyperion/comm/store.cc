@@ -32,8 +32,15 @@ StorePointer agents_store(const Launch& launch, milliseconds timeout) {
   c10d::TCPStoreOptions options;
   options.port = static_cast<uint16_t>(launch.master_port);
   options.timeout = timeout;
-  auto store = c10::make_intrusive<c10d::TCPStore>(launch.master_address, options);
-  return c10::make_intrusive<c10d::PrefixStore>(format("/worker/attempt_{}", launch.restarts), std::move(store));
+  try {
+    auto store = c10::make_intrusive<c10d::TCPStore>(launch.master_address, options);
+    return c10::make_intrusive<c10d::PrefixStore>(format("/worker/attempt_{}", launch.restarts), std::move(store));
+  } catch (const std::exception& error) {
+    const std::string words = error.what();  // and behind the first line its call stack
+    throw StoreLost(format("torchrun's store at {}:{} cannot be reached: {}", launch.master_address, launch.master_port,
+                           words.substr(0, words.find('\n'))),
+                    "see whether torchrun's agent still runs there");
+  }
 }
 
 void begin_heartbeat(const StoreAddress& address, int rank) {
@@ -65,9 +72,11 @@ std::string address_to_listen_on(const StoreAddress& place) {
 c10::intrusive_ptr<c10d::Store> connect_store(const Launch& launch, milliseconds timeout) {
   if (launch.launcher == Launcher::alone || (launch.world == 1 && !launch.agent_store))
     return c10::make_intrusive<c10d::HashStore>();
-  if (launch.launcher == Launcher::torchrun && launch.agent_store) return agents_store(launch, timeout);
-  const StoreAddress place = meeting_place(launch);
+  const bool agents = launch.launcher == Launcher::torchrun && launch.agent_store;
+  const StoreAddress place =
+      agents ? StoreAddress{launch.master_address, launch.master_port, {}} : meeting_place(launch);
   if (launch.rank == 0) base::log_info(format("{} ranks meet at {} ({})", launch.world, place.text(), launch.text()));
+  if (agents) return agents_store(launch, timeout);
   const bool hosts = launch.rank == 0 && !launch.agent_store;
   if (hosts) {
     StoreServerOptions options;

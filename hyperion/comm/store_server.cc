@@ -42,6 +42,7 @@ struct Connection {
   std::string nonce;  // ours, until it is trusted
   std::string in, out;
   bool waits = false;     // for keys: nothing more is read until it is answered
+  int rank = -1;          // whose heartbeats come by it; -1: nobody's
   double deadline = 0;    // 0: none
   uint32_t interest = 0;  // as epoll has it
 };
@@ -121,6 +122,11 @@ class StoreServer::Loop {
       }
       pass_deadlines();
     }
+  }
+
+  std::vector<int> seen() const {
+    const std::lock_guard lock(beats_mutex_);
+    return {seen_.begin(), seen_.end()};
   }
 
   std::vector<int> present() const { return silent(-1); }
@@ -210,6 +216,7 @@ class StoreServer::Loop {
     if (found == connections_.end()) return;
     values_.forget(id);
     set_deadline(id, found->second, 0);
+    miss(found->second.rank);
     if (found->second.trusted)
       --trusted_;
     else
@@ -301,11 +308,11 @@ class StoreServer::Loop {
     const auto kind = static_cast<Ask>(reader.kind());
     if (kind == Ask::beat || kind == Ask::leave) {
       const auto rank = static_cast<int>(reader.number());
-      const std::lock_guard lock(beats_mutex_);
       if (kind == Ask::beat)
-        beats_[rank] = now();
+        hear(rank);
       else
-        beats_.erase(rank);
+        miss(rank);
+      connection.rank = kind == Ask::beat ? rank : -1;
       connection.out += FrameWriter(Answer::done).bytes();
       return;
     }
@@ -318,6 +325,17 @@ class StoreServer::Loop {
       connection.out += done.frame;
     for (const Id other : woken) reply(other, connections_.at(other), values_.answer(other));
     for (const Id other : woken) advance(other, 0);
+  }
+
+  void hear(int rank) {
+    const std::lock_guard lock(beats_mutex_);
+    beats_[rank] = now();
+    seen_.insert(rank);
+  }
+
+  void miss(int rank) {
+    const std::lock_guard lock(beats_mutex_);
+    beats_.erase(rank);
   }
 
   void reply(Id id, Connection& connection, const std::string& frame) {
@@ -338,6 +356,7 @@ class StoreServer::Loop {
   Id next_ = kFirstConnection;
   mutable std::mutex beats_mutex_;
   std::map<int, double> beats_;  // rank -> when it was last heard of
+  std::set<int> seen_;
 };
 
 StoreServer::StoreServer(const StoreServerOptions& options) : loop_(std::make_unique<Loop>(options)) {}
@@ -346,6 +365,7 @@ int StoreServer::port() const { return loop_->port(); }
 std::vector<int> StoreServer::descriptors() const { return loop_->descriptors(); }
 void StoreServer::start() { loop_->start(); }
 void StoreServer::serve(int lifeline, double grace_seconds) { loop_->serve(lifeline, grace_seconds); }
+std::vector<int> StoreServer::seen() const { return loop_->seen(); }
 std::vector<int> StoreServer::present() const { return loop_->present(); }
 std::vector<int> StoreServer::silent(double seconds) const { return loop_->silent(seconds); }
 

@@ -30,7 +30,9 @@ class StoreServer {
   // are connected, but at most `grace_seconds`.
   void serve(int lifeline, double grace_seconds);
 
-  // Ranks that have sent a heartbeat and not left since, and those of them that have been silent for so long.
+  // Ranks that ever sent a heartbeat; those of them that are still there, for the connection it came by is open; and
+  // those of these that have been silent for so long: their process is frozen, or their machine lost.
+  std::vector<int> seen() const;
   std::vector<int> present() const;
   std::vector<int> silent(double seconds) const;
 

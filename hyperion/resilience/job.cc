@@ -216,15 +216,15 @@ void Job::check_frozen() {
 
 // Whoever has come waits for the rest; how long is the ranks' own affair, but the launcher knows who is missing.
 void Job::check_late() {
-  if (!pulse_.present || state_->late_told) return;
-  const auto present = pulse_.present();
-  if (present.empty()) return;
+  if (!pulse_.seen || state_->late_told) return;
+  const auto seen = pulse_.seen();
+  if (seen.empty()) return;
   if (state_->first_came == 0) state_->first_came = now();
   if (now() - state_->first_came < limits_.late_seconds) return;
   state_->late_told = true;
   std::vector<int> late;
   for (int rank = 0; rank < static_cast<int>(state_->endings.size()); ++rank)
-    if (!state_->endings[static_cast<size_t>(rank)] && std::find(present.begin(), present.end(), rank) == present.end())
+    if (!state_->endings[static_cast<size_t>(rank)] && std::find(seen.begin(), seen.end(), rank) == seen.end())
       late.push_back(rank);
   if (!late.empty())
     say(format("{} {} not come to the meeting, {:.0f} s after the first did", listed(late),
@@ -257,7 +257,7 @@ void Job::report() const {
 std::string Job::place_of(int rank) const {
   for (const auto& machine : machines_)
     if (auto place = machine->place_of(rank); !place.empty()) return place;
-  return "not started";
+  return "elsewhere";
 }
 
 void Job::signal_all(int number) {

@@ -20,8 +20,8 @@ struct JobLimits {
 
 // What the store knows of the ranks' heartbeats; empty functions where it is not asked.
 struct Pulse {
-  std::function<std::vector<int>()> present;               // ranks that beat
-  std::function<std::vector<int>(double seconds)> silent;  // those of them that have not for this long
+  std::function<std::vector<int>()> seen;                  // ranks that ever beat
+  std::function<std::vector<int>(double seconds)> silent;  // that are connected, but have not beaten for this long
 };
 
 // The launchers of the same job's other machines; empty functions where this is the only one.

@@ -25,7 +25,7 @@ const std::string kFailure = "launchers/failure", kLeft = "launchers/left";
 LauncherBoard::LauncherBoard(const comm::StoreAddress& address, int launchers)
     : connection_(address, kComing), launchers_(launchers) {}
 
-std::string LauncherBoard::ask(std::string frame) { return connection_.ask(frame, kAnswer); }
+std::string LauncherBoard::ask(const std::string& frame) { return connection_.ask(frame, kAnswer); }
 
 void LauncherBoard::tell(const std::string& failure) {
   try {

@@ -21,7 +21,7 @@ class LauncherBoard {
   void wait_for_all(const std::function<bool()>& stop);
 
  private:
-  std::string ask(std::string frame);
+  std::string ask(const std::string& frame);
 
   comm::StoreConnection connection_;
   int launchers_;

@@ -55,7 +55,7 @@ pid_t spawn(const std::vector<std::string>& words, int input, int output) {
 
 class RemoteRanks final : public Ranks {
  public:
-  RemoteRanks(std::string host, const NodePlan& plan, std::vector<std::string> words) : host_(std::move(host)) {
+  RemoteRanks(std::string host, const NodePlan& plan, const std::vector<std::string>& words) : host_(std::move(host)) {
     for (int i = 0; i < plan.ranks; ++i) running_.insert(plan.first_rank + i);
     first_ = plan.first_rank, count_ = plan.ranks;
     int to[2], from[2];
@@ -190,7 +190,7 @@ std::unique_ptr<Ranks> start_remote_ranks(const std::string& host, const NodePla
   std::vector<std::string> words = shell;
   words.push_back(host);
   words.push_back(format("cd {} && exec {} launch --agent", shell_quoted(folder), shell_quoted(program)));
-  return std::make_unique<RemoteRanks>(host, plan, std::move(words));
+  return std::make_unique<RemoteRanks>(host, plan, words);
 }
 
 }  // namespace hyperion::resilience

@@ -229,15 +229,17 @@ TEST_F(StoreServerTest, requests_sent_in_one_go_are_answered_in_turn) {
 TEST_F(StoreServerTest, heartbeats_tell_who_is_there_and_who_fell_silent) {
   EXPECT_TRUE(server_.present().empty());
   auto first = std::make_unique<Heartbeat>(address(), 3, milliseconds(10), [](const std::string&) {});
-  {
-    StoreConnection frozen(address(), milliseconds(5000));
-    frozen.ask(std::move(FrameWriter(Ask::beat).number(5)).bytes(), milliseconds(5000));
-  }
+  auto frozen = std::make_unique<StoreConnection>(address(), milliseconds(5000));
+  frozen->ask(std::move(FrameWriter(Ask::beat).number(5)).bytes(), milliseconds(5000));
   EXPECT_EQ(server_.present(), (std::vector<int>{3, 5}));
   std::this_thread::sleep_for(milliseconds(300));
   EXPECT_EQ(server_.silent(0.25), (std::vector<int>{5}));
   first.reset();
   EXPECT_EQ(server_.present(), (std::vector<int>{5})) << "who leaves in good order is not missed";
+  frozen.reset();
+  for (int i = 0; i < 500 && !server_.present().empty(); ++i) std::this_thread::sleep_for(milliseconds(10));
+  EXPECT_TRUE(server_.present().empty()) << "nor who has ended: that is seen elsewhere";
+  EXPECT_EQ(server_.seen(), (std::vector<int>{3, 5}));
 }
 
 TEST_F(StoreServerTest, the_end_of_the_store_is_told_to_the_rank) {
