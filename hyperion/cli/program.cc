@@ -17,6 +17,7 @@
 #include "hyperion/cli/completion.h"
 #include "hyperion/cli/launch_commands.h"
 #include "hyperion/cli/program.h"
+#include "hyperion/cli/timing_commands.h"
 #include "hyperion/cli/usage.h"
 
 namespace hyperion::cli {
@@ -349,6 +350,7 @@ void add_machine_commands(CLI::App& app, Flags& flags) {
   data->footer(
       "\nExamples:\n  hyperion bench data --tokenizer gpt2.tiktoken --tokenizer ./Qwen2.5-0.5B --text book.txt\n"
       "  hyperion bench data --set sets/wikitext");
+  add_timing_commands(app, *bench);
   app.add_subcommand("presets", "the models a recipe can name")->footer("\nExample:\n  hyperion presets");
   auto* runs = app.add_subcommand("runs", "look at runs")->require_subcommand(1);
   auto* list = runs->add_subcommand("ls", "all runs, newest first");
@@ -368,7 +370,8 @@ void collect(const CLI::App* app, const std::string& path, std::vector<Completio
     if (option->get_name().starts_with("--")) command.words.push_back(option->get_name());
     command.takes_run |= option->get_name() == "RUN" || option->get_name() == "MODEL";
   }
-  for (const auto* child : app->get_subcommands({})) command.words.push_back(child->get_name());
+  for (const auto* child : app->get_subcommands({}))
+    if (!child->get_group().empty()) command.words.push_back(child->get_name());  // no group: hidden
   if (path == "completion") command.words.insert(command.words.end(), {"bash", "zsh"});
   command.takes_settings = app->get_allow_extras();
   commands.push_back(command);
@@ -401,6 +404,7 @@ std::vector<std::string> command_names(const CLI::App& app) {
 }
 
 int dispatch(CLI::App& app, Flags& flags) {
+  if (const auto code = run_timing_command(app)) return *code;
   auto* command = app.get_subcommands().front();
   const std::string name = command->get_name();
   if (name == "train") return flags.train.overrides = overrides_of(command, flags), train_command(flags.train);

@@ -32,8 +32,8 @@ TokenFigures inspect_tokens(const TokenSet& set, size_t most_frequent, const std
     std::sort(lengths.begin(), lengths.end());
     figures.shortest = lengths.front(), figures.median = lengths[lengths.size() / 2], figures.longest = lengths.back();
     figures.mean = static_cast<double>(set.tokens()) / static_cast<double>(lengths.size());
-    for (size_t bit = std::bit_width(static_cast<uint64_t>(figures.shortest));
-         bit <= std::bit_width(static_cast<uint64_t>(figures.longest)); ++bit)
+    const auto width = [](int64_t length) { return static_cast<size_t>(std::bit_width(static_cast<uint64_t>(length))); };
+    for (size_t bit = width(figures.shortest); bit <= width(figures.longest); ++bit)
       figures.lengths.push_back({bit == 0 ? 0 : int64_t{1} << (bit - 1), int64_t{1} << bit, bars[bit]});
   }
   for (int64_t token = 0; token < set.vocabulary(); ++token)

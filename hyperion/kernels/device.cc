@@ -24,6 +24,7 @@ c10::Device open_device(const std::string& name) {
         base::format("device \"{}\" was asked for, but {} usable from here", name,
                      count == 0 ? "no GPU is" : base::format("only {} GPUs are", count)),
         "use --device cpu, or see what `hyperion doctor` says of the GPU, its driver and this build");
+  at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);  // before it PyTorch's memory figures are a crash
   return {c10::kCUDA, static_cast<c10::DeviceIndex>(index)};
 }
 
@@ -38,6 +39,8 @@ void allow_tf32(bool allowed) {
   at::globalContext().setAllowTF32CuBLAS(allowed);
   at::globalContext().setAllowTF32CuDNN(allowed);
 }
+
+void measure_convolutions() { at::globalContext().setBenchmarkCuDNN(true); }
 
 void use_deterministic_algorithms() {
   ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);

@@ -21,6 +21,9 @@ int64_t cpu_threads();
 // Whether fp32 products may round their inputs to tf32 on GPUs that have it; else they never do.
 void allow_tf32(bool allowed);
 
+// cuDNN tries its algorithms for each new shape of convolution and keeps the fastest.
+void measure_convolutions();
+
 // Bit-for-bit repeatable GPU operations, at some cost in speed. Call before the first GPU operation.
 void use_deterministic_algorithms();
 

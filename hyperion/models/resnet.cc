@@ -36,8 +36,11 @@ class ConvLayer final : public nn::Module {
   }
 
   at::Tensor forward(const at::Tensor& input, Pass& pass) override {
-    auto output = run(*normalization_, run(*convolution_, input, pass), pass);
-    return activate_ ? output.relu_() : output;
+    return normalization_->then(run(*convolution_, input, pass), {}, activate_, pass);
+  }
+  // relu(what forward gives before its activation + residual)
+  at::Tensor joining(const at::Tensor& input, const at::Tensor& residual, Pass& pass) {
+    return normalization_->then(run(*convolution_, input, pass), residual, /*relu=*/true, pass);
   }
 
  private:
@@ -68,18 +71,22 @@ class Block final : public nn::Module {
     for (const auto& conv : plan.shortcut)
       shortcut_ = register_module("shortcut", std::make_shared<ConvLayer>(conv, /*activate=*/false));
     layer_ = register_module("layer", std::make_shared<Series>());
-    for (size_t i = 0; i < plan.layers.size(); ++i)
-      layer_->add(std::to_string(i), std::make_shared<ConvLayer>(plan.layers[i], i + 1 < plan.layers.size()));
+    for (size_t i = 0; i < plan.layers.size(); ++i) {
+      layers_.push_back(std::make_shared<ConvLayer>(plan.layers[i], i + 1 < plan.layers.size()));
+      layer_->add(std::to_string(i), layers_.back());
+    }
   }
 
   at::Tensor forward(const at::Tensor& input, Pass& pass) override {
-    auto output = run(*layer_, input, pass);
-    return output.add_(shortcut_ ? run(*shortcut_, input, pass) : input).relu_();
+    at::Tensor hidden = input;
+    for (size_t i = 0; i + 1 < layers_.size(); ++i) hidden = run(*layers_[i], hidden, pass);
+    return layers_.back()->joining(hidden, shortcut_ ? run(*shortcut_, input, pass) : input, pass);
   }
 
  private:
   std::shared_ptr<ConvLayer> shortcut_;  // none where the input is added as it is
   std::shared_ptr<Series> layer_;
+  std::vector<std::shared_ptr<ConvLayer>> layers_;  // of `layer_`
 };
 
 class Stage final : public nn::Module {

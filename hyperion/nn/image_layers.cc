@@ -11,6 +11,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "hyperion/base/error.h"
+#include "hyperion/kernels/batch_norm.h"
 
 namespace hyperion::nn {
 namespace {
@@ -26,6 +27,11 @@ at::Tensor Conv2d::forward(const at::Tensor& input, Pass&) {
   return at::conv2d(input, weight_, {}, stride_, weight_.size(2) / 2);
 }
 
+void Conv2d::lay_out() {
+  const at::NoGradGuard no_grad;
+  weight_.set_data(weight_.detach().contiguous(at::MemoryFormat::ChannelsLast));
+}
+
 BatchNorm2d::BatchNorm2d(int64_t channels)
     : weight_(parameter("weight", {channels}, Init::filled(1), {.wide = true})),
       bias_(parameter("bias", {channels}, Init::filled(0), {.wide = true})),
@@ -33,16 +39,22 @@ BatchNorm2d::BatchNorm2d(int64_t channels)
       running_var_(register_buffer("running_var", at::ones({channels}))),
       num_batches_tracked_(register_buffer("num_batches_tracked", at::zeros({}, at::kLong))) {}
 
-at::Tensor BatchNorm2d::forward(const at::Tensor& input, Pass& pass) {
+at::Tensor BatchNorm2d::then(const at::Tensor& input, const at::Tensor& residual, bool relu, Pass& pass) {
   if (pass.training && input.numel() <= input.size(1))
     throw base::ConfigError("batch norm cannot train on one value a channel: it has no variance",
                             "use a larger micro-batch or larger images");
   const bool learn = pass.training && !pass.recomputing;
   if (learn) num_batches_tracked_.add_(1);
-  if (pass.reference) return plain(input, pass.training, learn);
   // Without momentum the running statistics stay as they are, and what autograd saves is the same.
-  return at::batch_norm(input, weight_, bias_, running_mean_, running_var_, pass.training, learn ? kMomentum : 0,
-                        kEpsilon, /*cudnn_enabled=*/true);
+  const double momentum = learn ? kMomentum : 0;
+  if (pass.training && !pass.reference)
+    return kernels::batch_norm_training(input, {weight_, bias_, running_mean_, running_var_, momentum, kEpsilon},
+                                        residual, relu);
+  auto output = pass.reference ? plain(input, pass.training, learn)
+                               : at::batch_norm(input, weight_, bias_, running_mean_, running_var_, /*training=*/false,
+                                                momentum, kEpsilon, /*cudnn_enabled=*/true);
+  if (residual.defined()) output = output.add(residual);
+  return relu ? output.relu() : output;
 }
 
 at::Tensor BatchNorm2d::plain(const at::Tensor& input, bool batch_statistics, bool learn) {

@@ -12,6 +12,7 @@ class Conv2d final : public Module {
   at::Tensor forward(const at::Tensor& input, Pass& pass) override;
 
  private:
+  void lay_out() override;  // channels last, as the images are
   at::Tensor weight_;
   int64_t stride_;
 };
@@ -22,7 +23,9 @@ class Conv2d final : public Module {
 class BatchNorm2d final : public Module {
  public:
   explicit BatchNorm2d(int64_t channels);
-  at::Tensor forward(const at::Tensor& input, Pass& pass) override;
+  at::Tensor forward(const at::Tensor& input, Pass& pass) override { return then(input, {}, false, pass); }
+  // relu(norm(input) + residual); the residual may be undefined, and relu left out. May change the norm's own output.
+  at::Tensor then(const at::Tensor& input, const at::Tensor& residual, bool relu, Pass& pass);
 
  private:
   at::Tensor plain(const at::Tensor& input, bool batch_statistics, bool learn);

@@ -1,3 +1,4 @@
+#include <ATen/Context.h>
 #include <ATen/cuda/CUDAEvent.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 
@@ -31,17 +32,24 @@ class GpuStepTimer final : public StepTimer {
   std::vector<Phase> phases_;
 };
 
+// Before PyTorch has begun with CUDA its allocator knows no device.
+void begin() { at::globalContext().lazyInitDevice(c10::DeviceType::CUDA); }
+
 }  // namespace
 
 std::unique_ptr<StepTimer> make_gpu_step_timer() { return std::make_unique<GpuStepTimer>(); }
 
 MemoryUse gpu_memory_use() {
+  begin();
   const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(c10::cuda::current_device());
   const auto& allocated = stats.allocated_bytes[0];
   return {allocated.current, stats.reserved_bytes[0].current, allocated.peak};
 }
 
-void reset_gpu_peak() { c10::cuda::CUDACachingAllocator::resetPeakStats(c10::cuda::current_device()); }
+void reset_gpu_peak() {
+  begin();
+  c10::cuda::CUDACachingAllocator::resetPeakStats(c10::cuda::current_device());
+}
 void release_gpu_cache() { c10::cuda::CUDACachingAllocator::emptyCache(); }
 
 }  // namespace hyperion::profile

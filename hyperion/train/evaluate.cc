@@ -46,6 +46,7 @@ report::EvalRecord evaluate(models::Model& model, at::Device device, const data:
     sample += part.targets.size(0);
     nn::Pass pass;
     pass.reference = config.train.optimize == "reference";
+    pass.fused_blocks = !pass.reference && device.is_cuda();
     part.tell(pass);
     const auto logits = model.logits(part.inputs, pass);
     const auto here = static_cast<double>(part.counted_in_all());

@@ -9,9 +9,9 @@
 #include "hyperion/base/fault.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/log.h"
-#include "hyperion/kernels/cross_entropy.h"
+#include "hyperion/kernels/device.h"
+#include "hyperion/kernels/products.h"
 #include "hyperion/nn/saved_bytes.h"
-#include "hyperion/optim/clip.h"
 #include "hyperion/profile/memory.h"
 
 namespace hyperion::train {
@@ -27,6 +27,12 @@ int64_t bytes_of(const std::vector<at::Tensor>& tensors) {
   return sum;
 }
 
+std::string sizes_text(const at::Tensor& tensor) {
+  std::string text;
+  for (const auto size : tensor.sizes()) text += format("{}x", size);
+  return text;
+}
+
 std::string shown(int64_t bytes) { return base::bytes_text(static_cast<uint64_t>(std::max<int64_t>(bytes, 0))); }
 
 }  // namespace
@@ -36,7 +42,7 @@ Stepper::Stepper(models::Model& model, const RunConfig& config, at::Device devic
       config_(config),
       device_(device),
       type_(compute_type(config.train.precision)),
-      loss_(loss ? std::move(loss) : kernels::cross_entropy),
+      loss_(std::move(loss)),
       accumulate_(config.train.accumulate) {
   at::NoGradGuard no_grad;
   if (type_ == at::kHalf) loss_scale_.emplace(config.train.loss_scale);
@@ -50,12 +56,30 @@ Stepper::Stepper(models::Model& model, const RunConfig& config, at::Device devic
     if (!parameter.tensor.requires_grad()) continue;
     parameters.push_back({parameter.name, parameter.tensor, parameter.decay});
     const bool narrow = parameter.tensor.scalar_type() != at::kFloat;
+    if (narrow &&
+        !kernels::laid_out_alike(parameter.tensor, wide[weights_.size()]))  // the model lay its weights out anew
+      wide[weights_.size()] = parameter.tensor.detach().to(at::kFloat).copy_(wide[weights_.size()]);
     masters.push_back(narrow ? wide[weights_.size()] : parameter.tensor);
     weights_.push_back(parameter.tensor);
   }
   optimizer_ = std::make_unique<optim::Optimizer>(std::move(parameters), std::move(masters), config.optim);
   gradients_.resize(weights_.size());
   use(config.memory);
+  const auto& optimize = config.train.optimize;
+  kernels::measure_products(optimize == "max" && !config.train.deterministic);
+  if (device.is_cuda() && optimize != "reference" && !config.train.deterministic) kernels::measure_convolutions();
+  if (optimize == "graph" || optimize == "max") {
+    const std::string reason = !device.is_cuda()             ? "it needs a GPU"
+                               : loss_scale_                 ? "fp16 looks at every step's gradients (bf16 does not)"
+                               : memory_.offload_activations ? "activations go to the host"
+                               : memory_.offload_optimizer   ? "the optimizer is on the host"
+                                                             : "";
+    if (reason.empty()) {
+      graphs_ = std::make_unique<StepGraphs>([this] { optimizer_->renew_tables(); });
+    } else {
+      base::log_warn(format("train.optimize = \"{}\" runs as \"fused\": {}", optimize, reason));
+    }
+  }
 }
 
 void Stepper::use(const MemoryConfig& memory) {
@@ -68,13 +92,16 @@ at::Tensor Stepper::forward(const Batch& part, int64_t step, int64_t index, doub
   part.tell(pass);
   pass.training = true;
   pass.reference = config_.train.optimize == "reference";
+  pass.fused_blocks = !pass.reference && device_.is_cuda();
   pass.seed = config_.train.seed;
   pass.step = static_cast<uint32_t>(step);
   pass.micro_batch = static_cast<uint32_t>(index);
   doing_ = "forward";
   if (base::fault_point("train.forward") == base::Fault::memory) throw std::bad_alloc();
   const ForwardMemory techniques(memory_, residents_, meter, pass);
-  const auto loss = loss_(model_.logits(part.inputs, pass), part.targets).div(share);
+  const auto value =
+      loss_ ? loss_(model_.logits(part.inputs, pass), part.targets) : model_.loss(part.inputs, part.targets, pass);
+  const auto loss = share == 1 ? value : value.div(share);
   return pass.auxiliary_loss.defined() ? loss.add(pass.auxiliary_loss.div(static_cast<double>(accumulate_))) : loss;
 }
 
@@ -133,6 +160,7 @@ at::Tensor Stepper::gradients(const Batch& all, int64_t step, profile::StepTimer
 StepResult Stepper::run(const Batch& batch, int64_t step, double lr, profile::StepTimer& timer) {
   const Batch all = to_device(batch, device_, type_);
   timer.mark(Phase::data);
+  if (auto result = by_graph(all, step, lr, timer)) return *std::move(result);
   at::Tensor loss;
   while (!loss.defined()) {
     try {
@@ -149,7 +177,7 @@ StepResult Stepper::run(const Batch& batch, int64_t step, double lr, profile::St
     }
   }
   at::NoGradGuard no_grad;
-  const auto clip = optim::clip_factor(gradients_, config_.optim.clip, loss_scale_ ? loss_scale_->scale() : 1.0);
+  const auto clip = optimizer_->clip(gradients_, config_.optim.clip, loss_scale_ ? loss_scale_->scale() : 1.0);
   // The host must know before it updates; only fp16 has to wait for the device here.
   const bool skipped = loss_scale_ && !std::isfinite(clip.norm.item<double>());
   if (loss_scale_) loss_scale_->told(skipped);
@@ -157,6 +185,29 @@ StepResult Stepper::run(const Batch& batch, int64_t step, double lr, profile::St
   for (auto& gradient : gradients_) gradient.reset();
   timer.mark(Phase::optimizer);
   return {loss, clip.norm, skipped, loss_scale_ ? loss_scale_->scale() : 0};
+}
+
+std::optional<StepResult> Stepper::by_graph(const Batch& all, int64_t step, double lr, profile::StepTimer& timer) {
+  if (!graphs_ || graphs_->refused()) return std::nullopt;
+  std::string shape =
+      format("{} {} {} {}", sizes_text(all.inputs), sizes_text(all.targets), all.documents.defined(), accumulate_);
+  if (accumulate_ > 1)  // the parts' shares of the loss are numbers of the recording
+    for (const auto counted : all.counted) shape += format(" {}", counted);
+  optimizer_->set_numbers(lr, ++updates_);
+  class Untimed final : public profile::StepTimer {
+    void mark(Phase) override {}
+    profile::PhaseTimes milliseconds() override { return {}; }
+  } untimed;
+  const auto figures = graphs_->run(shape, all, [&](const Batch& batch) {
+    const auto loss = gradients(batch, step, untimed);
+    at::NoGradGuard no_grad;
+    const auto clip = optimizer_->clip(gradients_, config_.optim.clip, 1);
+    optimizer_->update(gradients_, clip.scale);
+    for (auto& gradient : gradients_) gradient.reset();
+    return StepFigures{loss, clip.norm};
+  });
+  timer.mark(Phase::backward);  // of a graph only the whole is known
+  return StepResult{figures.loss, figures.grad_norm, false, 0};
 }
 
 MemoryReport Stepper::held() const {

@@ -1,0 +1,74 @@
+// Benches and comparisons as a user runs them.
+#include <gtest/gtest.h>
+
+#include "tests/end_to_end/support_program.h"
+
+namespace hyperion {
+namespace {
+
+using testing::run;
+using testing::Scratch;
+using Words = std::vector<std::string>;
+
+class Bench : public ::testing::Test {
+ protected:
+  std::string folder(const char* name) { return (scratch_.path() / name).string(); }
+  Scratch scratch_;
+};
+
+constexpr const char* kResult = R"({"bench": "train", "device_name": "CPU", "figures": [
+  {"name": "step", "unit": "ms", "better": "lower", "value": %, "low": %, "high": %}]})";
+
+std::string result(const std::string& value) {
+  std::string text = kResult;
+  for (size_t at; (at = text.find('%')) != text.npos;) text.replace(at, 1, value);
+  return text;
+}
+
+TEST_F(Bench, a_result_compared_with_itself_passes) {
+  const auto bench =
+      run(scratch_, {"bench", "train", "tiny-gpt2", "--steps", "2", "--device", "cpu", "--folder", folder("a")});
+  ASSERT_EQ(bench.code, 0) << bench.err;
+  EXPECT_NE(bench.out.find("tiny-gpt2"), std::string::npos);
+  const auto compared = run(scratch_, {"compare", folder("a"), folder("a/train.json")});
+  EXPECT_EQ(compared.code, 0) << compared.err;
+  for (const char* name : {"train.json", "train.csv", "train.svg", "train.txt"})
+    EXPECT_TRUE(std::filesystem::exists(scratch_.path() / "a" / name)) << name;
+}
+
+TEST_F(Bench, a_regression_is_exit_code_1) {
+  testing::write_file(scratch_.path() / "a.json", result("100"));
+  testing::write_file(scratch_.path() / "b.json", result("104"));
+  EXPECT_EQ(run(scratch_, {"compare", folder("a.json"), folder("b.json")}).code, 1);
+  EXPECT_EQ(run(scratch_, {"compare", folder("b.json"), folder("a.json")}).code, 0);
+  EXPECT_EQ(run(scratch_, {"compare", folder("a.json"), folder("b.json"), "--fail-over", "5%"}).code, 0);
+}
+
+TEST_F(Bench, what_cannot_be_compared_is_told_with_a_hint) {
+  testing::write_file(scratch_.path() / "a.json", result("100"));
+  auto other = result("100");
+  testing::write_file(scratch_.path() / "b.json", other.replace(other.find("train"), 5, "kernels"));
+  testing::write_file(scratch_.path() / "c.json", "{}");
+  const auto kinds = run(scratch_, {"compare", folder("a.json"), folder("b.json")});
+  EXPECT_EQ(kinds.code, 2);
+  EXPECT_NE(kinds.err.find("`bench train`, B of `bench kernels`"), std::string::npos) << kinds.err;
+  const auto no_result = run(scratch_, {"compare", folder("a.json"), folder("c.json")});
+  EXPECT_EQ(no_result.code, 1);
+  EXPECT_NE(no_result.err.find("hint: "), std::string::npos) << no_result.err;
+  EXPECT_EQ(run(scratch_, {"compare", folder("a.json"), folder("a.json"), "--fail-over", "much"}).code, 2);
+}
+
+TEST_F(Bench, a_start_is_timed_in_processes_of_its_own) {
+  const auto done = run(scratch_, {"bench", "startup", "tiny-gpt2", "--repeats", "1", "--device", "cpu"});
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_NE(done.out.find("exec to end of first step"), std::string::npos) << done.out;
+}
+
+TEST_F(Bench, an_unknown_workload_is_a_usage_error) {
+  const auto done = run(scratch_, {"bench", "ladder", "tiny-gtp2"});
+  EXPECT_EQ(done.code, 2);
+  EXPECT_NE(done.err.find("did you mean tiny-gpt2?"), std::string::npos) << done.err;
+}
+
+}  // namespace
+}  // namespace hyperion
