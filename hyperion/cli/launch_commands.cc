@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <cstring>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "hyperion/base/clock.h"
 #include "hyperion/base/error.h"
@@ -16,6 +15,7 @@
 #include "hyperion/base/signals.h"
 #include "hyperion/cli/usage.h"
 #include "hyperion/comm/meeting.h"
+#include "hyperion/host/addresses.h"
 #include "hyperion/host/launch.h"
 #include "hyperion/host/system_files.h"
 #include "hyperion/interop/open_model.h"
@@ -118,16 +118,15 @@ int emit(const LaunchOptions& options) {
 void read_share(const LaunchOptions& options, resilience::LaunchPlan& plan) {
   const bool shared = options.node_count > 1 || options.node_rank >= 0 || !options.master.empty();
   if (!shared) return;
-  const size_t colon = options.master.rfind(':');
-  const auto port = colon == std::string::npos ? std::nullopt : host::whole_number(options.master.substr(colon + 1));
-  if (!port || *port < 1 || *port > 65535 || options.node_rank < 0 || options.node_rank >= options.node_count)
+  const auto master = host::parse_host_port(options.master);
+  if (!master || options.node_rank < 0 || options.node_rank >= options.node_count)
     throw base::ConfigError("a launcher of several needs --node-count, a --node-rank below it, and --master HOST:PORT",
                             "hyperion launch -n 8 --node-count 2 --node-rank 0 --master gpu07:29500 -- ...");
   if (!options.nodes.empty())
     throw base::ConfigError("--nodes and --node-count contradict each other",
                             "--nodes starts ranks on other machines; with --node-count each starts its own");
   plan.node_count = static_cast<int>(options.node_count), plan.node = static_cast<int>(options.node_rank);
-  plan.master = options.master.substr(0, colon), plan.port = static_cast<int>(*port);
+  plan.master = master->host, plan.port = master->port;
 }
 
 }  // namespace

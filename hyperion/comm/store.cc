@@ -14,6 +14,7 @@
 #include "hyperion/comm/heartbeat.h"
 #include "hyperion/comm/job_secret.h"
 #include "hyperion/comm/store_process.h"
+#include "hyperion/host/addresses.h"
 #include "hyperion/host/ports.h"
 
 namespace hyperion::comm {
@@ -62,9 +63,14 @@ StoreAddress meeting_place(const Launch& launch) {
   return place;
 }
 
-// A pod's service name may be an address that the pod itself does not have; its network is its own anyway.
+// Where told, but for two cases that are said aloud: a pod's service name may be an address that the pod itself does
+// not have, and a machine's own name may lead only back into it.
 std::string address_to_listen_on(const StoreAddress& place) {
-  return std::getenv("KUBERNETES_SERVICE_HOST") != nullptr ? "0.0.0.0" : place.host;
+  const bool pod = std::getenv("KUBERNETES_SERVICE_HOST") != nullptr, back = host::leads_back(place.host);
+  if (!pod && !back) return place.host;
+  base::log_warn(
+      format("the store listens on all addresses of this {}", pod ? "pod" : "machine: its name is 127.0.1.1 here"));
+  return "0.0.0.0";
 }
 
 }  // namespace

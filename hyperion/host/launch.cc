@@ -8,6 +8,7 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/hash.h"
+#include "hyperion/host/addresses.h"
 #include "hyperion/host/host_list.h"
 #include "hyperion/host/ports.h"
 #include "hyperion/host/system_files.h"
@@ -232,23 +233,21 @@ Launch find_launch() {
 void set_rank_flags(const RankFlags& flags) {
   if (flags.rank.empty() && flags.world.empty() && flags.local_rank.empty() && flags.master.empty()) return;
   // Read as variables are, so that one place knows what can be meant.
-  const size_t colon = flags.master.rfind(':');
-  const std::string address = flags.master.substr(0, colon),
-                    port = colon == std::string::npos ? "" : flags.master.substr(colon + 1),
-                    local = flags.local_rank.empty() ? flags.rank : flags.local_rank;
-  const std::map<std::string, const std::string*> table = {{"--rank", &flags.rank},
-                                                           {"--world-size", &flags.world},
-                                                           {"--local-rank", &local},
-                                                           {"--master", &address},
-                                                           {"the port of --master", &port}};
+  const auto master = parse_host_port(flags.master);
+  if (!flags.master.empty() && !master)
+    throw base::ConfigError(base::format("--master {} is not HOST:PORT", flags.master),
+                            "write --master 127.0.0.1:29500");
+  const std::string local = flags.local_rank.empty() ? flags.rank : flags.local_rank;
+  const std::map<std::string, const std::string*> table = {
+      {"--rank", &flags.rank}, {"--world-size", &flags.world}, {"--local-rank", &local}};
   const Lookup lookup = [&](const char* name) -> const char* {
     const auto found = table.find(name);
     return found == table.end() ? nullptr : found->second->c_str();
   };
   const Variables variables(lookup);
   Launch launch = read_set(variables, kFlags);
-  read_master(variables, "--master", "the port of --master", launch);
-  if (launch.world > 1 && (launch.master_address.empty() || launch.master_port == 0))
+  if (master) launch.master_address = master->host, launch.master_port = master->port;
+  if (launch.world > 1 && !master)
     throw base::ConfigError("--rank and --world-size are given but not --master HOST:PORT",
                             "say where rank 0 hosts the store: --master 127.0.0.1:29500");
   told_by_flags() = launch;

@@ -28,11 +28,11 @@ struct Launch {
 // As std::getenv: null where a variable is not set. Tests hand in a table.
 using Lookup = std::function<const char*(const char*)>;
 
-// The first complete set, in this order: torchrun (and `hyperion launch`, which uses its names), SLURM, Open MPI, PMI, Kubernetes; none of them: alone. Throws
-// ConfigError that names the variable where a set is half there or cannot be meant (RANK=abc, RANK not below
-// WORLD_SIZE). Two exceptions follow what schedulers do: processes of mpirun inside a SLURM allocation inherit the
-// batch script's SLURM variables, so there Open MPI's win where the two disagree; and a batch script itself is no rank
-// of its job.
+// The first complete set, in this order: torchrun (and `hyperion launch`, which uses its names), SLURM, Open MPI, PMI,
+// Kubernetes; none of them: alone. Throws ConfigError that names the variable where a set is half there or cannot be
+// meant (RANK=abc, RANK not below WORLD_SIZE). Two exceptions follow what schedulers do: processes of mpirun inside a
+// SLURM allocation inherit the batch script's SLURM variables, so there Open MPI's win where the two disagree; and a
+// batch script itself is no rank of its job.
 Launch find_launch(const Lookup& lookup);
 // Of this process: what flags told, else its environment.
 Launch find_launch();

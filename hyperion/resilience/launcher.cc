@@ -10,6 +10,7 @@
 #include "hyperion/base/format.h"
 #include "hyperion/comm/job_secret.h"
 #include "hyperion/comm/store_server.h"
+#include "hyperion/host/addresses.h"
 #include "hyperion/host/system_files.h"
 #include "hyperion/resilience/guardian.h"
 #include "hyperion/resilience/launcher_board.h"
@@ -48,8 +49,11 @@ std::vector<Node> nodes_of(const LaunchPlan& plan) {
 }
 
 std::string place_to_listen(const LaunchPlan& plan, const std::vector<Node>& nodes) {
-  if (!plan.listen.empty()) return plan.listen;
   const auto elsewhere = std::find_if(nodes.begin(), nodes.end(), [](const Node& node) { return !node.here(); });
+  if (elsewhere != nodes.end() && host::leads_back(plan.listen))
+    throw base::ConfigError(format("{} is 127.0.1.1 here, which {} cannot reach", plan.listen, elsewhere->host),
+                            "name this machine's address in place of its name: --listen 10.0.0.7");
+  if (!plan.listen.empty()) return plan.listen;
   if (elsewhere == nodes.end()) return "127.0.0.1";
   throw base::ConfigError(format("ranks on {} need an address of this machine to meet at", elsewhere->host),
                           format("say on which one to listen: --listen {}", own_name()));

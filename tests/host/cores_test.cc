@@ -42,7 +42,7 @@ TEST(Cores, both_threads_of_a_physical_core_go_to_one_process) {
   Tree tree;
   for (int core = 0; core < 4; ++core)
     tree.file("/sys/devices/system/cpu/cpu" + std::to_string(core) + "/topology/core_cpus_list",
-               core % 2 == 0 ? "0,2" : "1,3");
+              core % 2 == 0 ? "0,2" : "1,3");
   EXPECT_EQ(share_cores(tree.root(), first(4), 2), (Shares{{0, 2}, {1, 3}}));
 }
 
