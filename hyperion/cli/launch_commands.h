@@ -1,6 +1,7 @@
 // The commands that start and join jobs of several processes.
 #pragma once
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <string>
 #include <vector>
 

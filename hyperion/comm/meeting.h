@@ -1,6 +1,7 @@
 // A first meeting of all ranks of a job, to see that they find each other and can add up numbers. Free of c10d.
 #pragma once
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <vector>
 

@@ -117,11 +117,12 @@ std::string StoreConnection::ask(std::string_view frame, Milliseconds limit) {
 void StoreConnection::wait_for(short event, Instant end) {
   for (;;) {
     const auto left = std::chrono::ceil<Milliseconds>(end - SteadyClock::now()).count();
+    pollfd one{socket_, event, 0};
+    // Looked at even when the time is over: this process may have been stopped while the answer came.
+    if (::poll(&one, 1, static_cast<int>(std::clamp<int64_t>(left, 0, 60'000))) > 0) return;
     if (left <= 0)
       throw StoreLost(format("the store at {} does not answer", address_.text()),
                       "is its process stopped or overloaded?");
-    pollfd one{socket_, event, 0};
-    if (::poll(&one, 1, static_cast<int>(std::min<int64_t>(left, 60'000))) > 0) return;
   }
 }
 

@@ -24,7 +24,8 @@ using base::format;
 constexpr int kPollMilliseconds = 200;  // where the kernel tells of no end, and for what has deadlines
 
 constexpr double kSameMoment = 0.25;
-constexpr int kElsewhere = -1;  // in place of a rank: another launcher's
+constexpr double kAfterPause = 5;  // seconds until heartbeats can be trusted again
+constexpr int kElsewhere = -1;     // in place of a rank: another launcher's
 
 double now() { return base::real_clock().seconds(); }
 
@@ -41,7 +42,7 @@ std::string listed(const std::vector<int>& ranks) {
 sigset_t stop_set() {
   sigset_t set;
   ::sigemptyset(&set);
-  for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGHUP}) ::sigaddset(&set, signal);
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGHUP, SIGTSTP}) ::sigaddset(&set, signal);
   return set;
 }
 
@@ -167,6 +168,7 @@ void Job::blame(int rank, Ending ending, const std::string& why, bool orderly) {
 
 // A terminal's Ctrl-C reaches only this process: the ranks are in groups of their own, and get it once, from here.
 void Job::forward(int signal) {
+  if (signal == SIGTSTP) return pause();
   const int passed = signal == SIGHUP ? SIGTERM : signal;  // the terminal is gone: save and leave
   if (++state_->stops == 1) state_->first_stop = passed;
   if (state_->stops == 1) say(format("{}: passed on to all ranks; a second stops them at once", ::strsignal(signal)));
@@ -174,6 +176,14 @@ void Job::forward(int signal) {
   if (impatient && state_->stops > 2) state_->killed = true;
   signal_all(state_->killed ? SIGKILL : passed);
   if (impatient && state_->kill_at == 0) state_->kill_at = now() + limits_.kill_seconds;
+}
+
+// Ctrl-Z: all of the job stops, and goes on with this process.
+void Job::pause() {
+  signal_all(SIGSTOP);
+  ::kill(::getpid(), SIGSTOP);
+  signal_all(SIGCONT);
+  state_->next_look = now() + kAfterPause;
 }
 
 void Job::check_deadlines() {

@@ -30,8 +30,8 @@ struct Neighbours {
   std::function<void(const std::string&)> tell;  // what ended it here
 };
 
-// Keeps SIGINT, SIGTERM, SIGUSR1 and SIGHUP from their usual effect and hands them out one by one. Made before any
-// thread is started, so that every thread holds them back too.
+// Keeps SIGINT, SIGTERM, SIGUSR1, SIGHUP and SIGTSTP from their usual effect and hands them out one by one. Made before
+// any thread is started, so that every thread holds them back too.
 class StopSignals {
  public:
   StopSignals();
@@ -61,6 +61,7 @@ class Job final : public RankEvents {
  private:
   struct State;
   void forward(int signal);
+  void pause();
   void blame(int rank, Ending ending, const std::string& why, bool orderly);
   void check_deadlines();
   void check_frozen();

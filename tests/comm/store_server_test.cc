@@ -13,6 +13,7 @@
 #include <deque>
 #include <random>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include "hyperion/base/error.h"

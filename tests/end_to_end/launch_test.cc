@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <functional>
 #include <thread>
 
 #include "tests/end_to_end/support_program.h"
@@ -186,6 +187,34 @@ TEST(Launch, a_rank_that_is_thawed_in_time_goes_on) {
   ::kill(std::stoi(read_file(scratch.path() / "pid.1")), SIGCONT);
   const Finished done = program.wait();
   EXPECT_EQ(done.code, 0) << done.err;
+}
+
+std::string state_of(int pid) {
+  const std::string stat = read_file("/proc/" + std::to_string(pid) + "/stat");
+  const size_t name_end = stat.rfind(')');
+  return name_end == std::string::npos ? "gone" : stat.substr(name_end + 2, 1);
+}
+
+bool comes_to_be(const std::function<bool()>& condition) {
+  for (int i = 0; i < 1000 && !condition(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  return condition();
+}
+
+TEST(Launch, ctrl_z_stops_the_whole_job_until_it_goes_on) {
+  Scratch scratch;
+  Program program(scratch,
+                  shell(2, "echo $$ > pid.$RANK; echo ready; while [ ! -e go ]; do sleep 0.05; done; echo done",
+                        {"--show", "all", "--frozen-seconds", "1"}));
+  for (const char* ready : {"[0] ready", "[1] ready"}) ASSERT_TRUE(program.wait_for_text(ready));
+  const auto pids = written_pids(scratch);
+  program.signal(SIGTSTP);
+  for (const int pid : pids) EXPECT_TRUE(comes_to_be([&] { return state_of(pid) == "T"; })) << state_of(pid);
+  testing::write_file(scratch.path() / "go", "");
+  std::this_thread::sleep_for(std::chrono::seconds(2));
+  program.signal(SIGCONT);
+  const Finished done = program.wait();
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_NE(done.out.find("[1] done"), std::string::npos);
 }
 
 const std::string kMeet = std::string("exec ") + HYPERION_PROGRAM + " rendezvous ";

@@ -72,7 +72,7 @@ class JobTest : public ::testing::Test {
   }
   ~JobTest() override { std::filesystem::remove_all(folder_); }
 
-  int run(int world, MadeUpRanks::Story story, Pulse pulse = {}, Neighbours neighbours = {}) {
+  int run(int world, MadeUpRanks::Story story, const Pulse& pulse = {}, const Neighbours& neighbours = {}) {
     StopSignals stops;
     RankOutput output(base::real_files(), folder_, world, Show::none);
     std::vector<std::unique_ptr<Ranks>> machines;
