@@ -15,6 +15,7 @@
 #include "hyperion/base/signals.h"
 #include "hyperion/cli/commands.h"
 #include "hyperion/cli/completion.h"
+#include "hyperion/cli/launch_commands.h"
 #include "hyperion/cli/program.h"
 #include "hyperion/cli/timing_commands.h"
 #include "hyperion/cli/usage.h"
@@ -41,6 +42,9 @@ struct Flags {
   TrainTokenizerOptions train_tokenizer;
   PrepareOptions prepare;
   InspectOptions inspect;
+  LaunchOptions launch;
+  RendezvousOptions rendezvous;
+  host::RankFlags rank;
   std::string init_folder = ".", run, shell;
   bool json = false, quick = false;
   std::string steps, seed, device, precision, optimize, memory_budget, on_oom, output, on_bad;
@@ -99,6 +103,7 @@ void add_train_commands(CLI::App& app, Flags& flags) {
   train->add_option("--run", flags.train.run, "name of the run (default: recipe and time)")->check(not_empty());
   train->add_flag("--dry-run", flags.train.dry_run, "show what would be run; write nothing");
   add_short_flags(train, flags);
+  add_rank_flags(train, flags.rank);
   train->footer(
       "\nExamples:\n  hyperion train recipes/quickstart.toml\n  hyperion train recipes/quickstart.toml --run mine "
       "--steps 200 --optim.lr=1e-3\n"
@@ -108,6 +113,7 @@ void add_train_commands(CLI::App& app, Flags& flags) {
   auto* resume = app.add_subcommand("resume", "go on with a run from its newest good checkpoint");
   resume->add_option("RUN", flags.resume.run, "the run's name or folder")->required();
   add_short_flags(resume, flags);
+  add_rank_flags(resume, flags.rank);
   resume->footer(
       "\nExamples:\n  hyperion resume quickstart\n  hyperion resume quickstart --steps 3000\n\nThe model, data, seed, "
       "precision and length of a run cannot change.");
@@ -391,12 +397,20 @@ int dispatch_data(CLI::App* command, Flags& flags) {
   return train_tokenizer_command(flags.train_tokenizer);
 }
 
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const auto* command : app.get_subcommands({})) names.push_back(command->get_name());
+  return names;
+}
+
 int dispatch(CLI::App& app, Flags& flags) {
   if (const auto code = run_timing_command(app)) return *code;
   auto* command = app.get_subcommands().front();
   const std::string name = command->get_name();
   if (name == "train") return flags.train.overrides = overrides_of(command, flags), train_command(flags.train);
   if (name == "resume") return flags.resume.overrides = overrides_of(command, flags), resume_command(flags.resume);
+  if (name == "rendezvous") return rendezvous_command(flags.rendezvous);
+  if (name == "launch") return launch_command(flags.launch, command_names(app));
   if (name == "config")
     return flags.config.overrides = overrides_of(command->get_subcommands().front(), flags),
            config_command(flags.config);
@@ -434,17 +448,21 @@ int run(int argc, char** argv) {
       "preempted, 130 Ctrl-C.");
   Flags flags;
   add_train_commands(app, flags);
+  add_launch_command(app, flags.launch);
+  add_rendezvous_command(app, flags.rendezvous, flags.rank);
   add_model_commands(app, flags);
   add_generate_command(app, flags);
   add_chat_command(app, flags);
   add_exchange_commands(app, flags);
   add_data_commands(app, flags);
   add_machine_commands(app, flags);
+  flags.launch.command = take_launched_command(argc, argv);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return error.get_exit_code() == 0 ? app.exit(error) : usage_error(app, error, argc, argv);
   }
+  host::set_rank_flags(flags.rank);
   return dispatch(app, flags);
 }
 

@@ -2,11 +2,15 @@
 
 #include <climits>
 #include <cstdlib>
+#include <map>
 #include <optional>
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/base/hash.h"
+#include "hyperion/host/addresses.h"
 #include "hyperion/host/host_list.h"
+#include "hyperion/host/ports.h"
 #include "hyperion/host/system_files.h"
 
 namespace hyperion::host {
@@ -57,6 +61,7 @@ constexpr Names kSlurmStep{Launcher::slurm, "SLURM_PROCID", "SLURM_STEP_NUM_TASK
                            "SLURM_LOCALID", nullptr,        "SLURM_NODEID"};
 constexpr Names kOpenMpi{Launcher::open_mpi,           "OMPI_COMM_WORLD_RANK",       "OMPI_COMM_WORLD_SIZE",
                          "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", nullptr};
+constexpr Names kFlags{Launcher::flags, "--rank", "--world-size", "--local-rank", nullptr, nullptr};
 constexpr Names kPmi{Launcher::pmi, "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", nullptr};
 
 void check_below(const char* low_name, int low, const char* high_name, int high) {
@@ -104,7 +109,22 @@ std::optional<Launch> torchrun(const Variables& variables) {
   launch.agent_store = variables.text("TORCHELASTIC_USE_AGENT_STORE") == "True";
   launch.restarts = variables.number("TORCHELASTIC_RESTART_COUNT").value_or(0);
   launch.job = variables.text("TORCHELASTIC_RUN_ID");
+  if (variables.has("HYPERION_JOB")) {
+    launch.launcher = Launcher::hyperion;
+    launch.agent_store = true;
+    launch.job = variables.text("HYPERION_JOB");
+  }
   return launch;
+}
+
+// Where a launcher that hosts no store lets its ranks meet unless told: on this machine where all of them are here, at
+// a port from the job's name, so that two jobs do not meet, below those that systems give out by themselves.
+void fill_meeting_place(Launch& launch) {
+  if (launch.world == 1) return;
+  if (launch.master_address.empty() && launch.local_world == launch.world) launch.master_address = "127.0.0.1";
+  if (launch.master_port == 0)
+    launch.master_port =
+        launch.job.empty() ? kDefaultPort : 20000 + static_cast<int>(base::hash_64(launch.job) % 10000);
 }
 
 std::optional<Launch> slurm(const Variables& variables) {
@@ -116,14 +136,19 @@ std::optional<Launch> slurm(const Variables& variables) {
   if (variables.has("SLURM_JOB_NODELIST"))
     launch.master_address = expand_hosts(variables.text("SLURM_JOB_NODELIST")).front();
   launch.job = variables.text("SLURM_JOB_ID");
+  // Steps of one job may run side by side.
+  if (variables.has("SLURM_STEP_ID")) launch.job += "." + variables.text("SLURM_STEP_ID");
   read_master(variables, "MASTER_ADDR", "MASTER_PORT", launch);
+  fill_meeting_place(launch);
   return launch;
 }
 
 std::optional<Launch> message_passing(const Variables& variables, const Names& names) {
   if (!variables.has(names.rank) && !variables.has(names.world)) return std::nullopt;
   Launch launch = read_set(variables, names);
+  launch.job = variables.text("PMIX_NAMESPACE");
   read_master(variables, "MASTER_ADDR", "MASTER_PORT", launch);
+  fill_meeting_place(launch);
   return launch;
 }
 
@@ -143,6 +168,11 @@ std::optional<Launch> kubernetes(const Variables& variables) {
   return launch;
 }
 
+std::optional<Launch>& told_by_flags() {
+  static std::optional<Launch> launch;
+  return launch;
+}
+
 Launch alone(const Variables& variables) {
   Launch launch;
   if (variables.has("JOB_COMPLETION_INDEX"))
@@ -156,6 +186,10 @@ Launch alone(const Variables& variables) {
 
 std::string_view launcher_name(Launcher launcher) {
   switch (launcher) {
+    case Launcher::flags:
+      return "flags";
+    case Launcher::hyperion:
+      return "hyperion launch";
     case Launcher::torchrun:
       return "torchrun";
     case Launcher::slurm:
@@ -192,7 +226,31 @@ Launch find_launch(const Lookup& lookup) {
 }
 
 Launch find_launch() {
+  if (told_by_flags()) return *told_by_flags();
   return find_launch([](const char* name) { return std::getenv(name); });
+}
+
+void set_rank_flags(const RankFlags& flags) {
+  if (flags.rank.empty() && flags.world.empty() && flags.local_rank.empty() && flags.master.empty()) return;
+  // Read as variables are, so that one place knows what can be meant.
+  const auto master = parse_host_port(flags.master);
+  if (!flags.master.empty() && !master)
+    throw base::ConfigError(base::format("--master {} is not HOST:PORT", flags.master),
+                            "write --master 127.0.0.1:29500");
+  const std::string local = flags.local_rank.empty() ? flags.rank : flags.local_rank;
+  const std::map<std::string, const std::string*> table = {
+      {"--rank", &flags.rank}, {"--world-size", &flags.world}, {"--local-rank", &local}};
+  const Lookup lookup = [&](const char* name) -> const char* {
+    const auto found = table.find(name);
+    return found == table.end() ? nullptr : found->second->c_str();
+  };
+  const Variables variables(lookup);
+  Launch launch = read_set(variables, kFlags);
+  if (master) launch.master_address = master->host, launch.master_port = master->port;
+  if (launch.world > 1 && !master)
+    throw base::ConfigError("--rank and --world-size are given but not --master HOST:PORT",
+                            "say where rank 0 hosts the store: --master 127.0.0.1:29500");
+  told_by_flags() = launch;
 }
 
 }  // namespace hyperion::host

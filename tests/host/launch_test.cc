@@ -54,6 +54,14 @@ TEST(launch, nothing_set_is_alone) {
   EXPECT_EQ(launch.text(), "alone, no launcher's variables are set");
 }
 
+TEST(launch, our_own_launcher_is_told_from_torchrun) {
+  const Launch launch = launched(with(kTorchrun, {{"HYPERION_JOB", "launch-1"}}));
+  EXPECT_EQ(launch.launcher, Launcher::hyperion);
+  EXPECT_TRUE(launch.agent_store);
+  EXPECT_EQ(launch.job, "launch-1");
+  EXPECT_EQ(launch.text(), "hyperion launch, rank 3 of 8, local rank 1");
+}
+
 TEST(launch, torchrun_tells_rank_and_where_to_meet) {
   const Launch launch = launched(with(
       kTorchrun, {{"TORCHELASTIC_USE_AGENT_STORE", "True"}, {"TORCHELASTIC_RESTART_COUNT", "2"}, {"GROUP_RANK", "1"}}));
@@ -164,6 +172,44 @@ TEST(launch, host_lists_expand_with_their_zeros) {
 TEST(launch, host_lists_that_cannot_be_meant_are_refused) {
   for (const char* list : {"", "gpu[", "gpu]", "gpu[3-1]", "gpu[a-b]", "gpu[]", "a,,b", "gpu[0-99999999999]", "a[[1]]"})
     EXPECT_THROW(expand_hosts(list), base::ConfigError) << list;
+}
+
+TEST(launch, ranks_of_one_machine_meet_there_and_two_jobs_apart) {
+  const Launch first = launched(with(kOpenMpi, {{"PMIX_NAMESPACE", "123"}})),
+               second = launched(with(kOpenMpi, {{"PMIX_NAMESPACE", "124"}}));
+  EXPECT_EQ(first.master_address, "127.0.0.1");
+  EXPECT_GE(first.master_port, 20000);
+  EXPECT_LT(first.master_port, 30000);
+  EXPECT_NE(first.master_port, second.master_port);
+  const Launch wide = launched(with(kOpenMpi, {{"OMPI_COMM_WORLD_SIZE", "8"}}));
+  EXPECT_EQ(wide.master_address, "") << "some of them are elsewhere: nobody tells where rank 0 is";
+}
+
+TEST(launch, steps_of_one_slurm_job_meet_apart) {
+  EXPECT_NE(launched(with(kSlurm, {{"SLURM_STEP_ID", "0"}})).master_port,
+            launched(with(kSlurm, {{"SLURM_STEP_ID", "1"}})).master_port);
+}
+
+std::string flag_complaint(const RankFlags& flags) {
+  try {
+    set_rank_flags(flags);
+  } catch (const base::ConfigError& error) {
+    return error.what();
+  }
+  return "no complaint";
+}
+
+TEST(launch, flags_beat_variables_and_are_held_to_the_same_rules) {
+  EXPECT_EQ(flag_complaint({"x", "2", "", "a:1"}), "--rank=x is not a whole number of at least 0");
+  EXPECT_EQ(flag_complaint({"0", "", "", ""}), "--rank is set but --world-size is not");
+  EXPECT_EQ(flag_complaint({"2", "2", "", "a:1"}), "--rank=2 is not below --world-size=2");
+  EXPECT_EQ(flag_complaint({"0", "2", "", ""}), "--rank and --world-size are given but not --master HOST:PORT");
+  EXPECT_EQ(flag_complaint({"0", "2", "", "a:99999"}), "--master a:99999 is not HOST:PORT");
+  EXPECT_EQ(flag_complaint({"1", "2", "", "[::1]:400"}), "no complaint");
+  const Launch launch = find_launch();
+  EXPECT_EQ(launch.text(), "flags, rank 1 of 2, local rank 1");
+  EXPECT_EQ(launch.master_address, "::1");
+  EXPECT_EQ(launch.master_port, 400);
 }
 
 }  // namespace

@@ -1,0 +1,250 @@
+#include "hyperion/resilience/job_templates.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "hyperion/base/format.h"
+#include "hyperion/resilience/remote_ranks.h"
+
+namespace hyperion::resilience {
+namespace {
+
+using base::format;
+
+bool is_plain(const std::string& word) {
+  return !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || std::string_view("-_./=:,+@%").find(static_cast<char>(c)) != std::string_view::npos;
+  });
+}
+
+std::string shell_line(const std::vector<std::string>& words) {
+  std::string line;
+  for (const auto& word : words) line += (line.empty() ? "" : " ") + (is_plain(word) ? word : shell_quoted(word));
+  return line;
+}
+
+bool trains(const JobTemplate& job) { return !job.command.empty() && job.command[0] == "train"; }
+
+bool names_its_run(const JobTemplate& job) {
+  return std::any_of(job.command.begin(), job.command.end(),
+                     [](const std::string& word) { return word == "--run" || word.starts_with("--run="); });
+}
+
+std::string replaced(std::string text, const std::string& mark, const std::string& with) {
+  for (size_t at = text.find(mark); at != text.npos; at = text.find(mark, at + with.size()))
+    text.replace(at, mark.size(), with);
+  return text;
+}
+
+struct Fill {
+  const char* mark;
+  std::string with;
+};
+std::string filled(std::string text, const std::vector<Fill>& fills) {
+  for (const auto& [mark, with] : fills) text = replaced(std::move(text), mark, with);
+  return text;
+}
+
+std::vector<Fill> facts(const JobTemplate& job) {
+  return {{"@NAME@", job.name},
+          {"@IMAGE@", job.image},
+          {"@NODES@", std::to_string(job.nodes)},
+          {"@WORKERS@", std::to_string(job.nodes - 1)},
+          {"@RANKS@", std::to_string(job.nodes * job.ranks_per_node)},
+          {"@RANKS_PER_NODE@", std::to_string(job.ranks_per_node)},
+          {"@GPUS@", std::to_string(job.gpus_per_node)}};
+}
+
+const char* const kSlurm = R"(#!/bin/bash
+# Submit with sbatch. Made by `hyperion launch --emit slurm`, whose flags change it.
+#SBATCH --job-name=@NAME@
+#SBATCH --nodes=@NODES@
+#SBATCH --ntasks-per-node=@RANKS_PER_NODE@
+@GPU_LINE@#SBATCH --time=24:00:00
+#SBATCH --output=%x-%j.log
+#SBATCH --open-mode=append
+@SIGNAL_LINES@set -uo pipefail
+
+# Only ranks that know it can join; srun hands it to them.
+HYPERION_JOB_SECRET=$(head -c 32 /dev/urandom | od -An -v -tx1 | tr -d ' \n')
+export HYPERION_JOB_SECRET
+
+@COMMAND@)";
+
+const char* const kSlurmTrain = R"(run=@NAME@-$SLURM_JOB_ID
+if [ "${SLURM_RESTART_COUNT:-0}" = 0 ]; then
+  srun --kill-on-bad-exit=1 hyperion @WORDS@ --run "$run"
+else
+  srun --kill-on-bad-exit=1 hyperion resume "$run"
+fi
+code=$?
+
+# 75: stopped after a good checkpoint, by preemption or because the time was up. Back into the queue.
+if [ $code = 75 ]; then scontrol requeue "$SLURM_JOB_ID"; fi
+exit $code
+)";
+
+const char* const kPodParts = R"(resources:
+  limits:
+@GPU_LINE@    memory: 64Gi
+volumeMounts:
+- {name: runs, mountPath: /runs}
+- {name: shm, mountPath: /dev/shm}
+)";
+
+const char* const kVolumes = R"(volumes:
+- name: runs  # shared by all pods: runs, their checkpoints, the recipe and the data
+  persistentVolumeClaim: {claimName: @NAME@-runs}
+- name: shm
+  emptyDir: {medium: Memory}
+)";
+
+const char* const kSecretNote = R"note(# Only pods that know the job's secret can join. Make it once, before the job:
+#   kubectl create secret generic @NAME@-secret --from-literal=secret="$(head -c 32 /dev/urandom | base64)"
+)note";
+
+const char* const kEnvironment = R"(- {name: HYPERION_RUNS, value: /runs}
+- name: HYPERION_JOB_SECRET
+  valueFrom: {secretKeyRef: {name: @NAME@-secret, key: secret}}
+)";
+
+const char* const kJobSet =
+    R"(# Apply with kubectl. Made by `hyperion launch --emit jobset`, whose flags change it. Needs jobset.sigs.k8s.io.
+@SECRET_NOTE@apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata:
+  name: @NAME@
+spec:
+  failurePolicy: {maxRestarts: 3}
+  replicatedJobs:
+  - name: node
+    replicas: 1
+    template:
+      spec:
+        completionMode: Indexed
+        parallelism: @NODES@
+        completions: @NODES@
+        backoffLimit: 0
+        template:
+          spec:
+            restartPolicy: Never
+            terminationGracePeriodSeconds: 120  # to write a checkpoint
+            containers:
+            - name: hyperion
+              image: @IMAGE@
+              workingDir: /runs
+              command: ["sh", "-c"]
+              args:
+              - |
+@SCRIPT@
+              env:
+@ENVIRONMENT@
+              - name: RESTART
+                valueFrom: {fieldRef: {fieldPath: "metadata.labels['jobset.sigs.k8s.io/restart-attempt']"}}
+@POD_PARTS@
+@VOLUMES@)";
+
+const char* const kPyTorchJob =
+    R"(# Apply with kubectl. Made by `hyperion launch --emit pytorchjob`, whose flags change it. Needs Kubeflow's training operator.
+@SECRET_NOTE@apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata:
+  name: @NAME@
+spec:
+  runPolicy: {backoffLimit: 3, cleanPodPolicy: None}
+  pytorchReplicaSpecs:
+@REPLICAS@)";
+
+const char* const kReplica = R"(@ROLE@:
+  replicas: @COUNT@
+  restartPolicy: OnFailure
+  template:
+    spec:
+      terminationGracePeriodSeconds: 120  # to write a checkpoint
+      containers:
+      - name: pytorch  # the operator knows it by this name
+        image: @IMAGE@
+        workingDir: /runs
+        command: ["sh", "-c"]
+        args:
+        - |
+@SCRIPT@
+        env:
+@ENVIRONMENT@
+@POD_PARTS@
+@VOLUMES@)";
+
+std::string indented(const std::string& text, size_t columns, bool keep_last_newline = false) {
+  std::string out;
+  for (size_t start = 0; start < text.size();) {
+    const size_t end = std::min(text.find('\n', start), text.size());
+    if (end > start) out += std::string(columns, ' ');
+    out += text.substr(start, end - start) + "\n";
+    start = end + 1;
+  }
+  if (!keep_last_newline && out.ends_with('\n')) out.pop_back();
+  return out;
+}
+
+// The launcher of one pod, and what it starts.
+std::string pod_script(const JobTemplate& job, const std::string& node, const std::string& master,
+                       const std::string& again) {
+  const std::string launch =
+      format("exec hyperion launch -n {} --node-count {} --node-rank {} --master {} --listen 0.0.0.0 -- ",
+             job.nodes * job.ranks_per_node, job.nodes, node, master);
+  if (!trains(job) || names_its_run(job)) return launch + shell_line(job.command) + "\n";
+  return format("if {}; then set -- resume {}; else set -- {} --run {}; fi\n", again, job.name, shell_line(job.command),
+                job.name) +
+         launch + "\"$@\"\n";
+}
+
+std::string gpu_limit(const JobTemplate& job) { return job.gpus_per_node > 0 ? "    nvidia.com/gpu: @GPUS@\n" : ""; }
+
+}  // namespace
+
+std::string slurm_script(const JobTemplate& job) {
+  const bool resumes = trains(job) && !names_its_run(job);
+  const std::string signals =
+      "# Two minutes before the end: the run writes a checkpoint and leaves with 75.\n#SBATCH --signal=USR1@120\n"
+      "#SBATCH --requeue\n";
+  auto fills = facts(job);
+  fills.insert(fills.begin(), {{"@GPU_LINE@", job.gpus_per_node > 0 ? "#SBATCH --gpus-per-node=@GPUS@\n" : ""},
+                               {"@SIGNAL_LINES@", resumes ? signals : ""},
+                               {"@COMMAND@", resumes ? kSlurmTrain : "srun --kill-on-bad-exit=1 hyperion @WORDS@\n"}});
+  fills.push_back({"@WORDS@", shell_line(job.command)});
+  return filled(kSlurm, fills);
+}
+
+std::string jobset_manifest(const JobTemplate& job) {
+  const std::string script = pod_script(
+      job, "$JOB_COMPLETION_INDEX", format("{}-node-0-0.{}:29500", job.name, job.name), "[ \"${RESTART:-0}\" -gt 0 ]");
+  auto fills = facts(job);
+  fills.insert(fills.begin(), {{"@SECRET_NOTE@", kSecretNote},
+                               {"@ENVIRONMENT@", indented(kEnvironment, 14)},
+                               {"@POD_PARTS@", indented(replaced(kPodParts, "@GPU_LINE@", gpu_limit(job)), 14)},
+                               {"@VOLUMES@", indented(kVolumes, 12, true)}});
+  fills.push_back({"@SCRIPT@", indented(script, 16)});
+  return filled(kJobSet, fills);
+}
+
+std::string pytorchjob_manifest(const JobTemplate& job) {
+  // The operator tells each pod which one it is, in torchrun's names. A pod that is started again finds its run there.
+  const std::string script =
+      pod_script(job, "$RANK", "$MASTER_ADDR:$MASTER_PORT", format("[ -e /runs/{}/checkpoints ]", job.name));
+  const auto replica = [&](const char* role, const char* count) {
+    return indented(filled(kReplica, {{"@ROLE@", role},
+                                      {"@COUNT@", count},
+                                      {"@SCRIPT@", indented(script, 10)},
+                                      {"@ENVIRONMENT@", indented(kEnvironment, 8)},
+                                      {"@POD_PARTS@", indented(replaced(kPodParts, "@GPU_LINE@", gpu_limit(job)), 8)},
+                                      {"@VOLUMES@", indented(kVolumes, 6, true)}}),
+                    4, true);
+  };
+  auto fills = facts(job);
+  fills.insert(fills.begin(),
+               {{"@SECRET_NOTE@", kSecretNote},
+                {"@REPLICAS@", replica("Master", "1") + (job.nodes > 1 ? replica("Worker", "@WORKERS@") : "")}});
+  return filled(kPyTorchJob, fills);
+}
+
+}  // namespace hyperion::resilience

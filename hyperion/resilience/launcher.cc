@@ -1,0 +1,161 @@
+#include "hyperion/resilience/launcher.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "hyperion/base/clock.h"
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+#include "hyperion/comm/job_secret.h"
+#include "hyperion/comm/store_server.h"
+#include "hyperion/host/addresses.h"
+#include "hyperion/host/system_files.h"
+#include "hyperion/resilience/guardian.h"
+#include "hyperion/resilience/launcher_board.h"
+#include "hyperion/resilience/node_plan.h"
+#include "hyperion/resilience/remote_ranks.h"
+
+namespace hyperion::resilience {
+namespace {
+
+using base::format;
+
+constexpr int kMostSlots = 4096;
+constexpr double kLastWait = 10, kDeadSilence = 30;  // seconds
+
+std::string own_name() {
+  char name[256] = "localhost";
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+// How others reach what listens there.
+std::string reachable(const std::string& listen) { return listen == "0.0.0.0" || listen == "::" ? own_name() : listen; }
+
+std::vector<Node> nodes_of(const LaunchPlan& plan) {
+  if (plan.nodes.empty()) return {{"localhost", std::max(plan.ranks, 1)}};
+  auto nodes = plan.nodes;
+  const int slots =
+      std::accumulate(nodes.begin(), nodes.end(), 0, [](int sum, const Node& node) { return sum + node.slots; });
+  if (plan.ranks > slots)
+    throw base::ConfigError(format("{} ranks do not fit into the {} slots of --nodes", plan.ranks, slots),
+                            "name more hosts or slots: host:slots,host:slots");
+  int left = plan.ranks == 0 ? slots : plan.ranks;
+  for (auto& node : nodes) node.slots = std::min(node.slots, left), left -= node.slots;
+  std::erase_if(nodes, [](const Node& node) { return node.slots == 0; });
+  return nodes;
+}
+
+std::string place_to_listen(const LaunchPlan& plan, const std::vector<Node>& nodes) {
+  const auto elsewhere = std::find_if(nodes.begin(), nodes.end(), [](const Node& node) { return !node.here(); });
+  if (elsewhere != nodes.end() && host::leads_back(plan.listen))
+    throw base::ConfigError(format("{} is 127.0.1.1 here, which {} cannot reach", plan.listen, elsewhere->host),
+                            "name this machine's address in place of its name: --listen 10.0.0.7");
+  if (!plan.listen.empty()) return plan.listen;
+  if (elsewhere == nodes.end()) return "127.0.0.1";
+  throw base::ConfigError(format("ranks on {} need an address of this machine to meet at", elsewhere->host),
+                          format("say on which one to listen: --listen {}", own_name()));
+}
+
+}  // namespace
+
+bool Node::here() const { return host == "localhost" || host == "127.0.0.1" || host == own_name(); }
+
+std::vector<Node> parse_nodes(const std::string& text) {
+  std::vector<Node> nodes;
+  for (const std::string& part : host::split(text, ',')) {
+    const size_t colon = part.rfind(':');
+    const auto slots = colon == part.npos ? 1 : host::whole_number(part.substr(colon + 1)).value_or(0);
+    const std::string host = part.substr(0, colon);
+    if (host.empty() || host.starts_with('-') || slots < 1 || slots > kMostSlots)
+      throw base::ConfigError(format("--nodes: {} cannot be read", part), "write host:slots,host:slots");
+    nodes.push_back({host, static_cast<int>(slots)});
+  }
+  if (nodes.empty()) throw base::ConfigError("--nodes names no host", "write host:slots,host:slots");
+  return nodes;
+}
+
+namespace {
+
+// One launcher that starts all ranks, here and elsewhere.
+int launch_all(const LaunchPlan& plan) {
+  const auto nodes = nodes_of(plan);
+  const std::string listen = place_to_listen(plan, nodes);
+  Guardian guardian;
+  StopSignals signals;
+  NodePlan node;
+  node.world = std::accumulate(nodes.begin(), nodes.end(), 0, [](int sum, const Node& one) { return sum + one.slots; });
+  node.secret = comm::new_job_secret();
+  RankOutput output(base::real_files(), plan.logs, node.world, plan.show);
+  comm::StoreServer store({listen, plan.port, comm::job_key(node.secret, plan.job)});
+  store.start();
+  node.master = reachable(listen), node.port = store.port(), node.job = plan.job;
+  node.command = plan.command, node.bind_cores = plan.bind_cores;
+  std::vector<std::unique_ptr<Ranks>> machines;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    node.node = static_cast<int>(i), node.ranks = nodes[i].slots;
+    if (nodes[i].here()) {
+      machines.push_back(start_node(node, guardian));
+    } else {
+      node.environment = travelling_environment();
+      machines.push_back(start_remote_ranks(nodes[i].host, node, plan.remote_shell,
+                                            std::filesystem::read_symlink("/proc/self/exe").string(),
+                                            std::filesystem::current_path().string()));
+      node.environment.clear();
+    }
+    node.first_rank += node.ranks;
+  }
+  const Pulse pulse{[&] { return store.seen(); }, [&](double seconds) { return store.silent(seconds); }};
+  return Job(std::move(machines), output, signals, node.world, plan.limits, pulse).run();
+}
+
+// One launcher of several, each of which starts the ranks of its own machine.
+int launch_share(const LaunchPlan& plan) {
+  if (plan.ranks % plan.node_count != 0)
+    throw base::ConfigError(format("{} ranks cannot be shared alike by {} machines", plan.ranks, plan.node_count),
+                            "let -n, the ranks of the whole job, be a multiple of --node-count");
+  Guardian guardian;
+  StopSignals signals;
+  NodePlan node;
+  node.node = plan.node, node.world = plan.ranks, node.ranks = plan.ranks / plan.node_count;
+  node.first_rank = plan.node * node.ranks;
+  node.master = plan.master, node.port = plan.port;
+  // Not by the address: a pod may know its own under another name.
+  node.job = format("{} ranks at port {}", plan.ranks, plan.port);
+  node.secret = comm::find_job_secret();
+  node.command = plan.command, node.bind_cores = plan.bind_cores;
+  const comm::StoreAddress place{node.master, node.port, comm::job_key(node.secret, node.job)};
+  RankOutput output(base::real_files(), plan.logs, node.world, plan.show);
+  std::unique_ptr<comm::StoreServer> store;
+  if (plan.node == 0) {
+    store = std::make_unique<comm::StoreServer>(
+        comm::StoreServerOptions{plan.listen.empty() ? plan.master : plan.listen, plan.port, place.secret});
+    store->start();
+  }
+  LauncherBoard board(place, plan.node_count);
+  std::vector<std::unique_ptr<Ranks>> machines;
+  machines.push_back(start_node(node, guardian));
+  Pulse pulse;
+  if (store) pulse = {[&] { return store->seen(); }, [&](double seconds) { return store->silent(seconds); }};
+  const Neighbours neighbours{[&] { return board.failure(); },
+                              [&](const std::string& why) { board.tell(format("node {}: {}", plan.node, why)); }};
+  const int code = Job(std::move(machines), output, signals, node.world, plan.limits, pulse, neighbours).run();
+  board.leave();
+  if (!store) return code;
+  // The others need the store until their ranks have ended. One that died without a word is not waited for.
+  const double since = base::real_clock().seconds();
+  board.wait_for_all([&] {
+    const auto present = store->present();
+    const bool all_silent = !present.empty() && store->silent(kDeadSilence).size() == present.size();
+    return signals.next() != 0 || ((code != 0 || all_silent) && base::real_clock().seconds() - since > kLastWait);
+  });
+  return code;
+}
+
+}  // namespace
+
+int launch(const LaunchPlan& plan) { return plan.node_count > 1 ? launch_share(plan) : launch_all(plan); }
+
+}  // namespace hyperion::resilience

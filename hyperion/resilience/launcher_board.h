@@ -1,0 +1,30 @@
+// What the launchers of one job's machines tell each other, through the job's store.
+#pragma once
+#include <functional>
+#include <string>
+
+#include "hyperion/comm/store_connection.h"
+
+namespace hyperion::resilience {
+
+class LauncherBoard {
+ public:
+  // Waits for the store to come up; throws StoreLost where it does not.
+  LauncherBoard(const comm::StoreAddress& address, int launchers);
+
+  void tell(const std::string& failure);
+  // The first failure that a launcher told, or that the store itself is gone; empty: none.
+  std::string failure();
+
+  void leave();  // this launcher's ranks have all ended
+  // For the one that hosts the store: until all have left, or `stop` says so.
+  void wait_for_all(const std::function<bool()>& stop);
+
+ private:
+  std::string ask(const std::string& frame);
+
+  comm::StoreConnection connection_;
+  int launchers_;
+};
+
+}  // namespace hyperion::resilience

@@ -1,0 +1,82 @@
+#include "hyperion/resilience/node_plan.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "hyperion/base/format.h"
+#include "hyperion/comm/job_secret.h"
+#include "hyperion/host/cores.h"
+#include "hyperion/host/cpu.h"
+
+extern char** environ;
+
+namespace hyperion::resilience {
+namespace {
+
+using base::format;
+
+// Of a launcher around this one: they would contradict what the ranks are told here.
+const std::vector<std::string> kDropped = {"TORCHELASTIC_*", "GROUP_WORLD_SIZE", "ROLE_*", "PET_*"};
+
+bool sets(const std::vector<std::string>& environment, std::string_view name) {
+  return std::any_of(environment.begin(), environment.end(), [&](const std::string& entry) {
+    return entry.size() > name.size() && entry.starts_with(name) && entry[name.size()] == '=';
+  });
+}
+
+}  // namespace
+
+base::Json to_json(const NodePlan& plan) {
+  return {{"node", plan.node},
+          {"first_rank", plan.first_rank},
+          {"ranks", plan.ranks},
+          {"world", plan.world},
+          {"master", plan.master},
+          {"port", plan.port},
+          {"job", plan.job},
+          {"secret", plan.secret},
+          {"command", plan.command},
+          {"environment", plan.environment},
+          {"bind_cores", plan.bind_cores}};
+}
+
+NodePlan node_plan_from_json(const base::Json& json) {
+  return {json.at("node"),    json.at("first_rank"),  json.at("ranks"),     json.at("world"),
+          json.at("master"),  json.at("port"),        json.at("job"),       json.at("secret"),
+          json.at("command"), json.at("environment"), json.at("bind_cores")};
+}
+
+std::unique_ptr<Ranks> start_node(const NodePlan& plan, Guardian& guardian) {
+  std::vector<std::vector<int>> shares;
+  if (plan.bind_cores && plan.ranks > 1) shares = host::share_cores("/", host::allowed_cores(), plan.ranks);
+  const int threads = std::max(1, host::this_cpu().usable_cores() / plan.ranks);
+  const bool threads_told = std::getenv("OMP_NUM_THREADS") != nullptr || sets(plan.environment, "OMP_NUM_THREADS");
+  std::vector<LocalRank> ranks;
+  for (int local = 0; local < plan.ranks; ++local) {
+    const int rank = plan.first_rank + local;
+    LocalRank one{rank, plan.environment, shares.empty() ? std::vector<int>{} : shares[static_cast<size_t>(local)]};
+    for (const std::string& variable :
+         {format("RANK={}", rank), format("WORLD_SIZE={}", plan.world), format("LOCAL_RANK={}", local),
+          format("LOCAL_WORLD_SIZE={}", plan.ranks), format("GROUP_RANK={}", plan.node),
+          format("MASTER_ADDR={}", plan.master), format("MASTER_PORT={}", plan.port),
+          format("HYPERION_JOB={}", plan.job), format("{}={}", comm::kSecretVariable, plan.secret)})
+      one.environment.push_back(variable);
+    if (!threads_told) one.environment.push_back(format("OMP_NUM_THREADS={}", threads));
+    ranks.push_back(std::move(one));
+  }
+  return start_local_ranks(ranks, plan.command, kDropped, guardian);
+}
+
+std::vector<std::string> travelling_environment() {
+  std::vector<std::string> environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    if (text.starts_with(comm::kSecretVariable)) continue;
+    for (const char* prefix : {"HYPERION_", "NCCL_", "RCCL_", "TORCH_NCCL_", "GLOO_", "OMP_"})
+      if (text.starts_with(prefix)) environment.emplace_back(text);
+  }
+  return environment;
+}
+
+}  // namespace hyperion::resilience

@@ -1,0 +1,80 @@
+// `hyperion launch --emit`: what it prints is what lies in the repository, can be read, and runs.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "tests/end_to_end/support_program.h"
+
+namespace hyperion {
+namespace {
+
+using testing::Finished;
+using testing::read_file;
+using testing::run;
+using testing::Scratch;
+using Words = std::vector<std::string>;
+
+Words emit(const std::string& kind, const Words& command, const Words& flags = {}) {
+  Words words{"launch", "--emit", kind, "-n", "8", "--node-count", "2"};
+  words.insert(words.end(), flags.begin(), flags.end());
+  words.push_back("--");
+  words.insert(words.end(), command.begin(), command.end());
+  return words;
+}
+
+TEST(Emit, the_examples_in_the_repository_are_what_is_printed) {
+  Scratch scratch;
+  const std::filesystem::path source = HYPERION_SOURCE;
+  for (const auto& [kind, file] :
+       {std::pair{"slurm", "script/slurm/train.sh"}, std::pair{"jobset", "deploy/kubernetes/jobset.yaml"},
+        std::pair{"pytorchjob", "deploy/kubernetes/pytorchjob.yaml"}}) {
+    const Finished done = run(scratch, emit(kind, {"train", "recipe.toml"}));
+    EXPECT_EQ(done.code, 0) << done.err;
+    EXPECT_EQ(done.out, read_file(source / file))
+        << "hyperion launch --emit " << kind << " -n 8 --node-count 2 -- train recipe.toml > " << file;
+  }
+}
+
+TEST(Emit, manifests_are_yaml_and_shell_lines_survive_it) {
+  const std::string python = std::string(HYPERION_SOURCE) + "/.deps/oracles/bin/python";
+  if (!std::filesystem::exists(python)) GTEST_SKIP() << "no Python with yaml here (script/oracles brings one)";
+  Scratch scratch;
+  for (const char* kind : {"jobset", "pytorchjob"}) {
+    const Finished done =
+        run(scratch, emit(kind, {"train", "it's a \"recipe\".toml", "--data.path=a b"}, {"--name", "mine"}));
+    testing::write_file(scratch.path() / "job.yaml", done.out);
+    const std::string check = python +
+                              " -c 'import yaml, sys; text = str(list(yaml.safe_load_all(open(sys.argv[1])))); assert "
+                              "\"--run mine\" in text and \"a \\\"recipe\\\".toml\" in text, text' " +
+                              (scratch.path() / "job.yaml").string();
+    EXPECT_EQ(std::system(check.c_str()), 0) << done.out;
+  }
+}
+
+TEST(Emit, a_name_that_a_cluster_would_refuse_is_refused) {
+  Scratch scratch;
+  for (const Words& flags : {Words{"--name", "My Job"}, Words{"--name", "-x"}, Words{"-n", "7"}})
+    EXPECT_EQ(run(scratch, emit("slurm", {"train", "r.toml"}, flags)).code, 2);
+}
+
+TEST(Emit, a_batch_job_of_two_virtual_nodes_runs_as_printed) {
+  if (::getuid() != 0 || std::system("command -v sbatch slurmctld slurmd munged unshare >/dev/null") != 0)
+    GTEST_SKIP() << "no SLURM here, or not root (script/setup --cluster brings it)";
+  Scratch scratch;
+  const Finished printed = run(scratch, emit("slurm", {"rendezvous"}, {"--gpus-per-node", "0"}));
+  testing::write_file(scratch.path() / "job.sh", printed.out);
+  const std::string folder = scratch.path().string(), bin = std::filesystem::path(HYPERION_PROGRAM).parent_path();
+  const std::string command = "cd " + folder + " && PATH=" + bin + ":$PATH XDG_CONFIG_HOME=" + folder +
+                              " timeout -k 5 120 " + HYPERION_SOURCE +
+                              "/script/virtual-slurm sbatch --wait job.sh > sbatch.log 2>&1";
+  const int status = std::system(command.c_str());
+  if (WEXITSTATUS(status) == 3) GTEST_SKIP() << "a virtual SLURM does not come up here";
+  EXPECT_EQ(status, 0) << read_file(scratch.path() / "sbatch.log");
+  const std::string log = read_file(scratch.path() / "hyperion-1.log");
+  EXPECT_NE(log.find("8 ranks met"), std::string::npos) << log;
+  EXPECT_NE(log.find("8 ranks meet at node1:"), std::string::npos) << log;
+}
+
+}  // namespace
+}  // namespace hyperion
