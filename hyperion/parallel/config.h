@@ -1,0 +1,25 @@
+// Settings of runs on several processes.
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "hyperion/strategy/layout.h"
+
+namespace hyperion::base {
+class Settings;
+}
+
+namespace hyperion::parallel {
+
+struct ParallelConfig {
+  std::string layout;  // "dp=4"; empty: all processes share the batch
+  int64_t zero = 0, bucket = 25, prefetch = 1, check_every = 100, timeout = 60;
+  std::string wire = "own";
+  bool sync_batch_norm = false, same_bits = false;
+};
+void describe(base::Settings& settings, ParallelConfig& config);
+
+// For so many processes. Throws ConfigError where they are not what the layout says, or it asks for what is not there.
+strategy::Layout layout_of(const ParallelConfig& config, int64_t processes);
+
+}  // namespace hyperion::parallel
