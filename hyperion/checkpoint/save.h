@@ -20,9 +20,9 @@ struct NamedSlice {
 struct Snapshot {
   int64_t step = 0;
   std::vector<NamedTensor> tensors;
-  std::vector<NamedSlice> slices = {};
   std::string state = "{}";  // a JSON object: schedule, cursor, seed
   std::string version;       // of the program, for the manifest
+  std::vector<NamedSlice> slices = {};
 };
 
 // Writes `folder`/step-N and returns its path; a step-N already there is replaced. Then removes all but the newest

@@ -89,7 +89,8 @@ class GlooTransport final : public Transport {
       }
       return (silent.empty() ? "" : "no word from rank " + silent) + elsewhere;
     } catch (const std::exception&) {
-      return "the store does not answer";
+      return "the store does not answer, so the process that holds it (rank 0, or the launcher) is gone or stands "
+             "still";
     }
   }
 

@@ -265,10 +265,39 @@ Pending Group::ask(const char* operation, const at::Tensor& like, int64_t bytes,
   asked->caller = caller;
   asked->bytes = size() > 1 ? bytes : 0;
   asked->device = like.defined() ? like.device() : c10::Device(c10::kCPU);
-  asked->run = std::move(work);
+  const bool together =
+      operation != std::string("send") && operation != std::string("receive") && operation != std::string("then");
+  if (checked_ && together && size() > 1) {
+    asked->run = [this, operation, like, caller, work = std::move(work)] {
+      compare_calls(operation, like, caller);
+      work();
+    };
+  } else {
+    asked->run = std::move(work);
+  }
   asked->asked = marked(asked->device);
   thread_->add(asked);
   return Pending(asked);
+}
+
+void Group::check_calls() { checked_ = true; }
+
+void Group::compare_calls(const char* operation, const at::Tensor& like, const std::string& caller) {
+  constexpr int64_t kWords = 128;
+  const std::string own =
+      format("{} of {} for {}", operation,
+             like.defined() ? format("{} x {}", like.numel(), c10::toString(like.scalar_type())) : "nothing", caller)
+          .substr(0, kWords - 1);
+  const auto here = at::zeros({kWords}, at::kByte), all = at::zeros({size(), kWords}, at::kByte);
+  std::memcpy(here.mutable_data_ptr(), own.data(), own.size());
+  transport_->all_gather(all, here);
+  for (int i = 0; i < size(); ++i) {
+    const std::string other(static_cast<const char*>(all[i].const_data_ptr()));
+    if (other != own)
+      throw base::Error(
+          format("in group {} rank {} asks for {} while rank {} asks for {}", name_, rank(), own, i, other),
+          "the ranks no longer do the same: see that they run the same program with the same settings");
+  }
 }
 
 // `in` holds size() pieces; each rank gets all ranks' pieces of its own place, and sums them.

@@ -85,17 +85,22 @@ class Group {
   Traffic total() const;
 
   void set_slow_link(SlowLink link);
+  // From now on the ranks compare what they ask for before they do it: a rank that asks for another operation, size or
+  // type is named instead of waited for, or worse. Costs a small exchange each time.
+  void check_calls();
 
  private:
   class Thread;
   Pending ask(const char* operation, const at::Tensor& like, int64_t bytes, const std::string& caller,
               std::function<void()> work);
+  void compare_calls(const char* operation, const at::Tensor& like, const std::string& caller);
   void sum_pieces(const at::Tensor& out, const at::Tensor& in, bool add);
   void reduce_small(const at::Tensor& tensor);
   void reduce_large(const at::Tensor& tensor);
 
   std::string name_;
   std::unique_ptr<Transport> transport_;
+  bool checked_ = false;
   std::unique_ptr<Thread> thread_;
 };
 

@@ -1,5 +1,6 @@
 #include "hyperion/comm/world.h"
 
+#include <c10/util/Flags.h>
 #include <netdb.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -7,10 +8,14 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include <cstdlib>
+
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/comm/gloo_transport.h"
 #include "hyperion/comm/local_transport.h"
+
+C10_DECLARE_int(caffe2_log_level);
 
 namespace hyperion::comm {
 namespace {
@@ -36,6 +41,11 @@ std::string own_address(const std::string& master) {
   if (socket >= 0) ::close(socket);
   ::freeaddrinfo(found);
   return address;
+}
+
+// c10d tells of every lost connection with its call stack; we say it in our own words.
+void quieten_c10d() {
+  if (std::getenv("TORCH_CPP_LOG_LEVEL") == nullptr) FLAGS_caffe2_log_level = 2;
 }
 
 c10::intrusive_ptr<c10d::Store> open_store(const host::Launch& launch, std::chrono::milliseconds timeout) {
@@ -73,6 +83,7 @@ std::unique_ptr<World> World::join(const host::Launch& launch, WorldOptions opti
     throw base::PreflightError(format("{} processes, but no address to meet at ({})", launch.world, launch.text()),
                                "set MASTER_ADDR and MASTER_PORT to where rank 0 runs");
   base::OperationScope scope("meeting the other processes");
+  quieten_c10d();
   try {
     link->store = open_store(launch, options.timeout);
     link->address = own_address(launch.master_address);

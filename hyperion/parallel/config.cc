@@ -20,6 +20,7 @@ void describe(base::Settings& settings, ParallelConfig& config) {
       .flag("sync_batch_norm", config.sync_batch_norm, "batch norms train on the batch of all processes")
       .flag("same_bits", config.same_bits,
             "the same bits on 1, 2, 4, ... processes and for every zero, at some cost: --deterministic=layout")
+      .flag("check_calls", config.check_calls, "compare what the processes ask of each other before it is done")
       .integer("check_every", config.check_every, {0, 1'000'000'000},
                "compare the weights of all processes; 0: only at the start", "steps")
       .integer("timeout", config.timeout, {1, 86'400}, "after which a process that others wait for is given up", "s");

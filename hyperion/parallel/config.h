@@ -15,7 +15,7 @@ struct ParallelConfig {
   std::string layout;  // "dp=4"; empty: all processes share the batch
   int64_t zero = 0, bucket = 25, prefetch = 1, check_every = 100, timeout = 60;
   std::string wire = "own";
-  bool sync_batch_norm = false, same_bits = false;
+  bool sync_batch_norm = false, same_bits = false, check_calls = false;
 };
 void describe(base::Settings& settings, ParallelConfig& config);
 

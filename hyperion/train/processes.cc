@@ -12,6 +12,8 @@ Processes::Processes(std::unique_ptr<comm::World> world, const parallel::Paralle
   gradients_ = world_->group("gradients");
   weights_ = world_->group("weights");
   if (config.sync_batch_norm) statistics_ = world_->group("statistics");
+  for (auto* group : {control_.get(), gradients_.get(), weights_.get(), statistics_.get()})
+    if (group != nullptr && config.check_calls) group->check_calls();
 }
 
 std::string Processes::text() const {

@@ -171,6 +171,17 @@ TEST(Group, names_a_rank_that_stays_away_and_fails_all_that_follows) {
   EXPECT_NE(errors[1].find("for rank"), std::string::npos) << errors[1];
 }
 
+TEST(Group, compares_calls_before_they_are_made) {
+  const auto errors = on_ranks(3, [](Group& group) {
+    group.check_calls();
+    const auto tensor = at::zeros({4}, group.rank() == 1 ? at::kInt : at::kFloat);
+    group.all_reduce(tensor, "gradients").wait();
+  });
+  EXPECT_NE(errors[0].find("rank 1 asks for all_reduce of 4 x Int for gradients"), std::string::npos) << errors[0];
+  EXPECT_NE(errors[1].find("rank 0 asks for all_reduce of 4 x Float"), std::string::npos) << errors[1];
+  EXPECT_NE(errors[2].find("rank 1"), std::string::npos) << errors[2];
+}
+
 TEST(Group, reads_slow_links_and_refuses_others) {
   EXPECT_EQ(slow_link_of("50MB/s,200us").bytes_per_second, 50e6);
   EXPECT_DOUBLE_EQ(slow_link_of("200us").latency, 200e-6);
