@@ -237,7 +237,10 @@ SlowLink slow_link_of(const std::string& text) {
 }
 
 Group::Group(std::string name, std::unique_ptr<Transport> transport)
-    : name_(std::move(name)), transport_(std::move(transport)), thread_(std::make_unique<Thread>(name_, *transport_)) {}
+    : name_(std::move(name)),
+      transport_(std::move(transport)),
+      serial_(std::getenv("HYPERION_SERIAL_COMM") != nullptr),
+      thread_(std::make_unique<Thread>(name_, *transport_)) {}
 Group::~Group() = default;
 
 int Group::rank() const { return transport_->rank(); }
@@ -277,7 +280,9 @@ Pending Group::ask(const char* operation, const at::Tensor& like, int64_t bytes,
   }
   asked->asked = marked(asked->device);
   thread_->add(asked);
-  return Pending(asked);
+  Pending pending(asked);
+  if (serial_) Pending(asked).wait();
+  return pending;
 }
 
 void Group::check_calls() { checked_ = true; }

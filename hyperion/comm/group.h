@@ -101,6 +101,7 @@ class Group {
   std::string name_;
   std::unique_ptr<Transport> transport_;
   bool checked_ = false;
+  bool serial_;  // HYPERION_SERIAL_COMM is set: nothing is hidden, to see what hiding is worth
   std::unique_ptr<Thread> thread_;
 };
 

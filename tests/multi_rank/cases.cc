@@ -6,6 +6,7 @@
 #include <ATen/ops/where.h>
 #include <torch/nn/modules/linear.h>
 
+#include <chrono>
 #include <sstream>
 
 #include "hyperion/base/error.h"
@@ -40,7 +41,8 @@ train::RunConfig config_of(const Case& which, int64_t processes) {
   }
   if (which.family == "vit") model.width = 32, model.heads = 2, model.inner = 64, model.image = 16;
   if (which.family == "resnet") model.image = 8;
-  if (which.family != "resnet") model.layers = 3;
+  if (which.family != "resnet") model.layers = which.number("layers", 3);
+  if (which.family == "gpt2" || which.family == "llama") model.width = which.number("width", 32);
   config.train.batch = kRows;
   config.train.accumulate = which.number("accumulate", 1);
   config.train.precision = which.value("precision", "fp32");
@@ -145,6 +147,8 @@ Trained train_case(const Case& which, train::Processes& processes) {
   train::Stepper stepper(*model, config, at::kCPU, nullptr, &processes);
   Trained trained;
   const int64_t steps = which.number("steps", 20);
+  auto begin = std::chrono::steady_clock::now();
+  auto traffic = processes.traffic();
   for (int64_t step = 1; step <= steps; ++step) {
     const auto timer = profile::make_step_timer(false);
     auto batch = own ? own_batch(step, share) : feed->next();
@@ -157,6 +161,7 @@ Trained train_case(const Case& which, train::Processes& processes) {
     const auto result = stepper.run(batch, step, config.optim.lr, *timer);
     trained.losses.push_back(result.loss.item<double>());
     trained.norms.push_back(result.grad_norm.item<double>());
+    if (step == 1) begin = std::chrono::steady_clock::now(), traffic = processes.traffic();
     if (step != steps) continue;
     settle();
     for (const auto& [key, traffic] : processes.traffic_by_caller())
@@ -164,6 +169,9 @@ Trained train_case(const Case& which, train::Processes& processes) {
         trained.sent[key] = traffic.bytes - found->second.bytes;
     stepper.check_processes();
   }
+  trained.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  trained.exposed = processes.traffic().exposed - traffic.exposed;
+  trained.under_way = processes.traffic().seconds - traffic.seconds;
   for (const auto& item : stepper.state())
     if (item.name.starts_with("optimizer.")) trained.optimizer += static_cast<int64_t>(item.tensor.nbytes());
   std::optional<parallel::DataParallel::Whole> whole;

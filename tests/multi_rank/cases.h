@@ -21,6 +21,7 @@ struct Trained {
   std::vector<double> losses, norms;
   std::string digest;                                 // of all trained weights, whole
   int64_t weights = 0, gradients = 0, optimizer = 0;  // bytes this rank holds
+  double seconds = 0, exposed = 0, under_way = 0;     // of the steps after the first; waited for others, and in all
   std::map<std::string, int64_t> sent;                // bytes a step, by operation and caller
 };
 

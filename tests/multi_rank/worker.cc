@@ -27,6 +27,9 @@ int main(int argc, char** argv) {
                                          {"weights", trained.weights},
                                          {"gradients", trained.gradients},
                                          {"optimizer", trained.optimizer},
+                                         {"seconds", trained.seconds},
+                                         {"exposed", trained.exposed},
+                                         {"under_way", trained.under_way},
                                          {"sent", trained.sent}}
                               .dump()
                               .c_str());
