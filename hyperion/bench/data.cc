@@ -12,6 +12,7 @@
 #include "hyperion/base/json.h"
 #include "hyperion/base/log.h"
 #include "hyperion/base/random.h"
+#include "hyperion/bench/figures.h"
 #include "hyperion/data/tokenizer.h"
 #include "hyperion/data/unicode.h"
 
@@ -168,8 +169,12 @@ std::string data_bench_table(const DataResult& result) {
 }
 
 std::string data_bench_json(const DataResult& result) {
+  Figures figures{"data", format("CPU, {} cores", result.cores), {}};
   base::Json rows = base::Json::array();
-  for (const auto& row : result.rows)
+  const double megabytes = static_cast<double>(result.bytes) / 1e6;
+  for (const auto& row : result.rows) {
+    figures.list.push_back({format("{} on {} threads: {}", row.tokenizer, row.threads, result.text), "MB/s",
+                            result.rate(row), megabytes / row.seconds.high, megabytes / row.seconds.low, false});
     rows.push_back({{"tokenizer", row.tokenizer},
                     {"threads", row.threads},
                     {"tokens", row.tokens},
@@ -177,8 +182,10 @@ std::string data_bench_json(const DataResult& result) {
                     {"repeats", row.seconds.repeats},
                     {"mb_per_s", result.rate(row)},
                     {"efficiency", result.efficiency(row)}});
-  return base::Json{{"text", result.text}, {"bytes", result.bytes}, {"cores", result.cores}, {"rows", rows}}.dump(2) +
-         "\n";
+  }
+  auto json = result_json(figures);
+  json.update({{"text", result.text}, {"bytes", result.bytes}, {"cores", result.cores}, {"rows", rows}});
+  return json.dump(2) + "\n";
 }
 
 std::string data_bench_csv(const DataResult& result) {

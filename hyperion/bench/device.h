@@ -29,6 +29,14 @@ class TimedDevice {
   virtual uint64_t free_bytes() const = 0;                    // that a new tensor could take
   virtual bool has_transfers() const = 0;                     // whether its memory is not the host's
   virtual Block timed(std::function<void()> work) const = 0;  // on the device's clock; the work may be asynchronous
+  // Like timed, without what launching costs the host: on a GPU many calls are captured once and replayed as a graph.
+  // Where the work cannot be captured, `why_not` says so, and it is timed with its launches. On a GPU needs own_stream.
+  virtual Block replayed(std::function<void()> work, std::string& why_not) const {
+    why_not.clear();
+    return timed(std::move(work));
+  }
+  // A stream of its own for the work of this scope, as captures need one; null where there are no streams.
+  virtual std::shared_ptr<void> own_stream() const { return nullptr; }
   virtual std::vector<LatencyCase> latencies() const = 0;
 };
 

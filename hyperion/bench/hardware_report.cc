@@ -7,6 +7,7 @@
 #include "hyperion/base/clock.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
+#include "hyperion/bench/figures.h"
 #include "hyperion/report/plot.h"
 
 namespace hyperion::bench {
@@ -102,15 +103,20 @@ std::string hardware_table(const HardwareResult& result, bool colour) {
 }
 
 std::string hardware_json(const HardwareResult& result) {
-  base::Json json = {{"device", result.device},
-                     {"device_name", result.device_name},
-                     {"torch", result.torch_version},
-                     {"peak_source", result.peak_source},
-                     {"time", base::utc_text(result.unix_seconds)},
-                     {"threads", result.threads},
-                     {"quick", result.quick},
-                     {"rows", base::Json::array()},
-                     {"notes", result.notes}};
+  Figures figures{"hardware", result.device_name, {}};
+  for (const HardwareRow& row : result.rows)
+    figures.list.push_back({row.size > 0 ? base::format("{} {} {}", row.kind, row.name, row.size)
+                                         : base::format("{} {}", row.kind, row.name),
+                            row.unit(), row.value(), row.low(), row.high(), row.work == 0});
+  base::Json json = result_json(figures);
+  json.update({{"device", result.device},
+               {"torch", result.torch_version},
+               {"peak_source", result.peak_source},
+               {"time", base::utc_text(result.unix_seconds)},
+               {"threads", result.threads},
+               {"quick", result.quick},
+               {"rows", base::Json::array()},
+               {"notes", result.notes}});
   for (const HardwareRow& row : result.rows) json["rows"].push_back(row_json(row));
   return json.dump(2) + "\n";
 }

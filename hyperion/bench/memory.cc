@@ -1,9 +1,5 @@
 #include "hyperion/bench/memory.h"
 
-#include <ATen/core/grad_mode.h>
-#include <ATen/ops/randint.h>
-#include <ATen/ops/randn.h>
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -13,10 +9,9 @@
 #include "hyperion/base/json.h"
 #include "hyperion/base/log.h"
 #include "hyperion/base/signals.h"
+#include "hyperion/bench/figures.h"
+#include "hyperion/bench/random_training.h"
 #include "hyperion/kernels/device.h"
-#include "hyperion/models/recipe.h"
-#include "hyperion/models/registry.h"
-#include "hyperion/nn/adapters.h"
 #include "hyperion/profile/memory.h"
 #include "hyperion/train/stepper.h"
 
@@ -47,43 +42,12 @@ std::vector<Variant> variants(bool adapted, bool gpu) {
   return list;
 }
 
-// Filled where it will be used: drawing billions of numbers one by one would take longer than the bench.
-void fill(models::Model& model) {
-  const at::NoGradGuard no_grad;
-  for (auto& parameter : model.parameters()) {
-    if (parameter.tensor.dim() >= 2) {
-      parameter.tensor.normal_(0, 0.02);
-    } else {
-      parameter.tensor.fill_(parameter.name.ends_with("weight") ? 1 : 0);
-    }
-  }
-}
-
-std::unique_ptr<models::Model> make(const RunConfig& config, at::Device device) {
-  auto model = models::make_model(models::config_json(config.model), "the model");
-  const bool adapted = config.lora.rank > 0;
-  model->to(device, adapted ? train::compute_type(config.train.precision) : at::kFloat);
-  fill(*model);
-  if (config.model.quantize == "nf4") model->quantise();
-  if (adapted) model->adapters().add("bench", nn::config_of(config.lora), config.train.seed);
-  return model;
-}
-
-train::Batch samples(const RunConfig& config, const strategy::ModelShape& shape) {
-  if (shape.context > 0) {
-    const auto rows = at::randint(shape.vocabulary, {config.train.batch, config.train.length + 1}, at::kLong);
-    return {rows.narrow(1, 0, config.train.length), rows.narrow(1, 1, config.train.length)};
-  }
-  return {at::randn({config.train.batch, 3, shape.image, shape.image}),
-          at::randint(shape.vocabulary, {config.train.batch}, at::kLong)};
-}
-
 void measure(MemoryRow& row, const RunConfig& config, at::Device device, int64_t steps) {
   const bool gpu = device.is_cuda();
   profile::release_cached_memory(gpu);
-  const auto model = make(config, device);
+  const auto model = random_model(config, device);
   train::Stepper stepper(*model, config, device);
-  const auto batch = samples(config, model->shape(config.train.length));
+  const auto batch = random_batch(config, model->shape(config.train.length));
   row.report = stepper.measure(batch, config.memory);
   profile::reset_peak(gpu);
   std::vector<double> seconds;
@@ -151,15 +115,24 @@ std::string memory_bench_table(const MemoryResult& result) {
 }
 
 std::string memory_bench_json(const MemoryResult& result) {
+  Figures figures{"memory", result.device_name, {}};
   base::Json rows = base::Json::array();
-  for (const auto& row : result.rows)
+  for (const auto& row : result.rows) {
+    const auto name = format("{} {}, saving {}", result.workload, row.precision, train::technique_text(row.memory));
+    figures.list.push_back(row.failed.empty() ? time_figure(name + ": step", "ms", row.step_seconds, 1e3)
+                                              : single_figure(name + ": step", "ms", {}, true));
+    if (row.step_peak > 0)
+      figures.list.push_back(single_figure(name + ": peak", "MiB", static_cast<double>(row.step_peak) / 0x1p20, true));
     rows.push_back({{"precision", row.precision},
                     {"saving", train::technique_text(row.memory)},
                     {"failed", row.failed},
                     {"step_ms", 1e3 * row.step_seconds.median},
                     {"step_peak", row.step_peak},
                     {"memory", base::Json::parse(to_json(row.report))}});
-  return base::Json{{"workload", result.workload}, {"device", result.device_name}, {"rows", rows}}.dump(2) + "\n";
+  }
+  auto json = result_json(figures);
+  json.update({{"workload", result.workload}, {"device", result.device_name}, {"rows", rows}});
+  return json.dump(2) + "\n";
 }
 
 }  // namespace hyperion::bench

@@ -16,6 +16,7 @@
 #include "hyperion/cli/commands.h"
 #include "hyperion/cli/completion.h"
 #include "hyperion/cli/program.h"
+#include "hyperion/cli/timing_commands.h"
 #include "hyperion/cli/usage.h"
 
 namespace hyperion::cli {
@@ -43,7 +44,7 @@ struct Flags {
   std::string init_folder = ".", run, shell;
   bool json = false, quick = false;
   std::string steps, seed, device, precision, optimize, memory_budget, on_oom, output, on_bad;
-  std::string parallel, zero, deterministic;
+  std::string parallel, zero, zeropp, deterministic;
 };
 
 // The flags everyone types, each a short name of a setting.
@@ -57,6 +58,7 @@ void add_short_flags(CLI::App* command, Flags& flags) {
   command->add_option("--on-oom", flags.on_oom, "same as --memory.on_oom: fail or adapt");
   command->add_option("--parallel", flags.parallel, "same as --parallel.layout: dp=4, for 4 processes");
   command->add_option("--zero", flags.zero, "same as --parallel.zero: 0, 1, 2 or 3");
+  command->add_option("--zeropp", flags.zeropp, "same as --parallel.zeropp: weights,secondary,grads");
   command->add_option("--deterministic", flags.deterministic,
                       "true: repeatable on a GPU too; layout: on any number of processes, a power of two");
   command->allow_extras();
@@ -76,6 +78,7 @@ std::vector<Override> overrides_of(CLI::App* command, const Flags& flags) {
   if (!flags.on_oom.empty()) overrides.push_back({"memory.on_oom", flags.on_oom, "--on-oom"});
   if (!flags.parallel.empty()) overrides.push_back({"parallel.layout", flags.parallel, "--parallel"});
   if (!flags.zero.empty()) overrides.push_back({"parallel.zero", flags.zero, "--zero"});
+  if (!flags.zeropp.empty()) overrides.push_back({"parallel.zeropp", flags.zeropp, "--zeropp"});
   if (!flags.deterministic.empty()) {
     const bool layout = flags.deterministic == "layout";
     overrides.push_back({"train.deterministic", layout ? "true" : flags.deterministic, "--deterministic"});
@@ -355,6 +358,7 @@ void add_machine_commands(CLI::App& app, Flags& flags) {
   data->footer(
       "\nExamples:\n  hyperion bench data --tokenizer gpt2.tiktoken --tokenizer ./Qwen2.5-0.5B --text book.txt\n"
       "  hyperion bench data --set sets/wikitext");
+  add_timing_commands(app, *bench);
   app.add_subcommand("presets", "the models a recipe can name")->footer("\nExample:\n  hyperion presets");
   auto* runs = app.add_subcommand("runs", "look at runs")->require_subcommand(1);
   auto* list = runs->add_subcommand("ls", "all runs, newest first");
@@ -401,6 +405,7 @@ int dispatch_data(CLI::App* command, Flags& flags) {
 }
 
 int dispatch(CLI::App& app, Flags& flags) {
+  if (const auto code = run_timing_command(app)) return *code;
   auto* command = app.get_subcommands().front();
   const std::string name = command->get_name();
   if (name == "train") return flags.train.overrides = overrides_of(command, flags), train_command(flags.train);

@@ -55,7 +55,10 @@ void check_start(const train::RunConfig& config, const std::string& model, const
 
 train::Processes join(const train::RunConfig& config, const host::Launch& launch) {
   const comm::WorldOptions options{std::chrono::seconds(config.parallel.timeout)};
-  return train::Processes(comm::World::join(launch, options), config.parallel);
+  // NCCL wants a GPU for each process; where they share one, tensors go by way of the host.
+  const bool gpu = kernels::open_device(config.train.device).is_cuda() && launch.local_world > 0 &&
+                   launch.local_world <= kernels::gpu_count();
+  return train::Processes(comm::World::join(launch, options), config.parallel, gpu);
 }
 
 // The run's folder is made or opened by the first process; the others are told where it is.

@@ -8,12 +8,14 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/comm/gloo_transport.h"
 #include "hyperion/comm/local_transport.h"
+#include "hyperion/comm/nccl_transport.h"
 
 C10_DECLARE_int(caffe2_log_level);
 
@@ -65,16 +67,20 @@ struct World::Link {
   std::string address;
   std::chrono::milliseconds timeout;
   c10::intrusive_ptr<c10d::Store> store;
+  int groups = 0;  // made so far
+  int local_size = 0;
 };
 
 World::World(std::unique_ptr<Link> link) : link_(std::move(link)) {}
 World::~World() = default;
 int World::rank() const { return link_->rank; }
 int World::size() const { return link_->size; }
+int World::local_size() const { return link_->local_size; }
 
 std::unique_ptr<World> World::join(const host::Launch& launch, WorldOptions options) {
   auto link = std::make_unique<Link>();
   link->rank = launch.rank, link->size = launch.world, link->timeout = options.timeout;
+  link->local_size = launch.world == 1 ? 1 : launch.local_world;
   if (launch.world == 1) {
     link->store = c10::make_intrusive<c10d::HashStore>();
     return std::unique_ptr<World>(new World(std::move(link)));
@@ -98,16 +104,24 @@ std::unique_ptr<World> World::join(const host::Launch& launch, WorldOptions opti
   }
 }
 
-std::unique_ptr<Group> World::group(const std::string& name) {
-  if (size() == 1) return std::make_unique<Group>(name, std::move(make_local_transports(1, link_->timeout).front()));
+std::unique_ptr<Group> World::group(const std::string& name, Wires wires, std::vector<int> members) {
+  if (members.empty())
+    for (int i = 0; i < size(); ++i) members.push_back(i);
+  const auto found = std::find(members.begin(), members.end(), rank());
+  HYPERION_CHECK(found != members.end(), "a rank makes only groups that it belongs to");
+  const int own = static_cast<int>(found - members.begin()), count = static_cast<int>(members.size());
+  const std::string prefix = format("group/{}/{}/{}", link_->groups++, name, members.front());
+  if (count == 1) return std::make_unique<Group>(name, std::move(make_local_transports(1, link_->timeout).front()));
   try {
-    const auto store = c10::make_intrusive<c10d::PrefixStore>("group/" + name, link_->store);
-    return std::make_unique<Group>(name, make_gloo_transport(store, rank(), size(), link_->address, link_->timeout));
+    const auto store = c10::make_intrusive<c10d::PrefixStore>(prefix, link_->store);
+    auto transport = wires == Wires::gpu ? make_nccl_transport(store, own, count, link_->timeout) : nullptr;
+    if (transport == nullptr) transport = make_gloo_transport(store, own, count, link_->address, link_->timeout);
+    return std::make_unique<Group>(name, std::move(transport));
   } catch (const base::Error&) {
     throw;
   } catch (const std::exception& error) {
     throw base::PreflightError(
-        format("rank {} could not join the {} ranks of group {}: {}", rank(), size(), name, first_line(error.what())),
+        format("rank {} could not join the {} ranks of group {}: {}", rank(), count, name, first_line(error.what())),
         "see that all ranks were started, and what the others say");
   }
 }

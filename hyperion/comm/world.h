@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "hyperion/comm/group.h"
 #include "hyperion/host/launch.h"
@@ -13,6 +14,9 @@ namespace hyperion::comm {
 struct WorldOptions {
   std::chrono::milliseconds timeout = std::chrono::seconds(60);  // of one collective, and of finding one another
 };
+
+// Host memory, and GPU memory by way of it, over Gloo; or GPU to GPU over NCCL, where this build has it.
+enum class Wires { host, gpu };
 
 class World {
  public:
@@ -24,9 +28,11 @@ class World {
   int rank() const;
   int size() const;
   bool first() const { return rank() == 0; }
+  int local_size() const;  // ranks on this host; 0: not told
 
-  // A new group of all ranks, with wires of its own; every rank makes the same groups in the same order.
-  std::unique_ptr<Group> group(const std::string& name);
+  // A new group of all ranks, or of `members` (this rank among them), with wires of its own. Every rank makes as many
+  // groups in the same order, those of the same place with the same name and wires.
+  std::unique_ptr<Group> group(const std::string& name, Wires wires = Wires::host, std::vector<int> members = {});
 
   // What rank 0 makes, told to all. Where it throws there, all throw: rank 0 its own error, the others one that says so
   // and has the same exit code. Each `key` once.

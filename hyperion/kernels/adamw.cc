@@ -2,7 +2,7 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/kernels/adamw_math.h"
-#include "hyperion/kernels/gpu.h"
+#include "hyperion/kernels/update.h"
 
 namespace hyperion::kernels {
 namespace {
@@ -17,11 +17,7 @@ void update(const at::Tensor& master, const at::Tensor& first, const at::Tensor&
             const at::Tensor& gradient, const at::Tensor& scale, const AdamWNumbers& numbers) {
   const AdamWArrays<Weight, Gradient> arrays{data<float>(master),  data<float>(first),       data<float>(second),
                                              data<Weight>(weight), data<Gradient>(gradient), data<float>(scale)};
-  if (master.is_cuda()) {
-    adamw_gpu(arrays, master.numel(), numbers, current_gpu_stream(master.get_device()));
-  } else {
-    adamw_cpu(arrays, master.numel(), numbers);
-  }
+  adamw_cpu(arrays, master.numel(), numbers);
 }
 
 template <class Weight>
@@ -41,6 +37,11 @@ void adamw(at::Tensor master, at::Tensor first, at::Tensor second, at::Tensor we
   for (const at::Tensor& tensor : {master, first, second, weight, gradient})
     HYPERION_CHECK(tensor.is_contiguous() && tensor.numel() == master.numel(), "adamw takes equal, contiguous tensors");
   HYPERION_CHECK(scale.numel() == 1 && scale.scalar_type() == at::kFloat, "adamw's scale is one fp32 number");
+  if (master.is_cuda()) {
+    Updates one;
+    one.set(master.device(), step);
+    return one.adamw({{master, first, second, weight, gradient, step.decay}}, scale);
+  }
   const AdamWNumbers numbers{step.lr,    step.beta1,       step.beta2,      step.epsilon,
                              step.decay, step.correction1, step.correction2};
   const auto type = weight.scalar_type();

@@ -1,4 +1,4 @@
-// One element of AdamW, shared by the CPU and GPU forms, and the raw entry points of each.
+// One element of AdamW, shared by the CPU and GPU forms, and the CPU's raw entry point; a GPU's is in update_math.h.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -33,7 +33,5 @@ __host__ __device__
 
 template <class Weight, class Gradient>
 void adamw_cpu(const AdamWArrays<Weight, Gradient>& arrays, int64_t count, const AdamWNumbers& numbers);
-template <class Weight, class Gradient>
-void adamw_gpu(const AdamWArrays<Weight, Gradient>& arrays, int64_t count, const AdamWNumbers& numbers, void* stream);
 
 }  // namespace hyperion::kernels

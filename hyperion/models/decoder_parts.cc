@@ -41,7 +41,19 @@ class Attention final : public nn::Module {
     return run(*o_proj_, mixed.transpose(1, 2).reshape({input.size(0), input.size(1), -1}), pass);
   }
 
+  // residual + the whole of it on norm(residual); undefined where the pass does not allow it.
+  at::Tensor fused(const at::Tensor& residual, const nn::RmsNorm& norm, const Pass& pass) const {
+    if (!nn::fuses(pass, 0, {q_proj_.get(), k_proj_.get(), v_proj_.get()}) || !nn::fuses(pass, 0, {o_proj_.get()}))
+      return {};
+    const auto [hidden, packed] =
+        nn::norm_linear(residual, norm.weights(), {q_proj_.get(), k_proj_.get(), v_proj_.get()});
+    const int64_t heads = o_proj_->weight().size(1) / head_width_, keys = k_proj_->weight().size(0) / head_width_;
+    return nn::linear_residual(nn::packed_attention(packed, heads, keys, /*causal=*/true, pass), *o_proj_, hidden);
+  }
+
  private:
+  void lay_out() override { nn::lay_together({q_proj_.get(), k_proj_.get(), v_proj_.get()}); }
+
   at::Tensor heads(const at::Tensor& packed) const {
     return packed.view({packed.size(0), packed.size(1), -1, head_width_}).transpose(1, 2);
   }
@@ -62,7 +74,10 @@ class Block final : public nn::Module {
   }
 
   at::Tensor forward(const at::Tensor& input, Pass& pass) override {
-    const auto middle = input + run(*self_attn_, run(*input_layernorm_, input, pass), pass);
+    at::Tensor middle = self_attn_->fused(input, *input_layernorm_, pass);
+    if (!middle.defined()) middle = input + run(*self_attn_, run(*input_layernorm_, input, pass), pass);
+    const auto* gated = dynamic_cast<const nn::GatedFeedForward*>(feed_forward_.get());
+    if (gated != nullptr && gated->fuses(pass)) return gated->fused(middle, post_attention_layernorm_->weights());
     return middle + run(*feed_forward_, run(*post_attention_layernorm_, middle, pass), pass);
   }
 
@@ -111,6 +126,12 @@ CausalDecoder::CausalDecoder(const LlamaConfig& config, const FeedForwardPart& p
     throw base::ConfigError("key and value heads must divide the heads, and a head's width must be even");
   model_ = register_module("model", std::make_shared<Decoder>(config, part));
   if (!config.tied) lm_head_ = register_module("lm_head", linear(config.width, config.vocabulary, false));
+}
+
+at::Tensor CausalDecoder::loss(const at::Tensor& ids, const at::Tensor& targets, Pass& pass) {
+  if (!pass.fused_blocks || (lm_head_ && !lm_head_->plain())) return Model::loss(ids, targets, pass);
+  return nn::linear_cross_entropy(run(*model_, ids, pass), lm_head_ ? lm_head_->weight() : model_->token_table(),
+                                  targets);
 }
 
 at::Tensor CausalDecoder::forward(const at::Tensor& ids, Pass& pass) {

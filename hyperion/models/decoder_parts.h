@@ -23,6 +23,7 @@ struct FeedForwardPart {
 class CausalDecoder : public Tree {
  public:
   CausalDecoder(const LlamaConfig& config, const FeedForwardPart& part);
+  at::Tensor loss(const at::Tensor& ids, const at::Tensor& targets, nn::Pass& pass) override;
   at::Tensor forward(const at::Tensor& ids, nn::Pass& pass) override;
   int64_t context() const override { return context_; }
 

@@ -11,6 +11,7 @@
 #include "hyperion/models/tree.h"
 #include "hyperion/nn/activation.h"
 #include "hyperion/nn/attention.h"
+#include "hyperion/nn/fused.h"
 #include "hyperion/nn/layers.h"
 
 namespace hyperion::models {
@@ -44,6 +45,13 @@ class Attention final : public nn::Module {
     return nn::dropout(output, dropout_, "attn", layer_, pass);
   }
 
+  // residual + the whole of it on norm(residual); undefined where the pass does not allow it.
+  at::Tensor fused(const at::Tensor& residual, const nn::LayerNorm& norm, const Pass& pass) const {
+    if (!nn::fuses(pass, dropout_, {c_attn_.get(), c_proj_.get()})) return {};
+    const auto [hidden, packed] = nn::norm_linear(residual, norm.weights(), {c_attn_.get()});
+    return nn::linear_residual(nn::packed_attention(packed, heads_, heads_, /*causal=*/true, pass), *c_proj_, hidden);
+  }
+
  private:
   int64_t heads_;
   size_t layer_;
@@ -64,6 +72,12 @@ class FeedForward final : public nn::Module {
     return nn::dropout(output, dropout_, "mlp", layer_, pass);
   }
 
+  at::Tensor fused(const at::Tensor& residual, const nn::LayerNorm& norm, const Pass& pass) const {
+    if (!nn::fuses(pass, dropout_, {c_fc_.get(), c_proj_.get()})) return {};
+    const auto [hidden, inner] = nn::norm_linear(residual, norm.weights(), {c_fc_.get()});
+    return nn::activated_linear_residual(inner, nn::Activation::gelu_tanh, *c_proj_, hidden);
+  }
+
  private:
   size_t layer_;
   double dropout_;
@@ -80,8 +94,10 @@ class Block final : public nn::Module {
   }
 
   at::Tensor forward(const at::Tensor& input, Pass& pass) override {
-    const auto middle = input + run(*attn_, run(*ln_1_, input, pass), pass);
-    return middle + run(*mlp_, run(*ln_2_, middle, pass), pass);
+    at::Tensor middle = attn_->fused(input, *ln_1_, pass);
+    if (!middle.defined()) middle = input + run(*attn_, run(*ln_1_, input, pass), pass);
+    const at::Tensor output = mlp_->fused(middle, *ln_2_, pass);
+    return output.defined() ? output : middle + run(*mlp_, run(*ln_2_, middle, pass), pass);
   }
 
  private:
@@ -127,17 +143,28 @@ class Gpt2 final : public Tree {
           "lm_head", std::make_shared<nn::Linear>(config.width, config.vocabulary, false, Init::normal(kDeviation)));
   }
 
+  at::Tensor loss(const at::Tensor& ids, const at::Tensor& targets, Pass& pass) override {
+    if (!pass.fused_blocks || (lm_head_ && !lm_head_->plain())) return Model::loss(ids, targets, pass);
+    check_length(ids, pass);
+    return nn::linear_cross_entropy(run(*transformer_, ids, pass),
+                                    lm_head_ ? lm_head_->weight() : transformer_->token_table(), targets);
+  }
+
   at::Tensor forward(const at::Tensor& ids, Pass& pass) override {
     const auto hidden = nn::wanted(run(*transformer_, ids, pass), pass);
     return lm_head_ ? run(*lm_head_, hidden, pass) : at::matmul(hidden, transformer_->token_table().t());
   }
 
   at::Tensor logits(const at::Tensor& ids, Pass& pass) override {
+    check_length(ids, pass);
+    return forward(ids, pass);
+  }
+
+  void check_length(const at::Tensor& ids, const Pass& pass) const {
     const int64_t seen = (pass.cache != nullptr ? pass.cache->length() : 0) + ids.size(1);
     if (!pass.places.defined() && seen > config_.context)
       throw base::ConfigError(base::format("{} tokens are more than the model's context of {}", seen, config_.context),
                               "give less text or ask for fewer new tokens");
-    return forward(ids, pass);
   }
 
   std::string config_json() const override { return to_json(config_); }

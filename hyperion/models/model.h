@@ -38,6 +38,9 @@ class Model {
   // compute type -> [batch, classes]. On the model's device; the result in the compute type. A model with a loss of its
   // own (the balance of experts) leaves it in the pass.
   virtual at::Tensor logits(const at::Tensor& input, nn::Pass& pass) = 0;
+  // The mean cross entropy of the logits against targets, -100: not counted; tokens [batch, length], classes [batch] or
+  // their parts in fp32 [batch, classes].
+  virtual at::Tensor loss(const at::Tensor& input, const at::Tensor& targets, nn::Pass& pass);
   virtual std::vector<Parameter> parameters() = 0;
   virtual std::vector<Buffer> buffers() = 0;
   // Everything it holds for good: parameters, buffers, weights in 4 bits.

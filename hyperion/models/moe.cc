@@ -30,6 +30,14 @@ class Moe final : public CausalDecoder {
  public:
   explicit Moe(const MoeConfig& config) : CausalDecoder(config.decoder, feed_forward(config)), config_(config) {}
 
+  at::Tensor loss(const at::Tensor& ids, const at::Tensor& targets, nn::Pass& pass) override {
+    pass.router_logits.clear();
+    pass.auxiliary_loss.reset();
+    const auto loss = CausalDecoder::loss(ids, targets, pass);
+    if (!pass.auxiliary_loss.defined() && !pass.router_logits.empty()) pass.auxiliary_loss = auxiliary_loss(pass);
+    return loss;
+  }
+
   at::Tensor forward(const at::Tensor& ids, nn::Pass& pass) override {
     pass.router_logits.clear();
     pass.auxiliary_loss.reset();

@@ -9,6 +9,7 @@
 #include "hyperion/models/tree.h"
 #include "hyperion/nn/activation.h"
 #include "hyperion/nn/attention.h"
+#include "hyperion/nn/fused.h"
 #include "hyperion/nn/image_layers.h"
 #include "hyperion/nn/layers.h"
 
@@ -88,7 +89,19 @@ class Attention final : public nn::Module {
     return run(*o_proj_, mixed.transpose(1, 2).flatten(2), pass);
   }
 
+  // residual + the whole of it on norm(residual); undefined where the pass does not allow it.
+  at::Tensor fused(const at::Tensor& residual, const nn::LayerNorm& norm, double dropout, const Pass& pass) const {
+    const double any = std::max(dropout, dropout_);
+    if (!nn::fuses(pass, any, {q_proj_.get(), k_proj_.get(), v_proj_.get()}) || !nn::fuses(pass, any, {o_proj_.get()}))
+      return {};
+    const auto [hidden, packed] =
+        nn::norm_linear(residual, norm.weights(), {q_proj_.get(), k_proj_.get(), v_proj_.get()});
+    return nn::linear_residual(nn::packed_attention(packed, heads_, heads_, /*causal=*/false, pass), *o_proj_, hidden);
+  }
+
  private:
+  void lay_out() override { nn::lay_together({q_proj_.get(), k_proj_.get(), v_proj_.get()}); }
+
   int64_t heads_;
   size_t layer_;
   double dropout_;
@@ -102,6 +115,12 @@ class FeedForward final : public nn::Module {
         fc2_(register_module("fc2", linear(config.inner, config.width))) {}
   at::Tensor forward(const at::Tensor& input, Pass& pass) override {
     return run(*fc2_, nn::gelu_erf(run(*fc1_, input, pass), pass), pass);
+  }
+
+  at::Tensor fused(const at::Tensor& residual, const nn::LayerNorm& norm, double dropout, const Pass& pass) const {
+    if (!nn::fuses(pass, dropout, {fc1_.get(), fc2_.get()})) return {};
+    const auto [hidden, inner] = nn::norm_linear(residual, norm.weights(), {fc1_.get()});
+    return nn::activated_linear_residual(inner, nn::Activation::gelu_erf, *fc2_, hidden);
   }
 
  private:
@@ -120,8 +139,13 @@ class Block final : public nn::Module {
   }
 
   at::Tensor forward(const at::Tensor& input, Pass& pass) override {
-    const auto mixed = run(*attention_, run(*layernorm_before_, input, pass), pass);
-    const auto middle = input + nn::dropout(mixed, dropout_, "attn", layer_, pass);
+    at::Tensor middle = attention_->fused(input, *layernorm_before_, dropout_, pass);
+    if (!middle.defined()) {
+      const auto mixed = run(*attention_, run(*layernorm_before_, input, pass), pass);
+      middle = input + nn::dropout(mixed, dropout_, "attn", layer_, pass);
+    }
+    const at::Tensor output = mlp_->fused(middle, *layernorm_after_, dropout_, pass);
+    if (output.defined()) return output;
     const auto fed = run(*mlp_, run(*layernorm_after_, middle, pass), pass);
     return middle + nn::dropout(fed, dropout_, "mlp", layer_, pass);
   }

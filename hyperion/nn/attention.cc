@@ -1,8 +1,10 @@
 #include "hyperion/nn/attention.h"
 
+#include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/kernels/attention.h"
 #include "hyperion/kernels/dropout.h"
+#include "hyperion/kernels/graph.h"
 #include "hyperion/nn/recompute.h"
 
 namespace hyperion::nn {
@@ -10,6 +12,13 @@ namespace hyperion::nn {
 void set_rotation(Pass& pass, const at::Tensor& frequencies, int64_t first, int64_t length, at::ScalarType type) {
   std::tie(pass.cosines, pass.sines) = pass.places.defined() ? kernels::rope_tables(frequencies, pass.places, type)
                                                              : kernels::rope_tables(frequencies, first, length, type);
+  if (!pass.fused_blocks) return;
+  const auto [cosines, sines] = pass.places.defined() ? kernels::rope_tables(frequencies, pass.places, at::kFloat)
+                                                      : kernels::rope_tables(frequencies, first, length, at::kFloat);
+  const auto half = [&](const at::Tensor& table) {
+    return table.narrow(-1, 0, table.size(-1) / 2).reshape({-1, table.size(-1) / 2}).contiguous();
+  };
+  pass.half_cosines = half(cosines), pass.half_sines = half(sines);
 }
 
 at::Tensor rotate(const at::Tensor& input, const Pass& pass) { return kernels::rope(input, pass.cosines, pass.sines); }
@@ -36,6 +45,8 @@ at::Tensor attend(const at::Tensor& queries, const at::Tensor& keys, const at::T
 
 at::Tensor dropout(const at::Tensor& input, double p, std::string_view name, size_t layer, const Pass& pass) {
   if (!pass.training || p == 0) return input;
+  if (kernels::recording())
+    throw base::Error(base::format("dropout ({}) reads its step from the host", name), "set model.dropout = 0");
   const auto key = base::stream_key(pass.seed, base::format("dropout/{}.{}", layer, name));
   const kernels::RandomPlace place{key, pass.step, pass.micro_batch};
   return cheap(pass, {input}, [p, place](const auto& in) { return kernels::dropout(in[0], p, place); });

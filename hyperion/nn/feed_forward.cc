@@ -17,4 +17,9 @@ at::Tensor GatedFeedForward::forward(const at::Tensor& input, Pass& pass) {
   return run(*down_, gated_silu(run(*gate_, input, pass), run(*up_, input, pass), pass), pass);
 }
 
+at::Tensor GatedFeedForward::fused(const at::Tensor& residual, const kernels::NormWeights& norm) const {
+  const auto [hidden, packed] = norm_linear(residual, norm, {gate_.get(), up_.get()});
+  return activated_linear_residual(packed, Activation::gated_silu, *down_, hidden);
+}
+
 }  // namespace hyperion::nn

@@ -1,6 +1,6 @@
 // The gated feed-forward part of Llama and its kin: down(silu(gate(x)) * up(x)) (Shazeer, 2020).
 #pragma once
-#include "hyperion/nn/layers.h"
+#include "hyperion/nn/fused.h"
 
 namespace hyperion::nn {
 
@@ -19,7 +19,12 @@ class GatedFeedForward final : public Module {
   const Linear& up() const { return *up_; }
   const Linear& down() const { return *down_; }
 
+  // residual + the whole part of norm(residual), each step one operation; the pass must allow it.
+  bool fuses(const Pass& pass) const { return nn::fuses(pass, 0, {gate_.get(), up_.get(), down_.get()}); }
+  at::Tensor fused(const at::Tensor& residual, const kernels::NormWeights& norm) const;
+
  private:
+  void lay_out() override { lay_together({gate_.get(), up_.get()}); }
   std::shared_ptr<Linear> gate_, up_, down_;
 };
 

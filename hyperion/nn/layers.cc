@@ -1,9 +1,6 @@
 #include "hyperion/nn/layers.h"
 
 #include <ATen/ops/embedding.h>
-#include <ATen/ops/layer_norm.h>
-
-#include "hyperion/kernels/rms_norm.h"
 
 namespace hyperion::nn {
 
@@ -15,8 +12,7 @@ RmsNorm::RmsNorm(int64_t width, double epsilon)
     : weight_(parameter("weight", {width}, Init::filled(1))), epsilon_(epsilon) {}
 
 at::Tensor RmsNorm::forward(const at::Tensor& input, Pass& pass) {
-  return pass.reference ? kernels::rms_norm_reference(input, weight_, epsilon_)
-                        : kernels::rms_norm(input, weight_, epsilon_);
+  return pass.reference ? kernels::norm_reference(input, weights()) : kernels::norm(input, weights());
 }
 
 LayerNorm::LayerNorm(int64_t width, double epsilon)
@@ -24,8 +20,10 @@ LayerNorm::LayerNorm(int64_t width, double epsilon)
       bias_(parameter("bias", {width}, Init::filled(0))),
       epsilon_(epsilon) {}
 
-at::Tensor LayerNorm::forward(const at::Tensor& input, Pass&) {
-  return at::layer_norm(input, {input.size(-1)}, weight_, bias_, epsilon_);
+at::Tensor LayerNorm::forward(const at::Tensor& input, Pass& pass) {
+  // PyTorch's own keeps no more than ours, and is as fast on the CPU.
+  return pass.reference || !input.is_cuda() ? kernels::norm_reference(input, weights())
+                                            : kernels::norm(input, weights());
 }
 
 }  // namespace hyperion::nn

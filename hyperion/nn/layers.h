@@ -1,5 +1,6 @@
 // The plain layers every model is made of.
 #pragma once
+#include "hyperion/kernels/norm.h"
 #include "hyperion/nn/projection.h"
 
 namespace hyperion::nn {
@@ -32,6 +33,7 @@ class RmsNorm final : public Module {
   RmsNorm(int64_t width, double epsilon);
   at::Tensor forward(const at::Tensor& input, Pass& pass) override;
   Unit unit() const override { return Unit::cheap; }
+  kernels::NormWeights weights() const { return {weight_, at::Tensor(), epsilon_}; }
 
  private:
   at::Tensor weight_;
@@ -43,6 +45,7 @@ class LayerNorm final : public Module {
   explicit LayerNorm(int64_t width, double epsilon = 1e-5);
   at::Tensor forward(const at::Tensor& input, Pass& pass) override;
   Unit unit() const override { return Unit::cheap; }
+  kernels::NormWeights weights() const { return {weight_, bias_, epsilon_}; }
 
  private:
   at::Tensor weight_, bias_;

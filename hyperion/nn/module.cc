@@ -65,7 +65,10 @@ void Module::move_to(at::Device device, at::ScalarType type) {
   for (auto& item : list_parameters())
     item.tensor.set_data(item.tensor.data().to(device, item.traits.wide ? at::kFloat : type));
   for (auto& buffer : buffers()) buffer.set_data(buffer.to(device));
-  visit([&](const std::string&, Module& module) { module.move_held(device); });
+  visit([&](const std::string&, Module& module) {
+    module.move_held(device);
+    if (device.is_cuda()) module.lay_out();
+  });
 }
 
 Stack::Stack(int64_t count, const std::function<std::shared_ptr<Module>(int64_t)>& make) {

@@ -66,6 +66,7 @@ class Module : public torch::nn::Module {
   at::Tensor parameter(const std::string& name, at::IntArrayRef shape, Init init, Traits traits = {});
   void forget_parameter(const std::string& name);
   virtual void move_held(at::Device) {}  // tensors that are neither parameters nor buffers
+  virtual void lay_out() {}              // where the parameters lie in memory, once they are on a GPU
 
  private:
   struct Entry {

@@ -37,9 +37,10 @@ class KeyValueCache {
 enum class Recompute { none, blocks, selective };
 
 struct Pass {
-  bool training = false;   // dropout is on, and batch norms learn
-  bool reference = false;  // plain operations in place of fused ones
-  bool last_only = false;  // logits of each row's last token alone: [batch, 1, vocabulary]
+  bool training = false;      // dropout is on, and batch norms learn
+  bool reference = false;     // plain operations in place of fused ones
+  bool fused_blocks = false;  // transformer blocks of the operations in nn/fused.h, where they can be
+  bool last_only = false;     // logits of each row's last token alone: [batch, 1, vocabulary]
   uint64_t seed = 0;
   uint32_t step = 0, micro_batch = 0;
   Recompute recompute = Recompute::none;
@@ -55,6 +56,7 @@ struct Pass {
   AroundBlocks* around = nullptr;         // set: blocks run through it
   AcrossBatch* across = nullptr;          // set: batch norms train on the statistics of all processes
   at::Tensor cosines, sines;              // of the tokens' places; set by models with rotary positions
+  at::Tensor half_cosines, half_sines;    // the same for fused blocks: fp32 [places, head width / 2]
   std::vector<at::Tensor> router_logits;  // [tokens, experts] a layer; left by mixtures of experts
   at::Tensor auxiliary_loss;              // a fp32 scalar to add to the loss; left by models that have one
 };

@@ -34,7 +34,10 @@ class Projection : public Module {
   bool in_out() const { return in_out_; }
   // The weight is all there is to it: no adapter, no bias, no 4-bit form.
   bool plain() const { return weight_.defined() && !bias_.defined() && adapters_.empty(); }
+  // The weight as it is, with no adapter on it; it may have a bias.
+  bool whole() const { return weight_.defined() && adapters_.empty(); }
   const at::Tensor& weight() const { return weight_; }
+  const at::Tensor& bias() const { return bias_; }
 
   // Adds adapter `index` of the choice, set from the seed and its names alone, on the weight's device in its type.
   void add_adapter(const std::string& path, int64_t index, std::shared_ptr<const AdapterChoice> choice,

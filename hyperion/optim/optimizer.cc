@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "hyperion/base/error.h"
-#include "hyperion/kernels/adamw.h"
 
 namespace hyperion::optim {
 
@@ -22,13 +21,32 @@ Optimizer::Optimizer(std::vector<Parameter> parameters, std::vector<at::Tensor> 
 }
 
 void Optimizer::update(const std::vector<at::Tensor>& gradients, const at::Tensor& scale, double lr, int64_t step) {
+  set_numbers(lr, step);
+  update(gradients, scale);
+}
+
+void Optimizer::set_numbers(double lr, int64_t step) {
+  if (parameters_.empty()) return;
+  const auto device = parameters_.front().weight.device();
+  if (config_.rule != "adamw")
+    return updates_.set_sgd(device, static_cast<float>(lr), static_cast<float>(config_.momentum));
+  // Of the rounded beta that the moments decay by: for 0.999999 the two differ by 1% of 1 - beta.
+  const auto correction = [&](double beta) {
+    return static_cast<float>(1 - std::pow(static_cast<double>(static_cast<float>(beta)), static_cast<double>(step)));
+  };
+  updates_.set(device, {static_cast<float>(lr), static_cast<float>(config_.beta1), static_cast<float>(config_.beta2),
+                        static_cast<float>(config_.epsilon), 0, correction(config_.beta1), correction(config_.beta2)});
+}
+
+void Optimizer::update(const std::vector<at::Tensor>& gradients, const at::Tensor& scale) {
   HYPERION_CHECK(gradients.size() == parameters_.size(), "one gradient a parameter");
   at::NoGradGuard no_grad;
   const auto second = [&](size_t i) { return second_.empty() ? at::Tensor() : second_[i]; };
   if (staging_ == nullptr) {
+    std::vector<kernels::UpdateTensors> all;
     for (size_t i = 0; i < gradients.size(); ++i)
-      apply(i, {masters_[i], first_[i], second(i)}, gradients[i], scale, lr, step);
-    return;
+      all.push_back(tensors_of(i, {masters_[i], first_[i], second(i)}, gradients[i]));
+    return apply(all, scale);
   }
   std::vector<Group> groups(gradients.size());
   for (size_t i = 0; i < gradients.size(); ++i) {
@@ -38,8 +56,16 @@ void Optimizer::update(const std::vector<at::Tensor>& gradients, const at::Tenso
   }
   staging_->visit(groups, [&](size_t i, const Group& visiting) {
     const at::Tensor master = owns_master(i) ? visiting.back() : masters_[i];
-    apply(i, {master, visiting[0], second_.empty() ? at::Tensor() : visiting[1]}, gradients[i], scale, lr, step);
+    apply({tensors_of(i, {master, visiting[0], second_.empty() ? at::Tensor() : visiting[1]}, gradients[i])}, scale);
   });
+}
+
+ClipResult Optimizer::clip(const std::vector<at::Tensor>& gradients, double limit, double loss_scale) {
+  if (gradients.empty() || !gradients[0].is_cuda()) return clip_factor(gradients, limit, loss_scale);
+  std::vector<at::Tensor> whole;
+  for (const auto& gradient : gradients) whole.push_back(gradient.contiguous());
+  const auto found = updates_.clip(whole, limit, loss_scale);
+  return {found.norm, found.scale};
 }
 
 void Optimizer::to_host() {
@@ -63,34 +89,15 @@ Optimizer::Bytes Optimizer::bytes() const {
   return on_host() ? Bytes{0, all} : Bytes{all, 0};
 }
 
-void Optimizer::apply(size_t index, Slot slot, const at::Tensor& gradient, const at::Tensor& scale, double lr,
-                      int64_t step) {
-  if (config_.rule == "adamw") return adamw(index, std::move(slot), gradient, scale, lr, step);
-  sgd(index, std::move(slot), gradient, scale, lr);
+kernels::UpdateTensors Optimizer::tensors_of(size_t index, Slot slot, const at::Tensor& gradient) const {
+  const auto& parameter = parameters_[index];
+  return {slot.master,           slot.first,
+          slot.second,           owns_master(index) ? parameter.weight : slot.master,
+          gradient.contiguous(), static_cast<float>(parameter.decay ? config_.weight_decay : 0.0)};
 }
 
-void Optimizer::adamw(size_t index, Slot slot, const at::Tensor& gradient, const at::Tensor& scale, double lr,
-                      int64_t step) {
-  // Of the rounded beta that the moments decay by: for 0.999999 the two differ by 1% of 1 - beta.
-  const auto correction = [&](double beta) {
-    return static_cast<float>(1 - std::pow(static_cast<double>(static_cast<float>(beta)), static_cast<double>(step)));
-  };
-  const kernels::AdamWStep numbers{static_cast<float>(lr),
-                                   static_cast<float>(config_.beta1),
-                                   static_cast<float>(config_.beta2),
-                                   static_cast<float>(config_.epsilon),
-                                   static_cast<float>(parameters_[index].decay ? config_.weight_decay : 0.0),
-                                   correction(config_.beta1),
-                                   correction(config_.beta2)};
-  kernels::adamw(slot.master, slot.first, slot.second, parameters_[index].weight, gradient.contiguous(), scale,
-                 numbers);
-}
-
-void Optimizer::sgd(size_t index, Slot slot, const at::Tensor& gradient, const at::Tensor& scale, double lr) {
-  slot.first.mul_(config_.momentum).add_(gradient.to(at::kFloat).mul(scale));
-  if (parameters_[index].decay) slot.master.mul_(1 - lr * config_.weight_decay);
-  slot.master.add_(slot.first, -lr);
-  if (!parameters_[index].weight.is_same(slot.master)) parameters_[index].weight.copy_(slot.master);
+void Optimizer::apply(const std::vector<kernels::UpdateTensors>& tensors, const at::Tensor& scale) {
+  config_.rule == "adamw" ? updates_.adamw(tensors, scale) : updates_.sgd(tensors, scale);
 }
 
 std::vector<StateTensor> Optimizer::state() const {

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "hyperion/kernels/update.h"
+#include "hyperion/optim/clip.h"
 #include "hyperion/optim/config.h"
 #include "hyperion/optim/staging.h"
 
@@ -33,6 +35,13 @@ class Optimizer {
   // One update; `gradients` in the order of the parameters, each multiplied by `scale` (a device scalar).
   // `step` counts from 1 and sets the bias correction.
   void update(const std::vector<at::Tensor>& gradients, const at::Tensor& scale, double lr, int64_t step);
+  // The same in two parts, for a graph: the numbers of a step are queued for the device, and the update that is
+  // recorded once reads them there.
+  void set_numbers(double lr, int64_t step);
+  void update(const std::vector<at::Tensor>& gradients, const at::Tensor& scale);
+
+  // The global norm of the gradients and the factor that clips it (optim/clip.h), in one launch a type on a GPU.
+  ClipResult clip(const std::vector<at::Tensor>& gradients, double limit, double loss_scale);
 
   // From now on moments, and masters that are not the weights themselves, live in host memory and visit the device one
   // parameter at a time while it updates. The numbers stay the same to the bit.
@@ -52,14 +61,14 @@ class Optimizer {
   struct Slot {
     at::Tensor master, first, second;
   };
-  void apply(size_t index, Slot slot, const at::Tensor& gradient, const at::Tensor& scale, double lr, int64_t step);
-  void adamw(size_t index, Slot slot, const at::Tensor& gradient, const at::Tensor& scale, double lr, int64_t step);
-  void sgd(size_t index, Slot slot, const at::Tensor& gradient, const at::Tensor& scale, double lr);
+  kernels::UpdateTensors tensors_of(size_t index, Slot slot, const at::Tensor& gradient) const;
+  void apply(const std::vector<kernels::UpdateTensors>& tensors, const at::Tensor& scale);
   bool owns_master(size_t index) const { return !parameters_[index].weight.is_same(masters_[index]); }
 
   std::vector<Parameter> parameters_;
   std::vector<at::Tensor> masters_, first_, second_;
   OptimConfig config_;
+  kernels::Updates updates_;
   std::unique_ptr<Staging> staging_;  // where the state lives in host memory
 };
 

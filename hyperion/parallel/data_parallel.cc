@@ -9,6 +9,7 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/nn/module.h"
+#include "hyperion/parallel/quantised.h"
 
 namespace hyperion::parallel {
 namespace {
@@ -38,8 +39,9 @@ void give_memory_back(const at::Tensor& tensor) {
 
 struct DataParallel::State {
   Bucket plan;
-  at::Tensor full;   // the weights, of which the model's are views; undefined for zero = 0
-  at::Tensor shard;  // our piece of them: a view of `full`, for zero = 3 memory of its own
+  at::Tensor full;       // the weights, of which the model's are views; undefined for zero = 0
+  at::Tensor shard;      // our piece of them: a view of `full`, for zero = 3 memory of its own
+  at::Tensor secondary;  // our part of the node's copy; undefined until this step's first gather is done with
   bool present = true;
   comm::Pending gathering;
 
@@ -186,13 +188,23 @@ std::vector<at::Tensor> DataParallel::masters(const std::vector<at::Tensor>& wid
 void DataParallel::fetch(State& state) {
   if (state.present) return;
   take_memory(state.full);
-  state.gathering = gathers_.all_gather(state.full, state.shard, kWeights);
+  if (state.secondary.defined()) {
+    state.gathering = options_.secondary->all_gather(state.full, state.secondary, kWeights);
+  } else if (options_.quantised_weights) {
+    state.gathering = gather_quantised(gathers_, state.full, state.shard, kWeights);
+  } else {
+    state.gathering = gathers_.all_gather(state.full, state.shard, kWeights);
+  }
   state.present = true;
 }
 
 void DataParallel::release(State& state) {
   if (!state.present || held_ > 0) return;
   state.gathering.wait();
+  if (options_.secondary != nullptr && !state.secondary.defined() && at::GradMode::is_enabled()) {
+    const int64_t part = state.plan.length / options_.secondary->size();
+    state.secondary = state.full.narrow(0, options_.secondary->rank() * part, part).clone();
+  }
   give_memory_back(state.full);
   state.present = false;
 }
@@ -332,8 +344,21 @@ void DataParallel::reduce(State& state) {
   }
   const bool add = index_ > 0 && options_.zero >= 2 && !options_.same_bits;
   if (!add) state.sum = at::empty({state.plan.piece}, flat.options().dtype(at::kFloat));
-  state.reductions.push_back(reductions_.reduce_scatter(state.sum, sent, kGradients, add));
+  if (options_.node != nullptr) {
+    const NodeGroups nodes{*options_.node, *options_.across_nodes};
+    state.reductions.push_back(reduce_quantised(nodes, state.sum, sent, kGradients, add));
+  } else {
+    state.reductions.push_back(reductions_.reduce_scatter(state.sum, sent, kGradients, add));
+  }
   if (sent.is_cuda()) state.sent.push_back(sent);
+  if (options_.replicas != nullptr && index_ + 1 == count_) sum_over_replicas(state);
+}
+
+// In the replicas' own thread, which first waits for our piece.
+void DataParallel::sum_over_replicas(State& state) {
+  auto& replicas = *options_.replicas;
+  replicas.then(state.sum, kGradients, [piece = state.reductions.back()]() mutable { piece.wait(); });
+  state.reductions.push_back(replicas.all_reduce(state.sum, kGradients));
 }
 
 void DataParallel::end_micro_batch() {
@@ -413,12 +438,18 @@ optim::ClipResult DataParallel::clip(const std::vector<at::Tensor>& gradients, d
   const auto square = gradients.empty() ? loss.to(at::kFloat).mul(0) : optim::clip_factor(gradients, 0).norm.square();
   const auto both = at::stack({loss.to(at::kFloat), square});
   reductions_.all_reduce(both, "loss and norm").wait();
+  if (options_.replicas != nullptr) {
+    const auto sum = both.narrow(0, 0, 1).clone();
+    options_.replicas->all_reduce(sum, "loss").wait();
+    both[0].copy_(sum[0]);
+  }
   loss = both[0];
   return optim::clip_to(both[1].sqrt().div_(loss_scale), limit, loss_scale);
 }
 
 void DataParallel::updated() {
   drop_gradients();
+  for (const auto& state : states_) state->secondary.reset();
   if (options_.zero == 0 || options_.zero == 3) return;
   for (const auto& state : states_) state->gathering = gathers_.all_gather(state->full, state->shard, kWeights);
 }

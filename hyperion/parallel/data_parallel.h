@@ -28,6 +28,12 @@ struct DataParallelOptions {
   // Gradients are summed in one tree over all micro-batches, and the norm is that of whole weights, so that the bits do
   // not depend on the ranks (a power of two) or on `zero`. Costs memory for the gradients of every micro-batch.
   bool same_bits = false;
+  // Set: this many more ranks hold the same pieces, and the sums go on over them (hybrid sharding). Not for zero = 0.
+  comm::Group* replicas = nullptr;
+  // ZeRO++, for zero = 3. Weights are gathered in 8 bits; a second copy, cut among the ranks of a node, serves every
+  // gather of a step but the first; gradients are reduced in 8 bits within nodes and in 4 across.
+  bool quantised_weights = false;
+  comm::Group *secondary = nullptr, *node = nullptr, *across_nodes = nullptr;
 };
 
 // The weights of a tree with their blocks; a null root has none.
@@ -109,6 +115,7 @@ class DataParallel final : public nn::AroundBlocks {
   bool reduces_now() const;
   at::Tensor flat_gradient(State& state);
   at::Tensor whole_norm();
+  void sum_over_replicas(State& state);
 
   comm::Group &reductions_, &gathers_;
   std::vector<Weight> weights_;

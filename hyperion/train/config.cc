@@ -37,7 +37,8 @@ base::Settings bind(RunConfig& config) {
       .choice("device", train.device, {"auto", "cpu", "cuda"}, "auto takes a GPU if there is one")
       .choice("precision", train.precision, {"fp32", "tf32", "bf16", "fp16"},
               "of weights and activations; masters are always fp32. tf32: fp32 with a GPU's faster products")
-      .choice("optimize", train.optimize, {"reference", "fused"}, "the model's operations: plain ones, or fused")
+      .choice("optimize", train.optimize, {"reference", "fused", "graph", "max"},
+              "plain operations; fused ones; the whole step as one GPU graph; and each product's fastest way, measured")
       .real("loss_scale", train.loss_scale, {1, 0x1p40}, "what fp16 starts with; it follows what overflows")
       .integer("batch", train.batch, {1, 1 << 20}, "samples of one update")
       .integer("accumulate", train.accumulate, {1, 1 << 16}, "parts the batch is computed in; must divide it")

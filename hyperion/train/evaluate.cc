@@ -52,6 +52,7 @@ report::EvalRecord evaluate(models::Model& model, at::Device device, const data:
     const auto part = to_device(counts ? whole.part(rank, ranks) : whole.part(0, whole.rows()), device, type);
     nn::Pass pass;
     pass.reference = config.train.optimize == "reference";
+    pass.fused_blocks = !pass.reference && device.is_cuda();
     part.tell(pass);
     if (among != nullptr && among->weights != nullptr) {
       among->weights->begin_pass();

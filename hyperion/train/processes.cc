@@ -6,13 +6,32 @@
 
 namespace hyperion::train {
 
-Processes::Processes(std::unique_ptr<comm::World> world, const parallel::ParallelConfig& config)
+Processes::Processes(std::shared_ptr<comm::World> world, const parallel::ParallelConfig& config, bool gpu)
     : world_(std::move(world)), layout_(parallel::layout_of(config, world_->size())), zero_(config.zero) {
+  const auto wires = gpu ? comm::Wires::gpu : comm::Wires::host;
+  const bool hybrid = layout_.dp_replicate > 1 && config.zero > 0;
+  std::vector<int> sharers, replicas;  // empty: all
+  if (hybrid) {
+    const int shards = static_cast<int>(layout_.dp_shard), copy = rank() / shards;
+    for (int i = 0; i < shards; ++i) sharers.push_back(copy * shards + i);
+    for (int i = 0; i < static_cast<int>(layout_.dp_replicate); ++i) replicas.push_back(i * shards + rank() % shards);
+  }
   control_ = world_->group("control");
-  gradients_ = world_->group("gradients");
-  weights_ = world_->group("weights");
-  if (config.sync_batch_norm) statistics_ = world_->group("statistics");
-  for (auto* group : {control_.get(), gradients_.get(), weights_.get(), statistics_.get()})
+  gradients_ = world_->group("gradients", wires, sharers);
+  weights_ = world_->group("weights", wires, sharers);
+  if (hybrid) replicas_ = world_->group("replicas", wires, replicas);
+  if (parallel::zeropp_of(config).nodes()) {
+    const int told = config.node_size > 0 ? static_cast<int>(config.node_size) : world_->local_size();
+    const int local = told > 0 && size() % told == 0 ? told : size();
+    std::vector<int> node, across;
+    for (int i = 0; i < local; ++i) node.push_back(rank() / local * local + i);
+    for (int i = rank() % local; i < size(); i += local) across.push_back(i);
+    node_ = world_->group("node", wires, node);
+    across_nodes_ = world_->group("across nodes", wires, across);
+  }
+  if (config.sync_batch_norm) statistics_ = world_->group("statistics", wires);
+  for (auto* group : {control_.get(), gradients_.get(), weights_.get(), statistics_.get(), replicas_.get(), node_.get(),
+                      across_nodes_.get()})
     if (group != nullptr && config.check_calls) group->check_calls();
 }
 
@@ -23,7 +42,8 @@ std::string Processes::text() const {
 
 std::map<std::string, comm::Traffic> Processes::traffic_by_caller() const {
   std::map<std::string, comm::Traffic> all;
-  for (const auto* group : {control_.get(), gradients_.get(), weights_.get(), statistics_.get()})
+  for (const auto* group : {control_.get(), gradients_.get(), weights_.get(), statistics_.get(), replicas_.get(),
+                            node_.get(), across_nodes_.get()})
     if (group != nullptr)
       for (const auto& [key, traffic] : group->traffic()) all[group->name() + " " + key] = traffic;
   return all;

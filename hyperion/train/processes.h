@@ -9,8 +9,8 @@ namespace hyperion::train {
 
 class Processes {
  public:
-  // Throws ConfigError where the layout asks for another number of processes.
-  Processes(std::unique_ptr<comm::World> world, const parallel::ParallelConfig& config);
+  // Throws ConfigError where the layout asks for another number of processes. `gpu`: each has a GPU of its own.
+  Processes(std::shared_ptr<comm::World> world, const parallel::ParallelConfig& config, bool gpu = false);
 
   int rank() const { return world_->rank(); }
   int size() const { return world_->size(); }
@@ -19,11 +19,17 @@ class Processes {
   std::string text() const;  // "4 processes over gloo, dp=4, zero 2"; empty for one
 
   // Each with wires of its own, so that none waits behind another: agreements and checkpoints, gradients, gathered
-  // weights, and batch norms (where asked for).
+  // weights, and batch norms (where asked for). Of dp=RxS, gradients and weights are those of the S processes that hold
+  // one copy of the state between them, and replicas the R processes that hold the same part of it (else null).
   comm::Group& control() { return *control_; }
   comm::Group& gradients() { return *gradients_; }
   comm::Group& weights() { return *weights_; }
   comm::Group* statistics() { return statistics_.get(); }
+  comm::Group* replicas() { return replicas_.get(); }
+  // ZeRO++: the processes of this machine, and those of the same place on each; else null.
+  comm::Group* node() { return node_.get(); }
+  comm::Group* across_nodes() { return across_nodes_.get(); }
+  bool first_copy() const { return !replicas_ || replicas_->rank() == 0; }  // what it holds is in checkpoints
 
   // Of all groups since the start.
   comm::Traffic traffic() const;
@@ -39,10 +45,10 @@ class Processes {
   Step agree(const Step& own);
 
  private:
-  std::unique_ptr<comm::World> world_;
+  std::shared_ptr<comm::World> world_;
   strategy::Layout layout_;
   int64_t zero_;
-  std::unique_ptr<comm::Group> control_, gradients_, weights_, statistics_;
+  std::unique_ptr<comm::Group> control_, gradients_, weights_, statistics_, replicas_, node_, across_nodes_;
 };
 
 }  // namespace hyperion::train

@@ -11,9 +11,8 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/log.h"
 #include "hyperion/base/signals.h"
-#include "hyperion/kernels/cross_entropy.h"
+#include "hyperion/kernels/products.h"
 #include "hyperion/nn/saved_bytes.h"
-#include "hyperion/optim/clip.h"
 #include "hyperion/parallel/batch_statistics.h"
 #include "hyperion/parallel/data_parallel.h"
 #include "hyperion/parallel/equal_ranks.h"
@@ -33,6 +32,12 @@ int64_t bytes_of(const std::vector<at::Tensor>& tensors) {
   return sum;
 }
 
+std::string sizes_text(const at::Tensor& tensor) {
+  std::string text;
+  for (const auto size : tensor.sizes()) text += format("{}x", size);
+  return text;
+}
+
 std::string shown(int64_t bytes) { return base::bytes_text(static_cast<uint64_t>(std::max<int64_t>(bytes, 0))); }
 
 }  // namespace
@@ -43,7 +48,7 @@ Stepper::Stepper(models::Model& model, const RunConfig& config, at::Device devic
       config_(config),
       device_(device),
       type_(compute_type(config.train.precision)),
-      loss_(loss ? std::move(loss) : kernels::cross_entropy),
+      loss_(std::move(loss)),
       accumulate_(config.train.accumulate),
       processes_(processes) {
   at::NoGradGuard no_grad;
@@ -69,6 +74,20 @@ Stepper::Stepper(models::Model& model, const RunConfig& config, at::Device devic
   optimizer_ = std::make_unique<optim::Optimizer>(std::move(parameters), std::move(masters), config.optim);
   gradients_.resize(weights_.size());
   use(config.memory);
+  const auto& optimize = config.train.optimize;
+  kernels::measure_products(optimize == "max" && !config.train.deterministic);
+  if (optimize == "graph" || optimize == "max") {
+    const std::string reason = !device.is_cuda()             ? "it needs a GPU"
+                               : loss_scale_                 ? "fp16 looks at every step's gradients (bf16 does not)"
+                               : memory_.offload_activations ? "activations go to the host"
+                               : memory_.offload_optimizer   ? "the optimizer is on the host"
+                                                             : "";
+    if (reason.empty()) {
+      graphs_ = std::make_unique<StepGraphs>();
+    } else {
+      base::log_warn(format("train.optimize = \"{}\" runs as \"fused\": {}", optimize, reason));
+    }
+  }
 }
 
 Stepper::~Stepper() = default;
@@ -84,6 +103,11 @@ void Stepper::make_parallel(const std::vector<at::Tensor>& wide) {
   parallel::DataParallelOptions options{config.zero, config.bucket << 20, config.prefetch};
   if (config.wire != "own") options.wire = compute_type(config.wire);
   options.same_bits = config_.parallel.same_bits;
+  options.replicas = processes_->replicas();
+  const auto plus = parallel::zeropp_of(config);
+  options.quantised_weights = plus.weights;
+  if (plus.secondary) options.secondary = processes_->node();
+  if (plus.grads) options.node = processes_->node(), options.across_nodes = processes_->across_nodes();
   parallel_ = std::make_unique<parallel::DataParallel>(processes_->gradients(), processes_->weights(),
                                                        std::move(weights), model_.tree(), options);
   if (config.sync_batch_norm) statistics_ = std::make_unique<parallel::BatchStatistics>(*processes_->statistics());
@@ -92,6 +116,11 @@ void Stepper::make_parallel(const std::vector<at::Tensor>& wide) {
   optimizer_ = std::make_unique<optim::Optimizer>(std::move(parameters), parallel_->masters(wide), config_.optim);
   residents_ = nn::Residents(model_.held());
   use(config_.memory);
+  const auto& optimize = config_.train.optimize;
+  kernels::measure_products(optimize == "max" && !config_.train.deterministic);
+  if (optimize == "graph" || optimize == "max")
+    base::log_warn(
+        format("train.optimize = \"{}\" runs as \"fused\": weights or gradients travel in each step", optimize));
   check_processes();
 }
 
@@ -107,6 +136,7 @@ at::Tensor Stepper::forward(const Batch& part, int64_t step, int64_t index, doub
   part.tell(pass);
   pass.training = true;
   pass.reference = config_.train.optimize == "reference";
+  pass.fused_blocks = !pass.reference && device_.is_cuda();
   pass.seed = config_.train.seed;
   pass.step = static_cast<uint32_t>(step);
   const bool several = processes_ != nullptr;
@@ -116,7 +146,9 @@ at::Tensor Stepper::forward(const Batch& part, int64_t step, int64_t index, doub
   doing_ = "forward";
   if (base::fault_point("train.forward") == base::Fault::memory) throw std::bad_alloc();
   const ForwardMemory techniques(memory_, residents_, meter, pass);
-  const auto loss = loss_(model_.logits(part.inputs, pass), part.targets).div(share);
+  const auto value =
+      loss_ ? loss_(model_.logits(part.inputs, pass), part.targets) : model_.loss(part.inputs, part.targets, pass);
+  const auto loss = share == 1 ? value : value.div(share);
   return pass.auxiliary_loss.defined() ? loss.add(pass.auxiliary_loss.div(static_cast<double>(parts()))) : loss;
 }
 
@@ -180,6 +212,10 @@ StepResult Stepper::run(const Batch& batch, int64_t step, double lr, profile::St
   if (processes_ != nullptr) agreed = processes_->agree(agreed);
   counted_ = static_cast<double>(agreed.counted);
   timer.mark(Phase::data);
+  if (auto result = by_graph(all, step, lr, timer)) {
+    result->hash = agreed.hash, result->stop = agreed.stop;
+    return *std::move(result);
+  }
   at::Tensor loss;
   while (!loss.defined()) {
     try {
@@ -199,7 +235,7 @@ StepResult Stepper::run(const Batch& batch, int64_t step, double lr, profile::St
   at::NoGradGuard no_grad;
   const double scale = loss_scale_ ? loss_scale_->scale() : 1.0;
   const auto clip = parallel_ ? parallel_->clip(gradients_, config_.optim.clip, scale, loss)
-                              : optim::clip_factor(gradients_, config_.optim.clip, scale);
+                              : optimizer_->clip(gradients_, config_.optim.clip, scale);
   // The host must know before it updates; only fp16 has to wait for the device here.
   const bool skipped = loss_scale_ && !std::isfinite(clip.norm.item<double>());
   if (loss_scale_) loss_scale_->told(skipped);
@@ -209,6 +245,29 @@ StepResult Stepper::run(const Batch& batch, int64_t step, double lr, profile::St
   if (parallel_ && statistics_ == nullptr) equalise_buffers();
   timer.mark(Phase::optimizer);
   return {loss, clip.norm, skipped, loss_scale_ ? loss_scale_->scale() : 0, agreed.hash, agreed.stop};
+}
+
+std::optional<StepResult> Stepper::by_graph(const Batch& all, int64_t step, double lr, profile::StepTimer& timer) {
+  if (!graphs_ || graphs_->refused()) return std::nullopt;
+  std::string shape =
+      format("{} {} {} {}", sizes_text(all.inputs), sizes_text(all.targets), all.documents.defined(), accumulate_);
+  if (accumulate_ > 1)  // the parts' shares of the loss are numbers of the recording
+    for (const auto counted : all.counted) shape += format(" {}", counted);
+  optimizer_->set_numbers(lr, ++updates_);
+  class Untimed final : public profile::StepTimer {
+    void mark(Phase) override {}
+    profile::PhaseTimes milliseconds() override { return {}; }
+  } untimed;
+  const auto figures = graphs_->run(shape, all, [&](const Batch& batch) {
+    const auto loss = gradients(batch, step, untimed);
+    at::NoGradGuard no_grad;
+    const auto clip = optimizer_->clip(gradients_, config_.optim.clip, 1);
+    optimizer_->update(gradients_, clip.scale);
+    for (auto& gradient : gradients_) gradient.reset();
+    return StepFigures{loss, clip.norm};
+  });
+  timer.mark(Phase::backward);  // of a graph only the whole is known
+  return StepResult{figures.loss, figures.grad_norm, false, 0};
 }
 
 MemoryReport Stepper::held() const {

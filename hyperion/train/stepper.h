@@ -11,6 +11,7 @@
 #include "hyperion/profile/step_timer.h"
 #include "hyperion/train/config.h"
 #include "hyperion/train/feed.h"
+#include "hyperion/train/step_graph.h"
 
 namespace hyperion::parallel {
 class BatchStatistics;
@@ -78,13 +79,15 @@ class Stepper {
   void equalise_buffers();
   int64_t parts() const;  // of the batch, over all processes
   [[noreturn]] void out_of_memory(int64_t step) const;
+  // The step by a graph; nothing where this run's steps are not such.
+  std::optional<StepResult> by_graph(const Batch& all, int64_t step, double lr, profile::StepTimer& timer);
   MemoryReport held() const;
 
   models::Model& model_;
   const RunConfig& config_;
   at::Device device_;
   at::ScalarType type_;
-  LossFunction loss_;
+  LossFunction loss_;  // none: the model's own
   MemoryConfig memory_;
   nn::Residents residents_;
   int64_t accumulate_;
@@ -93,6 +96,7 @@ class Stepper {
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::optional<optim::LossScale> loss_scale_;  // fp16 only
   int64_t updates_ = 0;
+  std::unique_ptr<StepGraphs> graphs_;
   Processes* processes_;
   double counted_ = 0;  // targets of this step's batch, over all processes
   std::unique_ptr<parallel::BatchStatistics> statistics_;

@@ -379,6 +379,7 @@ void Trainer::save() {
   snapshot.step = step_;
   snapshot.version = base::version_text();
   for (const auto& item : stepper_->state()) {
+    if (item.begin >= 0 && !processes_->first_copy()) continue;
     if (item.begin >= 0)
       snapshot.slices.push_back({item.name, item.tensor, item.begin, item.shape});
     else if (first())

@@ -171,7 +171,7 @@ TEST_F(Program, what_cannot_be_shared_is_refused_by_all_before_anything_is_made)
   const std::vector<std::pair<Words, std::string>> refused{
       {{"--train.batch=10"}, "cannot share train.batch = 10 evenly"},
       {{"--parallel", "dp=4"}, "needs 4 processes, and there are 3"},
-      {{"--parallel", "tp=3"}, "only dp=N is there yet"},
+      {{"--parallel", "tp=3"}, "only dp is there yet"},
       {{"--deterministic=layout"}, "needs 1, 2, 4, 8, ... processes"},
       {{"--memory.on_oom=adapt"}, "would change the parts of one process"},
       {{"--zero", "4"}, "parallel.zero"}};

@@ -2,6 +2,7 @@
 // what came out, one JSON line a case. Started by launch.h.
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "hyperion/base/error.h"
 #include "hyperion/kernels/device.h"
@@ -15,11 +16,20 @@ int main(int argc, char** argv) {
     const auto launch = host::find_launch();
     parallel::ParallelConfig config;
     config.sync_batch_norm = true;  // makes the group; a case uses it or not
-    train::Processes processes(comm::World::join(launch, {std::chrono::seconds(60)}), config);
+    const std::shared_ptr<comm::World> world = comm::World::join(launch, {std::chrono::seconds(60)});
+    train::Processes plain(world, config);
     for (int i = 1; i < argc; ++i) {
       const auto which = testing::read_case(argv[i]);
-      const auto trained = testing::train_case(which, processes);
-      if (!processes.first()) continue;
+      std::optional<train::Processes> laid_out;
+      if (which.settings.count("layout") + which.settings.count("zeropp") != 0) {
+        auto own = config;
+        if (which.settings.count("layout") != 0) own.layout = "dp=" + which.value("layout", "");
+        own.zero = which.number("zero", 0);
+        own.zeropp = which.value("zeropp", ""), own.node_size = which.number("node_size", 0);
+        laid_out.emplace(world, own);
+      }
+      const auto trained = testing::train_case(which, laid_out ? *laid_out : plain);
+      if (!world->first()) continue;
       std::printf("%s\n", nlohmann::json{{"case", which.text},
                                          {"losses", trained.losses},
                                          {"norms", trained.norms},

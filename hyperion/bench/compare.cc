@@ -1,0 +1,166 @@
+#include "hyperion/bench/compare.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "hyperion/base/error.h"
+#include "hyperion/base/files.h"
+#include "hyperion/base/format.h"
+#include "hyperion/bench/outcome.h"
+
+namespace hyperion::bench {
+namespace {
+
+using base::format;
+
+const char* word(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::same:
+      return "same";
+    case Verdict::better:
+      return "better";
+    case Verdict::worse:
+      return "worse";
+    case Verdict::regression:
+      return "REGRESSION";
+    case Verdict::only_before:
+      return "only in A";
+    case Verdict::only_after:
+      return "only in B";
+  }
+  return "";
+}
+
+const Figure* find(const std::vector<Figure>& list, const std::string& name) {
+  const auto found = std::find_if(list.begin(), list.end(), [&](const Figure& figure) { return figure.name == name; });
+  return found == list.end() ? nullptr : &*found;
+}
+
+double relative_spread(const Figure& figure) {
+  return *figure.value == 0 ? 0 : std::abs(figure.high - figure.low) / 2 / std::abs(*figure.value);
+}
+
+ComparedFigure judge(const Figure& before, const Figure& after, double fail_over) {
+  ComparedFigure out{before, after};
+  if (!before.value || !after.value) {
+    if (before.value) out.verdict = Verdict::regression;
+    if (after.value) out.verdict = Verdict::better;
+    return out;
+  }
+  out.noise = std::hypot(relative_spread(before), relative_spread(after));
+  if (*before.value == 0 || *after.value == 0) {
+    const bool grew = *after.value > *before.value, equal = *after.value == *before.value;
+    out.ratio = equal ? 1 : 0;
+    out.verdict = equal ? Verdict::same : grew == after.lower_is_better ? Verdict::regression : Verdict::better;
+    return out;
+  }
+  out.ratio = *after.value / *before.value;
+  out.worse = after.lower_is_better ? out.ratio - 1 : 1 / out.ratio - 1;
+  if (std::abs(out.worse) <= out.noise) return out;
+  out.verdict = out.worse > fail_over ? Verdict::regression : out.worse > 0 ? Verdict::worse : Verdict::better;
+  return out;
+}
+
+std::string shown(const Figure& figure) { return figure.value ? format("{:.4g}", *figure.value) : "failed"; }
+
+}  // namespace
+
+int64_t Comparison::regressions() const {
+  return std::count_if(figures.begin(), figures.end(),
+                       [](const ComparedFigure& figure) { return figure.verdict == Verdict::regression; });
+}
+
+Comparison compare(const Figures& before, const Figures& after, double fail_over) {
+  if (before.bench != after.bench)
+    throw base::ConfigError(
+        format("A is a result of `bench {}`, B of `bench {}`: they cannot be compared", before.bench, after.bench),
+        "name two results of the same bench");
+  Comparison out;
+  if (before.device != after.device) out.notes.push_back(format("A ran on {}, B on {}", before.device, after.device));
+  int64_t shared = 0;
+  for (const auto& figure : before.list) {
+    const auto* other = find(after.list, figure.name);
+    if (other != nullptr && other->unit != figure.unit)
+      throw base::ConfigError(format("\"{}\" is in {} in A and in {} in B", figure.name, figure.unit, other->unit),
+                              "measure both with the same version");
+    shared += other != nullptr;
+    out.figures.push_back(other != nullptr ? judge(figure, *other, fail_over)
+                                           : ComparedFigure{figure, {}, 0, 0, 0, Verdict::only_before});
+  }
+  for (const auto& figure : after.list)
+    if (find(before.list, figure.name) == nullptr) out.figures.push_back({{}, figure, 0, 0, 0, Verdict::only_after});
+  if (shared == 0)
+    throw base::ConfigError("A and B have no figure in common", "measure the same workloads, modes and shapes in both");
+  return out;
+}
+
+std::string comparison_table(const Comparison& comparison, double fail_over) {
+  std::vector<std::vector<std::string>> rows = {{"figure", "unit", "A", "B", "B/A", "noise", "verdict"}};
+  for (const auto& figure : comparison.figures) {
+    const bool first = figure.verdict != Verdict::only_after, second = figure.verdict != Verdict::only_before;
+    const Figure& named = first ? figure.before : figure.after;
+    const bool both = figure.ratio > 0;
+    rows.push_back({named.name, named.unit, first ? shown(figure.before) : "", second ? shown(figure.after) : "",
+                    both ? format("{:.3f}", figure.ratio) : "", both ? format("{:.1f}%", 100 * figure.noise) : "",
+                    word(figure.verdict)});
+  }
+  std::string text = aligned(rows, {0, 1, 6});
+  for (const auto& note : comparison.notes) text += "note: " + note + "\n";
+  const int64_t regressions = comparison.regressions();
+  text += regressions == 0 ? format("\nno figure is worse by more than {:.3g}% and its noise\n", 100 * fail_over)
+                           : format("\n{} of {} figures worse by more than {:.3g}% and their noise\n", regressions,
+                                    comparison.figures.size(), 100 * fail_over);
+  return text;
+}
+
+std::string comparison_json(const Comparison& comparison, double fail_over) {
+  base::Json list = base::Json::array();
+  const auto value = [](const Figure& figure) {
+    return figure.value ? base::Json(*figure.value) : base::Json(nullptr);
+  };
+  for (const auto& figure : comparison.figures) {
+    const Figure& named = figure.verdict == Verdict::only_after ? figure.after : figure.before;
+    list.push_back({{"name", named.name},
+                    {"unit", named.unit},
+                    {"a", value(figure.before)},
+                    {"b", value(figure.after)},
+                    {"ratio", figure.ratio > 0 ? base::Json(figure.ratio) : base::Json(nullptr)},
+                    {"noise", figure.noise},
+                    {"verdict", word(figure.verdict)}});
+  }
+  return base::Json{{"fail_over", fail_over},
+                    {"regressions", comparison.regressions()},
+                    {"figures", list},
+                    {"notes", comparison.notes}}
+             .dump(2) +
+         "\n";
+}
+
+double part_of(const std::string& percent) {
+  double value = 0;
+  const char* end = percent.data() + percent.size();
+  const auto [rest, error] = std::from_chars(percent.data(), end, value);
+  const std::string unit(rest, end);
+  if (error != std::errc() || !(value >= 0 && value <= 1000) || (unit != "" && unit != "%" && unit != " %"))
+    throw base::ConfigError(format("\"{}\" is no percentage", percent), "write 3% or 0.5%");
+  return value / 100;
+}
+
+Figures open_figures(const std::string& path) {
+  auto& files = base::real_files();
+  base::Path file = path;
+  if (std::filesystem::is_directory(file)) {
+    std::vector<base::Path> results;
+    for (const auto& entry : files.list(file))
+      if (entry.extension() == ".json") results.push_back(entry.is_absolute() ? entry : file / entry.filename());
+    if (results.size() != 1)
+      throw base::ConfigError(format("{} holds {} JSON files, not one", path, results.size()),
+                              "name the result file itself");
+    file = results[0];
+  }
+  return read_figures(files.read(file), file.string());
+}
+
+}  // namespace hyperion::bench

@@ -1,0 +1,76 @@
+#include "hyperion/bench/figures.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "hyperion/base/clock.h"
+#include "hyperion/base/error.h"
+
+namespace hyperion::bench {
+namespace {
+
+[[noreturn]] void refuse(const std::string& place, const std::string& why) {
+  throw base::CorruptError(place + ": not the result of a bench: " + why,
+                           "name a JSON file that `hyperion bench` wrote, or the folder it lies in");
+}
+
+double number(const base::Json& json, const char* key, const std::string& place) {
+  const auto found = json.find(key);
+  if (found == json.end() || !found->is_number()) refuse(place, std::string("a figure has no number \"") + key + "\"");
+  return found->get<double>();
+}
+
+std::string text(const base::Json& json, const char* key, const std::string& place) {
+  const auto found = json.find(key);
+  if (found == json.end() || !found->is_string()) refuse(place, std::string("there is no \"") + key + "\"");
+  return found->get<std::string>();
+}
+
+Figure read_figure(const base::Json& json, const std::string& place) {
+  if (!json.is_object()) refuse(place, "a figure is not an object");
+  Figure figure{text(json, "name", place), text(json, "unit", place), {}};
+  figure.lower_is_better = text(json, "better", place) == "lower";
+  if (const auto value = json.find("value"); value == json.end() || value->is_null()) return figure;
+  figure.value = number(json, "value", place);
+  figure.low = number(json, "low", place), figure.high = number(json, "high", place);
+  return figure;
+}
+
+}  // namespace
+
+Figure time_figure(std::string name, std::string unit, const Spread& spread, double scale) {
+  return {std::move(name), std::move(unit), spread.median * scale, spread.low * scale, spread.high * scale, true};
+}
+
+Figure single_figure(std::string name, std::string unit, std::optional<double> value, bool lower_is_better) {
+  if (value && !std::isfinite(*value)) value.reset();
+  return {std::move(name), std::move(unit), value, value.value_or(0), value.value_or(0), lower_is_better};
+}
+
+base::Json result_json(const Figures& figures) {
+  base::Json list = base::Json::array();
+  for (const auto& figure : figures.list) {
+    base::Json json = {{"name", figure.name},
+                       {"unit", figure.unit},
+                       {"value", nullptr},
+                       {"better", figure.lower_is_better ? "lower" : "higher"}};
+    if (figure.value) json["value"] = *figure.value, json["low"] = figure.low, json["high"] = figure.high;
+    list.push_back(std::move(json));
+  }
+  return {{"bench", figures.bench},
+          {"device_name", figures.device},
+          {"time", base::utc_text(base::real_clock().unix_seconds())},
+          {"figures", std::move(list)}};
+}
+
+Figures read_figures(const std::string& content, const std::string& place) {
+  const auto json = base::parse_json(content, place);
+  if (!json.is_object()) refuse(place, "it is not an object");
+  Figures figures{text(json, "bench", place), text(json, "device_name", place), {}};
+  const auto list = json.find("figures");
+  if (list == json.end() || !list->is_array()) refuse(place, "there are no \"figures\"");
+  for (const auto& figure : *list) figures.list.push_back(read_figure(figure, place));
+  return figures;
+}
+
+}  // namespace hyperion::bench

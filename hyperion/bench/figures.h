@@ -1,0 +1,33 @@
+// The figures of a result file: what `hyperion compare` reads, the same in the JSON of every bench.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hyperion/base/json.h"
+#include "hyperion/bench/timing.h"
+
+namespace hyperion::bench {
+
+struct Figure {
+  std::string name, unit;       // "gpt2-124m-b32 graph step", "ms"
+  std::optional<double> value;  // none: the case failed
+  double low = 0, high = 0;     // a tenth of the repeats lie below and above; both the value where there is one alone
+  bool lower_is_better = true;
+};
+
+Figure time_figure(std::string name, std::string unit, const Spread& spread, double scale);  // in the spread's x scale
+Figure single_figure(std::string name, std::string unit, std::optional<double> value, bool lower_is_better);
+
+struct Figures {
+  std::string bench, device;  // which bench, on what
+  std::vector<Figure> list;
+};
+
+// The beginning of a bench's JSON: {"bench", "device_name", "time", "figures"}.
+base::Json result_json(const Figures& figures);
+
+// Throws CorruptError naming `place` where the text is not a result of a bench.
+Figures read_figures(const std::string& text, const std::string& place);
+
+}  // namespace hyperion::bench

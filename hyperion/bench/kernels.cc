@@ -1,0 +1,176 @@
+#include "hyperion/bench/kernels.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/randn.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+#include "hyperion/base/log.h"
+#include "hyperion/bench/device.h"
+#include "hyperion/kernels/device.h"
+#include "hyperion/profile/memory.h"
+
+namespace hyperion::bench {
+namespace {
+
+using base::format;
+
+at::ScalarType type_of(const std::string& dtype) {
+  return dtype == "bf16" ? at::kBFloat16 : dtype == "fp16" ? at::kHalf : at::kFloat;
+}
+
+void check_words(const std::vector<std::string>& words, const std::vector<std::string>& known, const char* what) {
+  for (const auto& word : words) {
+    if (std::find(known.begin(), known.end(), word) != known.end()) continue;
+    const auto near = base::nearest(word, known.data(), known.data() + known.size());
+    std::string all;
+    for (const auto& one : known) all += (all.empty() ? "" : ", ") + one;
+    throw base::ConfigError(format("there is no {} \"{}\"", what, word),
+                            near.empty() ? "there are: " + all : format("did you mean {}?", near));
+  }
+}
+
+class KernelBench {
+ public:
+  KernelBench(const KernelBenchOptions& options, const TimedDevice& device, KernelResult& result)
+      : options_(options), device_(device), result_(result), budget_{.seconds = options.seconds} {}
+
+  void measure(const OperationEntry& entry, Size size, const std::string& dtype) {
+    const OperationPlace place{device_.place(), type_of(dtype), size};
+    const std::string what = format("{} {} {}", entry.name, name_of(size), dtype);
+    progress_.show(what);
+    profile::release_cached_memory(place.gpu());
+    if (entry.held(place) > static_cast<double>(device_.free_bytes()) * 0.8) {
+      result_.notes.push_back(what + " left out: there is not enough free memory");
+      return;
+    }
+    const auto operation = entry.make(place);
+    KernelRow row;
+    row.operation = entry.name, row.size = name_of(size), row.dtype = dtype, row.shape = operation.shape;
+    row.matrix = operation.matrix;
+    row.pass = "forward", row.cost = operation.forward;
+    row.ours = time(forward(operation, operation.ours), what);
+    row.aten = operation.aten ? time(forward(operation, operation.aten), "ATen's " + what) : Spread{};
+    finish(row, dtype);
+    if (operation.backward.bytes == 0) return;
+    row.pass = "backward", row.cost = operation.backward;
+    row.ours = time(backward(operation, operation.ours), what);
+    row.aten = operation.aten ? time(backward(operation, operation.aten), "ATen's " + what) : Spread{};
+    finish(row, dtype);
+  }
+
+ private:
+  static std::function<void()> forward(const Operation& operation, const OperationCall& call) {
+    return [call, inputs = operation.inputs] {
+      const at::NoGradGuard no_grad;
+      call(inputs);
+    };
+  }
+
+  // The graph is made once and kept; each call walks it.
+  static std::function<void()> backward(const Operation& operation, const OperationCall& call) {
+    const auto output = call(operation.inputs);
+    const auto upstream = at::ones_like(output);
+    Inputs trained;
+    for (const auto& input : operation.inputs)
+      if (input.requires_grad()) trained.push_back(input);
+    return [output, upstream, trained] { torch::autograd::grad({output}, trained, {upstream}, /*retain_graph=*/true); };
+  }
+
+  Spread time(std::function<void()> work, const std::string& what) {
+    std::string why_not;
+    const auto block = device_.replayed(std::move(work), why_not);
+    if (!why_not.empty())
+      result_.notes.push_back(format("{} is timed with its launches: it cannot be captured ({})", what, why_not));
+    return repeat(block, budget_);
+  }
+
+  // Seconds to move so many bytes, half of them read and half written.
+  double copy_seconds(double bytes) {
+    const auto count = static_cast<int64_t>(std::ceil(bytes / 2));
+    if (const auto known = copies_.find(count); known != copies_.end()) return known->second;
+    const auto options = at::TensorOptions().device(device_.place()).dtype(at::kByte);
+    const auto from = at::ones({count}, options);
+    auto to = at::ones({count}, options);
+    const double seconds = time([from, to]() mutable { to.copy_(from); }, "a copy").median;
+    result_.copy_gb_s = std::max(result_.copy_gb_s, bytes / seconds / 1e9);
+    return copies_[count] = seconds;
+  }
+
+  double product_tflops(const std::string& dtype) {
+    for (const auto& [name, tflops] : result_.product_tflops)
+      if (name == dtype) return tflops;
+    const int64_t n = device_.place().is_cuda() ? 8192 : 512;
+    const auto options = at::TensorOptions().device(device_.place()).dtype(type_of(dtype));
+    const auto a = at::randn({n, n}, options), b = at::randn({n, n}, options);
+    auto out = at::empty({n, n}, options);
+    const double seconds = time([a, b, out]() mutable { at::mm_out(out, a, b); }, "a product").median;
+    const double tflops = 2 * std::pow(static_cast<double>(n), 3) / seconds / 1e12;
+    result_.product_tflops.emplace_back(dtype, tflops);
+    return tflops;
+  }
+
+  void finish(KernelRow& row, const std::string& dtype) {
+    row.ceiling = copy_seconds(row.cost.bytes);
+    row.bound_by_products = false;
+    if (row.matrix) {
+      const double seconds = row.cost.flops / product_tflops(dtype) / 1e12;
+      row.bound_by_products = seconds > row.ceiling;
+      row.ceiling = std::max(row.ceiling, seconds);
+    }
+    result_.rows.push_back(row);
+  }
+
+  const KernelBenchOptions& options_;
+  const TimedDevice& device_;
+  KernelResult& result_;
+  Budget budget_;
+  std::map<int64_t, double> copies_;
+  base::ProgressLine progress_;
+};
+
+}  // namespace
+
+double KernelRow::rate() const {
+  return bound_by_products ? cost.flops / ours.median / 1e12 : cost.bytes / ours.median / 1e9;
+}
+double KernelRow::percent() const { return 100 * ceiling / ours.median; }
+double KernelRow::ratio() const { return aten.repeats > 0 ? aten.median / ours.median : 0; }
+std::string KernelRow::name() const { return format("{} {} {} {}", operation, pass, size, dtype); }
+
+KernelResult run_kernel_bench(const KernelBenchOptions& options) {
+  std::vector<std::string> names;
+  for (const auto& entry : kernel_operations()) names.emplace_back(entry.name);
+  check_words(options.only, names, "operation");
+  check_words(options.sizes, {"small", "medium", "large"}, "size");
+  check_words(options.dtypes, {"fp32", "bf16", "fp16"}, "dtype");
+  const bool gpu = kernels::open_device(options.device).is_cuda();
+  std::string why;
+  const auto device = gpu ? gpu_device(why) : cpu_device(0.01);
+  if (device == nullptr) throw base::PreflightError("no GPU can be timed: " + why, "try --device cpu");
+  const auto stream = device->own_stream();
+  KernelResult result;
+  result.device_name = device->name();
+  KernelBench bench(options, *device, result);
+  const std::vector<std::string> dtypes =
+      options.dtypes.empty() ? std::vector<std::string>{gpu ? "bf16" : "fp32"} : options.dtypes;
+  const auto wanted = [](const std::vector<std::string>& list, const std::string& word) {
+    return list.empty() || std::find(list.begin(), list.end(), word) != list.end();
+  };
+  for (const auto& entry : kernel_operations())
+    for (const Size size : {Size::small, Size::medium, Size::large})
+      for (const auto& dtype : dtypes)
+        if (wanted(options.only, entry.name) && wanted(options.sizes, name_of(size))) bench.measure(entry, size, dtype);
+  return result;
+}
+
+}  // namespace hyperion::bench

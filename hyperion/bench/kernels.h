@@ -1,0 +1,56 @@
+// `hyperion bench kernels`: each of our operations at small, medium and large shapes, against what the machine can do
+// and against PyTorch's own.
+//
+// The ceiling is measured in the same run: a copy that moves as many bytes, and for products also the rate of a large
+// one. On a GPU calls are replayed from a graph, so that launching them costs nothing; the backward is timed alone.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "hyperion/bench/kernel_operations.h"
+#include "hyperion/bench/outcome.h"
+#include "hyperion/bench/timing.h"
+
+namespace hyperion::bench {
+
+struct KernelBenchOptions {
+  std::vector<std::string> only;  // operations; empty: all
+  std::vector<std::string> sizes = {"small", "medium", "large"};
+  std::vector<std::string> dtypes;  // of fp32, bf16, fp16; empty: bf16 on a GPU, fp32 on a CPU
+  std::string device = "auto";
+  double seconds = 0.2;  // for each figure
+};
+
+struct KernelRow {
+  std::string operation, pass, size, dtype, shape;  // pass: forward, backward
+  Cost cost;
+  bool matrix = false;
+  Spread ours, aten;   // seconds a call; no repeats: PyTorch has none
+  double ceiling = 0;  // seconds that the machine would need at the measured ceiling
+
+  bool bound_by_products = false;
+  double rate() const;     // GB/s, or TFLOP/s where bound by products
+  double percent() const;  // of the ceiling
+  double ratio() const;    // PyTorch's time over ours; 0: it has none
+  std::string name() const;
+};
+
+struct KernelResult {
+  std::string device_name;
+  std::vector<KernelRow> rows;
+  // The roofs: the best copy, in GB/s, and the best product of each type, in TFLOP/s.
+  double copy_gb_s = 0;
+  std::vector<std::pair<std::string, double>> product_tflops;
+  std::vector<std::string> notes;  // what was left out, what could not be captured
+};
+
+// Throws ConfigError for words that name nothing. Shows a progress line.
+KernelResult run_kernel_bench(const KernelBenchOptions& options);
+
+Outcome kernel_outcome(const KernelResult& result);
+
+// `hyperion bench roofline`: from the JSON that the above wrote. Throws CorruptError naming `place` where it is
+// another.
+Outcome roofline_outcome(const std::string& kernels_json, const std::string& place);
+
+}  // namespace hyperion::bench

@@ -1,0 +1,62 @@
+#include "hyperion/bench/peers.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+#include "hyperion/base/json.h"
+#include "hyperion/bench/child.h"
+
+namespace hyperion::bench {
+namespace {
+
+void fill_row(TrainRow& row, const base::Json& line) {
+  row.failed = line.value("error", "");
+  if (!row.failed.empty()) return;
+  row.first_step = line.at("first_step_s");
+  row.step = spread_of(line.at("blocks_s").get<std::vector<double>>());
+  row.parameters = line.at("parameters");
+  row.peak = line.at("peak_bytes");
+  row.first_loss = line.at("first_loss");
+  row.last_loss = line.at("last_loss");
+}
+
+}  // namespace
+
+base::Path peers_script() {
+  const base::Path name = "script/peers/torch_peers.py";
+  if (std::filesystem::exists(name)) return name;
+  for (auto folder = base::Path(own_program()).parent_path(); folder != folder.root_path();
+       folder = folder.parent_path())
+    if (std::filesystem::exists(folder / name)) return folder / name;
+  return {};
+}
+
+std::vector<TrainRow> run_peers(const Workload& workload, const train::RunConfig& config,
+                                const TrainBenchOptions& options, const std::string& device) {
+  std::vector<TrainRow> rows;
+  const auto script = peers_script();
+  const char* python = std::getenv("HYPERION_PYTHON");
+  for (const auto& mode : options.peer_modes) {
+    TrainRow row;
+    row.workload = workload.name, row.mode = "torch " + mode, row.precision = config.train.precision;
+    row.failed = "script/peers/torch_peers.py is not here; run from the repository";
+    if (!script.empty()) {
+      row.failed = "it printed no result";
+      // A process a mode: what one compiled or cached, the next does not find.
+      const int code =
+          run_child({python != nullptr ? python : "python3", script.string(), "--spec", workload_json(workload, config),
+                     "--mode", mode, "--steps", base::format("{}", options.steps), "--device", device},
+                    [&](std::string_view line) {
+                      if (line.starts_with('{')) fill_row(row, base::parse_json(line, script.string()));
+                    });
+      if (code != 0 && !row.failed.empty()) row.failed += base::format(" (exit code {})", code);
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+}  // namespace hyperion::bench

@@ -1,0 +1,55 @@
+// Training on random weights and samples that already lie on the device: what a step costs, and nothing else.
+#pragma once
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "hyperion/profile/step_timer.h"
+#include "hyperion/train/config.h"
+
+namespace hyperion::models {
+class Model;
+}
+namespace hyperion::train {
+struct Batch;
+class Stepper;
+}  // namespace hyperion::train
+
+namespace hyperion::bench {
+
+// The config's model with random weights, drawn on the device: one by one they would take longer than most benches.
+std::unique_ptr<models::Model> random_model(const train::RunConfig& config, c10::Device device);
+
+// On the CPU; train.batch rows of tokens below `vocabulary` and their successors, or images and labels below it. 0: the
+// model's own number.
+train::Batch random_batch(const train::RunConfig& config, const strategy::ModelShape& shape, int64_t vocabulary = 0);
+
+// Model, optimizer and three batches in rotation, on the device.
+class RandomTraining {
+ public:
+  // The config must outlive it.
+  RandomTraining(const train::RunConfig& config, c10::Device device, int64_t vocabulary = 0);
+  ~RandomTraining();
+  RandomTraining(const RandomTraining&) = delete;
+  RandomTraining& operator=(const RandomTraining&) = delete;
+
+  void step();                           // queued; the device may still be at it
+  void step(profile::StepTimer& timer);  // the same with marks
+  double loss() const;                   // of the last step; waits for it
+  const strategy::ModelShape& shape() const { return shape_; }
+  double flops() const;  // of a step's forward and backward, causal attention by half
+
+ private:
+  const train::RunConfig& config_;
+  std::unique_ptr<models::Model> model_;
+  strategy::ModelShape shape_;
+  std::unique_ptr<train::Stepper> stepper_;
+  std::vector<train::Batch> batches_;
+  struct Last;
+  std::unique_ptr<Last> last_;
+  int64_t steps_ = 0;
+};
+
+}  // namespace hyperion::bench

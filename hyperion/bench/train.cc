@@ -1,0 +1,164 @@
+#include "hyperion/bench/train.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "hyperion/base/clock.h"
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+#include "hyperion/base/log.h"
+#include "hyperion/base/signals.h"
+#include "hyperion/bench/peers.h"
+#include "hyperion/bench/random_training.h"
+#include "hyperion/host/peaks.h"
+#include "hyperion/kernels/device.h"
+#include "hyperion/models/registry.h"
+#include "hyperion/profile/memory.h"
+#include "hyperion/profile/trace.h"
+
+namespace hyperion::bench {
+namespace {
+
+using base::format;
+
+constexpr int64_t kWarmUp = 5, kBlock = 10;  // steps
+
+double now() { return base::real_clock().seconds(); }
+
+// Rates from what the row already knows; the same for ours and the peers'.
+void add_rates(TrainRow& row, const train::RunConfig& config, const strategy::ModelShape& shape,
+               const std::string& device_name) {
+  if (!row.failed.empty()) return;
+  const int64_t tokens = shape.context > 0 ? config.train.batch * config.train.length : 0;
+  const auto units = static_cast<double>(tokens > 0 ? tokens : config.train.batch);
+  row.samples_s = static_cast<double>(config.train.batch) / row.step.median;
+  row.tokens_s = static_cast<double>(tokens) / row.step.median;
+  row.tflops = shape.flops_token() * units / row.step.median / 1e12;
+  const auto* peaks = host::find_peaks(device_name);
+  const double peak = peaks != nullptr ? peaks->of(row.precision) : 0;
+  if (peak > 0) row.mfu = row.tflops / peak;
+}
+
+std::vector<double> timed_blocks(RandomTraining& training, at::Device device, int64_t steps) {
+  const int64_t block = std::min(kBlock, steps);
+  std::vector<double> seconds;
+  for (int64_t i = 0; i < std::max<int64_t>(1, steps / kBlock); ++i) {
+    base::throw_if_stopped("timing training steps");
+    const double begun = now();
+    for (int64_t step = 0; step < block; ++step) training.step();
+    kernels::synchronise(device);
+    seconds.push_back((now() - begun) / static_cast<double>(block));
+  }
+  return seconds;
+}
+
+profile::Gaps traced_gaps(RandomTraining& training, at::Device device, const base::Path& file) {
+  base::real_files().create_folders(file.parent_path());
+  profile::TraceRecorder recorder(device.is_cuda());
+  for (int64_t step = 0; step < kTracedSteps; ++step) training.step();
+  kernels::synchronise(device);
+  return profile::gaps_between(recorder.end(file.string()).spans);
+}
+
+TrainRow attempt(const Workload& workload, const std::string& mode, const TrainBenchOptions& options) {
+  Changes changes = options.changes;
+  if (!mode.empty()) changes.emplace_back("train.optimize", mode);
+  train::RunConfig config;
+  try {
+    config = config_of(workload, changes);
+  } catch (const base::ConfigError& error) {
+    return failed_row(workload, mode, workload.precision, error.what());
+  }
+  try {
+    const auto look = [&](RandomTraining& training, TrainRow& row) {
+      const auto file = options.folder / "traces" / format("{}.{}.json", row.workload, row.mode);
+      if (options.trace) row.gaps = traced_gaps(training, kernels::open_device(config.train.device), file);
+    };
+    return measure_training(workload, config, options.steps, look);
+  } catch (const std::exception& error) {
+    if (!train::is_out_of_memory(error)) throw;
+    return failed_row(workload, config.train.optimize, config.train.precision, "out of memory");
+  }
+}
+
+void note_differences(TrainResult& result, const TrainRow& ours, const TrainRow& peer) {
+  if (!ours.failed.empty() || !peer.failed.empty()) return;
+  const double ratio =
+      static_cast<double>(peer.parameters) / static_cast<double>(std::max<int64_t>(1, ours.parameters));
+  if (std::abs(ratio - 1) > 0.001)
+    result.notes.push_back(format("{}: {} has {} parameters, ours {}: not the same model", ours.workload, peer.mode,
+                                  base::with_commas(peer.parameters), base::with_commas(ours.parameters)));
+}
+
+}  // namespace
+
+bool TrainResult::ours_failed() const {
+  return std::none_of(rows.begin(), rows.end(), [](const TrainRow& row) { return !row.peer() && row.failed.empty(); });
+}
+
+TrainRow failed_row(const Workload& workload, const std::string& mode, const std::string& precision, std::string why) {
+  TrainRow row;
+  row.workload = workload.name, row.mode = mode, row.precision = precision, row.failed = std::move(why);
+  return row;
+}
+
+TrainRow measure_training(const Workload& workload, const train::RunConfig& config, int64_t steps,
+                          const std::function<void(RandomTraining& training, TrainRow& row)>& look) {
+  const auto device = kernels::open_device(config.train.device);
+  const bool gpu = device.is_cuda();
+  kernels::allow_tf32(config.train.precision == "tf32");
+  profile::release_cached_memory(gpu);
+  profile::reset_peak(gpu);
+  TrainRow row;
+  row.workload = workload.name, row.mode = config.train.optimize, row.precision = config.train.precision;
+  {
+    RandomTraining training(config, device, workload.drawn);
+    row.parameters = training.shape().parameters;
+    kernels::synchronise(device);
+    const double begun = now();
+    training.step();
+    row.first_loss = training.loss();
+    row.first_step = now() - begun;
+    for (int64_t step = 0; step < kWarmUp; ++step) training.step();
+    kernels::synchronise(device);
+    row.step = spread_of(timed_blocks(training, device, steps));
+    row.last_loss = training.loss();
+    if (gpu) row.peak = profile::memory_use(true).peak.value_or(0);
+    add_rates(row, config, training.shape(), kernels::device_text(device));
+    if (look) look(training, row);
+  }
+  profile::release_cached_memory(gpu);
+  if (!std::isfinite(row.last_loss)) row.failed = format("the loss became {}", row.last_loss);
+  return row;
+}
+
+TrainResult run_train_bench(const TrainBenchOptions& options) {
+  const auto device = kernels::open_device(options.device);
+  TrainBenchOptions placed = options;
+  placed.changes.emplace_back("train.device", options.device);
+  if (placed.modes.empty()) placed.modes = {""};
+  TrainResult result{kernels::device_text(device), options.steps, {}, {}};
+  const auto workloads = find_workloads(options.workloads);
+  for (const auto* workload : workloads) config_of(*workload, placed.changes);  // what is wrong is said at once
+  base::ProgressLine progress;
+  for (const auto* workload : workloads) {
+    const size_t first = result.rows.size();
+    for (const auto& mode : placed.modes) {
+      progress.show(format("{} {}", workload->name, mode));
+      result.rows.push_back(attempt(*workload, mode, placed));
+    }
+    if (!options.peers) continue;
+    progress.show(format("{}: PyTorch", workload->name));
+    const auto config = config_of(*workload, placed.changes);
+    const auto shape = models::config_shape(models::config_json(config.model), workload->name, config.train.length);
+    for (auto& peer : run_peers(*workload, config, options, device.is_cuda() ? "cuda" : "cpu")) {
+      add_rates(peer, config, shape, result.device_name);
+      note_differences(result, result.rows[first], peer);
+      result.rows.push_back(std::move(peer));
+    }
+  }
+  progress.clear();
+  return result;
+}
+
+}  // namespace hyperion::bench

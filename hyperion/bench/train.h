@@ -1,0 +1,67 @@
+// `hyperion bench train`: whole training steps of the canonical workloads, on random weights and samples that lie on
+// the device; beside PyTorch's own, timed the same way in the same run, where that is asked for.
+//
+// The first step is timed alone; some more warm up; then blocks of ten steps run back to back, synchronised once a
+// block. A figure is the median block's. Memory is the peak of the GPU's allocator, from before the model is made.
+#pragma once
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hyperion/bench/outcome.h"
+#include "hyperion/bench/timing.h"
+#include "hyperion/bench/workloads.h"
+#include "hyperion/profile/gaps.h"
+
+namespace hyperion::bench {
+
+struct TrainBenchOptions {
+  std::string workloads = "all", device = "auto";
+  std::vector<std::string> modes;  // of train.optimize; empty: the default of that setting
+  int64_t steps = 50;
+  Changes changes;  // of settings: precision and what else
+  bool peers = false, trace = false;
+  std::vector<std::string> peer_modes = {"eager", "compile", "compile+graphs"};
+  base::Path folder;  // where traces go
+};
+
+constexpr int64_t kTracedSteps = 5;
+
+struct TrainRow {
+  std::string workload, mode, precision;  // mode: "fused", "torch compile"
+  std::string failed;                     // why there are no figures; empty: there are
+  double first_step = 0;                  // seconds
+  Spread step;                            // seconds a step, of blocks
+  int64_t parameters = 0;
+  double samples_s = 0, tokens_s = 0;  // tokens 0: images
+  double tflops = 0, mfu = 0;          // TFLOP/s, and its part of the datasheet's peak; 0: not known
+  int64_t peak = 0;                    // bytes; 0: not known
+  double first_loss = 0, last_loss = 0;
+  std::optional<profile::Gaps> gaps;  // between kernels of kTracedSteps, where a trace was taken
+  bool peer() const { return mode.starts_with("torch "); }
+};
+
+struct TrainResult {
+  std::string device_name;
+  int64_t steps = 0;
+  std::vector<TrainRow> rows;
+  std::vector<std::string> notes;
+  bool ours_failed() const;  // whether none of our own rows has figures
+};
+
+// Shows progress. What runs out of memory, or what a setting refuses, becomes a row that says so.
+TrainResult run_train_bench(const TrainBenchOptions& options);
+
+Outcome train_outcome(const TrainResult& result);
+
+// One measured row of a config, as above. Throws what the step throws. `look`, where given, may run more steps when all
+// is measured.
+class RandomTraining;
+TrainRow measure_training(const Workload& workload, const train::RunConfig& config, int64_t steps,
+                          const std::function<void(RandomTraining& training, TrainRow& row)>& look = {});
+
+// A row that says why there are no figures.
+TrainRow failed_row(const Workload& workload, const std::string& mode, const std::string& precision, std::string why);
+
+}  // namespace hyperion::bench

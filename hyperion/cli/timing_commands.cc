@@ -1,0 +1,271 @@
+#include "hyperion/cli/timing_commands.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+
+#include "hyperion/base/clock.h"
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+#include "hyperion/bench/compare.h"
+#include "hyperion/bench/kernels.h"
+#include "hyperion/bench/ladder.h"
+#include "hyperion/bench/startup.h"
+#include "hyperion/bench/train.h"
+#include "hyperion/bench/workloads.h"
+#include "hyperion/cli/usage.h"
+#include "hyperion/interop/open_model.h"
+
+namespace hyperion::cli {
+namespace {
+
+using base::format;
+
+struct TimingFlags {
+  bench::TrainBenchOptions train;
+  bench::KernelBenchOptions kernels;
+  double begun = 0;
+  int64_t repeats = 3;
+  std::string mode, workload, precision, folder, first, second, fail_over = "3%";
+  std::vector<std::string> settings, rungs = {"reference", "fused", "graph", "max"};
+  bool json = false;
+};
+
+TimingFlags& flags() {
+  static TimingFlags all;
+  return all;
+}
+
+void add_output_flags(CLI::App* command) {
+  command->add_option("--folder", flags().folder, "where the files go (default: the bench and time, among the runs)");
+  command->add_flag("--json", flags().json, "as JSON");
+}
+
+void add_training_flags(CLI::App* command) {
+  command->add_option("--steps", flags().train.steps, "timed, after warm-up (default 50)")
+      ->check(whole_number(1, 1'000'000));
+  command->add_option("--precision", flags().precision, "instead of the workload's own: fp32, tf32, bf16, fp16, ...");
+  command->add_option("--device", flags().train.device, "cpu, cuda or auto")->check(one_of({"auto", "cpu", "cuda"}));
+  command->add_option("--set", flags().settings, "another setting: --set memory.recompute=full; may be given again");
+  add_output_flags(command);
+}
+
+base::Path folder_of(const std::string& name) {
+  if (!flags().folder.empty()) return flags().folder;
+  return interop::runs_folder() / format("bench-{}-{}", name, base::file_stamp(base::real_clock().unix_seconds()));
+}
+
+bench::Changes changes() {
+  bench::Changes all;
+  if (!flags().precision.empty()) all.emplace_back("train.precision", flags().precision);
+  for (const auto& setting : flags().settings) {
+    const size_t equals = setting.find('=');
+    if (equals == setting.npos)
+      throw base::ConfigError(format("--set {} has no value", setting), "write --set section.key=VALUE");
+    all.emplace_back(setting.substr(0, equals), setting.substr(equals + 1));
+  }
+  return all;
+}
+
+void show(const bench::Outcome& outcome, const base::Path& folder) {
+  bench::write_outcome(outcome, folder);
+  std::printf("%s", (flags().json ? outcome.json : outcome.table + "\nfiles: " + folder.string() + "\n").c_str());
+}
+
+int workloads_command() {
+  for (const auto& workload : bench::workloads()) {
+    const auto config = bench::config_of(workload);
+    std::printf("%s\n", (flags().json ? bench::workload_json(workload, config)
+                                      : format("{:<20} {:<5} {}", workload.name, workload.precision, workload.meaning))
+                            .c_str());
+  }
+  return 0;
+}
+
+int train_bench_command() {
+  auto options = flags().train;
+  if (!flags().workload.empty()) options.workloads = flags().workload;
+  options.changes = changes();
+  options.folder = folder_of("train");
+  base::real_files().create_folders(options.folder);  // a place that cannot be written fails before minutes of work
+  const auto result = bench::run_train_bench(options);
+  show(bench::train_outcome(result), options.folder);
+  return result.ours_failed() ? 1 : 0;
+}
+
+bench::LadderOptions ladder_options(const base::Path& folder) {
+  base::real_files().create_folders(folder);
+  return {flags().train.device, flags().rungs, flags().train.steps, changes(), true, folder};
+}
+
+bool stands(const bench::Ladder& ladder) {
+  return std::any_of(ladder.rungs.begin(), ladder.rungs.end(), [](const bench::Rung& rung) { return rung.up(); });
+}
+
+int ladder_command() {
+  const auto found = bench::find_workloads(flags().workload);
+  if (found.size() != 1)
+    throw base::ConfigError(format("a ladder is of one workload, not of {}", found.size()),
+                            "`hyperion bench optimize` takes several");
+  const auto folder = folder_of("ladder");
+  const auto ladder = bench::run_ladder(*found[0], ladder_options(folder));
+  show(bench::ladder_outcome(ladder), folder);
+  return stands(ladder) ? 0 : 1;
+}
+
+int optimize_command() {
+  const auto found =
+      bench::find_workloads(flags().workload.empty() ? "resnet18-cifar-b256,gpt2-124m-b32" : flags().workload);
+  const auto folder = folder_of("optimize");
+  auto options = ladder_options(folder);
+  options.trace = false;
+  std::vector<bench::Ladder> ladders;
+  for (const auto* workload : found) ladders.push_back(bench::run_ladder(*workload, options));
+  show(bench::optimize_outcome(ladders), folder);
+  return std::all_of(ladders.begin(), ladders.end(), stands) ? 0 : 1;
+}
+
+int kernels_command() {
+  const auto folder = folder_of("kernels");
+  base::real_files().create_folders(folder);
+  auto options = flags().kernels;
+  options.device = flags().train.device;
+  show(bench::kernel_outcome(bench::run_kernel_bench(options)), folder);
+  return 0;
+}
+
+int roofline_command() {
+  base::Path file = flags().first;
+  if (std::filesystem::is_directory(file)) file /= "kernels.json";
+  if (!std::filesystem::exists(file) && std::filesystem::exists(interop::runs_folder() / flags().first))
+    file = interop::runs_folder() / flags().first / "kernels.json";
+  const auto outcome = bench::roofline_outcome(base::real_files().read(file), file.string());
+  const auto folder = flags().folder.empty() ? file.parent_path() : base::Path(flags().folder);
+  bench::write_outcome(outcome, folder);
+  std::printf("%s\npicture: %s\n", outcome.table.c_str(), (folder / "roofline.svg").c_str());
+  return 0;
+}
+
+bench::StartupOptions startup_options() {
+  return {flags().workload, flags().train.device, flags().mode, changes(), flags().repeats};
+}
+
+int startup_command() {
+  const auto folder = folder_of("startup");
+  std::vector<std::string> words = {"bench", "first-step", flags().workload, "--device", flags().train.device};
+  if (!flags().mode.empty()) words.insert(words.end(), {"--optimize", flags().mode});
+  if (!flags().precision.empty()) words.insert(words.end(), {"--precision", flags().precision});
+  for (const auto& setting : flags().settings) words.insert(words.end(), {"--set", setting});
+  show(bench::startup_outcome(bench::run_startup_bench(startup_options(), words)), folder);
+  return 0;
+}
+
+int first_step_command() {
+  std::printf("%s\n", bench::startup_line(bench::first_step(startup_options(), flags().begun)).c_str());
+  return 0;
+}
+
+int compare_command() {
+  const double fail_over = bench::part_of(flags().fail_over);
+  const auto result =
+      bench::compare(bench::open_figures(flags().first), bench::open_figures(flags().second), fail_over);
+  const auto text =
+      flags().json ? bench::comparison_json(result, fail_over) : bench::comparison_table(result, fail_over);
+  std::printf("%s", text.c_str());
+  return result.regressions() > 0 ? 1 : 0;
+}
+
+}  // namespace
+
+void add_timing_commands(CLI::App& app, CLI::App& bench) {
+  auto* workloads = bench.add_subcommand("workloads", "the canonical workloads that the benches time");
+  workloads->add_flag("--json", flags().json, "a line of JSON each: what a peer needs to build the same");
+  workloads->footer("\nExample:\n  hyperion bench workloads");
+
+  auto* train = bench.add_subcommand("train", "whole training steps of the canonical workloads");
+  train->add_option("WORKLOAD", flags().workload, "names with commas between them; all (default) or tiny");
+  train->add_option("--optimize", flags().train.modes, "of train.optimize, several with commas between them")
+      ->delimiter(',')
+      ->check(one_of({"reference", "fused", "graph", "max"}));
+  train->add_flag("--peers", flags().train.peers, "PyTorch's steps in the same run, where python3 has torch");
+  train->add_option("--peer-modes", flags().train.peer_modes, "of eager,compile,compile+graphs (default: all)")
+      ->delimiter(',')
+      ->check(one_of({"eager", "compile", "compile+graphs"}));
+  train->add_flag("--trace", flags().train.trace, "also trace 5 steps: gaps between kernels, and a file for Perfetto");
+  add_training_flags(train);
+  train->footer(
+      "\nExamples:\n  hyperion bench train gpt2-124m-b32 --optimize fused,graph --peers\n"
+      "  hyperion bench train tiny --device cpu --steps 10");
+
+  const auto add_rungs = [](CLI::App* command) {
+    command->add_option("--optimize", flags().rungs, "the rungs (default reference,fused,graph,max)")
+        ->delimiter(',')
+        ->check(one_of({"reference", "fused", "graph", "max"}));
+  };
+  auto* ladder = bench.add_subcommand("ladder", "one workload, from plain operations to graphs: what each rung gains");
+  ladder->add_option("WORKLOAD", flags().workload, "one of `hyperion bench workloads`")->required();
+  add_rungs(ladder);
+  add_training_flags(ladder);
+  ladder->footer("\nExample:\n  hyperion bench ladder tinyllama-medium");
+  auto* optimize = bench.add_subcommand("optimize", "ladders of several workloads: speedup and memory");
+  optimize->add_option("WORKLOAD", flags().workload,
+                       "names with commas between them (default resnet18-cifar-b256,gpt2-124m-b32)");
+  add_rungs(optimize);
+  add_training_flags(optimize);
+  optimize->footer("\nExample:\n  hyperion bench optimize");
+
+  auto* kernels = bench.add_subcommand("kernels", "each operation against the machine's ceiling and PyTorch's own");
+  kernels->add_option("--only", flags().kernels.only, "operations, with commas between them (default: all)")
+      ->delimiter(',');
+  kernels->add_option("--sizes", flags().kernels.sizes, "of small,medium,large (default: all)")->delimiter(',');
+  kernels->add_option("--dtypes", flags().kernels.dtypes, "of fp32,bf16,fp16 (default: bf16 on a GPU, else fp32)")
+      ->delimiter(',');
+  kernels->add_option("--seconds", flags().kernels.seconds, "for each figure (default 0.2)")->check(number(0.001, 60));
+  kernels->add_option("--device", flags().train.device, "cpu, cuda or auto")->check(one_of({"auto", "cpu", "cuda"}));
+  add_output_flags(kernels);
+  kernels->footer("\nExample:\n  hyperion bench kernels --only gelu,adamw --sizes large");
+  auto* roofline = bench.add_subcommand("roofline", "draw the kernels of a `bench kernels` under the measured roofs");
+  roofline->add_option("RUN", flags().first, "its folder, name among the runs, or kernels.json")->required();
+  roofline->add_option("--folder", flags().folder, "where the picture goes (default: beside kernels.json)");
+  roofline->footer("\nExample:\n  hyperion bench roofline runs/bench-kernels-20261115-014000");
+
+  auto* startup = bench.add_subcommand("startup", "from exec to the end of the first step, in processes of their own");
+  auto* first = bench.add_subcommand("first-step", "what `bench startup` starts")->group("");
+  first->add_option("--begun", flags().begun, "the wall clock's seconds at exec")->required();
+  startup->add_option("--repeats", flags().repeats, "starts, after one that does not count (default 3)")
+      ->check(whole_number(1, 1000));
+  add_output_flags(startup);
+  startup->footer("\nExample:\n  hyperion bench startup gpt2-124m-b32 --optimize graph");
+  for (auto* command : {startup, first}) {
+    command->add_option("WORKLOAD", flags().workload, "one of `hyperion bench workloads`")->required();
+    command->add_option("--optimize", flags().mode, "of train.optimize")
+        ->check(one_of({"reference", "fused", "graph", "max"}));
+    command->add_option("--precision", flags().precision, "instead of the workload's own");
+    command->add_option("--device", flags().train.device, "cpu, cuda or auto")->check(one_of({"auto", "cpu", "cuda"}));
+    command->add_option("--set", flags().settings, "another setting: --set memory.recompute=full");
+  }
+
+  auto* compare = app.add_subcommand("compare", "compare two results of a bench; exit code 1 where B is slower");
+  compare->add_option("A", flags().first, "a JSON file of a bench, or the folder it lies in")->required();
+  compare->add_option("B", flags().second, "another of the same bench")->required();
+  compare->add_option("--fail-over", flags().fail_over, "how much worse is a regression (default 3%)");
+  compare->add_flag("--json", flags().json, "as JSON");
+  compare->footer("\nExample:\n  hyperion compare runs/before/train.json runs/after/train.json --fail-over 3%");
+}
+
+std::optional<int> run_timing_command(CLI::App& app) {
+  if (app.got_subcommand("compare")) return compare_command();
+  if (!app.got_subcommand("bench")) return {};
+  auto* bench = app.get_subcommand("bench");
+  if (bench->got_subcommand("workloads")) return workloads_command();
+  if (bench->got_subcommand("train")) return train_bench_command();
+  if (bench->got_subcommand("ladder")) return ladder_command();
+  if (bench->got_subcommand("optimize")) return optimize_command();
+  if (bench->got_subcommand("startup")) return startup_command();
+  if (bench->got_subcommand("first-step")) return first_step_command();
+  if (bench->got_subcommand("kernels")) return kernels_command();
+  if (bench->got_subcommand("roofline")) return roofline_command();
+  return {};
+}
+
+}  // namespace hyperion::cli

@@ -1,0 +1,23 @@
+#include "hyperion/base/error.h"
+#include "hyperion/kernels/activation_math.h"
+
+namespace hyperion::kernels {
+
+template <class T>
+void activation_forward_gpu(Activation, const ActivationForward<T>&, void*) {
+  throw base::Error("this build has no GPU kernels", "build the cuda preset");
+}
+template <class T>
+void activation_backward_gpu(Activation, const ActivationBackward<T>&, void*) {
+  throw base::Error("this build has no GPU kernels", "build the cuda preset");
+}
+
+#define HYPERION_ACTIVATION(T)                                                          \
+  template void activation_forward_gpu(Activation, const ActivationForward<T>&, void*); \
+  template void activation_backward_gpu(Activation, const ActivationBackward<T>&, void*);
+HYPERION_ACTIVATION(float)
+HYPERION_ACTIVATION(Bfloat16)
+HYPERION_ACTIVATION(Half)
+#undef HYPERION_ACTIVATION
+
+}  // namespace hyperion::kernels

@@ -1,0 +1,32 @@
+// The raw entry points of activations on a GPU, forward and backward. The backward can write the activated value
+// again in the same pass, so that it need not be kept.
+#pragma once
+#include <cstdint>
+
+#include "hyperion/kernels/narrow_floats.h"
+
+namespace hyperion::kernels {
+
+// gated_silu: a row of the input is [gate, up], each `width` wide; the others are elementwise.
+enum class Activation { gelu_tanh, gelu_erf, gated_silu };
+
+template <class T>
+struct ActivationForward {
+  const T* in;
+  T* out;
+  int64_t rows, width;  // of the output
+};
+
+template <class T>
+struct ActivationBackward {
+  const T *in, *upstream;
+  T *gradient, *again;  // again: the activated value; may be null
+  int64_t rows, width;
+};
+
+template <class T>
+void activation_forward_gpu(Activation kind, const ActivationForward<T>& arrays, void* stream);
+template <class T>
+void activation_backward_gpu(Activation kind, const ActivationBackward<T>& arrays, void* stream);
+
+}  // namespace hyperion::kernels

@@ -1,0 +1,24 @@
+// Activations as the pieces other operations are made of: the value, and the gradient with the value again beside it.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include "hyperion/kernels/activation_math.h"
+
+namespace hyperion::kernels {
+
+// gated_silu takes [..., 2 w], a gate and what it gates, to [..., w]: silu(gate) * up (Shazeer, 2020).
+at::Tensor activate(const at::Tensor& input, Activation kind);
+
+struct ActivationGradients {
+  at::Tensor input;
+  at::Tensor again;  // the activated value, where it was asked for
+};
+ActivationGradients activation_gradients(const at::Tensor& input, const at::Tensor& upstream, Activation kind,
+                                         bool with_value);
+
+// Differentiable; keeps the input alone.
+at::Tensor activation(const at::Tensor& input, Activation kind);
+// The same in plain operations.
+at::Tensor activation_reference(const at::Tensor& input, Activation kind);
+
+}  // namespace hyperion::kernels

@@ -1,0 +1,46 @@
+// What the blocks of a transformer are made of, each one operation with its own backward, which keeps as little as it
+// can: norms and activations are found again on the way back. Differentiable; the same maths as the plain layers.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <utility>
+#include <vector>
+
+#include "hyperion/kernels/activation_math.h"
+#include "hyperion/kernels/norm.h"
+
+namespace hyperion::kernels {
+
+// x W + b of one or several maps over the same input, side by side. Weights [in, out] each, or [out, in]; biases as
+// many, or none. Weights that lie one behind the other in memory (see `lay_together`) are taken as one.
+struct Maps {
+  std::vector<at::Tensor> weights, biases;
+  bool in_out;
+};
+
+// Moves the tensors' values into one piece of memory, one behind the other; they keep their shapes and names.
+void lay_together(const std::vector<at::Tensor>& tensors);
+
+// (hidden itself, maps(norm(hidden))): the first goes on as the residual, so that both gradients meet in one pass.
+// hidden: [..., width]. Keeps hidden and the norm's statistics.
+std::pair<at::Tensor, at::Tensor> norm_linear(const at::Tensor& hidden, const NormWeights& norm, const Maps& maps);
+
+// residual + maps(activation(input)); without an activation the input itself. Keeps the input alone.
+at::Tensor linear_residual(const at::Tensor& input, const Maps& maps, const at::Tensor& residual);
+at::Tensor activated_linear_residual(const at::Tensor& input, Activation kind, const Maps& maps,
+                                     const at::Tensor& residual);
+
+struct Heads {
+  int64_t queries, keys, width;  // keys: as many values; may be fewer than queries
+};
+// Attention of packed [batch, length, (queries + 2 keys) x width] -> [batch, length, queries x width].
+// cosines, sines: fp32 [places, width / 2], one row a place of the sequence or one a token of the batch; undefined: no
+// rotation. Turns the packed tensor where it lies.
+at::Tensor packed_attention(const at::Tensor& packed, const Heads& heads, const at::Tensor& cosines,
+                            const at::Tensor& sines, bool causal);
+
+// The mean cross entropy of hidden W^T against targets, -100: not counted. hidden: [..., width]; W: [classes, width].
+// Holds a part of the logits at a time; the gradients are found on the way forward and scaled on the way back.
+at::Tensor linear_cross_entropy(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& targets);
+
+}  // namespace hyperion::kernels

@@ -1,0 +1,157 @@
+// What row and element kernels share: 16-byte accesses as floats, and sums over warps and blocks. For .cu files only.
+#pragma once
+#include "hyperion/kernels/gpu_runtime.h"
+#include "hyperion/kernels/narrow_floats.h"
+
+namespace hyperion::kernels {
+
+// As many elements as fit in 16 bytes.
+template <class T>
+inline constexpr int kWide = 16 / sizeof(T);
+
+struct alignas(16) Words {
+  uint32_t word[4];
+};
+
+template <class T>
+__device__ inline Words load_words(const T* from) {
+  return *reinterpret_cast<const Words*>(from);
+}
+// Of a tensor that is not read again soon: past the caches' favour.
+template <class T>
+__device__ inline Words load_once(const T* from) {
+#ifdef __HIPCC__
+  return load_words(from);
+#else
+  const uint4 raw = __ldcs(reinterpret_cast<const uint4*>(from));
+  return {{raw.x, raw.y, raw.z, raw.w}};
+#endif
+}
+
+// Two floats to one word of two narrow ones, and back, by the GPU's own instructions where it has them.
+__device__ inline uint32_t narrow_pair(float low, float high, Bfloat16) {
+#if defined(__CUDA_ARCH__)
+  uint32_t word;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+  return word;
+#else
+  Bfloat16 a, b;
+  store(a, low), store(b, high);
+  return a.bits | static_cast<uint32_t>(b.bits) << 16;
+#endif
+}
+__device__ inline uint32_t narrow_pair(float low, float high, Half) {
+#if defined(__CUDA_ARCH__)
+  uint32_t word;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+  return word;
+#else
+  Half a, b;
+  store(a, low), store(b, high);
+  return a.bits | static_cast<uint32_t>(b.bits) << 16;
+#endif
+}
+__device__ inline float widen(uint32_t bits, Bfloat16) { return __uint_as_float(bits << 16); }
+__device__ inline float widen(uint32_t bits, Half) {
+#if defined(__CUDA_ARCH__)
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(static_cast<uint16_t>(bits)));
+  return value;
+#else
+  return to_float(Half{static_cast<uint16_t>(bits)});
+#endif
+}
+
+template <class T>
+__device__ inline void to_floats(const Words& words, float (&out)[kWide<T>]) {
+  if constexpr (sizeof(T) == 4) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) out[i] = __uint_as_float(words.word[i]);
+  } else {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      out[2 * i] = widen(words.word[i] & 0xffffu, T{});
+      out[2 * i + 1] = widen(words.word[i] >> 16, T{});
+    }
+  }
+}
+
+template <class T>
+__device__ inline Words to_words(const float (&in)[kWide<T>]) {
+  Words words;
+  if constexpr (sizeof(T) == 4) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) words.word[i] = __float_as_uint(in[i]);
+  } else {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) words.word[i] = narrow_pair(in[2 * i], in[2 * i + 1], T{});
+  }
+  return words;
+}
+
+template <class T>
+__device__ inline void load_floats(const T* from, float (&out)[kWide<T>]) {
+  to_floats<T>(load_words(from), out);
+}
+template <class T>
+__device__ inline void store_floats(T* to, const float (&in)[kWide<T>]) {
+  *reinterpret_cast<Words*>(to) = to_words<T>(in);
+}
+
+// A wavefront of AMD's has 64 lanes; sums run over groups of 32 on both, so that results agree.
+constexpr int kLanes = 32;
+
+__device__ inline float exchange(float value, int distance) {
+#ifdef __HIPCC__
+  return __shfl_xor(value, distance, kLanes);
+#else
+  return __shfl_xor_sync(0xffffffffu, value, distance, kLanes);
+#endif
+}
+
+__device__ inline float warp_sum(float value) {
+#pragma unroll
+  for (int distance = kLanes / 2; distance > 0; distance /= 2) value += exchange(value, distance);
+  return value;
+}
+
+__device__ inline float warp_max(float value) {
+#pragma unroll
+  for (int distance = kLanes / 2; distance > 0; distance /= 2) value = fmaxf(value, exchange(value, distance));
+  return value;
+}
+
+// The sums of `Count` values over the block, in every thread, in a fixed order. Threads: a multiple of 32.
+template <int Count>
+__device__ inline void block_sums(float (&values)[Count]) {
+  __shared__ float of_warps[Count][1024 / kLanes];
+  const int lane = threadIdx.x % kLanes, warp = threadIdx.x / kLanes, warps = blockDim.x / kLanes;
+#pragma unroll
+  for (int i = 0; i < Count; ++i) values[i] = warp_sum(values[i]);
+  if (warps == 1) return;
+  __syncthreads();  // the last call's readers are done
+  if (lane == 0) {
+#pragma unroll
+    for (int i = 0; i < Count; ++i) of_warps[i][warp] = values[i];
+  }
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < Count; ++i) values[i] = warp_sum(lane < warps ? of_warps[i][lane] : 0.0f);
+}
+
+__device__ inline float block_max(float value) {
+  __shared__ float of_warps[1024 / kLanes];
+  const int lane = threadIdx.x % kLanes, warp = threadIdx.x / kLanes, warps = blockDim.x / kLanes;
+  value = warp_max(value);
+  __syncthreads();
+  if (lane == 0) of_warps[warp] = value;
+  __syncthreads();
+  return warp_max(lane < warps ? of_warps[lane] : -INFINITY);
+}
+
+template <class T>
+bool aligned(const T* pointer) {
+  return reinterpret_cast<uintptr_t>(pointer) % 16 == 0;
+}
+
+}  // namespace hyperion::kernels

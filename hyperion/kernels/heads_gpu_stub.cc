@@ -1,0 +1,23 @@
+#include "hyperion/base/error.h"
+#include "hyperion/kernels/heads_math.h"
+
+namespace hyperion::kernels {
+
+template <class T>
+void rotate_heads_gpu(T*, int64_t, int64_t, int64_t, int64_t, const Rotation&, void*) {
+  throw base::Error("this build has no GPU kernels", "build the cuda preset");
+}
+template <class T>
+void pack_heads_gpu(const HeadGradient<T> (&)[3], T*, int64_t, int64_t, int64_t, const Rotation&, void*) {
+  throw base::Error("this build has no GPU kernels", "build the cuda preset");
+}
+
+#define HYPERION_HEADS(T)                                                                         \
+  template void rotate_heads_gpu(T*, int64_t, int64_t, int64_t, int64_t, const Rotation&, void*); \
+  template void pack_heads_gpu(const HeadGradient<T>(&)[3], T*, int64_t, int64_t, int64_t, const Rotation&, void*);
+HYPERION_HEADS(float)
+HYPERION_HEADS(Bfloat16)
+HYPERION_HEADS(Half)
+#undef HYPERION_HEADS
+
+}  // namespace hyperion::kernels

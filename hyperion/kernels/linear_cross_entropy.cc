@@ -1,0 +1,89 @@
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/logsumexp.h>
+#include <ATen/ops/mul.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+
+#include "hyperion/kernels/block_ops.h"
+#include "hyperion/kernels/cross_entropy_math.h"
+#include "hyperion/kernels/maps.h"
+#include "hyperion/kernels/products.h"
+#include "hyperion/kernels/typed.h"
+
+namespace hyperion::kernels {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+constexpr int64_t kIgnored = -100, kBytes = 512 << 20, kRows = 128;  // of logits at a time; in steps of rows
+
+int64_t rows_at_once(const at::Tensor& hidden, int64_t classes) {
+  const int64_t most = kBytes / (classes * hidden.element_size()) / kRows * kRows;
+  const int64_t parts = (hidden.size(0) + std::max(most, kRows) - 1) / std::max(most, kRows);
+  return (hidden.size(0) + parts * kRows - 1) / (parts * kRows) * kRows;  // even parts
+}
+
+// Logits into their gradients, up to the factor that all share.
+void gradients_in_place(at::Tensor logits, const at::Tensor& targets, at::Tensor losses, bool gradients) {
+  if (logits.is_cuda()) {
+    with_type(logits.scalar_type(), [&]<class T>(T) {
+      cross_entropy_gpu(CrossEntropyRows<T>{pointer<T>(logits), pointer<const int64_t>(targets), pointer<float>(losses),
+                                            logits.size(0), logits.size(1), kIgnored, gradients},
+                        stream_of(logits));
+    });
+    return;
+  }
+  const auto wide = logits.to(at::kFloat), counted = targets.ne(kIgnored).to(at::kFloat);
+  const auto sums = at::logsumexp(wide, {1});
+  const auto safe = targets.clamp_min(0).unsqueeze(1);
+  losses.copy_(sums.sub(wide.gather(1, safe).squeeze(1)).mul(counted));
+  if (!gradients) return;
+  const auto chances = wide.sub(sums.unsqueeze(1)).exp_();
+  chances.scatter_(1, safe, chances.gather(1, safe).sub(1));
+  logits.copy_(chances.mul_(counted.unsqueeze(1)));
+}
+
+struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& hidden, const at::Tensor& weight,
+                            const at::Tensor& targets, bool gradients) {
+    const int64_t rows = hidden.size(0), step = rows_at_once(hidden, weight.size(0));
+    const auto fp32 = hidden.options().dtype(at::kFloat);
+    auto losses = at::empty({rows}, fp32);
+    at::Tensor of_hidden, of_weight;
+    if (gradients) of_hidden = at::empty_like(hidden), of_weight = at::empty(weight.sizes(), fp32);
+    auto room = at::empty({std::min(step, rows), weight.size(0)}, hidden.options());
+    for (int64_t first = 0; first < rows; first += step) {
+      const int64_t count = std::min(step, rows - first);
+      const auto part = hidden.narrow(0, first, count);
+      auto logits = room.narrow(0, 0, count);
+      product_into(logits, {.a = part, .b = weight, .b_turned = true});
+      gradients_in_place(logits, targets.narrow(0, first, count), losses.narrow(0, first, count), gradients);
+      if (!gradients) continue;
+      product_into(of_hidden.narrow(0, first, count), {.a = logits, .b = weight});
+      add_product(of_weight, {.a = logits, .b = part, .a_turned = true}, first == 0);
+    }
+    const auto counted = targets.ne(kIgnored).sum().clamp_min(1).to(at::kFloat);  // nothing counted: the loss is 0
+    if (gradients) context->save_for_backward({of_hidden, of_weight, counted});
+    return losses.sum().div(counted);
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& upstream) {
+    const auto kept = context->get_saved_variables();
+    const auto factor = upstream[0].to(at::kFloat).div(kept[2]);
+    auto of_weight = at::empty(kept[1].sizes(), kept[0].options());
+    at::mul_out(of_weight, kept[1], factor);
+    return {kept[0].mul(factor), of_weight, {}, {}};
+  }
+};
+
+}  // namespace
+
+at::Tensor linear_cross_entropy(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& targets) {
+  const bool gradients = c10::GradMode::is_enabled() && (hidden.requires_grad() || weight.requires_grad());
+  return LinearCrossEntropy::apply(as_rows(hidden).contiguous(), weight, targets.reshape({-1}).contiguous(), gradients);
+}
+
+}  // namespace hyperion::kernels

@@ -1,0 +1,80 @@
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "hyperion/base/error.h"
+#include "hyperion/kernels/activations.h"
+#include "hyperion/kernels/block_ops.h"
+#include "hyperion/kernels/maps.h"
+#include "hyperion/kernels/products.h"
+
+namespace hyperion::kernels {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+constexpr int64_t kNone = -1;
+
+struct LinearResidual : torch::autograd::Function<LinearResidual> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const at::Tensor& weight,
+                            const std::optional<at::Tensor>& bias, const std::optional<at::Tensor>& residual,
+                            bool in_out, int64_t kind) {
+    const auto active = kind == kNone ? input : activate(input, static_cast<Activation>(kind));
+    const auto out = product({.a = as_rows(active),
+                              .b = weight,
+                              .b_turned = !in_out,
+                              .bias = or_none(bias),
+                              .added = residual ? as_rows(*residual) : at::Tensor()});
+    context->save_for_backward({input, weight});
+    context->saved_data["in_out"] = in_out;
+    context->saved_data["kind"] = kind;
+    context->saved_data["bias"] = bias.has_value();
+    context->saved_data["residual"] = residual.has_value();
+    return shaped_like(out, input);
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& upstream) {
+    const auto kept = context->get_saved_variables();
+    const bool in_out = context->saved_data.at("in_out").toBool();
+    const int64_t kind = context->saved_data.at("kind").toInt();
+    const auto above = as_rows(upstream[0]);
+    const bool trained = context->needs_input_grad(1),
+               with_bias = context->saved_data.at("bias").toBool() && context->needs_input_grad(2);
+    auto of_input = product({.a = above, .b = kept[1], .b_turned = in_out});
+    at::Tensor active = kept[0];
+    if (kind != kNone) {
+      const auto found = activation_gradients(as_rows(kept[0]), of_input, static_cast<Activation>(kind), trained);
+      of_input = found.input, active = found.again;
+    }
+    std::pair<at::Tensor, at::Tensor> of_map;
+    if (trained) {
+      of_map = weight_gradient(as_rows(active), above, in_out, with_bias);
+    } else if (with_bias) {
+      of_map.second = column_sums(above);
+    }
+    return {of_input.view(kept[0].sizes()),
+            of_map.first,
+            of_map.second,
+            context->saved_data.at("residual").toBool() ? upstream[0] : at::Tensor(),
+            {},
+            {}};
+  }
+};
+
+at::Tensor apply(const at::Tensor& input, int64_t kind, const Maps& maps, const at::Tensor& residual) {
+  HYPERION_CHECK(maps.weights.size() == 1 && maps.biases.size() <= 1, "a residual is added to one map");
+  return LinearResidual::apply(input, maps.weights[0], maps.biases.empty() ? std::nullopt : maybe(maps.biases[0]),
+                               maybe(residual), maps.in_out, kind);
+}
+
+}  // namespace
+
+at::Tensor linear_residual(const at::Tensor& input, const Maps& maps, const at::Tensor& residual) {
+  return apply(input, kNone, maps, residual);
+}
+
+at::Tensor activated_linear_residual(const at::Tensor& input, Activation kind, const Maps& maps,
+                                     const at::Tensor& residual) {
+  return apply(input, static_cast<int64_t>(kind), maps, residual);
+}
+
+}  // namespace hyperion::kernels

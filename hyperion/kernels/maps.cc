@@ -1,0 +1,66 @@
+#include "hyperion/kernels/maps.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+
+#include "hyperion/kernels/block_ops.h"
+
+namespace hyperion::kernels {
+namespace {
+
+bool behind_each_other(at::TensorList parts) {
+  const auto* next = static_cast<const char*>(parts[0].const_data_ptr());
+  for (const auto& part : parts) {
+    if (!part.is_contiguous() || part.const_data_ptr() != next || !part.is_alias_of(parts[0])) return false;
+    next += part.nbytes();
+  }
+  return true;
+}
+
+}  // namespace
+
+void lay_together(const std::vector<at::Tensor>& tensors) {
+  const at::NoGradGuard no_grad;
+  int64_t count = 0;
+  for (const auto& tensor : tensors) count += tensor.numel();
+  auto whole = at::empty({count}, tensors[0].options().requires_grad(false));
+  int64_t first = 0;
+  for (const auto& tensor : tensors) {
+    const auto place = whole.narrow(0, first, tensor.numel()).view(tensor.sizes());
+    place.copy_(tensor.detach());
+    at::Tensor(tensor).set_data(place);
+    first += tensor.numel();
+  }
+}
+
+at::Tensor joined(at::TensorList parts, int64_t dimension) {
+  if (parts.empty()) return {};
+  if (parts.size() == 1) return parts[0];
+  if (dimension != 0 || !behind_each_other(parts)) return at::cat(parts, dimension);
+  auto sizes = parts[0].sizes().vec();
+  sizes[0] = 0;
+  for (const auto& part : parts) sizes[0] += part.size(0);
+  return parts[0].as_strided(sizes, parts[0].strides(), parts[0].storage_offset());
+}
+
+std::vector<at::Tensor> parted(const at::Tensor& whole, at::TensorList parts, int64_t dimension) {
+  if (parts.size() == 1) return {whole};
+  std::vector<at::Tensor> views;
+  int64_t first = 0;
+  for (const auto& part : parts) {
+    views.push_back(whole.defined() ? whole.narrow(dimension, first, part.size(dimension)) : at::Tensor());
+    first += part.size(dimension);
+  }
+  return views;
+}
+
+at::Tensor as_rows(const at::Tensor& tensor) { return tensor.reshape({-1, tensor.size(-1)}); }
+
+at::Tensor shaped_like(const at::Tensor& rows, const at::Tensor& like) {
+  auto shape = like.sizes().vec();
+  shape.back() = rows.size(1);
+  return rows.view(shape);
+}
+
+}  // namespace hyperion::kernels

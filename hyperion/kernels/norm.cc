@@ -1,0 +1,135 @@
+#include "hyperion/kernels/norm.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/layer_norm.h>
+#include <ATen/ops/native_layer_norm.h>
+#include <ATen/ops/native_layer_norm_backward.h>
+#include <ATen/ops/rsqrt.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "hyperion/kernels/maps.h"
+#include "hyperion/kernels/norm_math.h"
+#include "hyperion/kernels/rms_norm.h"
+#include "hyperion/kernels/typed.h"
+
+namespace hyperion::kernels {
+namespace {
+
+int64_t rows_of(const at::Tensor& input) { return input.size(-1) == 0 ? 0 : input.numel() / input.size(-1); }
+
+Normalised on_cpu(const at::Tensor& input, const NormWeights& weights) {
+  if (weights.bias.defined()) {
+    auto [output, mean, inverse] =
+        at::native_layer_norm(input, {input.size(-1)}, weights.weight, weights.bias, weights.epsilon);
+    return {output, {mean, inverse}};
+  }
+  const auto wide = input.to(at::kFloat);
+  const auto inverse = at::rsqrt(wide.square().mean(-1, /*keepdim=*/true).add(weights.epsilon));
+  return {wide.mul(inverse).to(input.scalar_type()).mul(weights.weight), {at::Tensor(), inverse}};
+}
+
+at::Tensor again_on_cpu(const at::Tensor& input, const NormWeights& weights, const NormStatistics& statistics) {
+  if (weights.bias.defined()) return on_cpu(input, weights).output;
+  return input.to(at::kFloat).mul(statistics.inverse).to(input.scalar_type()).mul(weights.weight);
+}
+
+NormGradients gradients_on_cpu(const at::Tensor& input, const NormWeights& weights, const NormStatistics& statistics,
+                               const at::Tensor& upstream, const at::Tensor& residual) {
+  NormGradients out;
+  if (weights.bias.defined()) {
+    std::tie(out.input, out.weight, out.bias) =
+        at::native_layer_norm_backward(upstream, input, {input.size(-1)}, statistics.mean, statistics.inverse,
+                                       weights.weight, weights.bias, {true, true, true});
+  } else {
+    const auto gradient = upstream.to(at::kFloat), normal = input.to(at::kFloat).mul(statistics.inverse);
+    out.weight = gradient.mul(normal.to(input.scalar_type()))
+                     .reshape({-1, input.size(-1)})
+                     .sum(0)
+                     .to(weights.weight.scalar_type());
+    const auto of_normal = gradient.mul(weights.weight);
+    const auto along = of_normal.mul(normal).mean(-1, /*keepdim=*/true);
+    out.input = of_normal.sub(normal.mul(along)).mul(statistics.inverse).to(input.scalar_type());
+  }
+  if (residual.defined()) out.input = out.input.add(residual);
+  return out;
+}
+
+struct Norm : torch::autograd::Function<Norm> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input,
+                            const at::Tensor& weight, const std::optional<at::Tensor>& bias, double epsilon) {
+    const NormWeights weights{weight, or_none(bias), epsilon};
+    const auto normal = normalise(input, weights);
+    context->save_for_backward({input, weight, weights.bias, normal.statistics.mean, normal.statistics.inverse});
+    context->saved_data["epsilon"] = epsilon;
+    return normal.output;
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& upstream) {
+    const auto saved = context->get_saved_variables();
+    const NormWeights weights{saved[1], saved[2], context->saved_data.at("epsilon").toDouble()};
+    const auto out = norm_gradients(saved[0], weights, {saved[3], saved[4]}, upstream[0], at::Tensor());
+    return {out.input, out.weight, out.bias, at::Tensor()};
+  }
+};
+
+}  // namespace
+
+Normalised normalise(const at::Tensor& given, const NormWeights& weights) {
+  if (!given.is_cuda()) return on_cpu(given, weights);
+  const auto input = given.contiguous();
+  const int64_t rows = rows_of(input);
+  const auto fp32 = input.options().dtype(at::kFloat);
+  const bool layer = weights.bias.defined();
+  Normalised out{at::empty_like(input), {layer ? at::empty({rows}, fp32) : at::Tensor(), at::empty({rows}, fp32)}};
+  with_type(input.scalar_type(), [&]<class T>(T) {
+    norm_forward_gpu(
+        NormForward<T>{pointer<T>(input), pointer<T>(weights.weight), pointer<T>(weights.bias), pointer<T>(out.output),
+                       pointer<float>(out.statistics.mean), pointer<float>(out.statistics.inverse), rows,
+                       input.size(-1), static_cast<float>(weights.epsilon)},
+        stream_of(input));
+  });
+  return out;
+}
+
+at::Tensor normalise_again(const at::Tensor& given, const NormWeights& weights, const NormStatistics& statistics) {
+  if (!given.is_cuda()) return again_on_cpu(given, weights, statistics);
+  const auto input = given.contiguous(), output = at::empty_like(input);
+  with_type(input.scalar_type(), [&]<class T>(T) {
+    norm_again_gpu(NormAgain<T>{pointer<T>(input), pointer<T>(weights.weight), pointer<T>(weights.bias),
+                                pointer<float>(statistics.mean), pointer<float>(statistics.inverse), pointer<T>(output),
+                                rows_of(input), input.size(-1)},
+                   stream_of(input));
+  });
+  return output;
+}
+
+NormGradients norm_gradients(const at::Tensor& given, const NormWeights& weights, const NormStatistics& statistics,
+                             const at::Tensor& upstream, const at::Tensor& residual) {
+  if (!given.is_cuda()) return gradients_on_cpu(given, weights, statistics, upstream, residual);
+  const auto input = given.contiguous(), dy = upstream.contiguous();
+  const auto added = residual.defined() ? residual.contiguous() : residual;
+  const int64_t rows = rows_of(input), width = input.size(-1);
+  NormGradients out{at::empty_like(input), at::empty_like(weights.weight),
+                    weights.bias.defined() ? at::empty_like(weights.bias) : at::Tensor()};
+  const auto partial = at::empty({norm_backward_parts(rows), 2, width}, input.options().dtype(at::kFloat));
+  with_type(input.scalar_type(), [&]<class T>(T) {
+    norm_backward_gpu(
+        NormBackward<T>{pointer<T>(input), pointer<T>(weights.weight), pointer<T>(dy), pointer<T>(added),
+                        pointer<float>(statistics.mean), pointer<float>(statistics.inverse), pointer<T>(out.input),
+                        pointer<T>(out.weight), pointer<T>(out.bias), pointer<float>(partial), rows, width},
+        stream_of(input));
+  });
+  return out;
+}
+
+at::Tensor norm(const at::Tensor& input, const NormWeights& weights) {
+  return Norm::apply(input, weights.weight, maybe(weights.bias), weights.epsilon);
+}
+
+at::Tensor norm_reference(const at::Tensor& input, const NormWeights& weights) {
+  return weights.bias.defined() ? at::layer_norm(input, {input.size(-1)}, weights.weight, weights.bias, weights.epsilon)
+                                : rms_norm_reference(input, weights.weight, weights.epsilon);
+}
+
+}  // namespace hyperion::kernels

@@ -1,0 +1,37 @@
+// Layer norm and RMS norm (no bias) over the last dimension, as the pieces other operations are made of: the values,
+// the statistics to find them again, and the gradients. On the CPU in PyTorch's operations, on a GPU in one pass each.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+namespace hyperion::kernels {
+
+struct NormWeights {
+  at::Tensor weight, bias;  // without a bias: RMS norm
+  double epsilon;
+};
+
+struct NormStatistics {
+  at::Tensor mean, inverse;  // fp32, one a row; the mean is undefined for RMS norm
+};
+
+struct Normalised {
+  at::Tensor output;
+  NormStatistics statistics;
+};
+Normalised normalise(const at::Tensor& input, const NormWeights& weights);
+// The output again.
+at::Tensor normalise_again(const at::Tensor& input, const NormWeights& weights, const NormStatistics& statistics);
+
+struct NormGradients {
+  at::Tensor input, weight, bias;
+};
+// `residual`, where defined, is added to the input's gradient.
+NormGradients norm_gradients(const at::Tensor& input, const NormWeights& weights, const NormStatistics& statistics,
+                             const at::Tensor& upstream, const at::Tensor& residual);
+
+// Differentiable; keeps the input and the statistics.
+at::Tensor norm(const at::Tensor& input, const NormWeights& weights);
+// The same in plain operations.
+at::Tensor norm_reference(const at::Tensor& input, const NormWeights& weights);
+
+}  // namespace hyperion::kernels

@@ -1,0 +1,204 @@
+// cuBLASLt thinks in columns: row-major d = a b is its d^T = b^T a^T, so its "A" is our b and its "B" our a.
+#include "hyperion/kernels/products_gpu.h"
+
+#include <ATen/cuda/CUDAContext.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <cublasLt.h>
+
+#include <array>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+
+namespace hyperion::kernels {
+namespace {
+
+constexpr size_t kWorkspace = 32u << 20;
+constexpr int kTried = 12, kRepeats = 5;
+
+void check(cublasStatus_t status, const char* what) {
+  if (status != CUBLAS_STATUS_SUCCESS)
+    throw base::Error(base::format("cuBLASLt: {} failed with {}", what, cublasLtGetStatusName(status)));
+}
+
+cudaDataType_t type_of(ProductType type) {
+  return type == ProductType::fp32 ? CUDA_R_32F : type == ProductType::bf16 ? CUDA_R_16BF : CUDA_R_16F;
+}
+
+uint32_t alignment_of(const void* pointer) {
+  const auto address = reinterpret_cast<uintptr_t>(pointer);
+  uint32_t alignment = 256;
+  while (address % alignment != 0) alignment /= 2;
+  return alignment;
+}
+
+using Key = std::tuple<int64_t, int64_t, int64_t, bool, bool, int, int, bool, bool, int, bool, uint32_t>;
+
+template <auto Destroy>
+struct Deleter {
+  template <class T>
+  void operator()(T* handle) const {
+    Destroy(handle);
+  }
+};
+using Operation = std::unique_ptr<cublasLtMatmulDescOpaque_t, Deleter<cublasLtMatmulDescDestroy>>;
+using Layout = std::unique_ptr<cublasLtMatrixLayoutOpaque_t, Deleter<cublasLtMatrixLayoutDestroy>>;
+
+Layout layout(cudaDataType_t type, int64_t rows, int64_t columns) {
+  cublasLtMatrixLayout_t made;
+  check(cublasLtMatrixLayoutCreate(&made, type, static_cast<uint64_t>(rows), static_cast<uint64_t>(columns), rows),
+        "a layout");
+  return Layout(made);
+}
+
+template <class Value>
+void set(cublasLtMatmulDesc_t operation, cublasLtMatmulDescAttributes_t what, const Value& value) {
+  check(cublasLtMatmulDescSetAttribute(operation, what, &value, sizeof value), "a setting");
+}
+
+struct Plan {
+  Operation operation;
+  Layout a, b, d;
+  std::optional<cublasLtMatmulAlgo_t> algorithm;  // none: it cannot be done
+};
+
+cublasLtEpilogue_t epilogue(const RawProduct& p) {
+  if (p.bias != nullptr) return CUBLASLT_EPILOGUE_BIAS;
+  if (p.bias_gradient == nullptr) return CUBLASLT_EPILOGUE_DEFAULT;
+  return p.gradient_of_a ? CUBLASLT_EPILOGUE_BGRADB : CUBLASLT_EPILOGUE_BGRADA;
+}
+
+Plan describe(const RawProduct& p) {
+  cublasLtMatmulDesc_t made;
+  const bool rounded = p.type == ProductType::fp32 && p.may_round_to_tf32;
+  check(cublasLtMatmulDescCreate(&made, rounded ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
+        "a product");
+  Plan plan;
+  plan.operation.reset(made);
+  set(made, CUBLASLT_MATMUL_DESC_TRANSA, p.b_turned ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(made, CUBLASLT_MATMUL_DESC_TRANSB, p.a_turned ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(made, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue(p));
+  const auto in = type_of(p.type), out = type_of(p.out);
+  if (p.bias != nullptr || p.bias_gradient != nullptr) set(made, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, out);
+  plan.a = p.b_turned ? layout(in, p.k, p.columns) : layout(in, p.columns, p.k);
+  plan.b = p.a_turned ? layout(in, p.rows, p.k) : layout(in, p.k, p.rows);
+  plan.d = layout(out, p.columns, p.rows);
+  return plan;
+}
+
+void point(const Plan& plan, const RawProduct& p) {
+  const void* bias = p.bias != nullptr ? p.bias : p.bias_gradient;
+  if (bias != nullptr) set(plan.operation.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+}
+
+void* workspace() {
+  // One a device, for good: products of one stream follow each other.
+  static std::array<void*, 64> made{};
+  const auto device = static_cast<size_t>(at::cuda::current_device());
+  if (made[device] == nullptr) made[device] = c10::cuda::CUDACachingAllocator::raw_alloc(kWorkspace);
+  return made[device];
+}
+
+cublasStatus_t launch(const Plan& plan, const RawProduct& p, const cublasLtMatmulAlgo_t& algorithm, void* d,
+                      cudaStream_t stream) {
+  const float one = 1, beta = p.c != nullptr ? 1 : 0;
+  const void* c = p.c != nullptr ? p.c : d;
+  return cublasLtMatmul(at::cuda::getCurrentCUDABlasLtHandle(), plan.operation.get(), &one, p.b, plan.a.get(), p.a,
+                        plan.b.get(), &beta, c, plan.d.get(), d, plan.d.get(), &algorithm, workspace(), kWorkspace,
+                        stream);
+}
+
+// The fastest of them, into memory of its own: the product may add to what is there.
+size_t fastest(const Plan& plan, const RawProduct& p, const std::vector<cublasLtMatmulHeuristicResult_t>& found,
+               cudaStream_t stream) {
+  const size_t bytes = static_cast<size_t>(p.rows * p.columns) * (p.out == ProductType::fp32 ? 4 : 2);
+  void* scratch = c10::cuda::CUDACachingAllocator::raw_alloc(bytes);
+  cudaEvent_t begin, end;
+  cudaEventCreate(&begin);
+  cudaEventCreate(&end);
+  size_t best = 0;
+  float best_time = 1e30f;
+  for (size_t i = 0; i < found.size(); ++i) {
+    bool good = true;
+    for (int turn = 0; turn <= kRepeats && good; ++turn) {
+      if (turn == 1) cudaEventRecord(begin, stream);
+      good = launch(plan, p, found[i].algo, scratch, stream) == CUBLAS_STATUS_SUCCESS;
+    }
+    cudaEventRecord(end, stream);
+    cudaEventSynchronize(end);
+    float time = 1e30f;
+    if (good) cudaEventElapsedTime(&time, begin, end);
+    if (time < best_time) best = i, best_time = time;
+  }
+  cudaEventDestroy(begin);
+  cudaEventDestroy(end);
+  c10::cuda::CUDACachingAllocator::raw_delete(scratch);
+  return best;
+}
+
+void choose(Plan& plan, const RawProduct& p, uint32_t alignment, bool measure, cudaStream_t stream) {
+  cublasLtMatmulPreference_t preference;
+  check(cublasLtMatmulPreferenceCreate(&preference), "a preference");
+  const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t what, auto value) {
+    check(cublasLtMatmulPreferenceSetAttribute(preference, what, &value, sizeof value), "a preference");
+  };
+  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{kWorkspace});
+  for (const auto what : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                          CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+    prefer(what, alignment);
+  std::vector<cublasLtMatmulHeuristicResult_t> found(kTried);
+  int count = 0;
+  const auto status = cublasLtMatmulAlgoGetHeuristic(at::cuda::getCurrentCUDABlasLtHandle(), plan.operation.get(),
+                                                     plan.a.get(), plan.b.get(), plan.d.get(), plan.d.get(), preference,
+                                                     measure ? kTried : 1, found.data(), &count);
+  cublasLtMatmulPreferenceDestroy(preference);
+  if (status != CUBLAS_STATUS_SUCCESS || count == 0) return;
+  found.resize(static_cast<size_t>(count));
+  plan.algorithm = found[measure ? fastest(plan, p, found, stream) : 0].algo;
+}
+
+}  // namespace
+
+bool product_gpu(const RawProduct& p, bool measure, void* stream) {
+  static std::mutex mutex;
+  static std::map<Key, Plan> plans;
+  uint32_t alignment = 256;
+  for (const void* at : {p.a, p.b, p.c, static_cast<const void*>(p.d)})
+    if (at != nullptr) alignment = std::min(alignment, alignment_of(at));
+  const Key key{p.rows,
+                p.columns,
+                p.k,
+                p.a_turned,
+                p.b_turned,
+                static_cast<int>(p.type),
+                static_cast<int>(p.out),
+                p.c != nullptr,
+                p.may_round_to_tf32,
+                static_cast<int>(epilogue(p)),
+                measure,
+                alignment};
+  const std::lock_guard lock(mutex);
+  const auto queue = static_cast<cudaStream_t>(stream);
+  auto found = plans.find(key);
+  if (found == plans.end()) {
+    Plan plan = describe(p);
+    point(plan, p);
+    cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
+    cudaStreamIsCapturing(queue, &capturing);
+    choose(plan, p, alignment, measure && capturing == cudaStreamCaptureStatusNone, queue);
+    found = plans.emplace(key, std::move(plan)).first;
+  }
+  const Plan& plan = found->second;
+  if (!plan.algorithm) return false;
+  point(plan, p);
+  check(launch(plan, p, *plan.algorithm, p.d, queue), "a product");
+  return true;
+}
+
+}  // namespace hyperion::kernels

@@ -1,0 +1,56 @@
+// Passes over all tensors of a model: the global norm with the factor that clips it, AdamW and SGD. On a GPU one launch
+// a pair of types, with every number that changes from step to step in device memory; on the CPU tensor by tensor.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "hyperion/kernels/adamw.h"
+
+namespace hyperion::kernels {
+
+// master, first, second: fp32, contiguous, changed in place; second is undefined for SGD. weight: the master itself, or
+// its bf16 or fp16 copy. gradient: fp32 or of the weight's type.
+struct UpdateTensors {
+  at::Tensor master, first, second, weight, gradient;
+  float decay = 0;
+};
+
+struct ClipFactor {
+  at::Tensor norm;   // fp32 scalar, before clipping
+  at::Tensor scale;  // fp32 scalar: min(1, limit / norm) / loss_scale; limit 0: nothing is clipped
+};
+
+// One a model. Keeps the tables a GPU reads from step to step.
+class Updates {
+ public:
+  // The numbers of the next update; the decay is each tensor's own. On a GPU they are queued for the device.
+  void set(at::Device device, const AdamWStep& numbers);
+  void set_sgd(at::Device device, float lr, float momentum);
+
+  // With the numbers set last; gradients are multiplied by `scale`, one fp32 number on the device.
+  void adamw(const std::vector<UpdateTensors>& tensors, const at::Tensor& scale);
+  void sgd(const std::vector<UpdateTensors>& tensors, const at::Tensor& scale);
+
+  // `loss_scale` is what the gradients were multiplied with; the norm is that of the true ones. CUDA tensors.
+  ClipFactor clip(const std::vector<at::Tensor>& gradients, double limit, double loss_scale);
+
+ private:
+  using Types = std::pair<at::ScalarType, at::ScalarType>;  // of weight and gradient
+  struct Table {
+    std::vector<int64_t> words;  // what the device's copy holds
+    at::Tensor on_device, on_host;
+    int64_t chunks = 0;
+    size_t chunk_words = 0;
+  };
+  const Table& table(std::map<Types, Table>& tables, Types types, const std::vector<UpdateTensors>& tensors);
+
+  AdamWStep adamw_numbers_{};
+  float lr_ = 0, momentum_ = 0;
+  at::Tensor numbers_;  // on the GPU
+  std::map<Types, Table> updates_, gradients_;
+};
+
+}  // namespace hyperion::kernels

@@ -1,0 +1,39 @@
+#include "hyperion/base/error.h"
+#include "hyperion/kernels/update_math.h"
+
+namespace hyperion::kernels {
+namespace {
+
+[[noreturn]] void none() { throw base::Error("this build has no GPU kernels", "build the cuda preset"); }
+
+}  // namespace
+
+template <class Weight, class Gradient>
+void adamw_all_gpu(const UpdateTable&, const float*, const AdamWNumbers*, void*) {
+  none();
+}
+template <class Weight, class Gradient>
+void sgd_all_gpu(const UpdateTable&, const float*, const SgdNumbers*, void*) {
+  none();
+}
+template <class Gradient>
+void squares_all_gpu(const UpdateTable&, float*, void*) {
+  none();
+}
+void clip_factor_gpu(const float*, int64_t, float, float, float*, float*, void*) { none(); }
+void set_floats_gpu(float*, const FewFloats&, int, void*) { none(); }
+
+#define HYPERION_UPDATE(W, G)                                                                      \
+  template void adamw_all_gpu<W, G>(const UpdateTable&, const float*, const AdamWNumbers*, void*); \
+  template void sgd_all_gpu<W, G>(const UpdateTable&, const float*, const SgdNumbers*, void*);
+HYPERION_UPDATE(float, float)
+HYPERION_UPDATE(Bfloat16, Bfloat16)
+HYPERION_UPDATE(Bfloat16, float)
+HYPERION_UPDATE(Half, Half)
+HYPERION_UPDATE(Half, float)
+#undef HYPERION_UPDATE
+template void squares_all_gpu<float>(const UpdateTable&, float*, void*);
+template void squares_all_gpu<Bfloat16>(const UpdateTable&, float*, void*);
+template void squares_all_gpu<Half>(const UpdateTable&, float*, void*);
+
+}  // namespace hyperion::kernels

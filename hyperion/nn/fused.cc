@@ -1,0 +1,62 @@
+#include "hyperion/nn/fused.h"
+
+#include "hyperion/kernels/block_ops.h"
+
+namespace hyperion::nn {
+namespace {
+
+kernels::Maps maps_of(ProjectionList list) {
+  kernels::Maps maps{{}, {}, (*list.begin())->in_out()};
+  for (const auto* map : list) {
+    maps.weights.push_back(map->weight());
+    if (map->bias().defined()) maps.biases.push_back(map->bias());
+  }
+  return maps;
+}
+
+}  // namespace
+
+bool fuses(const Pass& pass, double dropout, ProjectionList maps) {
+  if (!pass.fused_blocks || pass.cache != nullptr || pass.key_mask.defined() || pass.same_document.defined())
+    return false;
+  if (pass.training && dropout > 0) return false;
+  size_t biases = 0;
+  for (const auto* map : maps) {
+    if (!map->whole()) return false;
+    biases += map->bias().defined() ? 1 : 0;
+  }
+  return biases == 0 || biases == maps.size();
+}
+
+std::pair<at::Tensor, at::Tensor> norm_linear(const at::Tensor& hidden, const kernels::NormWeights& norm,
+                                              ProjectionList maps) {
+  return kernels::norm_linear(hidden, norm, maps_of(maps));
+}
+
+at::Tensor linear_residual(const at::Tensor& input, const Projection& map, const at::Tensor& residual) {
+  return kernels::linear_residual(input, maps_of({&map}), residual);
+}
+
+at::Tensor activated_linear_residual(const at::Tensor& input, Activation kind, const Projection& map,
+                                     const at::Tensor& residual) {
+  return kernels::activated_linear_residual(input, kind, maps_of({&map}), residual);
+}
+
+at::Tensor packed_attention(const at::Tensor& packed, int64_t heads, int64_t key_heads, bool causal, const Pass& pass) {
+  const kernels::Heads shape{heads, key_heads, packed.size(2) / (heads + 2 * key_heads)};
+  return kernels::packed_attention(packed, shape, pass.half_cosines, pass.half_sines, causal);
+}
+
+void lay_together(ProjectionList list) {
+  for (const auto* map : list)
+    if (!map->whole()) return;
+  const auto maps = maps_of(list);
+  kernels::lay_together(maps.weights);
+  if (maps.biases.size() == maps.weights.size()) kernels::lay_together(maps.biases);
+}
+
+at::Tensor linear_cross_entropy(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& targets) {
+  return kernels::linear_cross_entropy(hidden, weight, targets);
+}
+
+}  // namespace hyperion::nn

@@ -1,0 +1,36 @@
+// The steps of a transformer's block as single operations (kernels/block_ops.h), for models to build their blocks of
+// where the pass asks for them and nothing stands between: no adapter, no 4-bit weight, no dropout, no mask, no cache.
+#pragma once
+#include <initializer_list>
+#include <utility>
+
+#include "hyperion/kernels/activation_math.h"
+#include "hyperion/kernels/cross_entropy.h"
+#include "hyperion/nn/layers.h"
+
+namespace hyperion::nn {
+
+using kernels::Activation;
+using ProjectionList = std::initializer_list<const Projection*>;
+
+// Whether a block with this dropout and these maps can be built so in this pass.
+bool fuses(const Pass& pass, double dropout, ProjectionList maps);
+
+// (hidden, the maps' outputs side by side): the first goes on as the residual.
+std::pair<at::Tensor, at::Tensor> norm_linear(const at::Tensor& hidden, const kernels::NormWeights& norm,
+                                              ProjectionList maps);
+at::Tensor linear_residual(const at::Tensor& input, const Projection& map, const at::Tensor& residual);
+at::Tensor activated_linear_residual(const at::Tensor& input, Activation kind, const Projection& map,
+                                     const at::Tensor& residual);
+
+// Attention of queries, keys and values side by side, as norm_linear gives them, turned by the pass's rotation if any.
+at::Tensor packed_attention(const at::Tensor& packed, int64_t heads, int64_t key_heads, bool causal, const Pass& pass);
+
+// Lays the weights of maps over one input behind each other in memory, and so their biases.
+void lay_together(ProjectionList maps);
+
+using kernels::cross_entropy;
+// The loss of hidden states under the output map `weight` [classes, width].
+at::Tensor linear_cross_entropy(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& targets);
+
+}  // namespace hyperion::nn

@@ -1,0 +1,62 @@
+#include "hyperion/report/bars.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+#include "hyperion/base/format.h"
+#include "hyperion/report/markup.h"
+
+namespace hyperion::report {
+namespace {
+
+using base::format;
+
+constexpr const char* kColours[] = {"#0072B2", "#D55E00", "#009E73", "#B5629A", "#C98A00", "#6B6B6B"};
+constexpr double kCharacter = 6.7, kRow = 22, kMargin = 12;
+
+std::string text(double x, double y, const char* attributes, const std::string& content) {
+  return format("<text x=\"{:.1f}\" y=\"{:.1f}\" {}>{}</text>\n", x, y, attributes, escaped(content));
+}
+
+double widest(const std::vector<BarGroup>& groups, std::string Bar::*member) {
+  size_t most = 0;
+  for (const auto& group : groups)
+    for (const auto& bar : group.bars) most = std::max(most, characters(bar.*member));
+  return static_cast<double>(most) * kCharacter;
+}
+
+bool drawn(const Bar& bar) { return std::isfinite(bar.value) && bar.value >= 0; }
+
+}  // namespace
+
+std::string bars_svg(const std::string& title, const std::vector<BarGroup>& groups, int width) {
+  const double left = kMargin + widest(groups, &Bar::name) + 8;
+  const double room = std::max(40.0, width - left - widest(groups, &Bar::shown) - 8 - kMargin);
+  double y = 26;
+  std::string body = text(kMargin, y, "font-size=\"15\" font-weight=\"600\"", title);
+  for (const auto& group : groups) {
+    y += kRow + 6;
+    body += text(kMargin, y, "font-weight=\"600\"", group.name);
+    double most = 0;
+    for (const auto& bar : group.bars)
+      if (drawn(bar)) most = std::max(most, bar.value);
+    for (const auto& bar : group.bars) {
+      y += kRow;
+      const double length = drawn(bar) && most > 0 ? std::max(1.0, room * bar.value / most) : 0;
+      const char* colour = kColours[static_cast<size_t>(std::max(0, bar.colour)) % std::size(kColours)];
+      body += text(left - 8, y, "text-anchor=\"end\" opacity=\".85\"", bar.name);
+      if (length > 0)
+        body += format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"14\" rx=\"2\" fill=\"{}\"/>\n", left,
+                       y - 11, length, colour);
+      body += text(left + length + 8, y, "", bar.shown);
+    }
+  }
+  return format(
+             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1:.0f}\" width=\"{0}\" height=\"{1:.0f}\" "
+             "fill=\"currentColor\" font-family=\"system-ui,sans-serif\" font-size=\"12\">\n",
+             width, y + kMargin) +
+         body + "</svg>\n";
+}
+
+}  // namespace hyperion::report

@@ -1,0 +1,71 @@
+#include "hyperion/train/step_graph.h"
+
+#include "hyperion/base/format.h"
+#include "hyperion/base/log.h"
+#include "hyperion/kernels/graph.h"
+
+namespace hyperion::train {
+namespace {
+
+constexpr int kWarmUp = 2;     // the libraries choose and set up what they need, which cannot be recorded
+constexpr size_t kShapes = 8;  // each keeps its own memory
+
+Batch copy_of(const Batch& batch) {
+  const auto copy = [](const at::Tensor& tensor) { return tensor.defined() ? tensor.clone() : tensor; };
+  Batch mine{copy(batch.inputs), copy(batch.targets), copy(batch.documents), copy(batch.places), batch.counted};
+  return mine;
+}
+
+void fill(const Batch& mine, const Batch& batch) {
+  const auto fill_one = [](at::Tensor to, const at::Tensor& from) {
+    if (to.defined()) to.copy_(from, /*non_blocking=*/true);
+  };
+  fill_one(mine.inputs, batch.inputs);
+  fill_one(mine.targets, batch.targets);
+  fill_one(mine.documents, batch.documents);
+  fill_one(mine.places, batch.places);
+}
+
+}  // namespace
+
+struct StepGraphs::Recorded {
+  int warm = 0;
+  Batch batch;
+  std::unique_ptr<kernels::Graph> graph;
+  StepFigures figures;
+};
+
+StepGraphs::StepGraphs() = default;
+StepGraphs::~StepGraphs() = default;
+
+StepFigures StepGraphs::run(const std::string& shape, const Batch& batch,
+                            const std::function<StepFigures(const Batch&)>& compute) {
+  if (refused_ || (recorded_.size() >= kShapes && !recorded_.contains(shape))) return compute(batch);
+  auto& entry = recorded_[shape];
+  if (!entry) entry = std::make_unique<Recorded>();
+  if (!entry->graph && entry->warm++ < kWarmUp) {
+    StepFigures figures;
+    kernels::on_side_stream([&] { figures = compute(batch); });
+    return figures;
+  }
+  if (!entry->graph) {
+    entry->batch = copy_of(batch);
+    auto graph = std::make_unique<kernels::Graph>();
+    try {
+      graph->record([&] { entry->figures = compute(entry->batch); });
+    } catch (const std::exception& error) {
+      refused_ = true;
+      entry.reset();
+      base::log_warn(
+          base::format("the step cannot be recorded as a graph, and runs one operation at a time: {}", error.what()));
+      return compute(batch);
+    }
+    entry->graph = std::move(graph);
+  }
+  fill(entry->batch, batch);
+  entry->graph->replay();
+  // The next replay writes to the same place.
+  return {entry->figures.loss.clone(), entry->figures.grad_norm.clone()};
+}
+
+}  // namespace hyperion::train

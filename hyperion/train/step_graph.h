@@ -1,0 +1,36 @@
+// The whole step, forward to update, as a graph: recorded once for each shape of batch, then replayed with one launch.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "hyperion/train/feed.h"
+
+namespace hyperion::train {
+
+struct StepFigures {
+  at::Tensor loss, grad_norm;
+};
+
+class StepGraphs {
+ public:
+  StepGraphs();
+  ~StepGraphs();
+  // One step through `compute`, which must do the same for equal `shape`s but for the batch's values and what it reads
+  // from device memory. The first steps of a shape run as they are; then one is recorded. Where that fails, every later
+  // step runs as it is, and the log says why.
+  StepFigures run(const std::string& shape, const Batch& batch,
+                  const std::function<StepFigures(const Batch&)>& compute);
+
+  bool refused() const { return refused_; }
+
+ private:
+  struct Recorded;
+  std::map<std::string, std::unique_ptr<Recorded>> recorded_;
+  bool refused_ = false;
+};
+
+}  // namespace hyperion::train

@@ -1,0 +1,100 @@
+#include "hyperion/bench/kernels.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/allclose.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "hyperion/base/error.h"
+#include "hyperion/base/json.h"
+#include "hyperion/bench/figures.h"
+
+namespace hyperion::bench {
+namespace {
+
+KernelBenchOptions tiny() {
+  KernelBenchOptions options;
+  options.device = "cpu";
+  options.sizes = {"small"};
+  options.seconds = 0.001;
+  return options;
+}
+
+const KernelResult& tiny_result() {
+  static const KernelResult result = run_kernel_bench(tiny());
+  return result;
+}
+
+TEST(KernelBench, every_operation_agrees_with_atens) {
+  const OperationPlace place{c10::Device(c10::kCPU), at::kFloat, Size::small};
+  for (const auto& entry : kernel_operations()) {
+    const auto operation = entry.make(place);
+    EXPECT_GT(entry.held(place), operation.forward.bytes / 2) << entry.name;
+    if (!operation.aten || operation.inputs.empty() || std::string(entry.name) == "dropout") continue;
+    const at::NoGradGuard no_grad;
+    const auto ours = operation.ours(operation.inputs), aten = operation.aten(operation.inputs);
+    EXPECT_TRUE(at::allclose(ours, aten, 1e-4, 1e-5)) << entry.name;
+  }
+}
+
+TEST(KernelBench, each_row_has_time_rate_and_ceiling) {
+  size_t backward = 0;
+  for (const auto& row : tiny_result().rows) {
+    EXPECT_GT(row.ours.median, 0) << row.name();
+    EXPECT_GT(row.rate(), 0) << row.name();
+    EXPECT_GT(row.percent(), 0) << row.name();
+    EXPECT_EQ(row.ratio() > 0, row.operation != "nf4_dequantise") << row.name();
+    backward += row.pass == "backward";
+  }
+  EXPECT_EQ(tiny_result().rows.size() - backward, kernel_operations().size());
+  EXPECT_EQ(backward, kernel_operations().size() - 2);  // AdamW and NF4 have none
+}
+
+TEST(KernelBench, ceilings_are_of_bytes_or_of_products) {
+  KernelRow row;
+  row.cost = {4e9, 8e12};
+  row.ours = {2, 2, 2, 3}, row.aten = {3, 3, 3, 3};
+  row.ceiling = 1;
+  EXPECT_DOUBLE_EQ(row.rate(), 2);
+  EXPECT_DOUBLE_EQ(row.percent(), 50);
+  EXPECT_DOUBLE_EQ(row.ratio(), 1.5);
+  row.bound_by_products = true;
+  EXPECT_DOUBLE_EQ(row.rate(), 4);
+}
+
+TEST(KernelBench, words_that_name_nothing_are_refused) {
+  auto options = tiny();
+  options.only = {"gelo"};
+  try {
+    run_kernel_bench(options);
+    ADD_FAILURE();
+  } catch (const base::ConfigError& error) {
+    EXPECT_EQ(error.hint(), "did you mean gelu?");
+  }
+  options = tiny();
+  options.sizes = {"huge"};
+  EXPECT_THROW(run_kernel_bench(options), base::ConfigError);
+  options = tiny();
+  options.dtypes = {"fp8"};
+  EXPECT_THROW(run_kernel_bench(options), base::ConfigError);
+}
+
+TEST(KernelBench, a_roofline_is_drawn_from_its_json) {
+  const auto outcome = kernel_outcome(tiny_result());
+  EXPECT_EQ(read_figures(outcome.json, "kernels.json").list.size(), tiny_result().rows.size());
+  const auto roofline = roofline_outcome(outcome.json, "kernels.json");
+  EXPECT_NE(roofline.pictures.at(0).second.find("gelu forward"), std::string::npos);
+  EXPECT_NE(roofline.pictures.at(0).second.find("memory: "), std::string::npos);
+  EXPECT_NE(roofline.table.find("cross_entropy backward small fp32"), std::string::npos);
+}
+
+TEST(KernelBench, a_roofline_of_something_else_is_refused) {
+  for (const char* text : {"{}", "[]", R"({"bench": "train"})", R"({"bench": "kernels"})",
+                           R"({"bench": "kernels", "device_name": "x", "copy_gb_s": 1, "rows": [{}]})"})
+    EXPECT_THROW(roofline_outcome(text, "x.json"), base::CorruptError) << text;
+}
+
+}  // namespace
+}  // namespace hyperion::bench

@@ -1,0 +1,146 @@
+#include "hyperion/bench/train.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "hyperion/base/error.h"
+#include "hyperion/base/json.h"
+#include "hyperion/bench/figures.h"
+#include "hyperion/bench/peers.h"
+#include "hyperion/models/registry.h"
+
+namespace hyperion::bench {
+namespace {
+
+TrainBenchOptions tiny(const std::string& workloads) {
+  TrainBenchOptions options;
+  options.workloads = workloads;
+  options.device = "cpu";
+  options.steps = 2;
+  return options;
+}
+
+TEST(Workloads, every_one_is_a_valid_config_of_the_published_size) {
+  for (const auto& workload : workloads()) {
+    const auto config = config_of(workload);
+    EXPECT_EQ(config.optim.clip, 1) << workload.name;
+    EXPECT_EQ(config.train.batch, workload.batch);
+  }
+  const auto parameters = [](const char* name) {
+    const auto config = config_of(*find_workloads(name)[0]);
+    return models::config_shape(models::config_json(config.model), name, config.train.length).parameters;
+  };
+  // GPT-2's 124,439,808 and 47 rows of padding of 768.
+  EXPECT_EQ(parameters("gpt2-124m-b32"), 124'439'808 + 47 * 768);
+  // ResNet-50's published 25,557,032.
+  EXPECT_EQ(parameters("resnet50-b32"), 25'557'032);
+  // ViT-B/16's 85,798,656 below the head, and a head of 100 classes.
+  EXPECT_EQ(parameters("vit-b16-b64"), 85'798'656 + 100 * 769);
+}
+
+TEST(Workloads, are_found_by_name_list_and_group) {
+  EXPECT_EQ(find_workloads("all").size(), 10u);
+  EXPECT_EQ(find_workloads("tiny").size(), 4u);
+  const auto two = find_workloads("tiny-vit,gpt2-774m-b8");
+  ASSERT_EQ(two.size(), 2u);
+  EXPECT_STREQ(two[1]->name, "gpt2-774m-b8");
+  try {
+    find_workloads("gpt2-774m-b9");
+    ADD_FAILURE();
+  } catch (const base::ConfigError& error) {
+    EXPECT_NE(error.hint().find("did you mean gpt2-774m-b8?"), std::string::npos) << error.hint();
+  }
+  EXPECT_THROW(find_workloads(""), base::ConfigError);
+  EXPECT_THROW(find_workloads("tiny-vit,"), base::ConfigError);
+}
+
+TEST(Workloads, settings_of_the_bench_are_checked) {
+  const auto& workload = *find_workloads("tiny-gpt2")[0];
+  EXPECT_EQ(config_of(workload, {{"train.precision", "bf16"}}).train.precision, "bf16");
+  EXPECT_THROW(config_of(workload, {{"train.precision", "fp9"}}), base::ConfigError);
+  EXPECT_THROW(config_of(workload, {{"train.batch", "3"}, {"train.accumulate", "2"}}), base::ConfigError);
+}
+
+TEST(TrainBench, times_whole_steps_of_each_workload_and_mode) {
+  auto options = tiny("tiny-gpt2,tiny-vit");
+  options.modes = {"reference", "fused"};
+  const auto result = run_train_bench(options);
+  ASSERT_EQ(result.rows.size(), 4u);
+  for (const auto& row : result.rows) {
+    EXPECT_EQ(row.failed, "") << row.workload;
+    EXPECT_GT(row.step.median, 0);
+    EXPECT_GT(row.first_step, 0);
+    EXPECT_TRUE(std::isfinite(row.last_loss));
+    EXPECT_NEAR(row.samples_s * row.step.median, 2, 1e-9);
+    EXPECT_EQ(row.tokens_s > 0, row.workload == "tiny-gpt2");
+    EXPECT_EQ(row.mfu, 0);  // no datasheet for this CPU
+  }
+  EXPECT_FALSE(result.ours_failed());
+}
+
+TEST(TrainBench, a_mode_the_settings_refuse_is_a_row_that_says_so) {
+  auto options = tiny("tiny-gpt2");
+  options.modes = {"never"};
+  const auto result = run_train_bench(options);
+  ASSERT_EQ(result.rows.size(), 1u);
+  EXPECT_NE(result.rows[0].failed.find("never"), std::string::npos);
+  EXPECT_TRUE(result.ours_failed());
+  const auto outcome = train_outcome(result);
+  EXPECT_NE(outcome.table.find("no figures"), std::string::npos);
+  EXPECT_FALSE(read_figures(outcome.json, "train.json").list[0].value.has_value());
+}
+
+TEST(TrainBench, a_setting_that_is_wrong_for_all_is_an_error) {
+  auto options = tiny("tiny-gpt2");
+  options.changes = {{"train.precision", "fp9"}};
+  EXPECT_THROW(run_train_bench(options), base::ConfigError);
+}
+
+TEST(TrainBench, a_trace_gives_gaps_and_a_file) {
+  auto options = tiny("tiny-llama");
+  options.trace = true;
+  options.folder = base::Path(testing::TempDir()) / "train_trace";
+  std::filesystem::remove_all(options.folder);
+  const auto result = run_train_bench(options);
+  ASSERT_TRUE(result.rows[0].gaps.has_value());
+  EXPECT_GT(result.rows[0].gaps->busy_ms, 0);
+  EXPECT_LE(result.rows[0].gaps->busy_ms, result.rows[0].gaps->window_ms);
+  const auto file = options.folder / "traces" / "tiny-llama.fused.json";
+  EXPECT_TRUE(base::parse_json(base::real_files().read(file), "trace").contains("traceEvents"));
+}
+
+TEST(TrainBench, results_are_written_as_table_csv_json_and_picture) {
+  TrainRow ours, peer;
+  ours.workload = peer.workload = "w", ours.mode = "graph", peer.mode = "torch compile";
+  ours.precision = peer.precision = "bf16";
+  ours.step = {0.010, 0.009, 0.011, 5}, peer.step = {0.025, 0.024, 0.026, 5};
+  ours.peak = 64 << 20;
+  const auto outcome = train_outcome({"NVIDIA H200", 50, {ours, peer}, {"a note"}});
+  EXPECT_NE(outcome.table.find("2.50x"), std::string::npos) << outcome.table;
+  EXPECT_NE(outcome.table.find("a note"), std::string::npos);
+  EXPECT_NE(outcome.pictures.at(0).second.find("<svg"), std::string::npos);
+  EXPECT_NE(outcome.csv.find("torch compile,bf16,25"), std::string::npos) << outcome.csv;
+  const auto figures = read_figures(outcome.json, "train.json");
+  ASSERT_EQ(figures.list.size(), 3u);
+  EXPECT_DOUBLE_EQ(*figures.list[0].value, 10);
+  EXPECT_EQ(figures.list[1].name, "w graph peak");
+  EXPECT_DOUBLE_EQ(*figures.list[1].value, 64);
+}
+
+TEST(TrainBench, peers_without_torch_are_rows_that_say_so) {
+  ::setenv("HYPERION_PYTHON", "/bin/false", 1);
+  const auto& workload = *find_workloads("tiny-gpt2")[0];
+  auto options = tiny("tiny-gpt2");
+  options.peer_modes = {"eager"};
+  const auto rows = run_peers(workload, config_of(workload), options, "cpu");
+  ::unsetenv("HYPERION_PYTHON");
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_TRUE(rows[0].peer());
+  EXPECT_NE(rows[0].failed.find("exit code 1"), std::string::npos) << rows[0].failed;
+}
+
+}  // namespace
+}  // namespace hyperion::bench
