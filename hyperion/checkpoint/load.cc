@@ -1,7 +1,13 @@
 #include "hyperion/checkpoint/load.h"
 
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/base/json.h"
 #include "hyperion/base/log.h"
 #include "hyperion/checkpoint/manifest.h"
 #include "hyperion/checkpoint/step_folder.h"
@@ -26,10 +32,83 @@ void check_step(const Path& step_folder, int64_t step) {
     throw CorruptError(format("{} holds the manifest of step {}", step_folder.string(), step));
 }
 
-void add_tensors(LoadedCheckpoint& loaded, const SafetensorsFile& file, const Path& path) {
-  for (const std::string& name : file.names())
+// Tensors that are put together of the slices of several shards. No memory is taken before all slices are known to fit.
+class Assembly {
+ public:
+  // False: `name` is no slice.
+  bool add(const SafetensorsFile& file, const std::string& name, const Path& path) {
+    const auto found = file.metadata().find(name);
+    if (found == file.metadata().end()) return false;
+    const std::string place = format("{}: slice \"{}\"", path.string(), name);
+    Origin origin = origin_of(found->second, place);
+    const at::Tensor part = file.tensor(name);
+    Whole& whole = wholes_[origin.of];
+    if (whole.parts.empty()) whole.shape = origin.shape, whole.type = part.scalar_type();
+    if (whole.shape != origin.shape || whole.type != part.scalar_type() || part.dim() != 1)
+      throw CorruptError(place + " is not of the tensor that the others are of");
+    if (!whole.parts.emplace(origin.begin, part).second) throw CorruptError(place + " is also in another shard");
+    return true;
+  }
+
+  void finish(LoadedCheckpoint& loaded) const {
+    for (const auto& [name, whole] : wholes_) {
+      int64_t count = 1, end = 0;
+      for (const int64_t size : whole.shape) count *= size;
+      for (const auto& [begin, part] : whole.parts) {
+        if (begin != end)
+          throw CorruptError(format("{}: the slices of tensor \"{}\" leave a hole or overlap at element {}",
+                                    loaded.path.string(), name, std::min(begin, end)));
+        end += part.numel();
+      }
+      if (end != count)
+        throw CorruptError(format("{}: the slices of tensor \"{}\" hold {} of its {} elements", loaded.path.string(),
+                                  name, end, count));
+      const auto tensor = at::empty(whole.shape, whole.type);
+      for (const auto& [begin, part] : whole.parts) tensor.view(-1).narrow(0, begin, part.numel()).copy_(part);
+      if (!loaded.tensors.emplace(name, tensor).second)
+        throw CorruptError(format("{}: tensor \"{}\" is there whole and in slices", loaded.path.string(), name));
+    }
+  }
+
+ private:
+  struct Origin {
+    std::string of;
+    int64_t begin;
+    std::vector<int64_t> shape;
+  };
+  struct Whole {
+    std::vector<int64_t> shape;
+    at::ScalarType type = at::kFloat;
+    std::map<int64_t, at::Tensor> parts;  // by where they begin
+  };
+
+  static Origin origin_of(const std::string& text, const std::string& place) {
+    constexpr int64_t kMost = int64_t{1} << 62;
+    try {
+      const auto json = base::parse_json(text, place);
+      Origin origin{json.at("of").get<std::string>(), json.at("begin").get<int64_t>(),
+                    json.at("shape").get<std::vector<int64_t>>()};
+      int64_t count = 1;
+      for (const int64_t size : origin.shape) {
+        if (size < 0 || (size > 0 && count > kMost / size)) throw CorruptError(place + " names an impossible shape");
+        count *= size;
+      }
+      if (origin.begin < 0) throw CorruptError(place + " begins before its tensor");
+      return origin;
+    } catch (const nlohmann::json::exception& error) {
+      throw CorruptError(format("{}: {}", place, error.what()));
+    }
+  }
+
+  std::map<std::string, Whole> wholes_;
+};
+
+void add_tensors(LoadedCheckpoint& loaded, Assembly& assembly, const SafetensorsFile& file, const Path& path) {
+  for (const std::string& name : file.names()) {
+    if (assembly.add(file, name, path)) continue;
     if (!loaded.tensors.emplace(name, file.tensor(name)).second)
       throw CorruptError(format("{}: tensor \"{}\" is also in another shard", path.string(), name));
+  }
 }
 
 }  // namespace
@@ -54,8 +133,10 @@ LoadedCheckpoint load_checkpoint(base::FileSystem& files, const Path& step_folde
   loaded.created = std::move(manifest.created);
   loaded.version = std::move(manifest.version);
   loaded.state = std::move(manifest.state);
+  Assembly assembly;
   for (const auto& [path, mapping] : verified)
-    if (path.extension() == ".safetensors") add_tensors(loaded, SafetensorsFile(mapping, path), path);
+    if (path.extension() == ".safetensors") add_tensors(loaded, assembly, SafetensorsFile(mapping, path), path);
+  assembly.finish(loaded);
   return loaded;
 }
 

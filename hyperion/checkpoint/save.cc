@@ -2,14 +2,17 @@
 
 #include <cerrno>
 #include <cstring>
+#include <nlohmann/json.hpp>
 
 #include "hyperion/base/clock.h"
 #include "hyperion/base/error.h"
 #include "hyperion/base/fault.h"
 #include "hyperion/base/format.h"
+#include "hyperion/base/json.h"
 #include "hyperion/base/log.h"
 #include "hyperion/checkpoint/manifest.h"
 #include "hyperion/checkpoint/step_folder.h"
+#include "hyperion/comm/group.h"
 
 namespace hyperion::checkpoint {
 namespace {
@@ -18,7 +21,6 @@ using base::FileError;
 using base::format;
 using base::Path;
 
-constexpr const char* kShardName = "shard-0.safetensors";
 constexpr const char* kFullDiskHint =
     "free some space, lower the number of checkpoints kept, or choose another folder with HYPERION_RUNS";
 
@@ -64,17 +66,27 @@ void sweep(base::FileSystem& files, const Path& folder) {
   }
 }
 
-void write_content(base::FileSystem& files, const Path& partial, const Snapshot& snapshot) {
-  files.create_folders(partial);
+std::string shard_name(int rank) { return format("shard-{}.safetensors", rank); }
+
+// A slice is a tensor of its own in the file; the metadata says what it is a part of.
+WrittenFile write_shard(base::FileSystem& files, const Path& partial, const Snapshot& snapshot, int rank) {
   pass("checkpoint.before_shard", partial);
-  const WrittenFile shard = write_safetensors(files, partial / kShardName, snapshot.tensors);
+  std::vector<NamedTensor> tensors = snapshot.tensors;
+  Metadata metadata;
+  for (const NamedSlice& slice : snapshot.slices) {
+    const std::string name = format("{}@{}", slice.name, slice.begin);
+    tensors.push_back({name, slice.tensor});
+    metadata[name] = base::Json{{"of", slice.name}, {"begin", slice.begin}, {"shape", slice.shape}}.dump();
+  }
+  return write_safetensors(files, partial / shard_name(rank), tensors, metadata);
+}
+
+void write_manifest(base::FileSystem& files, const Path& partial, const Snapshot& snapshot,
+                    std::vector<ManifestFile> shards) {
   pass("checkpoint.before_manifest", partial);
-  const Manifest manifest{snapshot.step,
-                          base::utc_text(base::real_clock().unix_seconds()),
-                          snapshot.version,
-                          {{kShardName, shard.bytes, shard.xxh3_128}},
-                          snapshot.state};
-  // Its rename also syncs the folder, and with it the shard's name.
+  const Manifest manifest{snapshot.step, base::utc_text(base::real_clock().unix_seconds()), snapshot.version,
+                          std::move(shards), snapshot.state};
+  // Its rename also syncs the folder, and with it the shards' names.
   base::write_atomically(files, partial / kManifestName, manifest_text(manifest));
 }
 
@@ -102,7 +114,9 @@ void remove_old(base::FileSystem& files, const Path& folder, int64_t written, in
 
 void write_and_place(base::FileSystem& files, const Path& partial, const Path& complete, const Snapshot& snapshot) {
   try {
-    write_content(files, partial, snapshot);
+    files.create_folders(partial);
+    const WrittenFile shard = write_shard(files, partial, snapshot, 0);
+    write_manifest(files, partial, snapshot, {{shard_name(0), shard.bytes, shard.xxh3_128}});
     pass("checkpoint.before_rename", partial);
     put_in_place(files, partial, complete, snapshot.step);
   } catch (...) {
@@ -111,22 +125,82 @@ void write_and_place(base::FileSystem& files, const Path& partial, const Path& c
   }
 }
 
+// One step of the common work: what each rank has to tell, or the error that stopped one of them, on all.
+template <class Work>
+std::vector<std::string> all_do(comm::Group& ranks, Work work) {
+  std::string told;
+  std::exception_ptr error;
+  try {
+    told = "+" + work();
+  } catch (const std::exception& failed) {
+    error = std::current_exception();
+    told = format("-rank {}: {}", ranks.rank(), failed.what());
+  }
+  auto all = ranks.gather_text(told, "checkpoint");
+  if (error) std::rethrow_exception(error);
+  for (auto& text : all) {
+    if (text.starts_with('-'))
+      throw base::Error("the checkpoint could not be written by " + text.substr(1),
+                        "earlier checkpoints are as they were");
+    text.erase(0, 1);
+  }
+  return all;
+}
+
+void write_together(base::FileSystem& files, const Path& folder, const Path& complete, const Snapshot& snapshot,
+                    comm::Group& ranks) {
+  const bool first = ranks.rank() == 0;
+  Path partial;
+  try {
+    partial = all_do(ranks, [&]() -> std::string {
+                if (!first) return {};
+                sweep(files, folder);
+                partial = folder / step_folder_name(snapshot.step, StepFolderKind::partial);
+                files.create_folders(partial);
+                return partial.string();
+              }).front();
+    const auto shards = all_do(ranks, [&] {
+      const WrittenFile shard = write_shard(files, partial, snapshot, ranks.rank());
+      return format("{} {}", shard.bytes, shard.xxh3_128);
+    });
+    all_do(ranks, [&]() -> std::string {
+      if (!first) return {};
+      std::vector<ManifestFile> list;
+      for (int rank = 0; rank < ranks.size(); ++rank) {
+        const std::string& text = shards[static_cast<size_t>(rank)];
+        const size_t space = text.find(' ');
+        list.push_back({shard_name(rank), std::stoull(text.substr(0, space)), text.substr(space + 1)});
+      }
+      write_manifest(files, partial, snapshot, std::move(list));
+      pass("checkpoint.before_rename", partial);
+      put_in_place(files, partial, complete, snapshot.step);
+      return {};
+    });
+  } catch (...) {
+    if (first && !partial.empty()) try_or_warn("remove " + partial.string(), [&] { files.remove_all(partial); });
+    throw;
+  }
+}
+
 }  // namespace
 
-Path save_checkpoint(base::FileSystem& files, const Path& folder, const Snapshot& snapshot, int64_t keep) {
+Path save_checkpoint(base::FileSystem& files, const Path& folder, const Snapshot& snapshot, int64_t keep,
+                     comm::Group* ranks) {
   HYPERION_CHECK(keep >= 1 && snapshot.step >= 0, "a checkpoint needs keep >= 1 and step >= 0");
   const base::OperationScope scope("checkpoint.save");
   const Path partial = folder / step_folder_name(snapshot.step, StepFolderKind::partial);
   const Path complete = folder / step_folder_name(snapshot.step);
-  sweep(files, folder);
+  const bool alone = ranks == nullptr || ranks->size() == 1;
+  if (alone) sweep(files, folder);
   try {
-    write_and_place(files, partial, complete, snapshot);
+    alone ? write_and_place(files, partial, complete, snapshot)
+          : write_together(files, folder, complete, snapshot, *ranks);
   } catch (const FileError& error) {
     if (!error.hint().empty()) throw;
     throw with_hint(error);
   }
   pass("checkpoint.after_rename", complete);
-  remove_old(files, folder, snapshot.step, keep);
+  if (alone || ranks->rank() == 0) remove_old(files, folder, snapshot.step, keep);
   return complete;
 }
 

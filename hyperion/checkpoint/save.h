@@ -3,13 +3,26 @@
 #pragma once
 #include "hyperion/checkpoint/safetensors.h"
 
+namespace hyperion::comm {
+class Group;
+}
+
 namespace hyperion::checkpoint {
+
+// A flat part of a tensor that several ranks hold together.
+struct NamedSlice {
+  std::string name;   // of the whole tensor
+  at::Tensor tensor;  // one dim
+  int64_t begin = 0;  // of the flattened whole
+  std::vector<int64_t> shape;
+};
 
 struct Snapshot {
   int64_t step = 0;
   std::vector<NamedTensor> tensors;
   std::string state = "{}";  // a JSON object: schedule, cursor, seed
   std::string version;       // of the program, for the manifest
+  std::vector<NamedSlice> slices = {};
 };
 
 // Writes `folder`/step-N and returns its path; a step-N already there is replaced. Then removes all but the newest
@@ -17,6 +30,10 @@ struct Snapshot {
 // that fails is only a warning. When the write fails (FileError with a hint), what was begun is removed and every
 // earlier checkpoint is as it was. One saver at a time for a folder. Fault points: checkpoint.before_shard,
 // .before_manifest, .before_rename, .after_rename.
-base::Path save_checkpoint(base::FileSystem& files, const base::Path& folder, const Snapshot& snapshot, int64_t keep);
+//
+// With `ranks` every rank of the group calls this: each writes its tensors and slices as shard-<rank>, rank 0 the
+// manifest, last, with its own state. Where one fails all throw, and the folder is as it was.
+base::Path save_checkpoint(base::FileSystem& files, const base::Path& folder, const Snapshot& snapshot, int64_t keep,
+                           comm::Group* ranks = nullptr);
 
 }  // namespace hyperion::checkpoint

@@ -48,6 +48,7 @@ struct Flags {
   std::string init_folder = ".", run, shell;
   bool json = false, quick = false;
   std::string steps, seed, device, precision, optimize, memory_budget, on_oom, output, on_bad;
+  std::string parallel, zero, zeropp, deterministic;
 };
 
 // The flags everyone types, each a short name of a setting.
@@ -59,6 +60,11 @@ void add_short_flags(CLI::App* command, Flags& flags) {
   command->add_option("--optimize", flags.optimize, "reference or fused");
   command->add_option("--memory-budget", flags.memory_budget, "same as --memory.budget: 16GiB");
   command->add_option("--on-oom", flags.on_oom, "same as --memory.on_oom: fail or adapt");
+  command->add_option("--parallel", flags.parallel, "same as --parallel.layout: dp=4, for 4 processes");
+  command->add_option("--zero", flags.zero, "same as --parallel.zero: 0, 1, 2 or 3");
+  command->add_option("--zeropp", flags.zeropp, "same as --parallel.zeropp: weights,secondary,grads");
+  command->add_option("--deterministic", flags.deterministic,
+                      "true: repeatable on a GPU too; layout: on any number of processes, a power of two");
   command->allow_extras();
 }
 
@@ -74,6 +80,14 @@ std::vector<Override> overrides_of(CLI::App* command, const Flags& flags) {
     if (!value->empty()) overrides.push_back({format("train.{}", name), *value, format("--{}", name)});
   if (!flags.memory_budget.empty()) overrides.push_back({"memory.budget", flags.memory_budget, "--memory-budget"});
   if (!flags.on_oom.empty()) overrides.push_back({"memory.on_oom", flags.on_oom, "--on-oom"});
+  if (!flags.parallel.empty()) overrides.push_back({"parallel.layout", flags.parallel, "--parallel"});
+  if (!flags.zero.empty()) overrides.push_back({"parallel.zero", flags.zero, "--zero"});
+  if (!flags.zeropp.empty()) overrides.push_back({"parallel.zeropp", flags.zeropp, "--zeropp"});
+  if (!flags.deterministic.empty()) {
+    const bool layout = flags.deterministic == "layout";
+    overrides.push_back({"train.deterministic", layout ? "true" : flags.deterministic, "--deterministic"});
+    if (layout) overrides.push_back({"parallel.same_bits", "true", "--deterministic"});
+  }
   if (!flags.output.empty()) overrides.push_back({"prepare.output", flags.output, "--output"});
   if (!flags.on_bad.empty()) overrides.push_back({"prepare.on_bad", flags.on_bad, "--on-bad"});
   const auto rest = command->remaining();

@@ -1,4 +1,6 @@
 #include <cstdio>
+#include <functional>
+#include <optional>
 
 #include "hyperion/base/clock.h"
 #include "hyperion/base/error.h"
@@ -7,11 +9,13 @@
 #include "hyperion/checkpoint/step_folder.h"
 #include "hyperion/cli/commands.h"
 #include "hyperion/cli/resolve.h"
+#include "hyperion/host/launch.h"
 #include "hyperion/interop/open_model.h"
 #include "hyperion/kernels/device.h"
 #include "hyperion/models/registry.h"
 #include "hyperion/train/feed.h"
 #include "hyperion/train/preflight.h"
+#include "hyperion/train/processes.h"
 #include "hyperion/train/run_folder.h"
 #include "hyperion/train/run_log.h"
 #include "hyperion/train/trainer.h"
@@ -40,12 +44,31 @@ int dry_run(const train::RunConfig& config, const base::Settings& settings, cons
   return 0;
 }
 
-// What cannot work is found before anything is made or changed.
-void check_start(const train::RunConfig& config, const std::string& model) {
+// What cannot work is found before anything is made or changed, or another process waited for.
+void check_start(const train::RunConfig& config, const std::string& model, const host::Launch& launch) {
   const auto shape = shape_of(config, model);
   train::check(config, shape);
+  train::check_processes(config, launch.world);
   train::check_memory(config, shape, kernels::open_device(config.train.device));
   train::check_fit(train::open_split(config, shape), shape, config);
+}
+
+train::Processes join(const train::RunConfig& config, const host::Launch& launch) {
+  const comm::WorldOptions options{std::chrono::seconds(config.parallel.timeout)};
+  // NCCL wants a GPU for each process; where they share one, tensors go by way of the host.
+  const bool gpu = kernels::open_device(config.train.device).is_cuda() && launch.local_world > 0 &&
+                   launch.local_world <= kernels::gpu_count();
+  return train::Processes(comm::World::join(launch, options), config.parallel, gpu);
+}
+
+// The run's folder is made or opened by the first process; the others are told where it is.
+train::RunFolder shared_folder(train::Processes& processes, const std::function<train::RunFolder()>& make) {
+  std::optional<train::RunFolder> run;
+  const std::string path = processes.world().from_first("run", [&] {
+    run.emplace(make());
+    return run->path().string();
+  });
+  return run ? std::move(*run) : train::RunFolder::join(path);
 }
 
 // How far the run has come: 0 without a checkpoint. Bad ones are told of, and passed over.
@@ -82,17 +105,20 @@ int train_command(const TrainOptions& options) {
   const std::string name =
       options.run.empty() ? train::default_run_name(options.recipe, base::real_clock().unix_seconds()) : options.run;
   if (options.dry_run) return dry_run(config, settings, name);
-  check_start(config, train::model_config(base::real_files(), config));
+  const auto launch = host::find_launch();
+  check_start(config, train::model_config(base::real_files(), config), launch);
   // A run may be resumed from any folder.
   for (auto& path : config.data.path) path = std::filesystem::absolute(path).lexically_normal();
   if (std::filesystem::is_directory(config.model.from))
     config.model.from = std::filesystem::absolute(config.model.from).lexically_normal();
   auto& files = base::real_files();
-  auto run = train::RunFolder::create(files, interop::runs_folder(), name, settings.toml(false));
+  auto processes = join(config, launch);
+  auto run = shared_folder(
+      processes, [&] { return train::RunFolder::create(files, interop::runs_folder(), name, settings.toml(false)); });
   try {
-    train::train(files, {config, settings, run, options.recipe, false});
+    train::train(files, {config, settings, run, options.recipe, false, &processes});
   } catch (const base::Error& error) {
-    drop_if_never_begun(files, run, error);
+    if (processes.first()) drop_if_never_begun(files, run, error);
     throw;
   }
   return 0;
@@ -101,23 +127,33 @@ int train_command(const TrainOptions& options) {
 int resume_command(const ResumeOptions& options) {
   refuse_changes(options.overrides);
   auto& files = base::real_files();
-  auto run = train::RunFolder::open(files, interop::find_run(files, options.run));
+  const auto launch = host::find_launch();
+  const base::Path path = interop::find_run(files, options.run);
+  // Alone, the lock comes first: no one may change what is read here. Several processes settle that once they have met.
+  std::optional<train::RunFolder> locked;
+  if (launch.world == 1) locked.emplace(train::RunFolder::open(files, path));
+  const auto place = train::RunFolder::join(path);
   train::RunConfig config;
-  const auto settings = read_run_config(config, run.config(), options.overrides);
-  const auto record = train::past_record(files, run.path());
-  const int64_t step = newest_good_step(files, run);
+  const auto settings = read_run_config(config, place.config(), options.overrides);
+  const auto record = train::past_record(files, place.path());
+  const int64_t step = newest_good_step(files, place);
   if (record.status == "complete" && step >= config.train.steps) {
     std::printf("run %s is complete (step %ld of %ld); nothing to do\nhint: train it further with --steps N\n",
-                run.name().c_str(), static_cast<long>(step), static_cast<long>(record.steps));
+                place.name().c_str(), static_cast<long>(step), static_cast<long>(record.steps));
     return 0;
   }
   if (step > config.train.steps)
     throw base::ConfigError(
-        format("run {} is at step {} already, past train.steps = {}", run.name(), step, config.train.steps),
+        format("run {} is at step {} already, past train.steps = {}", place.name(), step, config.train.steps),
         "name more steps, or leave --steps out");
-  check_start(config, files.exists(run.model()) ? files.read(run.model()) : train::model_config(files, config));
-  if (!options.overrides.empty()) base::write_atomically(files, run.config(), settings.toml(false));
-  train::train(files, {config, settings, run, record.recipe, true});
+  check_start(config, files.exists(place.model()) ? files.read(place.model()) : train::model_config(files, config),
+              launch);
+  auto processes = join(config, launch);
+  auto run =
+      shared_folder(processes, [&] { return locked ? std::move(*locked) : train::RunFolder::open(files, path); });
+  if (!options.overrides.empty() && processes.first())
+    base::write_atomically(files, run.config(), settings.toml(false));
+  train::train(files, {config, settings, run, record.recipe, true, &processes});
   return 0;
 }
 

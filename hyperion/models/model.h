@@ -10,6 +10,10 @@
 #include "hyperion/nn/pass.h"
 #include "hyperion/strategy/model_shape.h"
 
+namespace hyperion::nn {
+class Module;
+}
+
 namespace hyperion::models {
 
 struct Parameter {
@@ -47,6 +51,8 @@ class Model {
   // Puts the weights of all linear layers but the output "lm_head" into 4 bits (kernels/nf4.h), where they lie now.
   // They are no parameters any more; what is left is frozen, to be trained through adapters.
   virtual void quantise() = 0;
+  // The tree whose blocks run one by one; null: the model is one unit.
+  virtual nn::Module* tree() { return nullptr; }
   virtual std::string config_json() const = 0;                   // as Hugging Face's config.json
   virtual int64_t context() const { return 0; }                  // most tokens a pass can see, the cache's included
   virtual strategy::ModelShape shape(int64_t length) const = 0;  // of sequences; images have the config's size

@@ -81,6 +81,7 @@ class Stack final : public Module {
  public:
   Stack(int64_t count, const std::function<std::shared_ptr<Module>(int64_t)>& make);
   at::Tensor forward(const at::Tensor& input, Pass& pass) override;
+  const std::vector<std::shared_ptr<Module>>& blocks() const { return blocks_; }
 
  private:
   std::vector<std::shared_ptr<Module>> blocks_;

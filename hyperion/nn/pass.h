@@ -8,6 +8,9 @@
 
 namespace hyperion::nn {
 
+class AroundBlocks;
+class AcrossBatch;
+
 // Keys and values of the tokens already seen, a pair a layer, so that generation computes each token once. They lie in
 // tensors with room to spare: a token is written into its place, and only where the room is full is it doubled.
 // No gradient flows into what is kept.
@@ -50,6 +53,8 @@ struct Pass {
   at::Tensor places;  // int64 [batch, length]: where each token stands; undefined: counted on from the cache's length
   // Of each row of the batch, by Adapters::index, -1: none; one: of every row; empty: as Adapters::use said.
   std::vector<int64_t> adapters;
+  AroundBlocks* around = nullptr;         // set: blocks run through it
+  AcrossBatch* across = nullptr;          // set: batch norms train on the statistics of all processes
   at::Tensor cosines, sines;              // of the tokens' places; set by models with rotary positions
   at::Tensor half_cosines, half_sines;    // the same for fused blocks: fp32 [places, head width / 2]
   std::vector<at::Tensor> router_logits;  // [tokens, experts] a layer; left by mixtures of experts

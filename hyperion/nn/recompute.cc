@@ -6,6 +6,7 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/nn/module.h"
+#include "hyperion/nn/processes.h"
 #include "hyperion/nn/region.h"
 
 namespace hyperion::nn {
@@ -45,7 +46,9 @@ at::Tensor cheap_region(const std::vector<at::Tensor>& inputs, const RegionFunct
   return output;
 }
 
-at::Tensor run_unit(Module& child, Unit unit, const at::Tensor& input, Pass& pass) {
+namespace {
+
+at::Tensor run_as_told(Module& child, Unit unit, const at::Tensor& input, Pass& pass) {
   const bool block = unit == Unit::block;
   const int64_t index = block ? pass.blocks++ : 0;
   if (block && !pass.recomputing) enter_block();
@@ -61,6 +64,13 @@ at::Tensor run_unit(Module& child, Unit unit, const at::Tensor& input, Pass& pas
   CheapOutputs outputs;
   const SaveScope scope(outputs);
   return child.forward(input, pass);
+}
+
+}  // namespace
+
+at::Tensor run_unit(Module& child, Unit unit, const at::Tensor& input, Pass& pass) {
+  if (unit != Unit::block || pass.around == nullptr || pass.recomputing) return run_as_told(child, unit, input, pass);
+  return pass.around->run(child, input, [&](const at::Tensor& given) { return run_as_told(child, unit, given, pass); });
 }
 
 }  // namespace hyperion::nn

@@ -8,7 +8,11 @@
 namespace hyperion::optim {
 
 ClipResult clip_factor(const std::vector<at::Tensor>& gradients, double limit, double loss_scale) {
-  const auto norm = at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients, 2, at::kFloat))).div_(loss_scale);
+  const auto norms = at::_foreach_norm(gradients, 2, at::kFloat);
+  return clip_to(at::linalg_vector_norm(at::stack(norms)).div_(loss_scale), limit, loss_scale);
+}
+
+ClipResult clip_to(const at::Tensor& norm, double limit, double loss_scale) {
   if (limit == 0) return {norm, at::full_like(norm, 1 / loss_scale)};
   return {norm, norm.add(1e-6).reciprocal_().mul_(limit).clamp_max_(1.0).div_(loss_scale)};
 }

@@ -14,5 +14,7 @@ struct ClipResult {
 // Reduced in fp32, in the order given, whatever the gradients' type. limit 0: nothing is clipped. `loss_scale` is what
 // the gradients were multiplied with; the norm is that of the true ones.
 ClipResult clip_factor(const std::vector<at::Tensor>& gradients, double limit, double loss_scale = 1);
+// The same of a norm found elsewhere, already divided by the loss scale.
+ClipResult clip_to(const at::Tensor& norm, double limit, double loss_scale = 1);
 
 }  // namespace hyperion::optim

@@ -22,6 +22,9 @@ struct Parameter {
 struct StateTensor {
   std::string name;  // "master.<parameter>", "first.<parameter>", "second.<parameter>"
   at::Tensor tensor;
+  // Of a flat slice of a tensor that several processes hold together: where in the flattened whole, and its shape.
+  int64_t begin = -1;  // -1: the tensor is whole
+  std::vector<int64_t> shape = {};
 };
 
 class Optimizer {

@@ -52,6 +52,7 @@ base::Settings bind(RunConfig& config) {
   settings.section("checkpoint", "what a resume starts from")
       .integer("every", config.checkpoint.every, {0, 1'000'000'000}, "between checkpoints; 0: only at the end", "steps")
       .integer("keep", config.checkpoint.keep, {1, 1'000'000}, "newest checkpoints kept");
+  parallel::describe(settings, config.parallel);
   describe(settings, config.memory);
   models::describe(settings, config.model);
   nn::describe(settings, config.lora);
@@ -96,6 +97,25 @@ void check(const RunConfig& config, const strategy::ModelShape& shape) {
     throw ConfigError(
         format("model.context = {} cannot hold a question of data.digits = {}", shape.context, config.data.digits),
         format("questions have up to {} characters: raise model.context or lower data.digits", longest_question));
+}
+
+void check_processes(const RunConfig& config, int64_t processes) {
+  parallel::layout_of(config.parallel, processes);
+  const LoopConfig& train = config.train;
+  if (train.batch % (train.accumulate * processes) != 0)
+    throw ConfigError(format("{} processes with train.accumulate = {} cannot share train.batch = {} evenly", processes,
+                             train.accumulate, train.batch),
+                      format("choose a batch that is a multiple of {}", train.accumulate * processes));
+  if (config.parallel.same_bits && (processes & (processes - 1)) != 0)
+    throw ConfigError(format("parallel.same_bits needs 1, 2, 4, 8, ... processes, and there are {}", processes),
+                      "use a power of two");
+  if (processes == 1) return;
+  if (!config.memory.budget.empty())
+    throw ConfigError("memory.budget would choose on each of several processes by itself",
+                      "set memory.recompute and the offloads, the same for all");
+  if (config.memory.on_oom == "adapt")
+    throw ConfigError("memory.on_oom = \"adapt\" would change the parts of one process and not of the others",
+                      "use a larger train.accumulate");
 }
 
 }  // namespace hyperion::train

@@ -12,6 +12,7 @@
 #include "hyperion/models/recipe.h"
 #include "hyperion/nn/lora.h"
 #include "hyperion/optim/config.h"
+#include "hyperion/parallel/config.h"
 #include "hyperion/strategy/model_shape.h"
 #include "hyperion/train/memory.h"
 
@@ -43,6 +44,7 @@ struct RunConfig {
   EvalConfig eval;
   CheckpointConfig checkpoint;
   MemoryConfig memory;
+  parallel::ParallelConfig parallel;
 };
 
 // Settings bound to the members of `config`, which must outlive them.
@@ -55,5 +57,7 @@ std::string model_config(base::FileSystem& files, const RunConfig& config);
 void check(const RunConfig& config);
 // And where they contradict the model; `check` does this too where the recipe describes the model itself.
 void check(const RunConfig& config, const strategy::ModelShape& shape);
+// And where so many processes cannot share the work as it is set.
+void check_processes(const RunConfig& config, int64_t processes);
 
 }  // namespace hyperion::train

@@ -1,6 +1,7 @@
 #include "hyperion/train/evaluate.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/topk.h>
 
 #include <algorithm>
@@ -10,8 +11,10 @@
 #include "hyperion/base/fault.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/signals.h"
+#include "hyperion/comm/group.h"
 #include "hyperion/kernels/cross_entropy.h"
 #include "hyperion/models/decode.h"
+#include "hyperion/parallel/data_parallel.h"
 #include "hyperion/train/feed.h"
 
 namespace hyperion::train {
@@ -30,30 +33,45 @@ double among_best(const at::Tensor& logits, const at::Tensor& targets, int64_t k
 
 }  // namespace
 
-report::EvalRecord evaluate(models::Model& model, at::Device device, const data::Split& split,
-                            const RunConfig& config) {
+report::EvalRecord evaluate(models::Model& model, at::Device device, const data::Split& split, const RunConfig& config,
+                            const Among* among) {
   base::OperationScope scope("evaluate");
   base::fault_point("train.evaluate");
   at::NoGradGuard no_grad;
   const at::ScalarType type = model.parameters().front().tensor.scalar_type();
   const int64_t rows = config.train.batch / config.train.accumulate, samples = validation_samples(split);
+  const int64_t ranks = among != nullptr ? among->group.size() : 1, rank = among != nullptr ? among->group.rank() : 0;
   double loss = 0, right = 0, right_of_5 = 0, count = 0;
   int64_t sample = 0;
   for (int64_t batch = 0; batch < config.eval.batches && sample < samples; ++batch) {
-    base::throw_if_stopped("evaluating");
-    const auto part =
-        to_device(validation_batch(split, sample, std::min(rows, samples - sample), config), device, type);
-    sample += part.targets.size(0);
+    if (ranks == 1) base::throw_if_stopped("evaluating");
+    const Batch whole = validation_batch(split, sample, std::min(rows, samples - sample), config);
+    sample += whole.rows();
+    // Where there are fewer rows than processes, some compute a row that does not count, as all must take part.
+    const bool counts = rank < whole.rows();
+    const auto part = to_device(counts ? whole.part(rank, ranks) : whole.part(0, whole.rows()), device, type);
     nn::Pass pass;
     pass.reference = config.train.optimize == "reference";
     pass.fused_blocks = !pass.reference && device.is_cuda();
     part.tell(pass);
+    if (among != nullptr && among->weights != nullptr) {
+      among->weights->begin_pass();
+      if (among->weights->weights_are_cut()) pass.around = among->weights;
+    }
     const auto logits = model.logits(part.inputs, pass);
+    if (among != nullptr && among->weights != nullptr) among->weights->end_pass();
+    if (!counts) continue;
     const auto here = static_cast<double>(part.counted_in_all());
     loss += kernels::cross_entropy(logits, part.targets).item<double>() * here;
     right += among_best(logits, part.targets, 1);
     if (!split.validation) right_of_5 += among_best(logits, part.targets, 5);
     count += here;
+  }
+  if (ranks > 1) {
+    const auto sums = at::tensor({loss, right, right_of_5, count}, at::kDouble);
+    among->group.all_reduce(sums, "evaluation").wait();
+    const auto* values = sums.const_data_ptr<double>();
+    loss = values[0], right = values[1], right_of_5 = values[2], count = values[3];
   }
   count = std::max(count, 1.0);
   report::EvalRecord record;

@@ -9,11 +9,25 @@
 #include "hyperion/report/page.h"
 #include "hyperion/train/config.h"
 
+namespace hyperion::comm {
+class Group;
+}
+namespace hyperion::parallel {
+class DataParallel;
+}
+
 namespace hyperion::train {
 
 // Over the first eval.batches batches of the validation half, in its own order: loss, with perplexity and token
 // accuracy of language, or top-1 and top-5 of images.
-report::EvalRecord evaluate(models::Model& model, at::Device device, const data::Split& split, const RunConfig& config);
+// Each of several processes takes its share of every batch, and all get the same record; a stop request does not cut
+// them short.
+struct Among {
+  comm::Group& group;
+  parallel::DataParallel* weights;  // null: whole on each
+};
+report::EvalRecord evaluate(models::Model& model, at::Device device, const data::Split& split, const RunConfig& config,
+                            const Among* among = nullptr);
 
 struct Answers {
   double right = 0;                     // part of the questions answered exactly

@@ -129,10 +129,14 @@ int64_t rows_of(const RunConfig& config, Share share) {
 
 }  // namespace
 
-Batch Batch::part(int64_t first, int64_t count) const {
-  const auto cut = [&](const at::Tensor& tensor) { return tensor.defined() ? tensor.narrow(0, first, count) : tensor; };
+Batch Batch::part(int64_t index, int64_t of) const {
+  const auto cut = [&](const at::Tensor& tensor) {
+    if (!tensor.defined() || of == 1) return tensor;
+    return tensor.slice(0, index, tensor.size(0), of).contiguous(tensor.suggest_memory_format());
+  };
   Batch some{cut(inputs), cut(targets), cut(documents), cut(places), {}};
-  if (!counted.empty()) some.counted.assign(counted.begin() + first, counted.begin() + first + count);
+  for (size_t row = static_cast<size_t>(index); row < counted.size(); row += static_cast<size_t>(of))
+    some.counted.push_back(counted[row]);
   return some;
 }
 

@@ -24,7 +24,9 @@ struct Batch {
   uint64_t hash = 0;                  // of its samples, as data::Cursor's
 
   int64_t rows() const { return inputs.size(0); }
-  Batch part(int64_t first, int64_t count) const;
+  // Every `of`-th row from `index` on. So the parts of a batch do not depend on how many processes share it: part i of
+  // n on process r of p is part i * p + r of n * p.
+  Batch part(int64_t index, int64_t of) const;
   int64_t counted_in_all() const;
   // What the forward must know besides the inputs.
   void tell(nn::Pass& pass) const;

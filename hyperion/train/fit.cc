@@ -5,6 +5,7 @@
 #include "hyperion/base/log.h"
 #include "hyperion/kernels/device.h"
 #include "hyperion/report/step_line.h"
+#include "hyperion/train/processes.h"
 #include "hyperion/train/stepper.h"
 
 namespace hyperion::train {
@@ -20,11 +21,11 @@ void show(base::ProgressLine& progress, const report::StepRecord& record, const 
 }  // namespace
 
 double fit(models::Model& model, const RunConfig& config, const std::function<Batch(int64_t step)>& batch,
-           const LossFunction& loss) {
+           const LossFunction& loss, Processes* processes) {
   const LoopConfig& train = config.train;
   const at::Device device = kernels::open_device(train.device);
   kernels::allow_tf32(train.precision == "tf32");
-  Stepper stepper(model, config, device, loss);
+  Stepper stepper(model, config, device, loss, processes);
   const auto schedule = optim::schedule_of(config.optim, train.steps);
   base::ProgressLine progress;
   const int64_t tail = std::max<int64_t>(1, train.steps / 10);
@@ -39,7 +40,7 @@ double fit(models::Model& model, const RunConfig& config, const std::function<Ba
     record.lr = schedule.at(step);
     for (const double part : timer->milliseconds()) record.step_ms += part;
     record.tokens_per_s = static_cast<double>(train.batch) / record.step_ms * 1e3;
-    show(progress, record, train);
+    if (processes == nullptr || processes->first()) show(progress, record, train);
     if (step > train.steps - tail) sum += record.loss;
   }
   progress.clear();

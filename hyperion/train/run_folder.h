@@ -16,6 +16,9 @@ class RunFolder {
   // Opens an existing one; a ConfigError where another process is using it.
   static RunFolder open(base::FileSystem& files, const base::Path& path);
 
+  // The folder of a run that rank 0 has made or opened, for the other ranks: its lock is rank 0's.
+  static RunFolder join(const base::Path& path) { return {path, nullptr}; }
+
   const base::Path& path() const { return path_; }
   std::string name() const { return path_.filename().string(); }
   base::Path config() const { return path_ / "config.resolved.toml"; }

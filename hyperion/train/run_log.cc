@@ -8,6 +8,7 @@
 #include "hyperion/base/format.h"
 #include "hyperion/checkpoint/step_folder.h"
 #include "hyperion/report/step_line.h"
+#include "hyperion/train/processes.h"
 
 namespace hyperion::train {
 
@@ -36,7 +37,11 @@ std::string evaluation_text(const report::EvalRecord& record) {
 
 RunLog::RunLog(base::FileSystem& files, const TrainRequest& request, const strategy::ModelShape& shape,
                const std::string& device)
-    : files_(files), request_(request), shape_(shape), started_(base::real_clock().seconds()) {
+    : files_(files),
+      request_(request),
+      shape_(shape),
+      rank_(request.processes != nullptr ? request.processes->rank() : 0),
+      started_(base::real_clock().seconds()) {
   record_ = request.resume ? past_record(files_, request.run.path()) : report::RunRecord{};
   if (!request.resume) record_.created = base::utc_text(base::real_clock().unix_seconds());
   if (record_.recipe.empty()) record_.recipe = request.recipe;
@@ -52,13 +57,14 @@ void RunLog::begin(int64_t step_done, double seconds_before) {
   first_step_ = record_.step = step_done;
   seconds_before_ = seconds_before;
   started_ = base::real_clock().seconds();
-  metrics_ = std::make_unique<report::MetricsWriter>(files_, request_.run.path(), 0, step_done);
+  metrics_ = std::make_unique<report::MetricsWriter>(files_, request_.run.path(), rank_, step_done);
 }
 
 void RunLog::step(const report::StepRecord& record) {
   metrics_->write(record);
   record_.loss = record.loss;
   record_.step = record.step;
+  if (rank_ != 0) return;
   const int64_t steps = record_.steps, done = std::max<int64_t>(1, record.step - first_step_);
   const double eta =
       static_cast<double>(steps - record.step) * (base::real_clock().seconds() - started_) / static_cast<double>(done);
@@ -83,6 +89,7 @@ void RunLog::evaluation(const report::EvalRecord& record) {
 double RunLog::seconds() const { return seconds_before_ + base::real_clock().seconds() - started_; }
 
 void RunLog::write_record(const std::string& status, const std::string& failure) {
+  if (rank_ != 0) return;
   record_.status = status;
   record_.failure = failure;
   record_.updated = base::utc_text(base::real_clock().unix_seconds());

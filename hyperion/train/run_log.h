@@ -20,6 +20,7 @@ report::RunRecord past_record(base::FileSystem& files, const base::Path& run);
 // "validation loss 0.4581  perplexity 1.581  token accuracy 85.1%"
 std::string evaluation_text(const report::EvalRecord& record);
 
+// Of several processes only the first tells; the others keep their own table of steps.
 class RunLog {
  public:
   RunLog(base::FileSystem& files, const TrainRequest& request, const strategy::ModelShape& shape,
@@ -42,6 +43,7 @@ class RunLog {
   base::FileSystem& files_;
   const TrainRequest& request_;
   strategy::ModelShape shape_;
+  int rank_;
   report::RunRecord record_;
   std::unique_ptr<report::MetricsWriter> metrics_;
   int64_t first_step_ = 0;

@@ -4,15 +4,21 @@
 #include <ATen/ops/zeros_like.h>
 
 #include <cmath>
+#include <map>
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/fault.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/log.h"
+#include "hyperion/base/signals.h"
 #include "hyperion/kernels/device.h"
 #include "hyperion/kernels/products.h"
 #include "hyperion/nn/saved_bytes.h"
+#include "hyperion/parallel/batch_statistics.h"
+#include "hyperion/parallel/data_parallel.h"
+#include "hyperion/parallel/equal_ranks.h"
 #include "hyperion/profile/memory.h"
+#include "hyperion/train/processes.h"
 
 namespace hyperion::train {
 namespace {
@@ -37,19 +43,26 @@ std::string shown(int64_t bytes) { return base::bytes_text(static_cast<uint64_t>
 
 }  // namespace
 
-Stepper::Stepper(models::Model& model, const RunConfig& config, at::Device device, LossFunction loss)
+Stepper::Stepper(models::Model& model, const RunConfig& config, at::Device device, LossFunction loss,
+                 Processes* processes)
     : model_(model),
       config_(config),
       device_(device),
       type_(compute_type(config.train.precision)),
       loss_(std::move(loss)),
-      accumulate_(config.train.accumulate) {
+      accumulate_(config.train.accumulate),
+      processes_(processes) {
   at::NoGradGuard no_grad;
   if (type_ == at::kHalf) loss_scale_.emplace(config.train.loss_scale);
   std::vector<at::Tensor> wide, masters;  // wide: the trained values before they are narrowed
   for (const auto& parameter : model.parameters())
     if (parameter.tensor.requires_grad()) wide.push_back(parameter.tensor.detach().to(device, at::kFloat));
   model.to(device, type_);
+  const bool several = processes != nullptr && processes->size() > 1;
+  if (several || config.parallel.zero > 0 || config.parallel.same_bits) {
+    make_parallel(wide);
+    return;
+  }
   residents_ = nn::Residents(model.held());
   std::vector<optim::Parameter> parameters;
   for (const auto& parameter : model.parameters()) {
@@ -82,10 +95,46 @@ Stepper::Stepper(models::Model& model, const RunConfig& config, at::Device devic
   }
 }
 
+Stepper::~Stepper() = default;
+
+void Stepper::make_parallel(const std::vector<at::Tensor>& wide) {
+  HYPERION_CHECK(processes_ != nullptr, "a run that is cut needs its processes, be it one");
+  std::vector<parallel::Weight> weights;
+  for (const auto& parameter : model_.parameters()) {
+    weights.push_back({parameter.name, parameter.tensor, parameter.decay, 0});
+    if (parameter.tensor.requires_grad()) weights_.push_back(parameter.tensor);
+  }
+  const auto& config = config_.parallel;
+  parallel::DataParallelOptions options{config.zero, config.bucket << 20, config.prefetch};
+  if (config.wire != "own") options.wire = compute_type(config.wire);
+  options.same_bits = config_.parallel.same_bits;
+  options.replicas = processes_->replicas();
+  const auto plus = parallel::zeropp_of(config);
+  options.quantised_weights = plus.weights;
+  if (plus.secondary) options.secondary = processes_->node();
+  if (plus.grads) options.node = processes_->node(), options.across_nodes = processes_->across_nodes();
+  parallel_ = std::make_unique<parallel::DataParallel>(processes_->gradients(), processes_->weights(),
+                                                       std::move(weights), model_.tree(), options);
+  if (config.sync_batch_norm) statistics_ = std::make_unique<parallel::BatchStatistics>(*processes_->statistics());
+  std::vector<optim::Parameter> parameters;
+  for (const auto& part : parallel_->parts()) parameters.push_back(part.parameter);
+  optimizer_ = std::make_unique<optim::Optimizer>(std::move(parameters), parallel_->masters(wide), config_.optim);
+  residents_ = nn::Residents(model_.held());
+  use(config_.memory);
+  const auto& optimize = config_.train.optimize;
+  kernels::measure_products(optimize == "max" && !config_.train.deterministic);
+  if (optimize == "graph" || optimize == "max")
+    base::log_warn(
+        format("train.optimize = \"{}\" runs as \"fused\": weights or gradients travel in each step", optimize));
+  check_processes();
+}
+
 void Stepper::use(const MemoryConfig& memory) {
   memory_ = memory;
   if (memory.offload_optimizer) optimizer_->to_host();
 }
+
+int64_t Stepper::parts() const { return accumulate_ * (processes_ != nullptr ? processes_->size() : 1); }
 
 at::Tensor Stepper::forward(const Batch& part, int64_t step, int64_t index, double share, nn::SavedBytesMeter* meter) {
   nn::Pass pass;
@@ -95,14 +144,17 @@ at::Tensor Stepper::forward(const Batch& part, int64_t step, int64_t index, doub
   pass.fused_blocks = !pass.reference && device_.is_cuda();
   pass.seed = config_.train.seed;
   pass.step = static_cast<uint32_t>(step);
-  pass.micro_batch = static_cast<uint32_t>(index);
+  const bool several = processes_ != nullptr;
+  pass.micro_batch = static_cast<uint32_t>(several ? index * processes_->size() + processes_->rank() : index);
+  pass.across = statistics_.get();
+  if (parallel_ && parallel_->weights_are_cut()) pass.around = parallel_.get();
   doing_ = "forward";
   if (base::fault_point("train.forward") == base::Fault::memory) throw std::bad_alloc();
   const ForwardMemory techniques(memory_, residents_, meter, pass);
   const auto value =
       loss_ ? loss_(model_.logits(part.inputs, pass), part.targets) : model_.loss(part.inputs, part.targets, pass);
   const auto loss = share == 1 ? value : value.div(share);
-  return pass.auxiliary_loss.defined() ? loss.add(pass.auxiliary_loss.div(static_cast<double>(accumulate_))) : loss;
+  return pass.auxiliary_loss.defined() ? loss.add(pass.auxiliary_loss.div(static_cast<double>(parts()))) : loss;
 }
 
 void Stepper::backward(const at::Tensor& loss) {
@@ -142,31 +194,40 @@ void Stepper::drop_gradients() {
 }
 
 at::Tensor Stepper::gradients(const Batch& all, int64_t step, profile::StepTimer& timer) {
-  const int64_t rows = all.rows() / accumulate_;
-  const auto total = static_cast<double>(all.counted_in_all());
-  at::Tensor loss;
+  std::vector<at::Tensor> losses;
   for (int64_t index = 0; index < accumulate_; ++index) {
-    const Batch part = all.part(index * rows, rows);
+    const Batch part = all.part(index, accumulate_);
     // A part's loss is the mean over its own targets, and weighs by how many of the batch's they are.
     const auto counted = static_cast<double>(part.counted_in_all());
-    const double share = counted > 0 ? total / counted : static_cast<double>(accumulate_);
-    const auto part_loss = micro_batch(part, step, index, share, timer);
-    loss = index == 0 ? part_loss : loss.add(part_loss);
-    take_gradients(index);
+    const double share = counted > 0 ? counted_ / counted : static_cast<double>(parts());
+    if (parallel_) parallel_->begin_micro_batch(index, accumulate_);
+    losses.push_back(micro_batch(part, step, index, share, timer));
+    parallel_ ? parallel_->end_micro_batch() : take_gradients(index);
   }
+  if (parallel_) gradients_ = parallel_->gradients();
+  if (config_.parallel.same_bits) return comm::tree_sum(losses);
+  at::Tensor loss = losses.front();
+  for (size_t i = 1; i < losses.size(); ++i) loss = loss.add(losses[i]);
   return loss;
 }
 
 StepResult Stepper::run(const Batch& batch, int64_t step, double lr, profile::StepTimer& timer) {
   const Batch all = to_device(batch, device_, type_);
+  Processes::Step agreed{batch.counted_in_all(), batch.hash, base::stop_signal()};
+  if (processes_ != nullptr) agreed = processes_->agree(agreed);
+  counted_ = static_cast<double>(agreed.counted);
   timer.mark(Phase::data);
-  if (auto result = by_graph(all, step, lr, timer)) return *std::move(result);
+  if (auto result = by_graph(all, step, lr, timer)) {
+    result->hash = agreed.hash, result->stop = agreed.stop;
+    return *std::move(result);
+  }
   at::Tensor loss;
   while (!loss.defined()) {
     try {
       loss = gradients(all, step, timer);
     } catch (const std::exception& error) {
       if (!is_out_of_memory(error)) throw;
+      if (parallel_) out_of_memory(step);
       drop_gradients();
       profile::release_cached_memory(device_.is_cuda());
       if (memory_.on_oom != "adapt" || config_.train.batch % (2 * accumulate_) != 0) out_of_memory(step);
@@ -177,14 +238,18 @@ StepResult Stepper::run(const Batch& batch, int64_t step, double lr, profile::St
     }
   }
   at::NoGradGuard no_grad;
-  const auto clip = optimizer_->clip(gradients_, config_.optim.clip, loss_scale_ ? loss_scale_->scale() : 1.0);
+  const double scale = loss_scale_ ? loss_scale_->scale() : 1.0;
+  const auto clip = parallel_ ? parallel_->clip(gradients_, config_.optim.clip, scale, loss)
+                              : optimizer_->clip(gradients_, config_.optim.clip, scale);
   // The host must know before it updates; only fp16 has to wait for the device here.
   const bool skipped = loss_scale_ && !std::isfinite(clip.norm.item<double>());
   if (loss_scale_) loss_scale_->told(skipped);
   if (!skipped) optimizer_->update(gradients_, clip.scale, lr, ++updates_);
   for (auto& gradient : gradients_) gradient.reset();
+  if (parallel_) parallel_->updated();
+  if (parallel_ && statistics_ == nullptr) equalise_buffers();
   timer.mark(Phase::optimizer);
-  return {loss, clip.norm, skipped, loss_scale_ ? loss_scale_->scale() : 0};
+  return {loss, clip.norm, skipped, loss_scale_ ? loss_scale_->scale() : 0, agreed.hash, agreed.stop};
 }
 
 std::optional<StepResult> Stepper::by_graph(const Batch& all, int64_t step, double lr, profile::StepTimer& timer) {
@@ -215,6 +280,13 @@ MemoryReport Stepper::held() const {
   report.weights = bytes_of(model_.held());
   report.optimizer = optimizer_->bytes().on_device;
   report.optimizer_on_host = optimizer_->bytes().on_host;
+  if (parallel_) {
+    const auto bytes = parallel_->bytes(accumulate_);
+    report.gradients = bytes.gradients;
+    for (const auto& parameter : model_.parameters()) report.weights -= static_cast<int64_t>(parameter.tensor.nbytes());
+    report.weights += bytes.weights;
+    return report;
+  }
   for (const auto& weight : weights_) report.gradients += static_cast<int64_t>(weight.nbytes());
   if (accumulate_ > 1) report.gradients += report.gradients * (type_ == at::kFloat ? 1 : 2);
   return report;
@@ -244,7 +316,7 @@ MemoryReport Stepper::measure(const Batch& batch, const MemoryConfig& memory) {
   std::vector<at::Tensor> buffers;  // running statistics learn in a forward
   for (const auto& buffer : model_.buffers()) buffers.push_back(buffer.tensor.clone());
   const Batch all = to_device(batch, device_, type_);
-  const Batch part = all.part(0, all.rows() / accumulate_);
+  const Batch part = all.part(0, accumulate_);
   MemoryReport report = held();
   nn::SavedBytesMeter meter(residents_);
   const int64_t fixed = report.weights + report.optimizer;
@@ -252,6 +324,7 @@ MemoryReport Stepper::measure(const Batch& batch, const MemoryConfig& memory) {
   const auto peak = [&](int64_t counted) { return gpu ? profile::memory_use(true).peak.value_or(0) : counted; };
   profile::reset_peak(gpu);
   report.before = now(fixed);
+  if (parallel_) parallel_->begin_micro_batch(0, 1);
   auto loss = forward(part, 1, 0, static_cast<double>(accumulate_), &meter);
   report.activations = meter.bytes();
   report.peak_forward = peak(fixed + report.activations);
@@ -261,6 +334,11 @@ MemoryReport Stepper::measure(const Batch& batch, const MemoryConfig& memory) {
   loss.reset();
   report.peak_backward = peak(fixed + report.gradients + meter.peak());
   report.after_backward = now(fixed + report.gradients);
+  if (parallel_) {
+    parallel_->end_micro_batch();
+    parallel_->gradients();
+    parallel_->drop_gradients();
+  }
   drop_gradients();
   const int64_t counted = fixed + report.gradients + report.activations;
   report.temporary = std::max<int64_t>(0, report.peak() - counted);
@@ -281,11 +359,53 @@ void Stepper::restore(const StepperNumbers& numbers) {
 std::vector<optim::StateTensor> Stepper::state() const {
   std::vector<optim::StateTensor> list;
   // What is frozen is in the model this one started from.
-  for (const auto& parameter : model_.parameters())
-    if (parameter.tensor.requires_grad()) list.push_back({"model." + parameter.name, parameter.tensor});
+  if (!parallel_) {
+    for (const auto& parameter : model_.parameters())
+      if (parameter.tensor.requires_grad()) list.push_back({"model." + parameter.name, parameter.tensor});
+    for (const auto& buffer : model_.buffers()) list.push_back({"model." + buffer.name, buffer.tensor});
+    for (const auto& item : optimizer_->state()) list.push_back({"optimizer." + item.name, item.tensor});
+    return list;
+  }
+  std::map<std::string, const parallel::DataParallel::Part*> part_of;
+  const auto add = [&](const std::string& name, const at::Tensor& tensor, const parallel::DataParallel::Part& part) {
+    list.push_back({name, tensor, part.whole ? -1 : part.begin, part.whole ? std::vector<int64_t>{} : part.shape});
+  };
+  for (const auto& part : parallel_->parts()) {
+    part_of[part.parameter.name] = &part;
+    add("model." + part.parameter.name, part.parameter.weight, part);
+  }
   for (const auto& buffer : model_.buffers()) list.push_back({"model." + buffer.name, buffer.tensor});
-  for (const auto& item : optimizer_->state()) list.push_back({"optimizer." + item.name, item.tensor});
+  for (const auto& item : optimizer_->state())
+    add("optimizer." + item.name, item.tensor, *part_of.at(item.name.substr(item.name.find('.') + 1)));
   return list;
+}
+
+void Stepper::state_changed() {
+  if (parallel_) parallel_->updated();
+}
+
+std::vector<at::Tensor> Stepper::trained() const {
+  if (!parallel_) return weights_;
+  std::vector<at::Tensor> list;
+  for (const auto& part : parallel_->parts()) list.push_back(part.parameter.weight);
+  return list;
+}
+
+void Stepper::check_processes() {
+  if (!parallel_) return;
+  parallel_->begin_pass();  // gathered weights have arrived
+  parallel::NamedTensors same;
+  if (!parallel_->weights_are_cut())
+    for (const auto& parameter : model_.parameters()) same.emplace_back(parameter.name, parameter.tensor);
+  for (const auto& buffer : model_.buffers()) same.emplace_back(buffer.name, buffer.tensor);
+  parallel::check_equal(processes_->control(), same);
+  parallel_->end_pass();
+}
+
+// Running statistics learn from each process's own rows: all go on with those of the first.
+void Stepper::equalise_buffers() {
+  if (processes_->size() == 1) return;
+  for (const auto& buffer : model_.buffers()) processes_->control().broadcast(buffer.tensor, 0, "buffers").wait();
 }
 
 }  // namespace hyperion::train

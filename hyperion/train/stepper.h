@@ -13,13 +13,22 @@
 #include "hyperion/train/feed.h"
 #include "hyperion/train/step_graph.h"
 
+namespace hyperion::parallel {
+class BatchStatistics;
+class DataParallel;
+}  // namespace hyperion::parallel
+
 namespace hyperion::train {
+
+class Processes;
 
 // Left on the device: reading them waits for the step.
 struct StepResult {
   at::Tensor loss, grad_norm;
   bool skipped = false;   // fp16: the gradients overflowed, and nothing was updated
   double loss_scale = 0;  // of the next step; fp16 only
+  uint64_t hash = 0;      // of the batch's samples, over all processes
+  int stop = 0;           // a signal that asked any process to stop
 };
 
 // What a checkpoint must hold besides tensors.
@@ -32,11 +41,15 @@ struct StepperNumbers {
 class Stepper {
  public:
   // Takes a model initialised in fp32 on the CPU, and moves it to the device and precision of the run.
-  // The loss is the cross entropy unless another is given.
-  Stepper(models::Model& model, const RunConfig& config, at::Device device, LossFunction loss = nullptr);
+  // The loss is the cross entropy unless another is given. With several processes each has a Stepper of the same model,
+  // and hands its share of each batch to `run`.
+  Stepper(models::Model& model, const RunConfig& config, at::Device device, LossFunction loss = nullptr,
+          Processes* processes = nullptr);
+  ~Stepper();
 
-  // One batch of train.batch rows. `step` counts from 1. Out of memory: with memory.on_oom = "adapt" the batch is
-  // computed in twice as many parts from here on; else, or where a part is one row, base::Error says what took it.
+  // One batch of train.batch rows, of several processes this one's share. `step` counts from 1. Out of memory: with
+  // memory.on_oom = "adapt" the batch is computed in twice as many parts from here on; else, or where a part is one
+  // row, base::Error says what took it.
   StepResult run(const Batch& batch, int64_t step, double lr, profile::StepTimer& timer);
 
   // Forward and backward of one part of the batch under `memory`, and no update: the state is as it was.
@@ -45,8 +58,12 @@ class Stepper {
   const MemoryConfig& memory() const { return memory_; }
   int64_t accumulate() const { return accumulate_; }
 
-  // Every tensor a checkpoint must hold, by its name there; the live ones.
+  // Every tensor a checkpoint must hold, by its name there; the live ones. Slices where they are cut among processes.
   std::vector<optim::StateTensor> state() const;
+  void state_changed();                     // after a load wrote to them
+  std::vector<at::Tensor> trained() const;  // the weights that this process updates
+  void check_processes();                   // throws where weights that should be the same on all are not
+  parallel::DataParallel* parallel() const { return parallel_.get(); }  // null: one process alone
   StepperNumbers numbers() const;
   void restore(const StepperNumbers& numbers);
 
@@ -58,6 +75,9 @@ class Stepper {
   void backward(const at::Tensor& loss);
   void take_gradients(int64_t index);
   void drop_gradients();
+  void make_parallel(const std::vector<at::Tensor>& wide);
+  void equalise_buffers();
+  int64_t parts() const;  // of the batch, over all processes
   [[noreturn]] void out_of_memory(int64_t step) const;
   // The step by a graph; nothing where this run's steps are not such.
   std::optional<StepResult> by_graph(const Batch& all, int64_t step, double lr, profile::StepTimer& timer);
@@ -77,6 +97,10 @@ class Stepper {
   std::optional<optim::LossScale> loss_scale_;  // fp16 only
   int64_t updates_ = 0;
   std::unique_ptr<StepGraphs> graphs_;
+  Processes* processes_;
+  double counted_ = 0;  // targets of this step's batch, over all processes
+  std::unique_ptr<parallel::BatchStatistics> statistics_;
+  std::unique_ptr<parallel::DataParallel> parallel_;
 };
 
 }  // namespace hyperion::train

@@ -1,6 +1,7 @@
 #include "hyperion/train/trainer.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros.h>
 
 #include <cmath>
 #include <cstdio>
@@ -21,15 +22,18 @@
 #include "hyperion/data/cursor.h"
 #include "hyperion/data/prepared.h"
 #include "hyperion/host/cpu.h"
+#include "hyperion/host/launch.h"
 #include "hyperion/host/peaks.h"
 #include "hyperion/interop/open_model.h"
 #include "hyperion/interop/peft.h"
 #include "hyperion/kernels/device.h"
 #include "hyperion/models/registry.h"
 #include "hyperion/optim/clip.h"
+#include "hyperion/parallel/data_parallel.h"
 #include "hyperion/profile/memory.h"
 #include "hyperion/train/evaluate.h"
 #include "hyperion/train/memory_choice.h"
+#include "hyperion/train/processes.h"
 #include "hyperion/train/run_log.h"
 #include "hyperion/train/stepper.h"
 
@@ -39,11 +43,15 @@ namespace {
 using base::format;
 using base::Json;
 
-at::Device open_device(const LoopConfig& train) {
+// Processes on one host share its cores: one thread each where nothing else is said.
+at::Device open_device(const LoopConfig& train, const Processes* processes) {
   const bool named = std::getenv("OMP_NUM_THREADS") != nullptr;  // LibTorch read it already
+  const bool several = processes != nullptr && processes->size() > 1;
   if (train.threads > 0 || !named)
-    kernels::set_cpu_threads(train.threads > 0 ? train.threads : host::this_cpu().usable_cores());
-  const at::Device device = kernels::open_device(train.device);
+    kernels::set_cpu_threads(train.threads > 0 ? train.threads : several ? 1 : host::this_cpu().usable_cores());
+  at::Device device = kernels::open_device(train.device);
+  if (several && device.is_cuda())
+    device = kernels::open_device(format("cuda:{}", host::find_launch().local_rank % kernels::gpu_count()));
   kernels::allow_tf32(train.precision == "tf32");
   if (train.deterministic) kernels::use_deterministic_algorithms();
   return device;
@@ -55,7 +63,8 @@ class Trainer {
       : files_(files),
         request_(request),
         config_(request.config),
-        device_(open_device(config_.train)),
+        processes_(request.processes),
+        device_(open_device(config_.train, request.processes)),
         model_config_(keep_model_config()),
         shape_(models::config_shape(model_config_, "the model", config_.train.length)),
         split_(open_split(config_, shape_)),
@@ -78,10 +87,14 @@ class Trainer {
     std::unique_ptr<profile::StepTimer> timer;
     int64_t step;
     double lr;
-    data::Cursor cursor;
+    int64_t samples;
+    uint64_t sample_hash;
   };
 
   const data::Cursor& cursor() const { return feed_ ? feed_->cursor() : start_; }
+  bool first() const { return processes_ == nullptr || processes_->first(); }
+  bool several() const { return processes_ != nullptr && processes_->size() > 1; }
+  Share share() const { return several() ? Share{processes_->rank(), processes_->size()} : Share{}; }
   std::string keep_model_config();
   void prepare();
   void check_tokenizer();
@@ -113,6 +126,7 @@ class Trainer {
   base::FileSystem& files_;
   const TrainRequest& request_;
   const RunConfig& config_;
+  Processes* processes_;  // null: alone
   at::Device device_;
   std::string model_config_;  // as Hugging Face's config.json
   strategy::ModelShape shape_;
@@ -125,6 +139,9 @@ class Trainer {
   data::Cursor start_;  // where this process began
   std::optional<Feed> feed_;
   int64_t step_ = 0, saved_step_ = -1;
+  uint64_t sample_hash_ = 0;  // over all processes
+  int stop_ = 0;              // the signal that stops this run, once all processes know of it
+  comm::Traffic told_traffic_;
   double peak_tflops_ = 0;
   std::optional<Pending> pending_;
 };
@@ -134,13 +151,13 @@ std::string Trainer::keep_model_config() {
   const base::Path path = request_.run.model();
   if (request_.resume && files_.exists(path)) return files_.read(path);
   const std::string text = models::make_config(model_config(files_, config_), "the model");
-  base::write_atomically(files_, path, text + "\n");
+  if (first()) base::write_atomically(files_, path, text + "\n");
   return text;
 }
 
 // Whoever reads what the model writes needs it, and the set may be gone by then.
 void Trainer::keep_tokenizer() {
-  if (config_.data.source != "prepared" || request_.resume) return;
+  if (config_.data.source != "prepared" || request_.resume || !first()) return;
   const base::Path from = base::Path(config_.data.path.front()) / data::kSetTokenizer;
   const base::Path to = request_.run.path() / interop::kRunTokenizer;
   if (!files_.exists(from)) return;
@@ -188,9 +205,9 @@ void Trainer::make_adapted() {
 void Trainer::plan_memory() {
   const MemoryConfig& memory = config_.memory;
   if (memory.budget.empty() && !memory.report) return;
-  const Batch batch = batch_at(split_, config_, 0);
+  const Batch batch = batch_at(split_, config_, 0, share());
   const auto keep = [&](const MemoryReport& report) {
-    if (!memory.report) return;
+    if (!memory.report || !first()) return;
     std::printf("memory of a step:\n%s", memory_table(report).c_str());
     base::write_atomically(files_, request_.run.path() / "memory.json", to_json(report));
   };
@@ -206,10 +223,12 @@ void Trainer::prepare() {
   keep_tokenizer();
   make_model();
   base::throw_if_stopped("preparing the model");
-  stepper_ = std::make_unique<Stepper>(*model_, config_, device_);
+  stepper_ = std::make_unique<Stepper>(*model_, config_, device_, nullptr, processes_);
   plan_memory();
   const double seconds_before = request_.resume ? restore() : 0;  // sets step_
-  feed_.emplace(split_, config_, start_, Share{}, device_.is_cuda());
+  feed_.emplace(split_, config_, start_, share(), device_.is_cuda());
+  sample_hash_ = start_.hash;
+  if (processes_ != nullptr) told_traffic_ = processes_->traffic();
   log_.begin(step_, seconds_before);
 }
 
@@ -224,12 +243,15 @@ double Trainer::restore() {
   at::NoGradGuard no_grad;
   for (auto& item : stepper_->state()) {
     const at::Tensor& saved = loaded.tensor(item.name);
-    if (saved.sizes() != item.tensor.sizes() || saved.scalar_type() != item.tensor.scalar_type())
+    const bool whole = item.begin < 0;
+    if (saved.sizes() != (whole ? item.tensor.sizes() : at::IntArrayRef(item.shape)) ||
+        saved.scalar_type() != item.tensor.scalar_type())
       throw base::ConfigError(
           format("{} of {} has another shape or type than this run's", item.name, loaded.path.string()),
           "the model and precision of a run cannot change on resume");
-    item.tensor.copy_(saved);
+    item.tensor.copy_(whole ? saved : saved.reshape(-1).narrow(0, item.begin, item.tensor.numel()));
   }
+  stepper_->state_changed();
   if (const auto digest = state.value("base_digest", base_digest_); digest != base_digest_)
     interop::check_base(files_, config_.model.from, digest, loaded.path.string());
   if (const auto digest = state.value("data_digest", split_.digest); digest != split_.digest)
@@ -254,11 +276,13 @@ void Trainer::run() {
                         base::with_commas(shape_.parameters), base::with_commas(units()),
                         shape_.context > 0 ? "tokens" : "images", config_.train.precision,
                         kernels::device_text(device_)));
+  if (several()) base::log_info(processes_->text());
   prepare();
   const auto due = [&](int64_t every) { return every > 0 && step_ % every == 0 && step_ < config_.train.steps; };
   while (step_ < config_.train.steps) {
     stop_if_asked();
     step();
+    if (due(config_.parallel.check_every)) stepper_->check_processes();
     if (due(config_.eval.every)) validate();
     if (due(config_.checkpoint.every)) save();
   }
@@ -273,7 +297,9 @@ void Trainer::step() {
   const double lr = schedule_.at(number);
   auto result = stepper_->run(feed_->next(), number, lr, *timer);
   settle();
-  pending_ = Pending{std::move(result), std::move(timer), number, lr, cursor()};
+  sample_hash_ += result.hash;
+  if (result.stop != 0) stop_ = result.stop;
+  pending_ = Pending{std::move(result), std::move(timer), number, lr, cursor().samples, sample_hash_};
   step_ = number;
   if (device_.is_cpu()) settle();
 }
@@ -292,11 +318,17 @@ void Trainer::settle() {
   record.optimizer_ms = times[3];
   record.step_ms = times[0] + times[1] + times[2] + times[3];
   record.tokens = units();
-  record.samples = done.cursor.samples;
-  record.sample_hash = format("{:016x}", done.cursor.hash);
+  record.samples = done.samples;
+  record.sample_hash = format("{:016x}", done.sample_hash);
   record.tokens_per_s = static_cast<double>(record.tokens) / record.step_ms * 1e3;
   record.tflops = record.tokens_per_s * shape_.flops_token() * 1e-12;
-  if (peak_tflops_ > 0) record.mfu = *record.tflops / peak_tflops_;
+  if (peak_tflops_ > 0) record.mfu = *record.tflops / peak_tflops_ / (several() ? processes_->size() : 1);
+  if (several()) {
+    const auto traffic = processes_->traffic();
+    record.comm_ms = (traffic.exposed - told_traffic_.exposed) * 1e3;
+    record.comm_total_ms = (traffic.seconds - told_traffic_.seconds) * 1e3;
+    told_traffic_ = traffic;
+  }
   const auto memory = profile::memory_use(device_.is_cuda());
   record.memory_allocated = memory.allocated, record.memory_reserved = memory.reserved,
   record.memory_peak = memory.peak;
@@ -314,7 +346,9 @@ void Trainer::overflowed(int64_t step, double scale) {
 
 void Trainer::validate() {
   settle();
-  auto result = stoppable([&] { return evaluate(*model_, device_, split_, config_); });
+  std::optional<Among> among;
+  if (processes_ != nullptr) among.emplace(Among{processes_->control(), stepper_->parallel()});
+  auto result = stoppable([&] { return evaluate(*model_, device_, split_, config_, among ? &*among : nullptr); });
   result.step = step_;
   log_.evaluation(result);
   if (!std::isfinite(result.loss)) diverged(format("the validation loss is {} after step {}", result.loss, step_));
@@ -322,11 +356,11 @@ void Trainer::validate() {
 
 // The loss of a step is that before its update: only the weights themselves tell whether they are worth keeping.
 void Trainer::check_weights() {
-  std::vector<at::Tensor> weights;
   const at::NoGradGuard no_grad;
-  for (const auto& parameter : model_->parameters()) weights.push_back(parameter.tensor);
-  const double norm = optim::clip_factor(weights, 0).norm.item<double>();
-  if (!std::isfinite(norm)) diverged(format("the weights are not finite after step {}", step_));
+  const auto weights = stepper_->trained();
+  const auto norm = weights.empty() ? at::zeros({1}) : optim::clip_factor(weights, 0).norm.cpu().reshape({1});
+  if (several()) processes_->control().all_reduce(norm, "finite weights").wait();
+  if (!std::isfinite(norm.item<double>())) diverged(format("the weights are not finite after step {}", step_));
 }
 
 void Trainer::diverged(const std::string& what) {
@@ -344,9 +378,15 @@ void Trainer::save() {
   checkpoint::Snapshot snapshot;
   snapshot.step = step_;
   snapshot.version = base::version_text();
-  for (const auto& item : stepper_->state()) snapshot.tensors.push_back({item.name, item.tensor});
+  for (const auto& item : stepper_->state()) {
+    if (item.begin >= 0 && !processes_->first_copy()) continue;
+    if (item.begin >= 0)
+      snapshot.slices.push_back({item.name, item.tensor, item.begin, item.shape});
+    else if (first())
+      snapshot.tensors.push_back({item.name, item.tensor});
+  }
   const StepperNumbers numbers = stepper_->numbers();
-  Json state = Json{{"cursor", {{"samples", cursor().samples}, {"hash", cursor().hash}}},
+  Json state = Json{{"cursor", {{"samples", cursor().samples}, {"hash", feed_ ? sample_hash_ : start_.hash}}},
                     {"data_digest", split_.digest},
                     {"updates", numbers.updates},
                     {"loss_scale", numbers.loss_scale},
@@ -366,13 +406,15 @@ void Trainer::save() {
     state["base_digest"] = base_digest_;
   }
   snapshot.state = state.dump();
-  checkpoint::save_checkpoint(files_, request_.run.checkpoints(), snapshot, config_.checkpoint.keep);
+  checkpoint::save_checkpoint(files_, request_.run.checkpoints(), snapshot, config_.checkpoint.keep,
+                              processes_ != nullptr ? &processes_->control() : nullptr);
   saved_step_ = step_;
   log_.write_record("running");
 }
 
+// Several processes stop together: what one was asked is known to all after the next step.
 void Trainer::stop_if_asked() {
-  const int signal = base::stop_signal();
+  const int signal = several() ? stop_ : base::stop_signal();
   if (signal == 0) return;
   base::log_info("stopping: writing a checkpoint first (Ctrl-C again stops at once)");
   save();
@@ -385,6 +427,9 @@ void Trainer::finish() {
   validate();
   base::current_activity().step = -1;
   log_.progress().clear();
+  std::optional<parallel::DataParallel::Whole> whole;
+  if (auto* cut = stepper_->parallel()) whole.emplace(*cut);
+  if (!first()) return;  // what is left is the first process's alone
   Answers answers;
   if (!split_.questions.empty()) {
     answers = stoppable([&] {
@@ -417,7 +462,10 @@ void Trainer::leave(const char* status, const std::string& why) noexcept {
 }  // namespace
 
 void train(base::FileSystem& files, const TrainRequest& request) {
-  base::log_to_file(request.run.path() / "logs" / "rank-0.log");
+  const int rank = request.processes != nullptr ? request.processes->rank() : 0;
+  base::current_activity().rank = rank;
+  base::configure_log({rank == 0 ? base::LogLevel::info : base::LogLevel::warn, rank});
+  base::log_to_file(request.run.path() / "logs" / format("rank-{}.log", rank));
   Trainer trainer(files, request);
   try {
     trainer.run();

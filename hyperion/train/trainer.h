@@ -8,12 +8,15 @@
 
 namespace hyperion::train {
 
+class Processes;
+
 struct TrainRequest {
   const RunConfig& config;
   const base::Settings& settings;  // bound to config; for the report
   RunFolder& run;
   std::string recipe;
   bool resume = false;
+  Processes* processes = nullptr;  // of several: this one is one of them; null: alone
 };
 
 // Throws Interrupted after a checkpoint when a signal asked to stop. Prints the step lines, and at the end what was

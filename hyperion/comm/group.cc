@@ -1,0 +1,434 @@
+#include "hyperion/comm/group.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/Event.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <thread>
+
+#include "hyperion/base/clock.h"
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+
+namespace hyperion::comm {
+namespace {
+
+using base::format;
+
+constexpr int64_t kSmall = 1024;  // elements: gathered whole and summed, which is one round trip instead of two
+
+double now() { return base::real_clock().seconds(); }
+
+int64_t bytes_of(const at::Tensor& tensor) { return static_cast<int64_t>(tensor.nbytes()); }
+
+void check_flat(const at::Tensor& tensor) { HYPERION_CHECK(tensor.is_contiguous(), "groups move contiguous tensors"); }
+
+at::Tensor tree(const std::vector<at::Tensor>& pieces, size_t first, size_t stride) {
+  if (first + stride >= pieces.size()) return pieces[first];
+  return tree(pieces, first, 2 * stride).add(tree(pieces, first + stride, 2 * stride));
+}
+
+// The stream of the group's thread on a GPU; on the CPU nothing.
+std::optional<c10::Stream> stream_beside(c10::Device device) {
+  if (device.is_cpu()) return std::nullopt;
+  return c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device, /*isHighPriority=*/true);
+}
+
+std::optional<c10::Event> marked(c10::Device device) {
+  if (device.is_cpu()) return std::nullopt;
+  std::optional<c10::Event> event(std::in_place, device.type());
+  event->record(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
+  return event;
+}
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+}  // namespace
+
+at::Tensor tree_sum(const std::vector<at::Tensor>& pieces) { return tree(pieces, 0, 1); }
+
+struct Pending::Work {
+  std::string operation, caller;
+  int64_t bytes = 0;
+  c10::Device device = c10::kCPU;
+  std::function<void()> run;
+  std::optional<c10::Event> asked, done_on_device;
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool done = false;
+  std::exception_ptr error;
+  std::function<void(double)> waited;  // tells how long a caller stood still
+};
+
+void Pending::wait() {
+  if (!work_) return;
+  const auto work = std::move(work_);
+  work_ = nullptr;
+  std::unique_lock lock(work->mutex);
+  if (!work->done) {
+    const double start = now();
+    work->changed.wait(lock, [&] { return work->done; });
+    if (work->waited) work->waited(now() - start);
+  }
+  if (work->error) std::rethrow_exception(work->error);
+  if (work->done_on_device)
+    work->done_on_device->block(c10::impl::VirtualGuardImpl(work->device.type()).getStream(work->device));
+}
+
+class Group::Thread {
+ public:
+  Thread(std::string group, Transport& transport) : group_(std::move(group)), transport_(transport) {
+    if (const char* text = std::getenv("HYPERION_SLOW_LINK")) slow_ = slow_link_of(text);
+    thread_ = std::thread([this] { loop(); });
+  }
+  ~Thread() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopped_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+  void add(std::shared_ptr<Pending::Work> work) {
+    work->waited = [this, key = key_of(*work)](double seconds) {
+      const std::lock_guard lock(mutex_);
+      traffic_[key].exposed += seconds;
+    };
+    {
+      const std::lock_guard lock(mutex_);
+      queue_.push_back(std::move(work));
+    }
+    changed_.notify_all();
+  }
+
+  std::map<std::string, Traffic> traffic() const {
+    const std::lock_guard lock(mutex_);
+    return traffic_;
+  }
+  void reset() {
+    const std::lock_guard lock(mutex_);
+    traffic_.clear();
+  }
+  void set_slow_link(SlowLink link) {
+    const std::lock_guard lock(mutex_);
+    slow_ = link;
+  }
+
+ private:
+  static std::string key_of(const Pending::Work& work) { return work.operation + " " + work.caller; }
+
+  void loop() {
+    const c10::AutoGradMode no_grad(false);
+    std::unique_lock lock(mutex_);
+    while (true) {
+      changed_.wait(lock, [&] { return stopped_ || !queue_.empty(); });
+      if (queue_.empty()) return;
+      const auto work = std::move(queue_.front());
+      queue_.pop_front();
+      const SlowLink slow = slow_;
+      lock.unlock();
+      const double start = now();
+      carry_out(*work, slow);
+      const double seconds = now() - start;
+      lock.lock();
+      Traffic& traffic = traffic_[key_of(*work)];
+      ++traffic.calls;
+      traffic.bytes += work->bytes;
+      traffic.seconds += seconds;
+      lock.unlock();
+      finish(*work);
+      lock.lock();
+    }
+  }
+
+  void carry_out(Pending::Work& work, SlowLink slow) {
+    ++calls_;
+    if (broken_) {
+      work.error = broken_;
+      return;
+    }
+    try {
+      if (slow.latency > 0 || slow.bytes_per_second > 0)
+        std::this_thread::sleep_for(std::chrono::duration<double>(
+            slow.latency + (slow.bytes_per_second > 0 ? static_cast<double>(work.bytes) / slow.bytes_per_second : 0)));
+      run(work);
+    } catch (const base::Error&) {
+      work.error = broken_ = std::current_exception();
+    } catch (const std::exception& error) {
+      work.error = broken_ = std::make_exception_ptr(failure(work, error.what()));
+    }
+  }
+
+  void run(Pending::Work& work) {
+    if (work.device.is_cpu()) return work.run();
+    if (!stream_) stream_ = stream_beside(work.device);
+    const c10::StreamGuard guard(*stream_);
+    work.asked->block(*stream_);
+    work.run();
+    work.done_on_device = marked(work.device);
+  }
+
+  // Once one call has failed the ranks no longer agree on what comes next: everything after it fails the same way.
+  base::Error failure(const Pending::Work& work, const std::string& words) {
+    const std::string doing = format("{} of {}", work.operation, work.caller);
+    const std::string who = transport_.blame(calls_, doing);
+    return base::Error(format("{} ({}, {}) in group {} failed on rank {}{}: {}", work.operation, work.caller,
+                              base::bytes_text(static_cast<uint64_t>(work.bytes)), group_, transport_.rank(),
+                              who.empty() ? "" : "; " + who, first_line(words)),
+                       "look at the log of the rank that is named, or of the first that failed");
+  }
+
+  static void finish(Pending::Work& work) {
+    {
+      const std::lock_guard lock(work.mutex);
+      work.run = nullptr;  // its tensors go with it
+      work.done = true;
+    }
+    work.changed.notify_all();
+  }
+
+  std::string group_;
+  Transport& transport_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::shared_ptr<Pending::Work>> queue_;
+  std::map<std::string, Traffic> traffic_;
+  SlowLink slow_;
+  bool stopped_ = false;
+  int64_t calls_ = 0;
+  std::exception_ptr broken_;
+  std::optional<c10::Stream> stream_;
+  std::thread thread_;
+};
+
+SlowLink slow_link_of(const std::string& text) {
+  SlowLink link;
+  size_t at = 0;
+  while (at < text.size()) {
+    const size_t comma = std::min(text.find(',', at), text.size());
+    const std::string word = text.substr(at, comma - at);
+    char* end = nullptr;
+    const double number = std::strtod(word.c_str(), &end);
+    const std::string unit = end;
+    if (number > 0 && unit == "MB/s") {
+      link.bytes_per_second = number * 1e6;
+    } else if (number > 0 && unit == "us") {
+      link.latency = number * 1e-6;
+    } else {
+      throw base::ConfigError(format("HYPERION_SLOW_LINK=\"{}\" is no speed or latency", text),
+                              "write 50MB/s, 200us, or both with a comma");
+    }
+    at = comma + 1;
+  }
+  return link;
+}
+
+Group::Group(std::string name, std::unique_ptr<Transport> transport)
+    : name_(std::move(name)),
+      transport_(std::move(transport)),
+      serial_(std::getenv("HYPERION_SERIAL_COMM") != nullptr),
+      thread_(std::make_unique<Thread>(name_, *transport_)) {}
+Group::~Group() = default;
+
+int Group::rank() const { return transport_->rank(); }
+int Group::size() const { return transport_->size(); }
+std::string Group::kind() const { return transport_->kind(); }
+std::map<std::string, Traffic> Group::traffic() const { return thread_->traffic(); }
+void Group::reset_traffic() { thread_->reset(); }
+void Group::set_slow_link(SlowLink link) { thread_->set_slow_link(link); }
+
+Traffic Group::total() const {
+  Traffic all;
+  for (const auto& [key, traffic] : thread_->traffic()) {
+    all.calls += traffic.calls;
+    all.bytes += traffic.bytes;
+    all.seconds += traffic.seconds;
+    all.exposed += traffic.exposed;
+  }
+  return all;
+}
+
+Pending Group::ask(const char* operation, const at::Tensor& like, int64_t bytes, const std::string& caller,
+                   std::function<void()> work) {
+  auto asked = std::make_shared<Pending::Work>();
+  asked->operation = operation;
+  asked->caller = caller;
+  asked->bytes = size() > 1 ? bytes : 0;
+  asked->device = like.defined() ? like.device() : c10::Device(c10::kCPU);
+  const bool together =
+      operation != std::string("send") && operation != std::string("receive") && operation != std::string("then");
+  if (checked_ && together && size() > 1) {
+    asked->run = [this, operation, like, caller, work = std::move(work)] {
+      compare_calls(operation, like, caller);
+      work();
+    };
+  } else {
+    asked->run = std::move(work);
+  }
+  asked->asked = marked(asked->device);
+  thread_->add(asked);
+  Pending pending(asked);
+  if (serial_) Pending(asked).wait();
+  return pending;
+}
+
+void Group::check_calls() { checked_ = true; }
+
+void Group::compare_calls(const char* operation, const at::Tensor& like, const std::string& caller) {
+  constexpr int64_t kWords = 128;
+  const std::string own =
+      format("{} of {} for {}", operation,
+             like.defined() ? format("{} x {}", like.numel(), c10::toString(like.scalar_type())) : "nothing", caller)
+          .substr(0, kWords - 1);
+  const auto here = at::zeros({kWords}, at::kByte), all = at::zeros({size(), kWords}, at::kByte);
+  std::memcpy(here.mutable_data_ptr(), own.data(), own.size());
+  transport_->all_gather(all, here);
+  for (int i = 0; i < size(); ++i) {
+    const std::string other(static_cast<const char*>(all[i].const_data_ptr()));
+    if (other != own)
+      throw base::Error(
+          format("in group {} rank {} asks for {} while rank {} asks for {}", name_, rank(), own, i, other),
+          "the ranks no longer do the same: see that they run the same program with the same settings");
+  }
+}
+
+// `in` holds size() pieces; each rank gets all ranks' pieces of its own place, and sums them.
+void Group::sum_pieces(const at::Tensor& out, const at::Tensor& in, bool add) {
+  at::Tensor sum;
+  if (size() == 1) {
+    sum = in.view(-1);
+  } else {
+    const int64_t piece = in.numel() / size();
+    const auto all = at::empty({in.numel()}, in.options());
+    const Transport::Counts even(static_cast<size_t>(size()), piece);
+    transport_->all_to_all(all, in.view(-1), even, even);
+    std::vector<at::Tensor> pieces;
+    for (int i = 0; i < size(); ++i) pieces.push_back(all.narrow(0, i * piece, piece).to(out.scalar_type()));
+    sum = tree_sum(pieces);
+  }
+  add ? out.view(-1).add_(sum) : out.view(-1).copy_(sum);
+}
+
+Pending Group::reduce_scatter(const at::Tensor& out, const at::Tensor& in, const std::string& caller, bool add) {
+  HYPERION_CHECK(in.numel() == out.numel() * size(), "a reduce-scatter gives each rank an equal piece");
+  check_flat(in), check_flat(out);
+  return ask("reduce_scatter", in, bytes_of(in) / size() * (size() - 1), caller,
+             [this, out, in, add] { sum_pieces(out, in, add); });
+}
+
+void Group::reduce_small(const at::Tensor& tensor) {
+  const auto all = at::empty({size(), tensor.numel()}, tensor.options());
+  transport_->all_gather(all, tensor);
+  const auto wide =
+      tensor.is_floating_point() && tensor.scalar_type() != at::kDouble ? at::kFloat : tensor.scalar_type();
+  std::vector<at::Tensor> pieces;
+  for (int i = 0; i < size(); ++i) pieces.push_back(all[i].to(wide));
+  tensor.view(-1).copy_(tree_sum(pieces));
+}
+
+void Group::reduce_large(const at::Tensor& tensor) {
+  const int64_t count = tensor.numel(), piece = (count + size() - 1) / size();
+  const auto wide =
+      tensor.is_floating_point() && tensor.scalar_type() != at::kDouble ? at::kFloat : tensor.scalar_type();
+  at::Tensor padded = tensor.view(-1);
+  if (piece * size() != count) {
+    padded = at::zeros({piece * size()}, tensor.options());
+    padded.narrow(0, 0, count).copy_(tensor.view(-1));
+  }
+  const auto sum = at::empty({piece}, tensor.options().dtype(wide));
+  sum_pieces(sum, padded, false);
+  transport_->all_gather(padded, sum.to(tensor.scalar_type()));
+  if (piece * size() != count) tensor.view(-1).copy_(padded.narrow(0, 0, count));
+}
+
+Pending Group::all_reduce(const at::Tensor& tensor, const std::string& caller) {
+  check_flat(tensor);
+  const bool small = tensor.numel() <= kSmall;
+  const int64_t bytes = small ? bytes_of(tensor) * (size() - 1) : 2 * bytes_of(tensor) / size() * (size() - 1);
+  return ask("all_reduce", tensor, bytes, caller, [this, tensor, small] {
+    if (size() == 1) return;
+    small ? reduce_small(tensor) : reduce_large(tensor);
+  });
+}
+
+Pending Group::all_gather(const at::Tensor& out, const at::Tensor& in, const std::string& caller) {
+  HYPERION_CHECK(out.numel() == in.numel() * size() && out.scalar_type() == in.scalar_type(),
+                 "an all-gather holds every rank's equal piece");
+  check_flat(in), check_flat(out);
+  return ask("all_gather", in, bytes_of(in) * (size() - 1), caller, [this, out, in] {
+    if (size() > 1) return transport_->all_gather(out, in);
+    if (out.const_data_ptr() != in.const_data_ptr()) out.view(-1).copy_(in.view(-1));
+  });
+}
+
+Pending Group::all_to_all(const at::Tensor& out, const at::Tensor& in, Transport::Counts out_counts,
+                          Transport::Counts in_counts, const std::string& caller) {
+  check_flat(in), check_flat(out);
+  const auto ranks = static_cast<size_t>(size()), own = static_cast<size_t>(rank());
+  HYPERION_CHECK(out_counts.size() == ranks && in_counts.size() == ranks, "one count a rank");
+  const int64_t away = in.numel() - in_counts[own];
+  return ask("all_to_all", in, away * static_cast<int64_t>(in.element_size()), caller,
+             [this, out, in, out_counts = std::move(out_counts), in_counts = std::move(in_counts)] {
+               if (size() > 1) return transport_->all_to_all(out.view(-1), in.view(-1), out_counts, in_counts);
+               out.view(-1).copy_(in.view(-1));
+             });
+}
+
+Pending Group::broadcast(const at::Tensor& tensor, int root, const std::string& caller) {
+  check_flat(tensor);
+  return ask("broadcast", tensor, rank() == root ? bytes_of(tensor) : 0, caller, [this, tensor, root] {
+    if (size() > 1) transport_->broadcast(tensor, root);
+  });
+}
+
+Pending Group::send(const at::Tensor& tensor, int to, int tag, const std::string& caller) {
+  check_flat(tensor);
+  return ask("send", tensor, bytes_of(tensor), caller, [this, tensor, to, tag] { transport_->send(tensor, to, tag); });
+}
+
+Pending Group::receive(const at::Tensor& tensor, int from, int tag, const std::string& caller) {
+  check_flat(tensor);
+  return ask("receive", tensor, 0, caller, [this, tensor, from, tag] { transport_->receive(tensor, from, tag); });
+}
+
+Pending Group::barrier(const std::string& caller) {
+  return ask("barrier", {}, 0, caller, [this] {
+    if (size() > 1) transport_->barrier();
+  });
+}
+
+Pending Group::then(const at::Tensor& like, const std::string& caller, std::function<void()> work) {
+  return ask("then", like, 0, caller, std::move(work));
+}
+
+std::vector<std::string> Group::gather_text(const std::string& text, const std::string& caller) {
+  const auto lengths = at::zeros({size()}, at::kLong);
+  auto own = at::zeros({1}, at::kLong);
+  own.mutable_data_ptr<int64_t>()[0] = static_cast<int64_t>(text.size());
+  all_gather(lengths, own, caller).wait();
+  const std::span<const int64_t> sizes(lengths.const_data_ptr<int64_t>(), static_cast<size_t>(size()));
+  const int64_t longest = std::max<int64_t>(1, *std::max_element(sizes.begin(), sizes.end()));
+  const auto padded = at::zeros({longest}, at::kByte), all = at::zeros({size(), longest}, at::kByte);
+  std::memcpy(padded.mutable_data_ptr(), text.data(), text.size());
+  all_gather(all, padded, caller).wait();
+  std::vector<std::string> texts;
+  const auto* bytes = reinterpret_cast<const char*>(all.const_data_ptr<uint8_t>());
+  for (size_t i = 0; i < sizes.size(); ++i)
+    texts.emplace_back(bytes + static_cast<int64_t>(i) * longest, static_cast<size_t>(sizes[i]));
+  return texts;
+}
+
+}  // namespace hyperion::comm

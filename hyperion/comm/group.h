@@ -1,0 +1,112 @@
+// Processes that act together. What is asked of a group is done by a thread of its own, one after the other in the
+// order asked, while the caller goes on; so every rank must ask for the same things in the same order. Sums are made in
+// fp32 over the ranks in a fixed tree, so that a sum has the same bits on every rank and in every run.
+//
+// Tensors are contiguous and must not be touched between the call and the end of wait(). On a GPU the work runs on a
+// stream beside the caller's: the call orders it after what the caller has queued, wait() orders what the caller queues
+// next after it, without stopping the host for longer than the host's part takes.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hyperion/comm/transport.h"
+
+namespace hyperion::comm {
+
+// Something under way. May be dropped without waiting.
+class Pending {
+ public:
+  Pending() = default;
+  // Throws base::Error where it failed: operation, group, bytes, who asked, and which ranks are missing where known.
+  void wait();
+  bool valid() const { return work_ != nullptr; }
+
+ private:
+  friend class Group;
+  struct Work;
+  explicit Pending(std::shared_ptr<Work> work) : work_(std::move(work)) {}
+  std::shared_ptr<Work> work_;
+};
+
+// Of one operation for one caller.
+struct Traffic {
+  int64_t calls = 0;
+  int64_t bytes = 0;   // that this rank sent
+  double seconds = 0;  // under way
+  double exposed = 0;  // that a caller waited
+};
+
+// A link slower than it is, for tests: HYPERION_SLOW_LINK="50MB/s,200us" or either alone.
+struct SlowLink {
+  double bytes_per_second = 0, latency = 0;  // 0: as it is
+};
+SlowLink slow_link_of(const std::string& text);  // throws ConfigError
+
+class Group {
+ public:
+  Group(std::string name, std::unique_ptr<Transport> transport);
+  ~Group();  // finishes what was asked, or gives up where the wires do
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+  int rank() const;
+  int size() const;
+  const std::string& name() const { return name_; }
+  std::string kind() const;
+
+  // `caller` is who the bytes are counted for: "gradients", "weights".
+  // The sum over ranks in place; floating types through fp32, integers exactly.
+  Pending all_reduce(const at::Tensor& tensor, const std::string& caller);
+  // out: fp32, 1/size of `in`, our piece of the sum. With `add` it is added to what is there.
+  Pending reduce_scatter(const at::Tensor& out, const at::Tensor& in, const std::string& caller, bool add = false);
+  Pending all_gather(const at::Tensor& out, const at::Tensor& in, const std::string& caller);
+  Pending all_to_all(const at::Tensor& out, const at::Tensor& in, Transport::Counts out_counts,
+                     Transport::Counts in_counts, const std::string& caller);
+  Pending broadcast(const at::Tensor& tensor, int root, const std::string& caller);
+  Pending send(const at::Tensor& tensor, int to, int tag, const std::string& caller);
+  Pending receive(const at::Tensor& tensor, int from, int tag, const std::string& caller);
+  Pending barrier(const std::string& caller);
+
+  // Any other work that must keep its place among these: run in the group's thread, on its stream.
+  Pending then(const at::Tensor& like, const std::string& caller, std::function<void()> work);
+
+  // What each rank has to say, by rank. Returns when all have.
+  std::vector<std::string> gather_text(const std::string& text, const std::string& caller);
+
+  // "all_gather weights" -> what it moved, since the last reset.
+  std::map<std::string, Traffic> traffic() const;
+  void reset_traffic();
+  Traffic total() const;
+
+  void set_slow_link(SlowLink link);
+  // From now on the ranks compare what they ask for before they do it: a rank that asks for another operation, size or
+  // type is named instead of waited for, or worse. Costs a small exchange each time.
+  void check_calls();
+
+ private:
+  class Thread;
+  Pending ask(const char* operation, const at::Tensor& like, int64_t bytes, const std::string& caller,
+              std::function<void()> work);
+  void compare_calls(const char* operation, const at::Tensor& like, const std::string& caller);
+  void sum_pieces(const at::Tensor& out, const at::Tensor& in, bool add);
+  void reduce_small(const at::Tensor& tensor);
+  void reduce_large(const at::Tensor& tensor);
+
+  std::string name_;
+  std::unique_ptr<Transport> transport_;
+  bool checked_ = false;
+  bool serial_;  // HYPERION_SERIAL_COMM is set: nothing is hidden, to see what hiding is worth
+  std::unique_ptr<Thread> thread_;
+};
+
+// The sum of pieces[0], pieces[1], ...: (the even ones) + (the odd ones), each the same again. So the sum over all of
+// micro-batches 0, 1, 2, ... is the same tree however many ranks, a power of two, they are dealt out to in turn.
+at::Tensor tree_sum(const std::vector<at::Tensor>& pieces);
+
+}  // namespace hyperion::comm

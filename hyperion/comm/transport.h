@@ -1,0 +1,34 @@
+// The wires of one group: the few movements that everything else is built from. Each call returns when it is done here,
+// and all ranks make the same calls in the same order. Tensors are contiguous; their type does not matter, bytes are
+// moved. Throws what the wires throw.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <vector>
+
+namespace hyperion::comm {
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  virtual std::string kind() const = 0;  // "gloo", "nccl", "local"
+
+  // Both flat; rank i gets the i-th of the counts' pieces of `in`, and its piece for us lands as the i-th of `out`.
+  using Counts = std::vector<int64_t>;  // elements, one a rank
+  virtual void all_to_all(const at::Tensor& out, const at::Tensor& in, const Counts& out_counts,
+                          const Counts& in_counts) = 0;
+  // `out` holds size() times what `in` holds, by rank; `in` may be our own piece of it.
+  virtual void all_gather(const at::Tensor& out, const at::Tensor& in) = 0;
+  virtual void broadcast(const at::Tensor& tensor, int root) = 0;
+  virtual void send(const at::Tensor& tensor, int to, int tag) = 0;
+  virtual void receive(const at::Tensor& tensor, int from, int tag) = 0;
+  virtual void barrier() = 0;
+
+  // What a rank can learn once a call has failed: which ranks are to blame. Empty: cannot be told.
+  virtual std::string blame(int64_t /*call*/, const std::string& /*doing*/) { return {}; }
+};
+
+}  // namespace hyperion::comm

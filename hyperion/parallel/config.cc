@@ -1,0 +1,84 @@
+#include "hyperion/parallel/config.h"
+
+#include "hyperion/base/config.h"
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+
+namespace hyperion::parallel {
+
+using base::format;
+
+void describe(base::Settings& settings, ParallelConfig& config) {
+  settings.section("parallel", "runs on several processes")
+      .text("layout", config.layout,
+            "as dp=4: processes that share the batch; dp=2x4: what zero cuts is cut among 4, and held twice")
+      .integer("zero", config.zero, {0, 3},
+               "what is cut among them: 0 nothing, 1 optimizer, 2 and gradients, 3 and weights")
+      .integer("bucket", config.bucket, {1, 100'000}, "gradients reduced at once while the backward runs", "MB")
+      .integer("prefetch", config.prefetch, {0, 64}, "zero = 3: blocks whose weights are fetched ahead of their use")
+      .choice("wire", config.wire, {"own", "fp32", "bf16", "fp16"},
+              "type of gradients between processes; own: as they are")
+      .text("zeropp", config.zeropp,
+            "zero = 3 with fewer bytes between machines, any of weights,secondary,grads: weights in 8 bits, a second "
+            "copy in "
+            "each machine for the backward, gradients in 8 bits within and 4 between them")
+      .integer("node_size", config.node_size, {0, 1 << 20}, "processes a machine; 0: as the launcher says")
+      .flag("sync_batch_norm", config.sync_batch_norm, "batch norms train on the batch of all processes")
+      .flag("same_bits", config.same_bits,
+            "the same bits on 1, 2, 4, ... processes and for every zero, at some cost: --deterministic=layout")
+      .flag("check_calls", config.check_calls, "compare what the processes ask of each other before it is done")
+      .integer("check_every", config.check_every, {0, 1'000'000'000},
+               "compare the weights of all processes; 0: only at the start", "steps")
+      .integer("timeout", config.timeout, {1, 86'400}, "after which a process that others wait for is given up", "s");
+}
+
+ZeroPlusPlus zeropp_of(const ParallelConfig& config) {
+  ZeroPlusPlus plus;
+  size_t at = 0;
+  while (at < config.zeropp.size()) {
+    const size_t end = std::min(config.zeropp.find(',', at), config.zeropp.size());
+    const std::string word = config.zeropp.substr(at, end - at);
+    bool* const target = word == "weights"     ? &plus.weights
+                         : word == "secondary" ? &plus.secondary
+                         : word == "grads"     ? &plus.grads
+                                               : nullptr;
+    if (target == nullptr)
+      throw base::ConfigError(
+          format("parallel.zeropp = \"{}\": \"{}\" is none of weights, secondary and grads", config.zeropp, word),
+          "name any of them with commas between");
+    *target = true;
+    at = end + 1;
+  }
+  if (!config.zeropp.empty() && (config.zero != 3 || config.same_bits || config.wire != "own"))
+    throw base::ConfigError(
+        "parallel.zeropp is a form of parallel.zero = 3, with neither same_bits nor a wire of its own",
+        "add --zero 3, and leave the others out");
+  return plus;
+}
+
+strategy::Layout layout_of(const ParallelConfig& config, int64_t processes) {
+  if (const auto plus = zeropp_of(config); plus.nodes() && config.node_size > 0 && processes % config.node_size != 0)
+    throw base::ConfigError(format("parallel.node_size = {} does not divide {} processes", config.node_size, processes),
+                            "every machine has as many");
+  strategy::Layout layout;
+  layout.dp_shard = processes;
+  if (config.layout.empty()) return layout;
+  layout = strategy::parse_layout(config.layout);
+  if (layout.pp * layout.cp * layout.tp * layout.ep > 1)
+    throw base::ConfigError(format("parallel.layout = \"{}\": only dp is there yet", config.layout),
+                            format("use dp={}", processes));
+  if (layout.dp_replicate > 1 && !config.zeropp.empty())
+    throw base::ConfigError("parallel.zeropp cuts over all processes, and parallel.layout says not to",
+                            format("use dp={}", processes));
+  if (layout.dp_replicate > 1 && config.same_bits)
+    throw base::ConfigError(
+        format("parallel.layout = \"{}\" sums in another order than parallel.same_bits", config.layout),
+        format("use dp={}", processes));
+  if (layout.processes() != processes)
+    throw base::ConfigError(format("parallel.layout = \"{}\" needs {} processes, and there {} {}", config.layout,
+                                   layout.processes(), processes == 1 ? "is" : "are", processes),
+                            format("start {} processes, or use dp={}", layout.processes(), processes));
+  return layout;
+}
+
+}  // namespace hyperion::parallel

@@ -1,0 +1,33 @@
+// Settings of runs on several processes.
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "hyperion/strategy/layout.h"
+
+namespace hyperion::base {
+class Settings;
+}
+
+namespace hyperion::parallel {
+
+struct ParallelConfig {
+  std::string layout;  // "dp=4"; empty: all processes share the batch
+  int64_t zero = 0, bucket = 25, prefetch = 1, check_every = 100, timeout = 60;
+  std::string wire = "own", zeropp;
+  int64_t node_size = 0;
+  bool sync_batch_norm = false, same_bits = false, check_calls = false;
+};
+void describe(base::Settings& settings, ParallelConfig& config);
+
+// What ZeRO++ does, from "weights,secondary,grads".
+struct ZeroPlusPlus {
+  bool weights = false, secondary = false, grads = false;
+  bool nodes() const { return secondary || grads; }
+};
+ZeroPlusPlus zeropp_of(const ParallelConfig& config);  // throws ConfigError
+
+// For so many processes. Throws ConfigError where they are not what the layout says, or it asks for what is not there.
+strategy::Layout layout_of(const ParallelConfig& config, int64_t processes);
+
+}  // namespace hyperion::parallel

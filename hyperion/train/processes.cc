@@ -1,0 +1,79 @@
+#include "hyperion/train/processes.h"
+
+#include <ATen/ops/empty.h>
+
+#include "hyperion/base/format.h"
+
+namespace hyperion::train {
+
+Processes::Processes(std::shared_ptr<comm::World> world, const parallel::ParallelConfig& config, bool gpu)
+    : world_(std::move(world)), layout_(parallel::layout_of(config, world_->size())), zero_(config.zero) {
+  const auto wires = gpu ? comm::Wires::gpu : comm::Wires::host;
+  const bool hybrid = layout_.dp_replicate > 1 && config.zero > 0;
+  std::vector<int> sharers, replicas;  // empty: all
+  if (hybrid) {
+    const int shards = static_cast<int>(layout_.dp_shard), copy = rank() / shards;
+    for (int i = 0; i < shards; ++i) sharers.push_back(copy * shards + i);
+    for (int i = 0; i < static_cast<int>(layout_.dp_replicate); ++i) replicas.push_back(i * shards + rank() % shards);
+  }
+  control_ = world_->group("control");
+  gradients_ = world_->group("gradients", wires, sharers);
+  weights_ = world_->group("weights", wires, sharers);
+  if (hybrid) replicas_ = world_->group("replicas", wires, replicas);
+  if (parallel::zeropp_of(config).nodes()) {
+    const int told = config.node_size > 0 ? static_cast<int>(config.node_size) : world_->local_size();
+    const int local = told > 0 && size() % told == 0 ? told : size();
+    std::vector<int> node, across;
+    for (int i = 0; i < local; ++i) node.push_back(rank() / local * local + i);
+    for (int i = rank() % local; i < size(); i += local) across.push_back(i);
+    node_ = world_->group("node", wires, node);
+    across_nodes_ = world_->group("across nodes", wires, across);
+  }
+  if (config.sync_batch_norm) statistics_ = world_->group("statistics", wires);
+  for (auto* group : {control_.get(), gradients_.get(), weights_.get(), statistics_.get(), replicas_.get(), node_.get(),
+                      across_nodes_.get()})
+    if (group != nullptr && config.check_calls) group->check_calls();
+}
+
+std::string Processes::text() const {
+  if (size() == 1) return {};
+  return base::format("{} processes over {}, {}, zero {}", size(), gradients_->kind(), layout_.text(), zero_);
+}
+
+std::map<std::string, comm::Traffic> Processes::traffic_by_caller() const {
+  std::map<std::string, comm::Traffic> all;
+  for (const auto* group : {control_.get(), gradients_.get(), weights_.get(), statistics_.get(), replicas_.get(),
+                            node_.get(), across_nodes_.get()})
+    if (group != nullptr)
+      for (const auto& [key, traffic] : group->traffic()) all[group->name() + " " + key] = traffic;
+  return all;
+}
+
+comm::Traffic Processes::traffic() const {
+  comm::Traffic sum;
+  for (const auto& [key, traffic] : traffic_by_caller()) {
+    sum.calls += traffic.calls;
+    sum.bytes += traffic.bytes;
+    sum.seconds += traffic.seconds;
+    sum.exposed += traffic.exposed;
+  }
+  return sum;
+}
+
+Processes::Step Processes::agree(const Step& own) {
+  if (size() == 1) return own;
+  const auto here = at::empty({3}, at::kLong), all = at::empty({size(), 3}, at::kLong);
+  auto* values = here.mutable_data_ptr<int64_t>();
+  values[0] = own.counted, values[1] = static_cast<int64_t>(own.hash), values[2] = own.stop;
+  control_->all_gather(all, here, "step").wait();
+  Step step;
+  for (int rank = 0; rank < size(); ++rank) {
+    const auto* told = all.const_data_ptr<int64_t>() + 3 * rank;
+    step.counted += told[0];
+    step.hash += static_cast<uint64_t>(told[1]);
+    if (step.stop == 0) step.stop = static_cast<int>(told[2]);
+  }
+  return step;
+}
+
+}  // namespace hyperion::train

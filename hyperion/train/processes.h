@@ -1,0 +1,54 @@
+// The processes of a run, and the groups they talk in. A run of one process has them too: they talk to no one.
+#pragma once
+#include <memory>
+
+#include "hyperion/comm/world.h"
+#include "hyperion/parallel/config.h"
+
+namespace hyperion::train {
+
+class Processes {
+ public:
+  // Throws ConfigError where the layout asks for another number of processes. `gpu`: each has a GPU of its own.
+  Processes(std::shared_ptr<comm::World> world, const parallel::ParallelConfig& config, bool gpu = false);
+
+  int rank() const { return world_->rank(); }
+  int size() const { return world_->size(); }
+  bool first() const { return rank() == 0; }
+  comm::World& world() { return *world_; }
+  std::string text() const;  // "4 processes over gloo, dp=4, zero 2"; empty for one
+
+  // Each with wires of its own, so that none waits behind another: agreements and checkpoints, gradients, gathered
+  // weights, and batch norms (where asked for). Of dp=RxS, gradients and weights are those of the S processes that hold
+  // one copy of the state between them, and replicas the R processes that hold the same part of it (else null).
+  comm::Group& control() { return *control_; }
+  comm::Group& gradients() { return *gradients_; }
+  comm::Group& weights() { return *weights_; }
+  comm::Group* statistics() { return statistics_.get(); }
+  comm::Group* replicas() { return replicas_.get(); }
+  // ZeRO++: the processes of this machine, and those of the same place on each; else null.
+  comm::Group* node() { return node_.get(); }
+  comm::Group* across_nodes() { return across_nodes_.get(); }
+  bool first_copy() const { return !replicas_ || replicas_->rank() == 0; }  // what it holds is in checkpoints
+
+  // Of all groups since the start.
+  comm::Traffic traffic() const;
+  // "gradients reduce_scatter gradients" -> what it moved since the start.
+  std::map<std::string, comm::Traffic> traffic_by_caller() const;
+
+  // What each rank brings to a step, summed or taken from the first that has one.
+  struct Step {
+    int64_t counted = 0;  // targets
+    uint64_t hash = 0;    // of samples
+    int stop = 0;         // a signal that asked to stop
+  };
+  Step agree(const Step& own);
+
+ private:
+  std::shared_ptr<comm::World> world_;
+  strategy::Layout layout_;
+  int64_t zero_;
+  std::unique_ptr<comm::Group> control_, gradients_, weights_, statistics_, replicas_, node_, across_nodes_;
+};
+
+}  // namespace hyperion::train

@@ -1,0 +1,96 @@
+// Tensors that several ranks hold together: each writes its slice, anyone reads the whole.
+#include <ATen/ops/arange.h>
+#include <ATen/ops/full.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "hyperion/base/error.h"
+#include "hyperion/checkpoint/load.h"
+#include "hyperion/checkpoint/save.h"
+#include "hyperion/comm/group.h"
+#include "hyperion/comm/local_transport.h"
+#include "tests/checkpoint/support_tensors.h"
+
+namespace hyperion::checkpoint::test {
+namespace {
+
+using base::real_files;
+
+class Slices : public testing::Test {
+ protected:
+  // Every rank's snapshot is made by `make`; what each threw, or "".
+  std::vector<std::string> save(int ranks, const std::function<Snapshot(int rank)>& make) {
+    auto transports = comm::make_local_transports(ranks);
+    std::vector<std::string> errors(static_cast<size_t>(ranks));
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < ranks; ++rank)
+      threads.emplace_back([&, rank] {
+        comm::Group group("test", std::move(transports[static_cast<size_t>(rank)]));
+        try {
+          save_checkpoint(real_files(), folder_, make(rank), 2, &group);
+        } catch (const base::Error& error) {
+          errors[static_cast<size_t>(rank)] = error.what();
+        }
+      });
+    for (auto& thread : threads) thread.join();
+    return errors;
+  }
+
+  // 35 numbers of shape [5, 7], in pieces of 12.
+  Snapshot third(int rank) {
+    const int64_t begin = 12 * rank, count = std::min<int64_t>(12, 35 - begin);
+    Snapshot snapshot;
+    snapshot.step = 3;
+    if (rank == 0) snapshot.tensors.push_back({"whole", at::full({2}, 7.0f)});
+    snapshot.slices.push_back({"cut", whole_.view(-1).narrow(0, begin, count), begin, {5, 7}});
+    return snapshot;
+  }
+
+  ScratchFolder scratch_;
+  base::Path folder_ = scratch_.path() / "checkpoints";
+  at::Tensor whole_ = at::arange(35).to(at::kFloat).view({5, 7});
+};
+
+TEST_F(Slices, are_read_back_as_whole_tensors) {
+  for (const auto& error : save(3, [&](int rank) { return third(rank); })) EXPECT_EQ(error, "");
+  const auto loaded = load_newest(real_files(), folder_);
+  EXPECT_EQ(loaded.tensors.size(), 2u);
+  EXPECT_TRUE(loaded.tensor("cut").equal(whole_));
+  EXPECT_TRUE(loaded.tensor("whole").eq(7).all().item<bool>());
+}
+
+TEST_F(Slices, that_leave_a_hole_or_overlap_or_disagree_are_refused) {
+  const auto refused = [&](const std::function<void(NamedSlice&)>& spoil, const std::string& words) {
+    save(3, [&](int rank) {
+      Snapshot snapshot = third(rank);
+      if (rank == 1) spoil(snapshot.slices[0]);
+      return snapshot;
+    });
+    try {
+      load_checkpoint(real_files(), folder_ / "step-3");
+      ADD_FAILURE() << "read in spite of: " << words;
+    } catch (const base::CorruptError& error) {
+      EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
+    }
+  };
+  refused([](NamedSlice& slice) { slice.begin = 11; }, "leave a hole or overlap at element 11");
+  refused([](NamedSlice& slice) { slice.tensor = slice.tensor.narrow(0, 0, 5); }, "at element 17");
+  refused([](NamedSlice& slice) { slice.shape = {7, 5}; }, "not of the tensor that the others are of");
+  refused([](NamedSlice& slice) { slice.name = "other"; }, "leave a hole");
+  refused([](NamedSlice& slice) { slice.begin = -1; }, "begins before its tensor");
+}
+
+TEST_F(Slices, a_rank_that_fails_fails_all_and_nothing_is_left) {
+  const auto errors = save(3, [&](int rank) {
+    Snapshot snapshot = third(rank);
+    if (rank == 2) snapshot.slices.push_back(snapshot.slices[0]);  // the same name twice cannot be written
+    return snapshot;
+  });
+  for (const auto& error : errors) EXPECT_NE(error, "");
+  EXPECT_NE(errors[0].find("by rank 2"), std::string::npos) << errors[0];
+  EXPECT_TRUE(!real_files().exists(folder_) || real_files().list(folder_).empty());
+}
+
+}  // namespace
+}  // namespace hyperion::checkpoint::test

@@ -1,0 +1,194 @@
+#include "tests/multi_rank/cases.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/relu.h>
+#include <ATen/ops/where.h>
+#include <torch/nn/modules/linear.h>
+
+#include <chrono>
+#include <sstream>
+
+#include "hyperion/base/error.h"
+#include "hyperion/base/hash.h"
+#include "hyperion/models/adapt.h"
+#include "hyperion/models/registry.h"
+#include "hyperion/parallel/data_parallel.h"
+#include "hyperion/train/stepper.h"
+
+namespace hyperion::testing {
+namespace {
+
+using train::Batch;
+
+constexpr int64_t kRows = 24;
+
+train::RunConfig config_of(const Case& which, int64_t processes) {
+  train::RunConfig config;
+  const bool images = which.family == "vit" || which.family == "resnet";
+  auto& model = config.model;
+  if (images) {
+    config.data.source = "shapes";
+    model.preset = which.family == "vit" ? "vit-tiny" : "resnet18-cifar";
+  } else {
+    model.preset = which.family == "moe" ? "mixtral-tiny" : which.family == "gpt2" ? "gpt2-tiny" : "llama-tiny";
+    model.heads = 2, model.width = 32, model.context = 32;
+    if (which.family == "moe") model.experts = 4, model.inner = 32;
+    if (which.family == "llama" || which.family == "lora") model.inner = 48, model.key_value_heads = 1;
+    if (which.family == "gpt2") model.dropout = 0.1;
+    config.data.digits = 2;
+    config.train.length = 16;
+  }
+  if (which.family == "vit") model.width = 32, model.heads = 2, model.inner = 64, model.image = 16;
+  if (which.family == "resnet") model.image = 8;
+  if (which.family != "resnet") model.layers = which.number("layers", 3);
+  if (which.family == "gpt2" || which.family == "llama") model.width = which.number("width", 32);
+  config.train.batch = kRows;
+  config.train.accumulate = which.number("accumulate", 1);
+  config.train.precision = which.value("precision", "fp32");
+  config.optim.lr = which.family == "resnet" ? 3e-2 : 3e-3;
+  config.optim.clip = which.number("clip", 1);
+  config.optim.rule = which.value("rule", "adamw");
+  config.memory.recompute = which.value("recompute", "none");
+  config.memory.offload_activations = which.number("offload", 0) != 0;
+  config.memory.offload_optimizer = which.number("host_optimizer", 0) != 0;
+  config.parallel.zero = which.number("zero", 0);
+  config.parallel.bucket = 1;
+  config.parallel.prefetch = which.number("prefetch", 1);
+  config.parallel.wire = which.value("wire", "own");
+  config.parallel.zeropp = which.value("zeropp", "");
+  config.parallel.node_size = which.number("node_size", 0);
+  config.parallel.sync_batch_norm = which.number("sync", 0) != 0;
+  config.parallel.same_bits = which.number("same_bits", 0) != 0;
+  train::check_processes(config, processes);
+  return config;
+}
+
+// A small ResNet: the preset's is too slow to train in a test.
+std::string resnet_config() {
+  return R"({"model_type": "resnet", "layer_type": "basic", "depths": [1, 2], "hidden_sizes": [8, 16],
+             "hyperion_stem": "cifar", "image_size": 8, "num_labels": 10})";
+}
+
+// A user's module, of which one layer is never used, and one only where a share holds a row with a large first number.
+struct Net : torch::nn::Module {
+  torch::nn::Linear in = register_module("in", torch::nn::Linear(8, 32));
+  torch::nn::Linear never = register_module("never", torch::nn::Linear(32, 32));
+  torch::nn::Linear sometimes = register_module("sometimes", torch::nn::Linear(32, 32));
+  torch::nn::Linear out = register_module("out", torch::nn::Linear(32, 4));
+  at::Tensor forward(const at::Tensor& x) {
+    auto hidden = at::relu(in(x));
+    const auto large = x.select(1, 0).gt(1.5);
+    if (large.any().item<bool>())
+      hidden = at::where(large.unsqueeze(1), hidden.add(at::relu(sometimes(hidden))), hidden);
+    return out(hidden);
+  }
+};
+
+std::unique_ptr<models::Model> own_module() {
+  auto net = std::make_shared<Net>();
+  const at::NoGradGuard no_grad;
+  double at = 0;
+  for (auto& parameter : net->parameters())
+    for (int64_t i = 0; i < parameter.numel(); ++i) parameter.view(-1)[i] = 0.3 * std::sin(at += 1.7);
+  return models::adapt(net, [net](const at::Tensor& x) { return net->forward(x); });
+}
+
+// The same rows whoever asks: each process takes its own of them.
+Batch own_batch(int64_t step, train::Share share) {
+  const auto all = at::arange(kRows * 8, at::kFloat).add(static_cast<double>(step) * 31.7).mul(1.3).sin().mul(2);
+  const auto inputs = all.view({kRows, 8}).slice(0, share.rank, kRows, share.count).contiguous();
+  Batch batch{inputs, inputs.sum(1).mul(2).floor().remainder(4).to(at::kLong)};
+  batch.counted.assign(static_cast<size_t>(inputs.size(0)), 1);
+  return batch;
+}
+
+// Leaves each row another number of targets, some none.
+void mask(Batch& batch) {
+  for (int64_t row = 0; row < batch.rows(); ++row) {
+    const int64_t kept = batch.inputs[row].sum().item<int64_t>() % (batch.inputs.size(1) + 1);
+    batch.targets[row].slice(0, kept).fill_(-100);
+    batch.counted[static_cast<size_t>(row)] = kept;
+  }
+}
+
+}  // namespace
+
+std::string Case::value(const std::string& key, const std::string& otherwise) const {
+  const auto found = settings.find(key);
+  return found == settings.end() ? otherwise : found->second;
+}
+
+int64_t Case::number(const std::string& key, int64_t otherwise) const {
+  return std::stoll(value(key, std::to_string(otherwise)));
+}
+
+Case read_case(const std::string& text) {
+  Case which{text, {}, {}};
+  std::istringstream words(text);
+  words >> which.family;
+  for (std::string word; words >> word;)
+    which.settings[word.substr(0, word.find('='))] = word.substr(word.find('=') + 1);
+  return which;
+}
+
+Trained train_case(const Case& which, train::Processes& processes) {
+  const auto config = config_of(which, processes.size());
+  const bool own = which.family == "own";
+  const std::string json = which.family == "resnet" ? resnet_config() : own ? "" : models::config_json(config.model);
+  auto model = own ? own_module() : models::make_model(json, "test");
+  if (!own) model->initialise(config.train.seed);
+  if (which.family == "lora") model->adapters().add("test", {.rank = 4}, config.train.seed);
+  const train::Share share{processes.rank(), processes.size()};
+  data::Split split;
+  std::optional<train::Feed> feed;
+  if (!own) {
+    split = train::open_split(config, models::config_shape(json, "test", config.train.length));
+    feed.emplace(split, config, data::Cursor{}, share);
+  }
+  train::Stepper stepper(*model, config, at::kCPU, nullptr, &processes);
+  Trained trained;
+  const int64_t steps = which.number("steps", 20);
+  auto begin = std::chrono::steady_clock::now();
+  auto traffic = processes.traffic();
+  for (int64_t step = 1; step <= steps; ++step) {
+    const auto timer = profile::make_step_timer(false);
+    auto batch = own ? own_batch(step, share) : feed->next();
+    if (which.number("masked", 0) != 0) mask(batch);
+    const auto settle = [&] {  // what an update sends has arrived
+      if (auto* cut = stepper.parallel(); cut != nullptr && !cut->weights_are_cut()) cut->begin_pass();
+    };
+    settle();
+    const auto before = processes.traffic_by_caller();
+    const auto result = stepper.run(batch, step, config.optim.lr, *timer);
+    trained.losses.push_back(result.loss.item<double>());
+    trained.norms.push_back(result.grad_norm.item<double>());
+    if (step == 1) begin = std::chrono::steady_clock::now(), traffic = processes.traffic();
+    if (step != steps) continue;
+    settle();
+    for (const auto& [key, traffic] : processes.traffic_by_caller())
+      if (const auto found = before.find(key); found != before.end())
+        trained.sent[key] = traffic.bytes - found->second.bytes;
+    stepper.check_processes();
+  }
+  trained.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  trained.exposed = processes.traffic().exposed - traffic.exposed;
+  trained.under_way = processes.traffic().seconds - traffic.seconds;
+  for (const auto& item : stepper.state())
+    if (item.name.starts_with("optimizer.")) trained.optimizer += static_cast<int64_t>(item.tensor.nbytes());
+  std::optional<parallel::DataParallel::Whole> whole;
+  if (auto* cut = stepper.parallel()) {
+    const auto bytes = cut->bytes(config.train.accumulate);
+    trained.weights = bytes.weights, trained.gradients = bytes.gradients;
+    whole.emplace(*cut);
+  }
+  base::Hasher hasher;
+  for (const auto& parameter : model->parameters()) {
+    const auto values = parameter.tensor.detach().contiguous();
+    hasher.update({static_cast<const char*>(values.const_data_ptr()), values.nbytes()});
+  }
+  trained.digest = hasher.hex();
+  return trained;
+}
+
+}  // namespace hyperion::testing

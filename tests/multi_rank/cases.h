@@ -1,0 +1,31 @@
+// What the processes of a multi-rank test train: a model, how it is cut, and what is switched on besides.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "hyperion/train/processes.h"
+
+namespace hyperion::testing {
+
+// "gpt2 zero=2 accumulate=2 masked=1": a family, then settings.
+struct Case {
+  std::string text, family;
+  std::map<std::string, std::string> settings;
+  std::string value(const std::string& key, const std::string& otherwise) const;
+  int64_t number(const std::string& key, int64_t otherwise) const;
+};
+Case read_case(const std::string& text);
+
+struct Trained {
+  std::vector<double> losses, norms;
+  std::string digest;                                 // of all trained weights, whole
+  int64_t weights = 0, gradients = 0, optimizer = 0;  // bytes this rank holds
+  double seconds = 0, exposed = 0, under_way = 0;     // of the steps after the first; waited for others, and in all
+  std::map<std::string, int64_t> sent;                // bytes a step, by operation and caller
+};
+
+// Trains for the case's `steps`, 20 by default, on a batch of 24 shared by the processes.
+Trained train_case(const Case& which, train::Processes& processes);
+
+}  // namespace hyperion::testing

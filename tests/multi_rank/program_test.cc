@@ -1,0 +1,199 @@
+// `hyperion train` and `resume` on several processes, as a user runs them.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/multi_rank/support_launch.h"
+
+namespace hyperion::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
+std::string read(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream content;
+  content << file.rdbuf();
+  return content.str();
+}
+
+class Program : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "hyperion-test-XXXXXX").string();
+    folder_ = ::mkdtemp(pattern.data());
+    std::ofstream(recipe()) << R"([train]
+steps = 12
+batch = 12
+length = 16
+log_every = 1
+[model]
+layers = 2
+heads = 2
+width = 32
+context = 32
+[data]
+digits = 2
+[optim]
+warmup = 4
+[eval]
+every = 6
+batches = 2
+[checkpoint]
+every = 4
+[parallel]
+timeout = 8
+)";
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  fs::path recipe() const { return folder_ / "tiny.toml"; }
+  fs::path run(const std::string& name) const { return folder_ / "runs" / name; }
+  Environment environment() const { return {{"HYPERION_RUNS", folder_ / "runs"}}; }
+  Words train(const std::string& name, const Words& more = {}) const {
+    Words words{HYPERION_PROGRAM, "train", recipe(), "--run", name, "--device", "cpu"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  Words resume(const std::string& name) const { return {HYPERION_PROGRAM, "resume", name}; }
+
+  void expect_fine(int ranks, const Words& command) {
+    const auto results = Ranks(ranks, command, environment()).wait();
+    for (size_t rank = 0; rank < results.size(); ++rank)
+      ASSERT_EQ(results[rank].code, 0) << "rank " << rank << ": " << results[rank].err;
+  }
+  std::vector<double> losses(const std::string& name) const {
+    std::vector<double> list;
+    std::istringstream lines(read(run(name) / "metrics.jsonl"));
+    for (std::string line; std::getline(lines, line);) {
+      const auto record = nlohmann::json::parse(line);
+      if (!record.contains("split")) list.push_back(record["loss"]);
+    }
+    return list;
+  }
+  nlohmann::json last_step(const std::string& name) const {
+    std::istringstream lines(read(run(name) / "metrics.jsonl"));
+    nlohmann::json last;
+    for (std::string line; std::getline(lines, line);) {
+      const auto record = nlohmann::json::parse(line);
+      if (!record.contains("split")) last = record;
+    }
+    return last;
+  }
+  void expect_near(const std::vector<double>& a, const std::vector<double>& b) {
+    ASSERT_EQ(a.size(), b.size());
+    for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-5) << "step " << i + 1;
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(Program, one_rank_tells_and_every_rank_keeps_its_table_and_shard) {
+  expect_fine(1, train("alone", {"--train.accumulate=3"}));
+  const auto results = Ranks(3, train("three", {"--zero", "2"}), environment()).wait();
+  ASSERT_EQ(results[0].code, 0) << results[0].err;
+  EXPECT_NE(results[0].out.find("step 12/12"), std::string::npos) << results[0].out;
+  EXPECT_NE(results[0].err.find("3 processes over gloo, dp=3, zero 2"), std::string::npos) << results[0].err;
+  for (const int rank : {1, 2}) EXPECT_EQ(results[rank].out + results[rank].err, "");
+  expect_near(losses("three"), losses("alone"));
+  const auto alone = last_step("alone"), three = last_step("three");
+  EXPECT_EQ(three["sample_hash"], alone["sample_hash"]) << "the samples of all ranks are those of one";
+  EXPECT_EQ(three["samples"], alone["samples"]);
+  EXPECT_GT(three["comm_total_ms"].get<double>(), 0);
+  EXPECT_TRUE(alone["comm_ms"].is_null());
+  for (const char* file : {"metrics.rank-1.csv", "metrics.rank-2.csv", "logs/rank-2.log",
+                           "checkpoints/step-12/shard-2.safetensors", "checkpoints/step-12/manifest.json"})
+    EXPECT_TRUE(fs::exists(run("three") / file)) << file;
+  // What was saved in pieces is a model like any other.
+  const auto answers = Ranks(1, {HYPERION_PROGRAM, "eval", "three", "--device", "cpu"}, environment()).wait();
+  EXPECT_EQ(answers[0].code, 0) << answers[0].err;
+}
+
+TEST_F(Program, resumes_after_a_kill_in_every_mode_and_on_another_number_of_processes) {
+  expect_fine(1, train("alone", {"--train.accumulate=2"}));
+  for (const std::string zero : {"0", "1", "2", "3"}) {
+    SCOPED_TRACE("zero " + zero);
+    const std::string name = "killed-" + zero;
+    const auto results =
+        Ranks(2, train(name, {"--zero", zero}), environment(), {{1, {{"HYPERION_FAULTS", "train.step=kill@7"}}}})
+            .wait();
+    EXPECT_EQ(results[1].code, 128 + SIGKILL);
+    EXPECT_EQ(results[0].code, 1);
+    EXPECT_NE(results[0].err.find("no word from rank 1"), std::string::npos) << results[0].err;
+    const int ranks = zero == "3" ? 4 : zero == "1" ? 1 : 2;
+    expect_fine(ranks, resume(name));
+    expect_near(losses(name), losses("alone"));
+  }
+}
+
+TEST_F(Program, a_stop_asked_of_one_rank_stops_all_after_a_checkpoint) {
+  expect_fine(1, train("alone", {"--train.accumulate=3"}));
+  Ranks ranks(3, train("stopped", {"--zero", "3"}), environment(),
+              {{2, {{"HYPERION_FAULTS", "train.step=interrupt@6"}}}});
+  for (const auto& result : ranks.wait()) EXPECT_EQ(result.code, 130) << result.err;
+  EXPECT_TRUE(fs::exists(run("stopped") / "checkpoints/step-6/manifest.json"));
+  expect_fine(3, resume("stopped"));
+  expect_near(losses("stopped"), losses("alone"));
+}
+
+TEST_F(Program, a_frozen_rank_is_named_by_the_others_within_the_timeout) {
+  Ranks ranks(3, train("frozen", {"--train.steps=100000", "--parallel.timeout=3", "--eval.every=0"}), environment());
+  ASSERT_TRUE(ranks.wait_for_text(0, "step 3/"));
+  ranks.signal(2, SIGSTOP);
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_TRUE(ranks.wait_for_text(0, "no word from rank 2"));
+  EXPECT_TRUE(ranks.wait_for_text(1, "no word from rank 2"));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+  ranks.signal(2, SIGKILL);
+  const auto results = ranks.wait();
+  EXPECT_EQ(results[0].code, 1);
+  EXPECT_EQ(results[1].code, 1);
+}
+
+TEST_F(Program, a_disk_that_is_full_on_one_rank_fails_all_and_leaves_the_earlier_checkpoint) {
+  const auto results = Ranks(3, train("full", {"--zero", "1"}), environment(),
+                             {{1, {{"HYPERION_FAULTS", "checkpoint.before_shard=enospc@2"}}}})
+                           .wait();
+  for (const auto& result : results) EXPECT_EQ(result.code, 1);
+  EXPECT_NE(results[0].err.find("could not be written by rank 1"), std::string::npos) << results[0].err;
+  EXPECT_NE(results[1].err.find("No space left"), std::string::npos) << results[1].err;
+  EXPECT_TRUE(fs::exists(run("full") / "checkpoints/step-4/manifest.json"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(run("full") / "checkpoints"), {}), 1);
+}
+
+TEST_F(Program, what_cannot_be_shared_is_refused_by_all_before_anything_is_made) {
+  const std::vector<std::pair<Words, std::string>> refused{
+      {{"--train.batch=10"}, "cannot share train.batch = 10 evenly"},
+      {{"--parallel", "dp=4"}, "needs 4 processes, and there are 3"},
+      {{"--parallel", "tp=3"}, "only dp is there yet"},
+      {{"--deterministic=layout"}, "needs 1, 2, 4, 8, ... processes"},
+      {{"--memory.on_oom=adapt"}, "would change the parts of one process"},
+      {{"--zero", "4"}, "parallel.zero"}};
+  for (const auto& [flags, words] : refused) {
+    for (const auto& result : Ranks(3, train("refused", flags), environment()).wait()) {
+      EXPECT_EQ(result.code, 2) << words;
+      EXPECT_NE(result.err.find(words), std::string::npos) << result.err;
+    }
+    EXPECT_FALSE(fs::exists(run("refused")));
+  }
+  expect_fine(2, train("taken"));
+  for (const auto& result : Ranks(2, train("taken"), environment()).wait()) EXPECT_EQ(result.code, 2) << result.err;
+}
+
+TEST_F(Program, gives_the_same_bits_on_one_two_and_four_processes) {
+  expect_fine(1, train("bits-1", {"--deterministic=layout", "--train.batch=16", "--train.accumulate=4"}));
+  expect_fine(2,
+              train("bits-2", {"--deterministic=layout", "--train.batch=16", "--train.accumulate=2", "--zero", "3"}));
+  expect_fine(4, train("bits-4", {"--deterministic=layout", "--train.batch=16", "--zero", "1"}));
+  EXPECT_EQ(losses("bits-2"), losses("bits-1"));
+  EXPECT_EQ(losses("bits-4"), losses("bits-1"));
+}
+
+}  // namespace
+}  // namespace hyperion::testing
