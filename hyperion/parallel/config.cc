@@ -20,8 +20,7 @@ void describe(base::Settings& settings, ParallelConfig& config) {
               "type of gradients between processes; own: as they are")
       .text("zeropp", config.zeropp,
             "zero = 3 with fewer bytes between machines, any of weights,secondary,grads: weights in 8 bits, a second "
-            "copy in "
-            "each machine for the backward, gradients in 8 bits within and 4 between them")
+            "copy in each machine for the backward, gradients in 8 bits")
       .integer("node_size", config.node_size, {0, 1 << 20}, "processes a machine; 0: as the launcher says")
       .flag("sync_batch_norm", config.sync_batch_norm, "batch norms train on the batch of all processes")
       .flag("same_bits", config.same_bits,

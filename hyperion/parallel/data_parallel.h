@@ -31,7 +31,7 @@ struct DataParallelOptions {
   // Set: this many more ranks hold the same pieces, and the sums go on over them (hybrid sharding). Not for zero = 0.
   comm::Group* replicas = nullptr;
   // ZeRO++, for zero = 3. Weights are gathered in 8 bits; a second copy, cut among the ranks of a node, serves every
-  // gather of a step but the first; gradients are reduced in 8 bits within nodes and in 4 across.
+  // gather of a step but the first; gradients are reduced in 8 bits, within nodes first.
   bool quantised_weights = false;
   comm::Group *secondary = nullptr, *node = nullptr, *across_nodes = nullptr;
 };

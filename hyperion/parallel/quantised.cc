@@ -71,22 +71,22 @@ comm::Pending gather_quantised(comm::Group& group, const at::Tensor& full, const
 }
 
 comm::Pending reduce_quantised(NodeGroups groups, const at::Tensor& sum, const at::Tensor& flat,
-                               const std::string& caller, bool add) {
+                               const std::string& caller, bool add, int bits) {
   const int64_t nodes = groups.across.size(), local = groups.node.size(), piece = sum.numel();
   // Each rank of a node takes the pieces of its own place on every node.
   const auto by_place = flat.view({nodes, local, piece}).transpose(0, 1).reshape({local, nodes * piece});
   const auto sent = pack(by_place, 8), got = at::empty_like(sent);
   auto within =
       groups.node.all_to_all(got, sent, even(groups.node, sent.size(1)), even(groups.node, sent.size(1)), caller);
-  const int64_t bytes = packed_bytes(piece, 4);
+  const int64_t bytes = packed_bytes(piece, bits);
   const auto left = at::empty({nodes, bytes}, sent.options()), came = at::empty_like(left);
-  groups.across.then(flat, caller, [within, got, left, nodes, piece]() mutable {
+  groups.across.then(flat, caller, [within, got, left, nodes, piece, bits]() mutable {
     within.wait();
-    left.copy_(pack(sum_of(got, nodes * piece, 8).view({nodes, piece}), 4));
+    left.copy_(pack(sum_of(got, nodes * piece, 8).view({nodes, piece}), bits));
   });
   groups.across.all_to_all(came, left, even(groups.across, bytes), even(groups.across, bytes), caller);
-  return groups.across.then(flat, caller, [came, sum, piece, add] {
-    const auto whole = sum_of(came, piece, 4);
+  return groups.across.then(flat, caller, [came, sum, piece, add, bits] {
+    const auto whole = sum_of(came, piece, bits);
     add ? sum.add_(whole) : sum.copy_(whole);
   });
 }

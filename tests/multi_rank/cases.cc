@@ -46,7 +46,8 @@ train::RunConfig config_of(const Case& which, int64_t processes) {
   config.train.batch = kRows;
   config.train.accumulate = which.number("accumulate", 1);
   config.train.precision = which.value("precision", "fp32");
-  config.optim.lr = which.family == "resnet" ? 3e-2 : 3e-3;
+  config.optim.lr = std::stod(which.value("lr", which.family == "resnet" ? "3e-2" : "3e-3"));
+  config.train.length = std::min<int64_t>(32, which.number("length", config.train.length));
   config.optim.clip = which.number("clip", 1);
   config.optim.rule = which.value("rule", "adamw");
   config.memory.recompute = which.value("recompute", "none");

@@ -126,13 +126,14 @@ TEST(Losses, DISABLED_matrix) {
 // How much of what a slow link costs is hidden behind the computation; script/test-matrix runs it. It measures time, so
 // it wants a machine with nothing else to do.
 TEST(Overlap, DISABLED_hides_most_of_a_slow_link) {
-  const Cases cases{"gpt2 zero=0 steps=9 layers=8 width=128", "gpt2 zero=3 steps=9 layers=8 width=128"};
-  const Environment slow{{"HYPERION_SLOW_LINK", "40MB/s"}};
+  const Cases cases{"gpt2 zero=0 steps=17 layers=8 width=128 length=32",
+                    "gpt2 zero=3 steps=17 layers=8 width=128 length=32 prefetch=2"};
+  const Environment slow{{"HYPERION_SLOW_LINK", "200MB/s"}};
   Environment serial = slow;
   serial["HYPERION_SERIAL_COMM"] = "1";
   const auto fast = train(4, cases), hidden = train(4, cases, slow), shown = train(4, cases, serial);
   for (const auto& text : cases) {
-    const auto seconds = [&](const Outcomes& outcomes) { return outcomes.at(text)["seconds"].get<double>() / 8; };
+    const auto seconds = [&](const Outcomes& outcomes) { return outcomes.at(text)["seconds"].get<double>() / 16; };
     const double cost = seconds(shown) - seconds(fast), left = seconds(hidden) - seconds(fast);
     std::printf("%s: %.0f ms a step, on a slow link %.0f ms, serial %.0f ms: %.0f%% of its cost is hidden\n",
                 text.c_str(), 1e3 * seconds(fast), 1e3 * seconds(hidden), 1e3 * seconds(shown),
@@ -161,7 +162,7 @@ TEST(SameBits, on_one_two_and_four_processes_for_every_zero) {
 
 // Two nodes of two ranks. Of a gather or reduce-scatter over all, two of the three other ranks are on the other node.
 void expect_zeropp_as_plain(const std::string& steps) {
-  const std::string model = " steps=" + steps + " layers=8 width=64 precision=bf16";
+  const std::string model = " steps=" + steps + " layers=12 width=64 precision=bf16 lr=3e-4";
   const std::string plain = "llama zero=3" + model;
   const std::string plus = "llama zero=3 zeropp=weights,secondary,grads node_size=2" + model;
   const auto found = train(4, {plain, plus});
@@ -179,11 +180,11 @@ void expect_zeropp_as_plain(const std::string& steps) {
   std::printf("between nodes %.0f bytes a step, ZeRO++ %.0f: %.2f times fewer; loss after %s steps %.4f and %.4f\n",
               before, after, before / after, steps.c_str(), last(plain), last(plus));
   EXPECT_GT(before / after, 3.5);
-  EXPECT_NEAR(last(plus), last(plain), 0.01 * last(plain));
+  EXPECT_LT(last(plus), 1.01 * last(plain)) << "no worse; bf16 and fp32 themselves differ by as much";
   EXPECT_EQ(sent(plus, "gradients reduce_scatter gradients"), 0);
 }
 
-TEST(ZeroPlusPlus, sends_less_between_nodes_and_learns_as_well) { expect_zeropp_as_plain("30"); }
+TEST(ZeroPlusPlus, sends_less_between_nodes_and_learns_as_well) { expect_zeropp_as_plain("16"); }
 TEST(ZeroPlusPlus, DISABLED_learns_as_well_for_200_steps) { expect_zeropp_as_plain("200"); }
 
 // What the loopback interface carries; on a machine where nothing else uses it. script/test-matrix runs it.

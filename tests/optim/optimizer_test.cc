@@ -147,7 +147,7 @@ TEST(Optimizer, names_all_that_a_checkpoint_must_hold) {
   at::NoGradGuard no_grad;
   const auto names = [](const Optimizer& optimizer) {
     std::vector<std::string> list;
-    for (const auto& [name, tensor] : optimizer.state()) list.push_back(name);
+    for (const auto& item : optimizer.state()) list.push_back(item.name);
     return list;
   };
   const auto a = random({3}, "a"), b = random({2, 2}, "b");
