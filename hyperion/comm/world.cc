@@ -6,7 +6,6 @@
 #include <unistd.h>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
-#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include <algorithm>
 #include <cstdlib>
@@ -16,6 +15,7 @@
 #include "hyperion/comm/gloo_transport.h"
 #include "hyperion/comm/local_transport.h"
 #include "hyperion/comm/nccl_transport.h"
+#include "hyperion/comm/store.h"
 
 C10_DECLARE_int(caffe2_log_level);
 
@@ -51,13 +51,7 @@ void quieten_c10d() {
 }
 
 c10::intrusive_ptr<c10d::Store> open_store(const host::Launch& launch, std::chrono::milliseconds timeout) {
-  c10d::TCPStoreOptions options;
-  options.port = static_cast<std::uint16_t>(launch.master_port);
-  options.isServer = launch.rank == 0 && !launch.agent_store;
-  options.waitWorkers = false;
-  options.timeout = timeout;
-  const auto store = c10::make_intrusive<c10d::TCPStore>(launch.master_address, options);
-  return c10::make_intrusive<c10d::PrefixStore>(format("hyperion/{}", launch.restarts), store);
+  return c10::make_intrusive<c10d::PrefixStore>(format("hyperion/{}", launch.restarts), connect_store(launch, timeout));
 }
 
 }  // namespace
@@ -85,14 +79,11 @@ std::unique_ptr<World> World::join(const host::Launch& launch, WorldOptions opti
     link->store = c10::make_intrusive<c10d::HashStore>();
     return std::unique_ptr<World>(new World(std::move(link)));
   }
-  if (launch.master_address.empty() || launch.master_port == 0)
-    throw base::PreflightError(format("{} processes, but no address to meet at ({})", launch.world, launch.text()),
-                               "set MASTER_ADDR and MASTER_PORT to where rank 0 runs");
   base::OperationScope scope("meeting the other processes");
   quieten_c10d();
   try {
     link->store = open_store(launch, options.timeout);
-    link->address = own_address(launch.master_address);
+    link->address = own_address(launch.master_address.empty() ? "127.0.0.1" : launch.master_address);
     auto world = std::unique_ptr<World>(new World(std::move(link)));
     return world;
   } catch (const base::Error&) {
