@@ -32,7 +32,9 @@ TokenFigures inspect_tokens(const TokenSet& set, size_t most_frequent, const std
     std::sort(lengths.begin(), lengths.end());
     figures.shortest = lengths.front(), figures.median = lengths[lengths.size() / 2], figures.longest = lengths.back();
     figures.mean = static_cast<double>(set.tokens()) / static_cast<double>(lengths.size());
-    const auto width = [](int64_t length) { return static_cast<size_t>(std::bit_width(static_cast<uint64_t>(length))); };
+    const auto width = [](int64_t length) {
+      return static_cast<size_t>(std::bit_width(static_cast<uint64_t>(length)));
+    };
     for (size_t bit = width(figures.shortest); bit <= width(figures.longest); ++bit)
       figures.lengths.push_back({bit == 0 ? 0 : int64_t{1} << (bit - 1), int64_t{1} << bit, bars[bit]});
   }

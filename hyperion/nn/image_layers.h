@@ -18,8 +18,8 @@ class Conv2d final : public Module {
 };
 
 // Batch normalisation (Ioffe and Szegedy, 2015), reduced in fp32. In training by the statistics of the batch, which
-// move the running ones (but not in a recomputation); else by the running ones. Where the pass says so the batch is that
-// of all processes. Training on one value a channel is a ConfigError: it has no variance.
+// move the running ones (but not in a recomputation); else by the running ones. Where the pass says so the batch is
+// that of all processes. Training on one value a channel is a ConfigError: it has no variance.
 class BatchNorm2d final : public Module {
  public:
   explicit BatchNorm2d(int64_t channels);

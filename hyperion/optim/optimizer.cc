@@ -13,6 +13,7 @@ namespace {
 
 // An update walks over memory: the gradient must lie as the state does, whatever order its sides lie in.
 at::Tensor as_laid_out(const at::Tensor& gradient, const at::Tensor& like) {
+  HYPERION_CHECK(gradient.sizes() == like.sizes(), "a gradient has its parameter's shape");
   if (kernels::laid_out_alike(gradient, like)) return gradient;
   return at::empty_like(like, gradient.options()).copy_(gradient);
 }
