@@ -68,8 +68,7 @@ void Updates::set_sgd(at::Device device, float lr, float momentum) {
 }
 
 // Addresses seldom change from step to step, and never in a graph: the device's copy is renewed only where they did.
-const Updates::Table& Updates::table(std::map<Types, Table>& tables, Types types,
-                                     const std::vector<UpdateTensors>& tensors) {
+UpdateTable Updates::table(std::map<Types, Table>& tables, Types types, const std::vector<UpdateTensors>& tensors) {
   std::vector<int64_t> words(tensors.size() * kEntryWords);
   for (size_t i = 0; i < tensors.size(); ++i) {
     const auto& t = tensors[i];
@@ -90,7 +89,12 @@ const Updates::Table& Updates::table(std::map<Types, Table>& tables, Types types
       words.push_back(std::bit_cast<int64_t>(UpdateChunk{static_cast<int32_t>(i), static_cast<int32_t>(chunk)}));
   }
   Table& table = tables[types];
-  if (table.words == words) return table;
+  const auto raw = [&] {
+    const auto* all = pointer<int64_t>(table.on_device);
+    return UpdateTable{reinterpret_cast<const UpdateEntry*>(all),
+                       reinterpret_cast<const UpdateChunk*>(all + table.chunk_words), table.chunks};
+  };
+  if (table.words == words) return raw();
   table.chunks = static_cast<int64_t>(words.size() - chunk_words);
   table.chunk_words = chunk_words;
   const auto length = static_cast<int64_t>(words.size());
@@ -105,7 +109,7 @@ const Updates::Table& Updates::table(std::map<Types, Table>& tables, Types types
     std::memcpy(table.on_host.data_ptr(), words.data(), words.size() * sizeof(int64_t));
     to.copy_(table.on_host, /*non_blocking=*/true);
   });
-  return table;
+  return raw();
 }
 
 void Updates::renew_tables() {
@@ -128,10 +132,7 @@ void Updates::adamw(const std::vector<UpdateTensors>& tensors, const at::Tensor&
     return;
   }
   for (const auto& [types, group] : by_types(tensors)) {
-    const Table& all = table(updates_, types, group);
-    const auto* words = pointer<int64_t>(all.on_device);
-    const UpdateTable raw{reinterpret_cast<const UpdateEntry*>(words),
-                          reinterpret_cast<const UpdateChunk*>(words + all.chunk_words), all.chunks};
+    const UpdateTable raw = table(updates_, types, group);
     with_types(types.first, types.second, [&]<class W, class G>(W, G) {
       adamw_all_gpu<W, G>(raw, pointer<float>(scale), reinterpret_cast<const AdamWNumbers*>(pointer<float>(numbers_)),
                           stream_of(scale));
@@ -151,10 +152,7 @@ void Updates::sgd(const std::vector<UpdateTensors>& tensors, const at::Tensor& s
     return;
   }
   for (const auto& [types, group] : by_types(tensors)) {
-    const Table& all = table(updates_, types, group);
-    const auto* words = pointer<int64_t>(all.on_device);
-    const UpdateTable raw{reinterpret_cast<const UpdateEntry*>(words),
-                          reinterpret_cast<const UpdateChunk*>(words + all.chunk_words), all.chunks};
+    const UpdateTable raw = table(updates_, types, group);
     with_types(types.first, types.second, [&]<class W, class G>(W, G) {
       sgd_all_gpu<W, G>(raw, pointer<float>(scale), reinterpret_cast<const SgdNumbers*>(pointer<float>(numbers_)),
                         stream_of(scale));
@@ -171,17 +169,17 @@ ClipFactor Updates::clip(const std::vector<at::Tensor>& gradients, double limit,
     groups[gradient.scalar_type()].push_back(std::move(one));
   }
   int64_t chunks = 0;
-  for (const auto& [type, group] : groups) chunks += table(gradients_, {type, type}, group).chunks;
+  std::vector<std::pair<at::ScalarType, UpdateTable>> parts;
+  for (const auto& [type, group] : groups) {
+    parts.emplace_back(type, table(gradients_, {type, type}, group));
+    chunks += parts.back().second.count;
+  }
   const auto fp32 = gradients[0].options().dtype(at::kFloat);
   const auto partial = at::empty({chunks}, fp32), found = at::empty({2}, fp32);
-  int64_t first = 0;
-  for (const auto& [type, group] : groups) {
-    const Table& all = gradients_.at({type, type});
-    const auto* words = pointer<int64_t>(all.on_device);
-    const UpdateTable raw{reinterpret_cast<const UpdateEntry*>(words),
-                          reinterpret_cast<const UpdateChunk*>(words + all.chunk_words), all.chunks};
-    with_type(type, [&]<class G>(G) { squares_all_gpu<G>(raw, pointer<float>(partial) + first, stream_of(partial)); });
-    first += all.chunks;
+  float* next = pointer<float>(partial);
+  for (const auto& [type, part] : parts) {
+    with_type(type, [&, raw = part]<class G>(G) { squares_all_gpu<G>(raw, next, stream_of(partial)); });
+    next += part.count;
   }
   clip_factor_gpu(pointer<float>(partial), chunks, static_cast<float>(limit), static_cast<float>(loss_scale),
                   pointer<float>(found), pointer<float>(found) + 1, stream_of(partial));

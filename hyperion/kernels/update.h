@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "hyperion/kernels/adamw.h"
+#include "hyperion/kernels/update_math.h"
 
 namespace hyperion::kernels {
 
@@ -52,7 +53,8 @@ class Updates {
     int64_t chunks = 0;
     size_t chunk_words = 0;
   };
-  const Table& table(std::map<Types, Table>& tables, Types types, const std::vector<UpdateTensors>& tensors);
+  // The device's copy of the table, made or renewed.
+  UpdateTable table(std::map<Types, Table>& tables, Types types, const std::vector<UpdateTensors>& tensors);
 
   AdamWStep adamw_numbers_{};
   float lr_ = 0, momentum_ = 0;
