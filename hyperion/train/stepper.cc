@@ -263,14 +263,24 @@ std::optional<StepResult> Stepper::by_graph(const Batch& all, int64_t step, doub
     void mark(Phase) override {}
     profile::PhaseTimes milliseconds() override { return {}; }
   } untimed;
-  const auto figures = graphs_->run(shape, all, [&](const Batch& batch) {
+  const auto compute = [&](const Batch& batch) {
     const auto loss = gradients(batch, step, untimed);
     at::NoGradGuard no_grad;
     const auto clip = optimizer_->clip(gradients_, config_.optim.clip, 1);
     optimizer_->update(gradients_, clip.scale);
     for (auto& gradient : gradients_) gradient.reset();
     return StepFigures{loss, clip.norm};
-  });
+  };
+  StepFigures figures;
+  try {
+    figures = graphs_->run(shape, all, compute);
+  } catch (const std::exception& error) {
+    if (!is_out_of_memory(error)) throw;
+    graphs_.reset();  // the plain step, tried next, adapts or says what took the memory
+    drop_gradients();
+    --updates_;
+    return std::nullopt;
+  }
   timer.mark(Phase::backward);  // of a graph only the whole is known
   return StepResult{figures.loss, figures.grad_norm, false, 0};
 }
