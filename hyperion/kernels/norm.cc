@@ -10,7 +10,6 @@
 
 #include "hyperion/kernels/maps.h"
 #include "hyperion/kernels/norm_math.h"
-#include "hyperion/kernels/rms_norm.h"
 #include "hyperion/kernels/typed.h"
 
 namespace hyperion::kernels {
@@ -18,14 +17,17 @@ namespace {
 
 int64_t rows_of(const at::Tensor& input) { return input.size(-1) == 0 ? 0 : input.numel() / input.size(-1); }
 
+at::Tensor inverse_rms(const at::Tensor& wide, double epsilon) {
+  return at::rsqrt(wide.square().mean(-1, /*keepdim=*/true).add(epsilon));
+}
+
 Normalised on_cpu(const at::Tensor& input, const NormWeights& weights) {
   if (weights.bias.defined()) {
     auto [output, mean, inverse] =
         at::native_layer_norm(input, {input.size(-1)}, weights.weight, weights.bias, weights.epsilon);
     return {output, {mean, inverse}};
   }
-  const auto wide = input.to(at::kFloat);
-  const auto inverse = at::rsqrt(wide.square().mean(-1, /*keepdim=*/true).add(weights.epsilon));
+  const auto wide = input.to(at::kFloat), inverse = inverse_rms(wide, weights.epsilon);
   return {wide.mul(inverse).to(input.scalar_type()).mul(weights.weight), {at::Tensor(), inverse}};
 }
 
@@ -128,8 +130,10 @@ at::Tensor norm(const at::Tensor& input, const NormWeights& weights) {
 }
 
 at::Tensor norm_reference(const at::Tensor& input, const NormWeights& weights) {
-  return weights.bias.defined() ? at::layer_norm(input, {input.size(-1)}, weights.weight, weights.bias, weights.epsilon)
-                                : rms_norm_reference(input, weights.weight, weights.epsilon);
+  if (weights.bias.defined())
+    return at::layer_norm(input, {input.size(-1)}, weights.weight, weights.bias, weights.epsilon);
+  const auto wide = input.to(at::kFloat);
+  return wide.mul(inverse_rms(wide, weights.epsilon)).to(input.scalar_type()).mul(weights.weight);
 }
 
 }  // namespace hyperion::kernels

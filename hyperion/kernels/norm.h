@@ -1,5 +1,6 @@
-// Layer norm and RMS norm (no bias) over the last dimension, as the pieces other operations are made of: the values,
-// the statistics to find them again, and the gradients. On the CPU in PyTorch's operations, on a GPU in one pass each.
+// Layer norm and RMS norm (Zhang and Sennrich, 2019; no bias) over the last dimension, as the pieces other operations
+// are made of: the values, the statistics to find them again, and the gradients. On the CPU in PyTorch's operations, on
+// a GPU in one pass each.
 #pragma once
 #include <ATen/core/Tensor.h>
 
