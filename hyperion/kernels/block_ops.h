@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "hyperion/kernels/activation_math.h"
+#include "hyperion/kernels/fp8.h"
 #include "hyperion/kernels/norm.h"
 
 namespace hyperion::kernels {
@@ -16,6 +17,7 @@ namespace hyperion::kernels {
 struct Maps {
   std::vector<at::Tensor> weights, biases;
   bool in_out;
+  Fp8Map fp8 = {};  // set: the products of norm_linear and of the residual maps are made in 8 bits
 };
 
 // Moves the tensors' values into one piece of memory, one behind the other; they keep their shapes and names.

@@ -62,6 +62,9 @@ struct LinearResidual : torch::autograd::Function<LinearResidual> {
 
 at::Tensor apply(const at::Tensor& input, int64_t kind, const Maps& maps, const at::Tensor& residual) {
   HYPERION_CHECK(maps.weights.size() == 1 && maps.biases.size() <= 1, "a residual is added to one map");
+  if (maps.fp8)
+    return linear_residual_fp8(input, kind == kNone ? std::nullopt : std::optional(static_cast<Activation>(kind)), maps,
+                               residual);
   return LinearResidual::apply(input, maps.weights[0], maps.biases.empty() ? std::nullopt : maybe(maps.biases[0]),
                                maybe(residual), maps.in_out, kind);
 }

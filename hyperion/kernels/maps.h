@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace hyperion::kernels {
@@ -23,5 +24,13 @@ inline std::optional<at::Tensor> maybe(const at::Tensor& tensor) {
   return tensor.defined() ? std::optional(tensor) : std::nullopt;
 }
 inline at::Tensor or_none(const std::optional<at::Tensor>& tensor) { return tensor.value_or(at::Tensor()); }
+
+// In 8 bits, for maps that say so: the same as norm_linear and (activated_)linear_residual.
+struct Maps;
+struct NormWeights;
+enum class Activation;
+std::pair<at::Tensor, at::Tensor> norm_linear_fp8(const at::Tensor& hidden, const NormWeights& norm, const Maps& maps);
+at::Tensor linear_residual_fp8(const at::Tensor& input, std::optional<Activation> kind, const Maps& maps,
+                               const at::Tensor& residual);
 
 }  // namespace hyperion::kernels

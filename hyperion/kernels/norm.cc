@@ -31,6 +31,22 @@ Normalised on_cpu(const at::Tensor& input, const NormWeights& weights) {
   return {wide.mul(inverse).to(input.scalar_type()).mul(weights.weight), {at::Tensor(), inverse}};
 }
 
+Normalised on_gpu(const at::Tensor& input, const NormWeights& weights, bool with_output) {
+  const int64_t rows = rows_of(input);
+  const auto fp32 = input.options().dtype(at::kFloat);
+  const bool layer = weights.bias.defined();
+  Normalised out{with_output ? at::empty_like(input) : at::Tensor(),
+                 {layer ? at::empty({rows}, fp32) : at::Tensor(), at::empty({rows}, fp32)}};
+  with_type(input.scalar_type(), [&]<class T>(T) {
+    norm_forward_gpu(
+        NormForward<T>{pointer<T>(input), pointer<T>(weights.weight), pointer<T>(weights.bias), pointer<T>(out.output),
+                       pointer<float>(out.statistics.mean), pointer<float>(out.statistics.inverse), rows,
+                       input.size(-1), static_cast<float>(weights.epsilon)},
+        stream_of(input));
+  });
+  return out;
+}
+
 at::Tensor again_on_cpu(const at::Tensor& input, const NormWeights& weights, const NormStatistics& statistics) {
   if (weights.bias.defined()) return on_cpu(input, weights).output;
   return input.to(at::kFloat).mul(statistics.inverse).to(input.scalar_type()).mul(weights.weight);
@@ -78,20 +94,12 @@ struct Norm : torch::autograd::Function<Norm> {
 }  // namespace
 
 Normalised normalise(const at::Tensor& given, const NormWeights& weights) {
-  if (!given.is_cuda()) return on_cpu(given, weights);
-  const auto input = given.contiguous();
-  const int64_t rows = rows_of(input);
-  const auto fp32 = input.options().dtype(at::kFloat);
-  const bool layer = weights.bias.defined();
-  Normalised out{at::empty_like(input), {layer ? at::empty({rows}, fp32) : at::Tensor(), at::empty({rows}, fp32)}};
-  with_type(input.scalar_type(), [&]<class T>(T) {
-    norm_forward_gpu(
-        NormForward<T>{pointer<T>(input), pointer<T>(weights.weight), pointer<T>(weights.bias), pointer<T>(out.output),
-                       pointer<float>(out.statistics.mean), pointer<float>(out.statistics.inverse), rows,
-                       input.size(-1), static_cast<float>(weights.epsilon)},
-        stream_of(input));
-  });
-  return out;
+  return given.is_cuda() ? on_gpu(given.contiguous(), weights, /*with_output=*/true) : on_cpu(given, weights);
+}
+
+NormStatistics norm_statistics(const at::Tensor& given, const NormWeights& weights) {
+  return given.is_cuda() ? on_gpu(given.contiguous(), weights, /*with_output=*/false).statistics
+                         : on_cpu(given, weights).statistics;
 }
 
 at::Tensor normalise_again(const at::Tensor& given, const NormWeights& weights, const NormStatistics& statistics) {

@@ -20,6 +20,7 @@ struct Normalised {
   NormStatistics statistics;
 };
 Normalised normalise(const at::Tensor& input, const NormWeights& weights);
+NormStatistics norm_statistics(const at::Tensor& input, const NormWeights& weights);
 // The output again.
 at::Tensor normalise_again(const at::Tensor& input, const NormWeights& weights, const NormStatistics& statistics);
 

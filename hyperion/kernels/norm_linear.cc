@@ -65,6 +65,7 @@ struct NormLinear : torch::autograd::Function<NormLinear> {
 }  // namespace
 
 std::pair<at::Tensor, at::Tensor> norm_linear(const at::Tensor& hidden, const NormWeights& norm, const Maps& maps) {
+  if (maps.fp8) return norm_linear_fp8(hidden, norm, maps);
   const auto out = NormLinear::apply(hidden, norm.weight, maybe(norm.bias), norm.epsilon, at::TensorList(maps.weights),
                                      at::TensorList(maps.biases), maps.in_out);
   return {out[0], out[1]};

@@ -30,5 +30,6 @@ at::Tensor column_sums(const at::Tensor& input);
 
 // From here on each new shape of product is tried with every algorithm cuBLASLt offers for it, and the fastest is kept.
 void measure_products(bool on);
+bool measuring_products();
 
 }  // namespace hyperion::kernels

@@ -28,7 +28,14 @@ void check(cublasStatus_t status, const char* what) {
 }
 
 cudaDataType_t type_of(ProductType type) {
-  return type == ProductType::fp32 ? CUDA_R_32F : type == ProductType::bf16 ? CUDA_R_16BF : CUDA_R_16F;
+  switch (type) {
+    case ProductType::fp32: return CUDA_R_32F;
+    case ProductType::bf16: return CUDA_R_16BF;
+    case ProductType::fp16: return CUDA_R_16F;
+    case ProductType::e4m3: return CUDA_R_8F_E4M3;
+    case ProductType::e5m2: return CUDA_R_8F_E5M2;
+  }
+  return CUDA_R_32F;
 }
 
 uint32_t alignment_of(const void* pointer) {
@@ -38,7 +45,7 @@ uint32_t alignment_of(const void* pointer) {
   return alignment;
 }
 
-using Key = std::tuple<int64_t, int64_t, int64_t, bool, bool, int, int, bool, bool, int, bool, uint32_t>;
+using Key = std::tuple<int64_t, int64_t, int64_t, bool, bool, int, int, int, bool, bool, bool, int, bool, uint32_t>;
 
 template <auto Destroy>
 struct Deleter {
@@ -82,16 +89,19 @@ Plan describe(const RawProduct& p) {
   set(made, CUBLASLT_MATMUL_DESC_TRANSA, p.b_turned ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(made, CUBLASLT_MATMUL_DESC_TRANSB, p.a_turned ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(made, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue(p));
-  const auto in = type_of(p.type), out = type_of(p.out);
+  const auto a_type = type_of(p.type), b_type = type_of(p.b_type), out = type_of(p.out);
+  if (p.fast) set(made, CUBLASLT_MATMUL_DESC_FAST_ACCUM, int8_t{1});
   if (p.bias != nullptr) set(made, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, out);
-  plan.a = p.b_turned ? layout(in, p.k, p.columns) : layout(in, p.columns, p.k);
-  plan.b = p.a_turned ? layout(in, p.rows, p.k) : layout(in, p.k, p.rows);
+  plan.a = p.b_turned ? layout(b_type, p.k, p.columns) : layout(b_type, p.columns, p.k);
+  plan.b = p.a_turned ? layout(a_type, p.rows, p.k) : layout(a_type, p.k, p.rows);
   plan.d = layout(out, p.columns, p.rows);
   return plan;
 }
 
 void point(const Plan& plan, const RawProduct& p) {
   if (p.bias != nullptr) set(plan.operation.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
+  if (p.b_inverse != nullptr) set(plan.operation.get(), CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, p.b_inverse);
+  if (p.a_inverse != nullptr) set(plan.operation.get(), CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, p.a_inverse);
 }
 
 void* workspace() {
@@ -174,7 +184,9 @@ bool product_gpu(const RawProduct& p, bool measure, void* stream) {
                 p.a_turned,
                 p.b_turned,
                 static_cast<int>(p.type),
+                static_cast<int>(p.b_type),
                 static_cast<int>(p.out),
+                p.fast,
                 p.c != nullptr,
                 p.may_round_to_tf32,
                 static_cast<int>(epilogue(p)),

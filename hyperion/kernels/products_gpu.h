@@ -4,7 +4,7 @@
 
 namespace hyperion::kernels {
 
-enum class ProductType { fp32, bf16, fp16 };
+enum class ProductType { fp32, bf16, fp16, e4m3, e5m2 };
 
 struct RawProduct {
   const void *a, *b, *c, *bias;  // c and bias may be null
@@ -13,6 +13,11 @@ struct RawProduct {
   bool a_turned, b_turned;
   ProductType type, out;
   bool may_round_to_tf32;
+  // Of products in 8 bits: b's own type, what gives the values back (one number on the device each), and whether sums
+  // may be made in fewer bits. b is turned, a is not.
+  ProductType b_type = type;
+  const float *a_inverse = nullptr, *b_inverse = nullptr;
+  bool fast = false;
 };
 
 // False where cuBLASLt knows no way to do all this in one call; nothing has been done then.
