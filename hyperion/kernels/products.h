@@ -27,8 +27,4 @@ std::pair<at::Tensor, at::Tensor> weight_gradient(const at::Tensor& x, const at:
 
 // The sums of [rows, columns] over its rows.
 at::Tensor column_sums(const at::Tensor& input);
-
-// From here on each new shape of product is tried with every algorithm cuBLASLt offers for it, and the fastest is kept.
-void measure_products(bool on);
-
 }  // namespace hyperion::kernels

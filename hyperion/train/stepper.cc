@@ -11,8 +11,8 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/log.h"
 #include "hyperion/base/signals.h"
+#include "hyperion/kernels/choices.h"
 #include "hyperion/kernels/device.h"
-#include "hyperion/kernels/products.h"
 #include "hyperion/nn/saved_bytes.h"
 #include "hyperion/parallel/batch_statistics.h"
 #include "hyperion/parallel/data_parallel.h"
@@ -79,7 +79,7 @@ Stepper::Stepper(models::Model& model, const RunConfig& config, at::Device devic
   gradients_.resize(weights_.size());
   use(config.memory);
   const auto& optimize = config.train.optimize;
-  kernels::measure_products(optimize == "max" && !config.train.deterministic);
+  kernels::measure_choices(optimize == "max" && !config.train.deterministic);
   if (device.is_cuda() && optimize != "reference" && !config.train.deterministic) kernels::measure_convolutions();
   if (optimize == "graph" || optimize == "max") {
     const std::string reason = !device.is_cuda()             ? "it needs a GPU"
@@ -122,7 +122,7 @@ void Stepper::make_parallel(const std::vector<at::Tensor>& wide) {
   residents_ = nn::Residents(model_.held());
   use(config_.memory);
   const auto& optimize = config_.train.optimize;
-  kernels::measure_products(optimize == "max" && !config_.train.deterministic);
+  kernels::measure_choices(optimize == "max" && !config_.train.deterministic);
   if (optimize == "graph" || optimize == "max")
     base::log_warn(
         format("train.optimize = \"{}\" runs as \"fused\": weights or gradients travel in each step", optimize));
