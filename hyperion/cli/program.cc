@@ -56,7 +56,7 @@ void add_short_flags(CLI::App* command, Flags& flags) {
   command->add_option("--steps", flags.steps, "same as --train.steps");
   command->add_option("--seed", flags.seed, "same as --train.seed");
   command->add_option("--device", flags.device, "cpu, cuda or auto");
-  command->add_option("--precision", flags.precision, "fp32, tf32, bf16 or fp16");
+  command->add_option("--precision", flags.precision, "fp32, tf32, bf16, fp16 or fp8");
   command->add_option("--optimize", flags.optimize, "reference, fused, graph or max");
   command->add_option("--memory-budget", flags.memory_budget, "same as --memory.budget: 16GiB");
   command->add_option("--on-oom", flags.on_oom, "same as --memory.on_oom: fail or adapt");

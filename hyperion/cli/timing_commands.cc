@@ -12,9 +12,12 @@
 #include "hyperion/bench/ladder.h"
 #include "hyperion/bench/startup.h"
 #include "hyperion/bench/train.h"
+#include "hyperion/bench/tune.h"
 #include "hyperion/bench/workloads.h"
+#include "hyperion/cli/resolve.h"
 #include "hyperion/cli/usage.h"
 #include "hyperion/interop/open_model.h"
+#include "hyperion/kernels/choices.h"
 
 namespace hyperion::cli {
 namespace {
@@ -28,7 +31,7 @@ struct TimingFlags {
   int64_t repeats = 3;
   std::string mode, workload, precision, folder, first, second, fail_over = "3%";
   std::vector<std::string> settings, rungs = {"reference", "fused", "graph", "max"};
-  bool json = false;
+  bool json = false, list = false, clear = false;
 };
 
 TimingFlags& flags() {
@@ -165,6 +168,32 @@ int first_step_command() {
   return 0;
 }
 
+// Of a canonical workload or, where the name is a file's, of a recipe.
+train::RunConfig tuned_config() {
+  auto wanted = changes();
+  wanted.emplace_back("train.device", flags().train.device);
+  if (!flags().workload.ends_with(".toml")) {
+    const auto found = bench::find_workloads(flags().workload);
+    if (found.size() != 1) throw base::ConfigError("tune takes one workload at a time", "name it, or a recipe");
+    return bench::config_of(*found[0], wanted);
+  }
+  std::vector<Override> overrides;
+  for (const auto& [name, value] : wanted) overrides.push_back({name, value, "--set " + name});
+  train::RunConfig config;
+  resolve(config, flags().workload, overrides, /*checked=*/false);  // an adapter needs no model.from here
+  return config;
+}
+
+int tune_command() {
+  if (flags().clear) kernels::kept_choices().clear();
+  if (flags().workload.empty() && !flags().list && !flags().clear)
+    throw base::ConfigError("nothing to tune", "name a workload or a recipe, or give --list or --clear");
+  if (flags().workload.empty() && !flags().list) return 0;
+  const auto result = flags().workload.empty() ? bench::kept_rows() : bench::tune(flags().workload, tuned_config());
+  std::printf("%s", (flags().json ? bench::tune_json(result) : bench::tune_table(result)).c_str());
+  return 0;
+}
+
 int compare_command() {
   const double fail_over = bench::part_of(flags().fail_over);
   const auto result =
@@ -245,6 +274,17 @@ void add_timing_commands(CLI::App& app, CLI::App& bench) {
     command->add_option("--set", flags().settings, "another setting: --set memory.recompute=full");
   }
 
+  auto* tune = app.add_subcommand("tune", "measure ahead what `--optimize max` chooses among, and keep it");
+  tune->add_option("WORKLOAD", flags().workload, "one of `hyperion bench workloads`, or a recipe");
+  tune->add_flag("--list", flags().list, "show what is kept");
+  tune->add_flag("--clear", flags().clear, "forget what is kept, of every GPU, before anything else");
+  tune->add_option("--precision", flags().precision, "instead of the workload's own: fp32, tf32, bf16, fp16, ...");
+  tune->add_option("--device", flags().train.device, "cuda or auto")->check(one_of({"auto", "cpu", "cuda"}));
+  tune->add_option("--set", flags().settings, "another setting: --set train.batch=8; may be given again");
+  tune->add_flag("--json", flags().json, "as JSON");
+  tune->footer(
+      "\nExamples:\n  hyperion tune gpt2-124m-b32\n  hyperion tune recipes/quickstart.toml\n  hyperion tune --list");
+
   auto* compare = app.add_subcommand("compare", "compare two results of a bench; exit code 1 where B is slower");
   compare->add_option("A", flags().first, "a JSON file of a bench, or the folder it lies in")->required();
   compare->add_option("B", flags().second, "another of the same bench")->required();
@@ -255,6 +295,7 @@ void add_timing_commands(CLI::App& app, CLI::App& bench) {
 
 std::optional<int> run_timing_command(CLI::App& app) {
   if (app.got_subcommand("compare")) return compare_command();
+  if (app.got_subcommand("tune")) return tune_command();
   if (!app.got_subcommand("bench")) return {};
   auto* bench = app.get_subcommand("bench");
   if (bench->got_subcommand("workloads")) return workloads_command();

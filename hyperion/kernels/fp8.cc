@@ -8,6 +8,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "hyperion/kernels/activations.h"
+#include "hyperion/kernels/choices.h"
 #include "hyperion/kernels/fp8_math.h"
 #include "hyperion/kernels/maps.h"
 #include "hyperion/kernels/products.h"
@@ -177,7 +178,7 @@ at::Tensor fp8_product(const Fp8Product& p, at::ScalarType type) {
                          .a_inverse = pointer<const float>(p.a_inverse),
                          .b_inverse = pointer<const float>(p.b_inverse),
                          .fast = p.fast};
-    if (product_gpu(raw, measuring_products(), stream_of(p.a))) return out;
+    if (product_gpu(raw, measuring_choices(), stream_of(p.a))) return out;
   }
   auto out = at::mm(p.a.to(at::kFloat), p.b.to(at::kFloat).t()) * p.a_inverse * p.b_inverse;
   if (p.bias.defined()) out += p.bias;

@@ -7,6 +7,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
 #include "hyperion/kernels/attention.h"
 #include "hyperion/kernels/attention_choice.h"
 #include "hyperion/kernels/block_ops.h"
@@ -64,6 +65,17 @@ Views gradients(const Views& v, const at::Tensor& above, const Attended& a, bool
   return {std::get<0>(all), std::get<1>(all), std::get<2>(all)};
 }
 
+AttentionBackend backend_for(const Views& v, bool causal) {
+  const auto& q = v.queries;
+  const auto what =
+      base::format("{}attention {}x{} of {} heads, {} for keys, {} wide, {}", causal ? "causal " : "", q.size(0),
+                   q.size(2), q.size(1), v.keys.size(1), q.size(3), c10::toString(q.scalar_type()));
+  return attention_backend(q.device(), what, [&](AttentionBackend backend) {
+    const auto above = q.transpose(1, 2).contiguous().transpose(1, 2);
+    gradients(v, above, attended(v, causal, backend), causal, backend);
+  });
+}
+
 template <class T>
 HeadGradient<T> place_of(const at::Tensor& gradient) {
   HYPERION_CHECK(gradient.stride(3) == 1, "a head's elements lie together");
@@ -80,8 +92,9 @@ struct PackedAttention : torch::autograd::Function<PackedAttention> {
         rotate_heads_gpu(pointer<T>(packed), packed.size(0) * packed.size(1), queries + 2 * keys, queries + keys, width,
                          rotation_of(*cosines, *sines), stream_of(packed));
       });
-    const auto backend = attention_backend();
-    const auto a = attended(views_of(packed, heads), causal, backend);
+    const auto views = views_of(packed, heads);
+    const auto backend = backend_for(views, causal);
+    const auto a = attended(views, causal, backend);
     context->save_for_backward({packed, or_none(cosines), or_none(sines), a.output, a.sums, a.seed, a.offset});
     auto& data = context->saved_data;
     data["queries"] = queries, data["keys"] = keys, data["width"] = width, data["causal"] = causal;
@@ -126,12 +139,7 @@ at::Tensor by_parts(const at::Tensor& packed, const Heads& heads, const at::Tens
   return mixed.transpose(1, 2).reshape({packed.size(0), packed.size(1), heads.queries * heads.width});
 }
 
-AttentionBackend chosen_backend = AttentionBackend::cudnn;
-
 }  // namespace
-
-AttentionBackend attention_backend() { return chosen_backend; }
-void use_attention_backend(AttentionBackend backend) { chosen_backend = backend; }
 
 at::Tensor packed_attention(const at::Tensor& packed, const Heads& heads, const at::Tensor& cosines,
                             const at::Tensor& sines, bool causal) {

@@ -5,14 +5,13 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
 
+#include "hyperion/kernels/choices.h"
 #include "hyperion/kernels/column_sums_math.h"
 #include "hyperion/kernels/products_gpu.h"
 #include "hyperion/kernels/typed.h"
 
 namespace hyperion::kernels {
 namespace {
-
-bool measuring = false;
 
 ProductType type_of(const at::Tensor& tensor) {
   if (tensor.scalar_type() == at::kFloat) return ProductType::fp32;
@@ -52,9 +51,6 @@ at::Tensor by_torch(const Product& p) {
 
 }  // namespace
 
-void measure_products(bool on) { measuring = on; }
-bool measuring_products() { return measuring; }
-
 at::Tensor product(const Product& p) {
   if (!ours(p)) return by_torch(p);
   auto out = at::empty({p.a.size(p.a_turned ? 1 : 0), p.b.size(p.b_turned ? 0 : 1)}, p.a.options());
@@ -66,7 +62,7 @@ void product_into(at::Tensor out, const Product& p) {
   if (ours(p)) {
     const auto a = p.a.contiguous(), b = p.b.contiguous();
     const auto added = p.added.defined() ? p.added.contiguous() : p.added;
-    if (product_gpu(raw(p, a, b, added, out), measuring, stream_of(a))) return;
+    if (product_gpu(raw(p, a, b, added, out), measuring_choices(), stream_of(a))) return;
   }
   out.copy_(by_torch(p));
 }
@@ -75,7 +71,7 @@ void add_product(at::Tensor out, const Product& p, bool first) {
   if (ours(p)) {
     const auto a = p.a.contiguous(), b = p.b.contiguous();
     auto what = raw(p, a, b, first ? at::Tensor() : out, out);
-    if (product_gpu(what, measuring, stream_of(a))) return;
+    if (product_gpu(what, measuring_choices(), stream_of(a))) return;
   }
   const auto value = at::mm(turned(p.a, p.a_turned), turned(p.b, p.b_turned));
   first ? out.copy_(value) : out.add_(value);

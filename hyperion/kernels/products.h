@@ -28,8 +28,4 @@ std::pair<at::Tensor, at::Tensor> weight_gradient(const at::Tensor& x, const at:
 // The sums of [rows, columns] over its rows.
 at::Tensor column_sums(const at::Tensor& input);
 
-// From here on each new shape of product is tried with every algorithm cuBLASLt offers for it, and the fastest is kept.
-void measure_products(bool on);
-bool measuring_products();
-
 }  // namespace hyperion::kernels

@@ -5,22 +5,26 @@
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <cublasLt.h>
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <tuple>
 #include <vector>
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/kernels/choices.h"
+#include "hyperion/kernels/device.h"
 
 namespace hyperion::kernels {
 namespace {
 
 constexpr size_t kWorkspace = 32u << 20;
-constexpr int kTried = 12, kRepeats = 5;
+constexpr int kTried = 12, kRepeats = 10;
 
 void check(cublasStatus_t status, const char* what) {
   if (status != CUBLAS_STATUS_SUCCESS)
@@ -29,11 +33,16 @@ void check(cublasStatus_t status, const char* what) {
 
 cudaDataType_t type_of(ProductType type) {
   switch (type) {
-    case ProductType::fp32: return CUDA_R_32F;
-    case ProductType::bf16: return CUDA_R_16BF;
-    case ProductType::fp16: return CUDA_R_16F;
-    case ProductType::e4m3: return CUDA_R_8F_E4M3;
-    case ProductType::e5m2: return CUDA_R_8F_E5M2;
+    case ProductType::fp32:
+      return CUDA_R_32F;
+    case ProductType::bf16:
+      return CUDA_R_16BF;
+    case ProductType::fp16:
+      return CUDA_R_16F;
+    case ProductType::e4m3:
+      return CUDA_R_8F_E4M3;
+    case ProductType::e5m2:
+      return CUDA_R_8F_E5M2;
   }
   return CUDA_R_32F;
 }
@@ -121,35 +130,70 @@ cublasStatus_t launch(const Plan& plan, const RawProduct& p, const cublasLtMatmu
                         stream);
 }
 
-// The fastest of them, into memory of its own: the product may add to what is there.
-size_t fastest(const Plan& plan, const RawProduct& p, const std::vector<cublasLtMatmulHeuristicResult_t>& found,
-               cudaStream_t stream) {
+// Microseconds a product takes with each of them, into memory of its own: the product may add to what is there.
+std::vector<float> times(const Plan& plan, const RawProduct& p,
+                         const std::vector<cublasLtMatmulHeuristicResult_t>& found, cudaStream_t stream) {
   const size_t bytes = static_cast<size_t>(p.rows * p.columns) * (p.out == ProductType::fp32 ? 4 : 2);
   void* scratch = c10::cuda::CUDACachingAllocator::raw_alloc(bytes);
   cudaEvent_t begin, end;
   cudaEventCreate(&begin);
   cudaEventCreate(&end);
-  size_t best = 0;
-  float best_time = 1e30f;
-  for (size_t i = 0; i < found.size(); ++i) {
+  std::vector<float> taken;
+  for (const auto& each : found) {
     bool good = true;
     for (int turn = 0; turn <= kRepeats && good; ++turn) {
       if (turn == 1) cudaEventRecord(begin, stream);
-      good = launch(plan, p, found[i].algo, scratch, stream) == CUBLAS_STATUS_SUCCESS;
+      good = launch(plan, p, each.algo, scratch, stream) == CUBLAS_STATUS_SUCCESS;
     }
     cudaEventRecord(end, stream);
     cudaEventSynchronize(end);
-    float time = 1e30f;
-    if (good) cudaEventElapsedTime(&time, begin, end);
-    if (time < best_time) best = i, best_time = time;
+    float milliseconds = 1e30f;
+    if (good) cudaEventElapsedTime(&milliseconds, begin, end);
+    taken.push_back(milliseconds * 1e3f / kRepeats);
   }
   cudaEventDestroy(begin);
   cudaEventDestroy(end);
   c10::cuda::CUDACachingAllocator::raw_delete(scratch);
-  return best;
+  return taken;
 }
 
-void choose(Plan& plan, const RawProduct& p, uint32_t alignment, bool measure, cudaStream_t stream) {
+const char* name_of(ProductType type) {
+  constexpr const char* kNames[] = {"fp32", "bf16", "fp16", "e4m3", "e5m2"};
+  return kNames[static_cast<size_t>(type)];
+}
+
+ChoiceFor choice_for(const RawProduct& p, uint32_t alignment) {
+  const bool rounded = p.type == ProductType::fp32 && p.may_round_to_tf32;
+  return {device_text({c10::kCUDA, at::cuda::current_device()}), base::format("cuBLASLt {}", cublasLtGetVersion()),
+          base::format("product {}x{}x{} {}{} {}{} to {}{}{} at {}", p.rows, p.columns, p.k, p.a_turned ? "t" : "n",
+                       p.b_turned ? "t" : "n", rounded ? "tf32" : name_of(p.type),
+                       p.b_type == p.type ? "" : base::format("x{}", name_of(p.b_type)), name_of(p.out),
+                       p.bias != nullptr ? " + bias" : "", p.c != nullptr ? " + matrix" : "", alignment)};
+}
+
+// An algorithm is plain bytes, good for the same version of the library.
+std::string text_of(const cublasLtMatmulAlgo_t& algorithm) {
+  std::string text;
+  for (const uint64_t word : algorithm.data) text += base::format("{:016x}", word);
+  return text;
+}
+
+// Nothing where this plan cannot be done by it.
+std::optional<cublasLtMatmulAlgo_t> algorithm_of(const std::string& text, const Plan& plan) {
+  cublasLtMatmulAlgo_t algorithm;
+  if (text.size() != 16 * std::size(algorithm.data) || text.find_first_not_of("0123456789abcdef") != text.npos)
+    return {};
+  for (size_t i = 0; i < std::size(algorithm.data); ++i)
+    algorithm.data[i] = std::stoull(text.substr(16 * i, 16), nullptr, 16);
+  cublasLtMatmulHeuristicResult_t needs;
+  const auto status =
+      cublasLtMatmulAlgoCheck(at::cuda::getCurrentCUDABlasLtHandle(), plan.operation.get(), plan.a.get(), plan.b.get(),
+                              plan.d.get(), plan.d.get(), &algorithm, &needs);
+  if (status != CUBLAS_STATUS_SUCCESS || needs.workspaceSize > kWorkspace) return {};
+  return algorithm;
+}
+
+std::vector<cublasLtMatmulHeuristicResult_t> offered(const Plan& plan, uint32_t alignment, int most) {
   cublasLtMatmulPreference_t preference;
   check(cublasLtMatmulPreferenceCreate(&preference), "a preference");
   const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t what, auto value) {
@@ -159,15 +203,32 @@ void choose(Plan& plan, const RawProduct& p, uint32_t alignment, bool measure, c
   for (const auto what : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
                           CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
     prefer(what, alignment);
-  std::vector<cublasLtMatmulHeuristicResult_t> found(kTried);
+  std::vector<cublasLtMatmulHeuristicResult_t> found(static_cast<size_t>(most));
   int count = 0;
-  const auto status = cublasLtMatmulAlgoGetHeuristic(at::cuda::getCurrentCUDABlasLtHandle(), plan.operation.get(),
-                                                     plan.a.get(), plan.b.get(), plan.d.get(), plan.d.get(), preference,
-                                                     measure ? kTried : 1, found.data(), &count);
+  const auto status =
+      cublasLtMatmulAlgoGetHeuristic(at::cuda::getCurrentCUDABlasLtHandle(), plan.operation.get(), plan.a.get(),
+                                     plan.b.get(), plan.d.get(), plan.d.get(), preference, most, found.data(), &count);
   cublasLtMatmulPreferenceDestroy(preference);
-  if (status != CUBLAS_STATUS_SUCCESS || count == 0) return;
-  found.resize(static_cast<size_t>(count));
-  plan.algorithm = found[measure ? fastest(plan, p, found, stream) : 0].algo;
+  found.resize(status == CUBLAS_STATUS_SUCCESS ? static_cast<size_t>(count) : 0);
+  return found;
+}
+
+// The library's first offer; asked to measure: the fastest, from the file or by trying, which takes an idle recorder.
+void choose(Plan& plan, const RawProduct& p, uint32_t alignment, bool measure, cudaStream_t stream) {
+  if (measure)
+    if (const auto kept = kept_choices().find(choice_for(p, alignment)))
+      if ((plan.algorithm = algorithm_of(kept->way, plan))) return;
+  cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
+  cudaStreamIsCapturing(stream, &capturing);
+  const bool now = measure && capturing == cudaStreamCaptureStatusNone;
+  const auto found = offered(plan, alignment, now ? kTried : 1);
+  if (found.empty()) return;
+  plan.algorithm = found[0].algo;
+  if (!now) return;
+  const auto taken = times(plan, p, found, stream);
+  const auto best = std::min_element(taken.begin(), taken.end());
+  plan.algorithm = found[static_cast<size_t>(best - taken.begin())].algo;
+  if (*best < 1e9f) kept_choices().keep(choice_for(p, alignment), {text_of(*plan.algorithm), *best, taken[0]});
 }
 
 }  // namespace
@@ -198,9 +259,7 @@ bool product_gpu(const RawProduct& p, bool measure, void* stream) {
   if (found == plans.end()) {
     Plan plan = describe(p);
     point(plan, p);
-    cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
-    cudaStreamIsCapturing(queue, &capturing);
-    choose(plan, p, alignment, measure && capturing == cudaStreamCaptureStatusNone, queue);
+    choose(plan, p, alignment, measure, queue);
     found = plans.emplace(key, std::move(plan)).first;
   }
   const Plan& plan = found->second;

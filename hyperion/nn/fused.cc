@@ -1,9 +1,22 @@
 #include "hyperion/nn/fused.h"
 
+#include <c10/core/GradMode.h>
+
 #include "hyperion/kernels/block_ops.h"
+#include "hyperion/nn/fp8_maps.h"
 
 namespace hyperion::nn {
 namespace {
+
+// What they share: the first one's numbers. Steps that learn nothing are made in the weights' own type.
+kernels::Fp8Map fp8_of(ProjectionList list, const at::Tensor& input, const kernels::Maps& maps) {
+  const auto* first = *list.begin();
+  if (first->fp8() == nullptr || !c10::GradMode::is_enabled()) return {};
+  const int64_t in = maps.weights[0].size(maps.in_out ? 0 : 1);
+  int64_t out = 0;
+  for (const auto& weight : maps.weights) out += weight.size(maps.in_out ? 1 : 0);
+  return first->fp8()->take(first->fp8_index(), {input.numel() / input.size(-1), in, out, maps.in_out});
+}
 
 kernels::Maps maps_of(ProjectionList list) {
   kernels::Maps maps{{}, {}, (*list.begin())->in_out()};
@@ -11,6 +24,12 @@ kernels::Maps maps_of(ProjectionList list) {
     maps.weights.push_back(map->weight());
     if (map->bias().defined()) maps.biases.push_back(map->bias());
   }
+  return maps;
+}
+
+kernels::Maps maps_of(ProjectionList list, const at::Tensor& input) {
+  auto maps = maps_of(list);
+  maps.fp8 = fp8_of(list, input, maps);
   return maps;
 }
 
@@ -30,16 +49,16 @@ bool fuses(const Pass& pass, double dropout, ProjectionList maps) {
 
 std::pair<at::Tensor, at::Tensor> norm_linear(const at::Tensor& hidden, const kernels::NormWeights& norm,
                                               ProjectionList maps) {
-  return kernels::norm_linear(hidden, norm, maps_of(maps));
+  return kernels::norm_linear(hidden, norm, maps_of(maps, hidden));
 }
 
 at::Tensor linear_residual(const at::Tensor& input, const Projection& map, const at::Tensor& residual) {
-  return kernels::linear_residual(input, maps_of({&map}), residual);
+  return kernels::linear_residual(input, maps_of({&map}, input), residual);
 }
 
 at::Tensor activated_linear_residual(const at::Tensor& input, Activation kind, const Projection& map,
                                      const at::Tensor& residual) {
-  return kernels::activated_linear_residual(input, kind, maps_of({&map}), residual);
+  return kernels::activated_linear_residual(input, kind, maps_of({&map}, input), residual);
 }
 
 at::Tensor packed_attention(const at::Tensor& packed, int64_t heads, int64_t key_heads, bool causal, const Pass& pass) {

@@ -9,6 +9,8 @@
 
 namespace hyperion::nn {
 
+class Fp8Maps;
+
 // The adapters of one model, by index; shared by its layers.
 struct AdapterChoice {
   std::vector<std::string> names;
@@ -39,6 +41,11 @@ class Projection : public Module {
   const at::Tensor& weight() const { return weight_; }
   const at::Tensor& bias() const { return bias_; }
 
+  // Its place among the maps whose products may be made in 8 bits; null: they are not.
+  void use_fp8(Fp8Maps* maps, int64_t index) { fp8_ = maps, fp8_index_ = index; }
+  Fp8Maps* fp8() const { return fp8_; }
+  int64_t fp8_index() const { return fp8_index_; }
+
   // Adds adapter `index` of the choice, set from the seed and its names alone, on the weight's device in its type.
   void add_adapter(const std::string& path, int64_t index, std::shared_ptr<const AdapterChoice> choice,
                    const LoraConfig& config, uint64_t seed);
@@ -67,6 +74,8 @@ class Projection : public Module {
   bool in_out_;
   at::Tensor weight_, bias_;  // the bias is undefined where there is none, the weight where it is in 4 bits
   std::optional<kernels::Nf4> nf4_;
+  Fp8Maps* fp8_ = nullptr;
+  int64_t fp8_index_ = 0;
   std::map<int64_t, Adapter> adapters_;
   std::shared_ptr<const AdapterChoice> choice_;
 };

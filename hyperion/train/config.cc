@@ -35,8 +35,9 @@ base::Settings bind(RunConfig& config) {
       .integer("steps", train.steps, {1, 1'000'000'000}, "updates in all")
       .integer("seed", train.seed, {0, 9e15}, "every random number comes from it")
       .choice("device", train.device, {"auto", "cpu", "cuda"}, "auto takes a GPU if there is one")
-      .choice("precision", train.precision, {"fp32", "tf32", "bf16", "fp16"},
-              "of weights and activations; masters are always fp32. tf32: fp32 with a GPU's faster products")
+      .choice("precision", train.precision, {"fp32", "tf32", "bf16", "fp16", "fp8"},
+              "of weights and activations; masters are always fp32. tf32: fp32 with a GPU's faster products; fp8: bf16 "
+              "with the products of transformer blocks in 8 bits")
       .choice("optimize", train.optimize, {"reference", "fused", "graph", "max"},
               "plain operations; fused ones; the whole step as one GPU graph; and each product's fastest way, measured")
       .real("loss_scale", train.loss_scale, {1, 0x1p40}, "what fp16 starts with; it follows what overflows")
@@ -46,6 +47,11 @@ base::Settings bind(RunConfig& config) {
       .integer("threads", train.threads, {0, 4096}, "CPU threads; 0 takes the cores this process may use")
       .flag("deterministic", train.deterministic, "bit-for-bit repeatable on a GPU too, at some cost in speed")
       .integer("log_every", train.log_every, {1, 1'000'000}, "a step line where there is no terminal", "steps");
+  settings.section("fp8", "products in 8 bits, where train.precision is fp8")
+      .choice("scale", config.fp8.scale, {"delayed", "current"},
+              "what a matrix is scaled by: the largest value of the steps before, or its own, which takes a pass more")
+      .integer("history", config.fp8.history, {1, 1024}, "that delayed scales look back", "steps")
+      .flag("measure", config.fp8.measure, "leave a layer in bf16 whose products would not be faster");
   settings.section("eval", "validation")
       .integer("every", config.eval.every, {0, 1'000'000'000}, "between validations; 0: only at the end", "steps")
       .integer("batches", config.eval.batches, {1, 1'000'000}, "validation batches each time");
@@ -63,7 +69,7 @@ base::Settings bind(RunConfig& config) {
 }
 
 at::ScalarType compute_type(const std::string& precision) {
-  return precision == "bf16" ? at::kBFloat16 : precision == "fp16" ? at::kHalf : at::kFloat;
+  return precision == "bf16" || precision == "fp8" ? at::kBFloat16 : precision == "fp16" ? at::kHalf : at::kFloat;
 }
 
 std::string model_config(base::FileSystem& files, const RunConfig& config) {
@@ -82,6 +88,10 @@ void check(const RunConfig& config) {
   if (config.optim.warmup > train.steps)
     throw ConfigError(format("optim.warmup = {} is longer than train.steps = {}", config.optim.warmup, train.steps),
                       "the peak learning rate would never be reached: shorten the warm-up or train for longer");
+  if (train.precision == "fp8" && train.optimize == "reference")
+    throw ConfigError(
+        "train.precision = \"fp8\" is made of fused operations, and train.optimize = \"reference\" has none",
+        "use fused, graph or max; what fp8 is held against is bf16");
   check_adapter(config);
   if (!config.model.from.empty()) return models::check_from(config.model);
   check(config, models::config_shape(models::config_json(config.model), "[model]", train.length));
@@ -110,6 +120,8 @@ void check_processes(const RunConfig& config, int64_t processes) {
     throw ConfigError(format("parallel.same_bits needs 1, 2, 4, 8, ... processes, and there are {}", processes),
                       "use a power of two");
   if (processes == 1) return;
+  if (train.precision == "fp8")
+    throw ConfigError("train.precision = \"fp8\" trains on one process so far", "use bf16 on several");
   if (!config.memory.budget.empty())
     throw ConfigError("memory.budget would choose on each of several processes by itself",
                       "set memory.recompute and the offloads, the same for all");

@@ -24,8 +24,14 @@ struct LoopConfig {
   double loss_scale = 65536;
   bool deterministic = false;
 };
-// fp32 for fp32 and tf32.
+// fp32 for fp32 and tf32, bf16 for fp8.
 at::ScalarType compute_type(const std::string& precision);
+
+struct Fp8Config {
+  std::string scale = "delayed";
+  int64_t history = 16;
+  bool measure = true;
+};
 
 struct EvalConfig {
   int64_t every = 100, batches = 8;
@@ -36,6 +42,7 @@ struct CheckpointConfig {
 
 struct RunConfig {
   LoopConfig train;
+  Fp8Config fp8;
   models::Recipe model;
   nn::LoraSettings lora;
   data::PrepareConfig prepare;

@@ -11,8 +11,8 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/log.h"
 #include "hyperion/base/signals.h"
+#include "hyperion/kernels/choices.h"
 #include "hyperion/kernels/device.h"
-#include "hyperion/kernels/products.h"
 #include "hyperion/nn/saved_bytes.h"
 #include "hyperion/parallel/batch_statistics.h"
 #include "hyperion/parallel/data_parallel.h"
@@ -77,9 +77,17 @@ Stepper::Stepper(models::Model& model, const RunConfig& config, at::Device devic
   }
   optimizer_ = std::make_unique<optim::Optimizer>(std::move(parameters), std::move(masters), config.optim);
   gradients_.resize(weights_.size());
+  if (config.train.precision == "fp8") {
+    if (model.tree() == nullptr)
+      throw base::ConfigError("train.precision = \"fp8\" needs a model whose blocks are known",
+                              "use bf16 for a module of your own");
+    fp8_ = std::make_unique<nn::Fp8Maps>(*model.tree(), device,
+                                         kernels::Fp8Options{config.fp8.scale == "current", config.fp8.history},
+                                         config.fp8.measure && !config.train.deterministic);
+  }
   use(config.memory);
   const auto& optimize = config.train.optimize;
-  kernels::measure_products(optimize == "max" && !config.train.deterministic);
+  kernels::measure_choices(optimize == "max" && !config.train.deterministic);
   if (device.is_cuda() && optimize != "reference" && !config.train.deterministic) kernels::measure_convolutions();
   if (optimize == "graph" || optimize == "max") {
     const std::string reason = !device.is_cuda()             ? "it needs a GPU"
@@ -122,7 +130,7 @@ void Stepper::make_parallel(const std::vector<at::Tensor>& wide) {
   residents_ = nn::Residents(model_.held());
   use(config_.memory);
   const auto& optimize = config_.train.optimize;
-  kernels::measure_products(optimize == "max" && !config_.train.deterministic);
+  kernels::measure_choices(optimize == "max" && !config_.train.deterministic);
   if (optimize == "graph" || optimize == "max")
     base::log_warn(
         format("train.optimize = \"{}\" runs as \"fused\": weights or gradients travel in each step", optimize));
@@ -141,7 +149,7 @@ at::Tensor Stepper::forward(const Batch& part, int64_t step, int64_t index, doub
   part.tell(pass);
   pass.training = true;
   pass.reference = config_.train.optimize == "reference";
-  pass.fused_blocks = !pass.reference && device_.is_cuda();
+  pass.fused_blocks = !pass.reference && (device_.is_cuda() || fp8_);
   pass.seed = config_.train.seed;
   pass.step = static_cast<uint32_t>(step);
   const bool several = processes_ != nullptr;
@@ -245,6 +253,7 @@ StepResult Stepper::run(const Batch& batch, int64_t step, double lr, profile::St
   const bool skipped = loss_scale_ && !std::isfinite(clip.norm.item<double>());
   if (loss_scale_) loss_scale_->told(skipped);
   if (!skipped) optimizer_->update(gradients_, clip.scale, lr, ++updates_);
+  if (fp8_) fp8_->scales().next_step();
   for (auto& gradient : gradients_) gradient.reset();
   if (parallel_) parallel_->updated();
   if (parallel_ && statistics_ == nullptr) equalise_buffers();
@@ -268,6 +277,7 @@ std::optional<StepResult> Stepper::by_graph(const Batch& all, int64_t step, doub
     at::NoGradGuard no_grad;
     const auto clip = optimizer_->clip(gradients_, config_.optim.clip, 1);
     optimizer_->update(gradients_, clip.scale);
+    if (fp8_) fp8_->scales().next_step();
     for (auto& gradient : gradients_) gradient.reset();
     return StepFigures{loss, clip.norm};
   };
@@ -374,6 +384,7 @@ std::vector<optim::StateTensor> Stepper::state() const {
       if (parameter.tensor.requires_grad()) list.push_back({"model." + parameter.name, parameter.tensor});
     for (const auto& buffer : model_.buffers()) list.push_back({"model." + buffer.name, buffer.tensor});
     for (const auto& item : optimizer_->state()) list.push_back({"optimizer." + item.name, item.tensor});
+    if (fp8_) list.push_back({"fp8.history", fp8_->scales().history()});
     return list;
   }
   std::map<std::string, const parallel::DataParallel::Part*> part_of;
@@ -392,6 +403,7 @@ std::vector<optim::StateTensor> Stepper::state() const {
 
 void Stepper::state_changed() {
   if (parallel_) parallel_->updated();
+  if (fp8_) fp8_->scales().history_changed();
 }
 
 std::vector<at::Tensor> Stepper::trained() const {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "hyperion/models/model.h"
+#include "hyperion/nn/fp8_maps.h"
 #include "hyperion/nn/saved_tensors.h"
 #include "hyperion/optim/loss_scale.h"
 #include "hyperion/optim/optimizer.h"
@@ -60,9 +61,10 @@ class Stepper {
 
   // Every tensor a checkpoint must hold, by its name there; the live ones. Slices where they are cut among processes.
   std::vector<optim::StateTensor> state() const;
-  void state_changed();                     // after a load wrote to them
-  std::vector<at::Tensor> trained() const;  // the weights that this process updates
-  void check_processes();                   // throws where weights that should be the same on all are not
+  void state_changed();                                  // after a load wrote to them
+  std::vector<at::Tensor> trained() const;               // the weights that this process updates
+  void check_processes();                                // throws where weights that should be the same on all are not
+  const nn::Fp8Maps* fp8() const { return fp8_.get(); }  // null: the precision is another
   parallel::DataParallel* parallel() const { return parallel_.get(); }  // null: one process alone
   StepperNumbers numbers() const;
   void restore(const StepperNumbers& numbers);
@@ -96,6 +98,7 @@ class Stepper {
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::optional<optim::LossScale> loss_scale_;  // fp16 only
   int64_t updates_ = 0;
+  std::unique_ptr<nn::Fp8Maps> fp8_;
   std::unique_ptr<StepGraphs> graphs_;
   Processes* processes_;
   double counted_ = 0;  // targets of this step's batch, over all processes

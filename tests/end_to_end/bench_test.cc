@@ -70,5 +70,30 @@ TEST_F(Bench, an_unknown_workload_is_a_usage_error) {
   EXPECT_NE(done.err.find("did you mean tiny-gpt2?"), std::string::npos) << done.err;
 }
 
+TEST_F(Bench, tune_says_what_it_needs) {
+  EXPECT_EQ(run(scratch_, {"tune"}).code, 2);
+  const auto wrong = run(scratch_, {"tune", "tiny-gpt"});
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_NE(wrong.err.find("did you mean tiny-gpt2"), std::string::npos) << wrong.err;
+  EXPECT_EQ(run(scratch_, {"tune", "tiny-gpt2", "--device", "cpu"}).code, 3);
+  const auto list = run(scratch_, {"tune", "--list"});
+  EXPECT_EQ(list.code, 0) << list.err;
+  EXPECT_NE(list.out.find("choices.jsonl"), std::string::npos) << list.out;
+}
+
+TEST_F(Bench, what_is_tuned_once_is_known_to_the_next_run_until_it_is_cleared) {
+  const Words tune = {"tune", "tiny-gpt2", "--precision", "bf16"};
+  const auto first = run(scratch_, tune);
+  if (first.code == 3) GTEST_SKIP() << "it needs a GPU";
+  ASSERT_EQ(first.code, 0) << first.err;
+  EXPECT_NE(first.out.find("measured now"), std::string::npos) << first.out;
+  EXPECT_NE(first.out.find("attention 2x32"), std::string::npos) << first.out;
+  const auto again = run(scratch_, tune);
+  EXPECT_EQ(again.out.find("measured now"), std::string::npos) << again.out;
+  EXPECT_NE(again.out.find("known"), std::string::npos) << again.out;
+  EXPECT_EQ(run(scratch_, {"tune", "--clear"}).code, 0);
+  EXPECT_EQ(run(scratch_, {"tune", "--list"}).out.find("product"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace hyperion

@@ -14,6 +14,8 @@
 
 #include "hyperion/kernels/activations.h"
 #include "hyperion/kernels/attention.h"
+#include "hyperion/kernels/attention_choice.h"
+#include "hyperion/kernels/choices.h"
 #include "hyperion/kernels/cross_entropy.h"
 #include "hyperion/kernels/maps.h"
 #include "hyperion/kernels/products.h"
@@ -205,7 +207,7 @@ TEST_P(BlockOps, attention_of_packed_heads_with_and_without_rotation) {
   const std::vector<Case> cases{{2, 16, {4, 4, 64}, true, false, false}, {2, 33, {4, 2, 64}, true, true, false},
                                 {1, 7, {6, 1, 32}, true, true, true},    {3, 50, {2, 2, 80}, false, false, false},
                                 {2, 17, {4, 4, 16}, true, true, false},  {1, 129, {3, 3, 128}, false, true, false}};
-  in_each_type([&](auto type) {
+  const auto agree = [&](auto type) {
     for (const auto& c : cases) {
       SCOPED_TRACE(c.length);
       const auto places = c.each_token ? c.batch * c.length : c.length;
@@ -236,7 +238,18 @@ TEST_P(BlockOps, attention_of_packed_heads_with_and_without_rotation) {
           },
           type, /*slack=*/3);
     }
-  });
+  };
+  if (!GetParam().is_cuda()) return in_each_type(agree);
+  for (const auto backend : {AttentionBackend::cudnn, AttentionBackend::flash}) {
+    use_attention_backend(backend);
+    in_each_type(agree);
+  }
+  use_attention_backend({});
+  measure_choices(true);
+  in_each_type(agree);
+  measure_choices(false);
+  // A library may know nothing of a shape: the other is taken then.
+  EXPECT_GE(kept_choices().met().size(), 2 * cases.size());
 }
 
 TEST_P(BlockOps, cross_entropy_of_a_map_holds_no_logits) {

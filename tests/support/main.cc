@@ -6,6 +6,8 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <string>
 
 #include "tests/support/seed.h"
 
@@ -31,8 +33,13 @@ uint64_t hyperion::testing::seed() {
 
 int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
+  // What a test measures is no choice of the user's.
+  std::string cache = (std::filesystem::temp_directory_path() / "hyperion-cache-XXXXXX").string();
+  if (::mkdtemp(cache.data()) != nullptr) ::setenv("XDG_CACHE_HOME", cache.c_str(), /*overwrite=*/1);
   ::testing::UnitTest::GetInstance()->listeners().Append(new Seeds);
   const int code = RUN_ALL_TESTS();
+  std::error_code ignored;
+  std::filesystem::remove_all(cache, ignored);
   std::fflush(nullptr);
   ::_exit(code);
 }

@@ -1,0 +1,49 @@
+#include "hyperion/nn/fp8_maps.h"
+
+#include "hyperion/nn/projection.h"
+
+namespace hyperion::nn {
+namespace {
+
+// Each linear map of the tree, in its order.
+template <class Use>
+int64_t each_map(Module& root, Use use) {
+  int64_t index = 0;
+  root.visit([&](const std::string& path, Module& module) {
+    if (auto* map = dynamic_cast<Projection*>(&module)) use(index++, path, *map);
+  });
+  return index;
+}
+
+int64_t count(Module& root) {
+  return std::max<int64_t>(1, each_map(root, [](int64_t, const std::string&, Projection&) {}));
+}
+
+}  // namespace
+
+Fp8Maps::Fp8Maps(Module& root, c10::Device device, kernels::Fp8Options options, bool measure)
+    : root_(root), device_(device), measure_(measure), scales_(count(root), device, options) {
+  each_map(root, [&](int64_t index, const std::string& path, Projection& map) {
+    layers_.push_back({path});
+    map.use_fp8(this, index);
+  });
+}
+
+Fp8Maps::~Fp8Maps() {
+  each_map(root_, [](int64_t, const std::string&, Projection& map) { map.use_fp8(nullptr, 0); });
+}
+
+kernels::Fp8Map Fp8Maps::take(int64_t index, const kernels::MapShape& shape) {
+  auto& layer = layers_[static_cast<size_t>(index)];
+  if (!layer.met || layer.shape != shape) {
+    layer.met = true, layer.shape = shape;
+    layer.taken = kernels::fp8_fits(shape.rows, shape.in, shape.out);
+    if (layer.taken && measure_) {
+      layer.gain = kernels::fp8_gain(shape, device_);
+      layer.taken = layer.gain.pays();
+    }
+  }
+  return layer.taken ? kernels::Fp8Map(scales_, index) : kernels::Fp8Map();
+}
+
+}  // namespace hyperion::nn
