@@ -83,6 +83,8 @@ void RandomTraining::step(profile::StepTimer& timer) {
 
 double RandomTraining::loss() const { return last_->result.loss.item<double>(); }
 
+const nn::Fp8Maps* RandomTraining::fp8() const { return stepper_->fp8(); }
+
 double RandomTraining::flops() const {
   const int64_t units = config_.train.batch * (shape_.context > 0 ? config_.train.length : 1);
   return shape_.flops_token() * static_cast<double>(units);

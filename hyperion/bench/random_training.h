@@ -17,6 +17,10 @@ struct Batch;
 class Stepper;
 }  // namespace hyperion::train
 
+namespace hyperion::nn {
+class Fp8Maps;
+}
+
 namespace hyperion::bench {
 
 // The config's model with random weights, drawn on the device: one by one they would take longer than most benches.
@@ -39,7 +43,8 @@ class RandomTraining {
   void step(profile::StepTimer& timer);  // the same with marks
   double loss() const;                   // of the last step; waits for it
   const strategy::ModelShape& shape() const { return shape_; }
-  double flops() const;  // of a step's forward and backward, causal attention by half
+  const nn::Fp8Maps* fp8() const;  // null: the precision is another
+  double flops() const;            // of a step's forward and backward, causal attention by half
 
  private:
   const train::RunConfig& config_;

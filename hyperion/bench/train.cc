@@ -13,6 +13,7 @@
 #include "hyperion/host/peaks.h"
 #include "hyperion/kernels/device.h"
 #include "hyperion/models/registry.h"
+#include "hyperion/nn/fp8_maps.h"
 #include "hyperion/profile/memory.h"
 #include "hyperion/profile/trace.h"
 
@@ -58,6 +59,30 @@ profile::Gaps traced_gaps(RandomTraining& training, at::Device device, const bas
   for (int64_t step = 0; step < kTracedSteps; ++step) training.step();
   kernels::synchronise(device);
   return profile::gaps_between(recorder.end(file.string()).spans);
+}
+
+// What each kind of layer gains in 8 bits.
+std::vector<TrainRow::Fp8Layers> fp8_layers(const nn::Fp8Maps* maps) {
+  std::vector<TrainRow::Fp8Layers> list;
+  if (maps == nullptr) return list;
+  for (const auto& layer : maps->layers()) {
+    if (!layer.met) continue;
+    std::string name;
+    for (const char c : layer.path) {
+      if (!std::isdigit(static_cast<unsigned char>(c)))
+        name += c;
+      else if (name.empty() || name.back() != '*')
+        name += '*';
+    }
+    auto same = std::find_if(list.begin(), list.end(), [&](const auto& other) {
+      return other.name == name && other.in == layer.shape.in && other.out == layer.shape.out;
+    });
+    if (same == list.end())
+      same = list.insert(list.end(), {name, 0, layer.shape.rows, layer.shape.in, layer.shape.out, layer.gain.wide,
+                                      layer.gain.narrow, layer.gain.rounding, layer.taken});
+    ++same->count;
+  }
+  return list;
 }
 
 TrainRow failed_row(const Workload& workload, const std::string& mode, const std::string& precision, std::string why) {
@@ -118,6 +143,7 @@ TrainRow measure_training(const Workload& workload, const train::RunConfig& conf
     kernels::synchronise(device);
     row.step = spread_of(timed_blocks(training, device, steps));
     row.last_loss = training.loss();
+    row.fp8 = fp8_layers(training.fp8());
     if (gpu) row.peak = profile::memory_use(true).peak.value_or(0);
     add_rates(row, config, training.shape(), kernels::device_text(device));
     if (look) look(training, row);

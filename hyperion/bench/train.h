@@ -38,6 +38,13 @@ struct TrainRow {
   double tflops = 0, mfu = 0;          // TFLOP/s, and its part of the datasheet's peak; 0: not known
   int64_t peak = 0;                    // bytes; 0: not known
   double first_loss = 0, last_loss = 0;
+  struct Fp8Layers {
+    std::string name;  // of layers that differ in their block alone: "transformer.h.*.attn.c_attn"
+    int64_t count = 0, rows = 0, in = 0, out = 0;
+    double wide = 0, narrow = 0, rounding = 0;  // microseconds a step, of one
+    bool taken = false;
+  };
+  std::vector<Fp8Layers> fp8;
   std::optional<profile::Gaps> gaps;  // between kernels of kTracedSteps, where a trace was taken
   bool peer() const { return mode.starts_with("torch "); }
 };

@@ -69,6 +69,24 @@ std::string gaps_of(const TrainResult& result) {
   return rows.size() > 1 ? "\n" + aligned(rows, {0, 1, 6}) : "";
 }
 
+// A layer's three products in bf16 and in 8 bits, what rounding its matrices costs where no other pass does it, and the
+// gain of both together.
+std::string fp8_of(const TrainResult& result) {
+  std::vector<std::vector<std::string>> rows = {{"in 8 bits", "layers", "rows", "in", "out", "bf16 us", "fp8 us",
+                                                 "rounding us", "bf16/fp8", "with rounding", "taken"}};
+  for (const auto& row : result.rows)
+    for (const auto& layer : row.fp8) {
+      const bool measured = layer.wide > 0;
+      const auto figure = [&](double value) { return measured ? format("{:.1f}", value) : "not measured"; };
+      rows.push_back({layer.name, format("{}", layer.count), format("{}", layer.rows), format("{}", layer.in),
+                      format("{}", layer.out), figure(layer.wide), figure(layer.narrow), figure(layer.rounding),
+                      measured ? format("{:.2f}x", layer.wide / layer.narrow) : "",
+                      measured ? format("{:.2f}x", layer.wide / (layer.narrow + layer.rounding)) : "",
+                      layer.taken ? "yes" : "no: slower"});
+    }
+  return rows.size() > 1 ? "\n" + aligned(rows, {0}) : "";
+}
+
 base::Json gaps_json(const profile::Gaps& gaps) {
   base::Json longest = base::Json::array();
   for (const auto& gap : gaps.longest)
@@ -103,6 +121,16 @@ base::Json row_json(const TrainRow& row) {
                {"peak_bytes", known(static_cast<double>(row.peak))},
                {"first_loss", row.first_loss},
                {"last_loss", row.last_loss}});
+  for (const auto& layer : row.fp8)
+    json["fp8"].push_back({{"layer", layer.name},
+                           {"count", layer.count},
+                           {"rows", layer.rows},
+                           {"in", layer.in},
+                           {"out", layer.out},
+                           {"bf16_us", layer.wide},
+                           {"fp8_us", layer.narrow},
+                           {"rounding_us", layer.rounding},
+                           {"taken", layer.taken}});
   if (row.gaps) json["gaps"] = gaps_json(*row.gaps);
   return json;
 }
@@ -160,7 +188,7 @@ std::string svg_of(const TrainResult& result) {
 
 Outcome train_outcome(const TrainResult& result) {
   std::string table = format("{}; the median of {} steps in blocks of 10\n\n{}{}", result.device_name, result.steps,
-                             table_of(result), gaps_of(result));
+                             table_of(result), fp8_of(result) + gaps_of(result));
   for (const auto& note : result.notes) table += "note: " + note + "\n";
   return {"train", table, json_of(result), csv_of(result), {{"train.svg", svg_of(result)}}};
 }

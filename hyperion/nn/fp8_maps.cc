@@ -24,7 +24,7 @@ int64_t count(Module& root) {
 Fp8Maps::Fp8Maps(Module& root, c10::Device device, kernels::Fp8Options options, bool measure)
     : root_(root), device_(device), measure_(measure), scales_(count(root), device, options) {
   each_map(root, [&](int64_t index, const std::string& path, Projection& map) {
-    layers_.push_back({path});
+    layers_.emplace_back().path = path;
     map.use_fp8(this, index);
   });
 }

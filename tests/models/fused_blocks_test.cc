@@ -11,7 +11,9 @@
 namespace hyperion::models {
 namespace {
 
-class FusedBlocks : public testing::OnDevice {};
+class FusedBlocks : public testing::OnDevice {
+  void SetUp() override { kernels::allow_tf32(false); }
+};
 
 struct Family {
   const char *name, *config;

@@ -98,6 +98,26 @@ TEST_P(Step, fp16_follows_fp32_once_its_scale_has_come_down) {
   EXPECT_LT(late.losses.back(), wide.losses[6]) << "it learns after it has backed off";
 }
 
+TEST_P(Step, fp8_follows_bf16_and_keeps_what_its_scales_come_from) {
+  auto config = small();
+  config.train.precision = "bf16";
+  const auto wide = trained(config, GetParam(), 12);
+  config.train.precision = "fp8";
+  config.fp8.measure = false;  // so small a model would stay in bf16
+  for (const std::string scale : {"delayed", "current"}) {
+    config.fp8.scale = scale;
+    const auto narrow = trained(config, GetParam(), 12);
+    for (size_t i = 0; i < wide.losses.size(); ++i)
+      EXPECT_NEAR(narrow.losses[i], wide.losses[i], 0.03 * wide.losses[i]) << scale;
+    EXPECT_NE(narrow.losses.back(), wide.losses.back()) << "products were made in bf16";
+  }
+  auto model = models::make_model(models::config_json(config.model), "test");
+  model->initialise(1);
+  Stepper stepper(*model, config, GetParam());
+  const auto state = stepper.state();
+  EXPECT_EQ(std::count_if(state.begin(), state.end(), [](const auto& item) { return item.name == "fp8.history"; }), 1);
+}
+
 TEST_P(Step, a_skipped_step_changes_nothing) {
   auto config = small();
   config.train.precision = "fp16";
