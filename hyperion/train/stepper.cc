@@ -13,6 +13,7 @@
 #include "hyperion/base/signals.h"
 #include "hyperion/kernels/choices.h"
 #include "hyperion/kernels/device.h"
+#include "hyperion/kernels/dropout.h"
 #include "hyperion/nn/saved_bytes.h"
 #include "hyperion/parallel/batch_statistics.h"
 #include "hyperion/parallel/data_parallel.h"
@@ -259,6 +260,7 @@ std::optional<StepResult> Stepper::by_graph(const Batch& all, int64_t step, doub
   if (accumulate_ > 1)  // the parts' shares of the loss are numbers of the recording
     for (const auto counted : all.counted) shape += format(" {}", counted);
   optimizer_->set_numbers(lr, ++updates_);
+  kernels::set_recorded_step(device_, static_cast<uint32_t>(step));
   class Untimed final : public profile::StepTimer {
     void mark(Phase) override {}
     profile::PhaseTimes milliseconds() override { return {}; }

@@ -57,6 +57,7 @@ class Stepper {
   void use(const MemoryConfig& memory);  // from the next step on; an optimizer on the host stays there
   const MemoryConfig& memory() const { return memory_; }
   int64_t accumulate() const { return accumulate_; }
+  bool records() const { return graphs_ != nullptr && !graphs_->refused(); }  // its steps as graphs, as far as it knows
 
   // Every tensor a checkpoint must hold, by its name there; the live ones. Slices where they are cut among processes.
   std::vector<optim::StateTensor> state() const;
