@@ -92,6 +92,20 @@ Operation dropout(const Place& place) {
   return operation;
 }
 
+Operation bias_dropout_residual(const Place& place) {
+  const kernels::RandomPlace where{base::stream_key(1, "bench"), 1, 0};
+  const auto table = activations(place);
+  const double elements = static_cast<double>(table.elements()), bytes = elements * width_of(place);
+  // In the backward the residual's gradient is the output's; the input's is written, and read once more for the bias's.
+  return {table.text(),
+          {trained(random(place, {table.rows, table.width})), trained(random(place, {table.width})),
+           trained(random(place, {table.rows, table.width}))},
+          [where](const Inputs& in) { return kernels::bias_dropout_residual(in[0], in[1], in[2], 0.1, where); },
+          [](const Inputs& in) { return in[2].add(std::get<0>(at::native_dropout(in[0].add(in[1]), 0.1, true))); },
+          {3 * bytes, 22 * elements},
+          {3 * bytes, 21 * elements}};
+}
+
 Operation rms_norm(const Place& place) {
   const int64_t width = activations(place).width;
   auto operation = elementwise(
@@ -293,6 +307,7 @@ std::vector<OperationEntry> single_operations() {
       {"gelu_erf", gelu_erf, held_activations},
       {"swiglu", swiglu, held_activations},
       {"dropout", dropout, held_activations},
+      {"bias_dropout_residual", bias_dropout_residual, held_activations},
       {"rms_norm", rms_norm, held_activations},
       {"layer_norm", layer_norm, held_activations},
       {"batch_norm_relu", batch_norm_relu, held_images},

@@ -1,69 +1,130 @@
 #include "hyperion/kernels/dropout.h"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <map>
+
 #include "hyperion/base/error.h"
 #include "hyperion/kernels/dropout_math.h"
-#include "hyperion/kernels/gpu.h"
+#include "hyperion/kernels/graph.h"
+#include "hyperion/kernels/maps.h"
+#include "hyperion/kernels/products.h"
+#include "hyperion/kernels/typed.h"
 
 namespace hyperion::kernels {
 namespace {
 
-template <class T>
-void apply_as(const at::Tensor& in, const at::Tensor& out, const DropoutNumbers& numbers) {
-  const auto* from = static_cast<const T*>(in.const_data_ptr());
-  auto* to = static_cast<T*>(out.mutable_data_ptr());
-  if (in.is_cuda()) {
-    dropout_gpu(from, to, in.numel(), numbers, current_gpu_stream(in.get_device()));
-  } else {
-    dropout_cpu(from, to, in.numel(), numbers);
-  }
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// One number a device, for good: graphs hold its address.
+at::Tensor& step_on(at::Device device) {
+  static auto* steps = new std::map<c10::DeviceIndex, at::Tensor>;
+  return (*steps)[device.index()];
 }
 
-at::Tensor apply_mask(const at::Tensor& input, const DropoutNumbers& numbers) {
-  const at::Tensor in = input.contiguous();
-  at::Tensor out = at::empty_like(in);
-  if (in.scalar_type() == at::kFloat) {
-    apply_as<float>(in, out, numbers);
-  } else if (in.scalar_type() == at::kBFloat16) {
-    apply_as<Bfloat16>(in, out, numbers);
-  } else {
-    HYPERION_CHECK(in.scalar_type() == at::kHalf, "dropout takes fp32, bf16 or fp16");
-    apply_as<Half>(in, out, numbers);
+// What autograd can keep of a dropout.
+struct Kept {
+  double p;
+  int64_t key, counter;
+
+  DropoutNumbers numbers(at::Device device) const {
+    const auto low = [](int64_t bits) { return static_cast<uint32_t>(bits); };
+    const auto high = [](int64_t bits) { return static_cast<uint32_t>(static_cast<uint64_t>(bits) >> 32); };
+    const bool recorded = device.is_cuda() && recording();
+    return {{low(key), high(key)},
+            low(counter),
+            high(counter),
+            static_cast<float>(p),
+            static_cast<float>(1 / (1 - p)),
+            recorded ? pointer<const uint32_t>(step_on(device)) : nullptr};
   }
+  void save(AutogradContext* context) const {
+    auto& data = context->saved_data;
+    data["p"] = p, data["key"] = key, data["counter"] = counter;
+  }
+  static Kept of(AutogradContext* context) {
+    const auto& data = context->saved_data;
+    return {data.at("p").toDouble(), data.at("key").toInt(), data.at("counter").toInt()};
+  }
+};
+
+at::Tensor apply_mask(const at::Tensor& input, const at::Tensor& bias, const at::Tensor& residual, const Kept& kept) {
+  const at::Tensor in = input.contiguous(), added = residual.defined() ? residual.contiguous() : residual;
+  const at::Tensor out = at::empty_like(in), every = bias.defined() ? bias.contiguous() : bias;
+  const int64_t width = bias.defined() ? bias.numel() : in.numel();
+  const auto numbers = kept.numbers(in.device());
+  with_type(in.scalar_type(), [&]<class T>(T) {
+    const DropoutTensors<T> all{pointer<const T>(in),
+                                pointer<const T>(every),
+                                pointer<const T>(added),
+                                pointer<T>(out),
+                                width == 0 ? 0 : in.numel() / width,
+                                width};
+    in.is_cuda() ? dropout_gpu(all, numbers, stream_of(in)) : dropout_cpu(all, numbers);
+  });
   return out;
 }
 
 struct Dropout : torch::autograd::Function<Dropout> {
-  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input, double p, int64_t key,
-                            int64_t counter) {
-    context->saved_data["p"] = p;
-    context->saved_data["key"] = key;
-    context->saved_data["counter"] = counter;
-    return apply_mask(input, numbers(p, key, counter));
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& input, double p, int64_t key, int64_t counter) {
+    const Kept kept{p, key, counter};
+    kept.save(context);
+    return apply_mask(input, {}, {}, kept);
   }
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
-                                                 const torch::autograd::variable_list& gradients) {
-    const auto& saved = context->saved_data;
-    const auto n = numbers(saved.at("p").toDouble(), saved.at("key").toInt(), saved.at("counter").toInt());
-    return {apply_mask(gradients[0], n), {}, {}, {}};
+  static variable_list backward(AutogradContext* context, const variable_list& upstream) {
+    return {apply_mask(upstream[0], {}, {}, Kept::of(context)), {}, {}, {}};
   }
-  static DropoutNumbers numbers(double p, int64_t key, int64_t counter) {
-    const auto low = [](int64_t bits) { return static_cast<uint32_t>(bits); };
-    const auto high = [](int64_t bits) { return static_cast<uint32_t>(static_cast<uint64_t>(bits) >> 32); };
-    return {{low(key), high(key)}, low(counter), high(counter), static_cast<float>(p), static_cast<float>(1 / (1 - p))};
+};
+
+struct BiasDropoutResidual : torch::autograd::Function<BiasDropoutResidual> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const std::optional<at::Tensor>& bias,
+                            const at::Tensor& residual, double p, int64_t key, int64_t counter) {
+    const Kept kept{p, key, counter};
+    kept.save(context);
+    context->saved_data["bias"] = bias.has_value();
+    return apply_mask(input, or_none(bias), residual, kept);
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& upstream) {
+    const auto of_input = apply_mask(upstream[0], {}, {}, Kept::of(context));
+    const bool with_bias = context->saved_data.at("bias").toBool() && context->needs_input_grad(1);
+    return {of_input, with_bias ? column_sums(as_rows(of_input)) : at::Tensor(), upstream[0], {}, {}, {}};
   }
 };
 
 int64_t pack(uint32_t low, uint32_t high) { return static_cast<int64_t>(uint64_t{high} << 32 | low); }
 
+void check_share(double p) { HYPERION_CHECK(p >= 0 && p < 1, "dropout's probability lies in [0, 1)"); }
+
 }  // namespace
 
 at::Tensor dropout(const at::Tensor& input, double p, const RandomPlace& place) {
-  HYPERION_CHECK(p >= 0 && p < 1, "dropout's probability lies in [0, 1)");
+  check_share(p);
   if (p == 0) return input;
   return Dropout::apply(input, p, pack(place.key.low, place.key.high), pack(place.step, place.micro_batch));
+}
+
+at::Tensor bias_dropout_residual(const at::Tensor& input, const at::Tensor& bias, const at::Tensor& residual, double p,
+                                 const RandomPlace& place) {
+  check_share(p);
+  HYPERION_CHECK(input.sizes() == residual.sizes() && (!bias.defined() || bias.numel() == input.size(-1)),
+                 "a residual has its input's shape, and a bias its width");
+  return BiasDropoutResidual::apply(input, maybe(bias), residual, p, pack(place.key.low, place.key.high),
+                                    pack(place.step, place.micro_batch));
+}
+
+at::Tensor bias_dropout_residual_reference(const at::Tensor& input, const at::Tensor& bias, const at::Tensor& residual,
+                                           double p, const RandomPlace& place) {
+  return residual.add(dropout(bias.defined() ? input.add(bias) : input, p, place));
+}
+
+void set_recorded_step(at::Device device, uint32_t step) {
+  if (!device.is_cuda()) return;
+  auto& at = step_on(device);
+  if (!at.defined()) at = at::empty({1}, at::TensorOptions(device).dtype(at::kInt));
+  set_step_gpu(pointer<uint32_t>(at), step, current_gpu_stream(device.index()));
 }
 
 }  // namespace hyperion::kernels

@@ -16,4 +16,15 @@ struct RandomPlace {
 // differentiable.
 at::Tensor dropout(const at::Tensor& input, double p, const RandomPlace& place);
 
+// residual + dropout(input + bias), in one pass and of the same mask. input, residual: [..., width]; bias: [width], may
+// be undefined. Differentiable; keeps no tensor.
+at::Tensor bias_dropout_residual(const at::Tensor& input, const at::Tensor& bias, const at::Tensor& residual, double p,
+                                 const RandomPlace& place);
+at::Tensor bias_dropout_residual_reference(const at::Tensor& input, const at::Tensor& bias, const at::Tensor& residual,
+                                           double p, const RandomPlace& place);
+
+// Queues the step's number for the device. While a graph records (kernels/graph.h) dropout takes the step from there in
+// place of its own number, so that each replay drops by the step set last. Never to be called while recording.
+void set_recorded_step(at::Device device, uint32_t step);
+
 }  // namespace hyperion::kernels

@@ -4,12 +4,15 @@
 namespace hyperion::kernels {
 
 template <class T>
-void dropout_gpu(const T*, T*, int64_t, const DropoutNumbers&, void*) {
+void dropout_gpu(const DropoutTensors<T>&, const DropoutNumbers&, void*) {
+  throw base::Error("this build has no GPU kernels", "build the cuda preset");
+}
+void set_step_gpu(uint32_t*, uint32_t, void*) {
   throw base::Error("this build has no GPU kernels", "build the cuda preset");
 }
 
-template void dropout_gpu(const float*, float*, int64_t, const DropoutNumbers&, void*);
-template void dropout_gpu(const Bfloat16*, Bfloat16*, int64_t, const DropoutNumbers&, void*);
-template void dropout_gpu(const Half*, Half*, int64_t, const DropoutNumbers&, void*);
+template void dropout_gpu(const DropoutTensors<float>&, const DropoutNumbers&, void*);
+template void dropout_gpu(const DropoutTensors<Bfloat16>&, const DropoutNumbers&, void*);
+template void dropout_gpu(const DropoutTensors<Half>&, const DropoutNumbers&, void*);
 
 }  // namespace hyperion::kernels

@@ -52,7 +52,7 @@ bool laid_out_alike(const at::Tensor& a, const at::Tensor& b) {
 }
 
 void Updates::set(at::Device device, const AdamWStep& numbers) {
-  adamw_numbers_ = numbers;
+  adamw_numbers_ = numbers, sgd_ = false;
   if (!device.is_cuda()) return;
   if (!numbers_.defined()) numbers_ = at::empty({16}, at::TensorOptions(device).dtype(at::kFloat));
   const FewFloats values{{numbers.lr, numbers.beta1, numbers.beta2, numbers.epsilon, numbers.decay, numbers.correction1,
@@ -61,7 +61,7 @@ void Updates::set(at::Device device, const AdamWStep& numbers) {
 }
 
 void Updates::set_sgd(at::Device device, float lr, float momentum) {
-  lr_ = lr, momentum_ = momentum;
+  lr_ = lr, momentum_ = momentum, sgd_ = true;
   if (!device.is_cuda()) return;
   if (!numbers_.defined()) numbers_ = at::empty({16}, at::TensorOptions(device).dtype(at::kFloat));
   set_floats_gpu(pointer<float>(numbers_), FewFloats{{lr, momentum}}, 2, current_gpu_stream(device.index()));
@@ -134,8 +134,9 @@ void Updates::adamw(const std::vector<UpdateTensors>& tensors, const at::Tensor&
   for (const auto& [types, group] : by_types(tensors)) {
     const UpdateTable raw = table(updates_, types, group);
     with_types(types.first, types.second, [&]<class W, class G>(W, G) {
-      adamw_all_gpu<W, G>(raw, pointer<float>(scale), reinterpret_cast<const AdamWNumbers*>(pointer<float>(numbers_)),
-                          stream_of(scale));
+      adamw_all_gpu<W, G>(
+          raw, {pointer<float>(scale), pointer<const AdamWNumbers>(numbers_), pointer<const LossScaleState>(state_)},
+          stream_of(scale));
     });
   }
 }
@@ -154,8 +155,9 @@ void Updates::sgd(const std::vector<UpdateTensors>& tensors, const at::Tensor& s
   for (const auto& [types, group] : by_types(tensors)) {
     const UpdateTable raw = table(updates_, types, group);
     with_types(types.first, types.second, [&]<class W, class G>(W, G) {
-      sgd_all_gpu<W, G>(raw, pointer<float>(scale), reinterpret_cast<const SgdNumbers*>(pointer<float>(numbers_)),
-                        stream_of(scale));
+      sgd_all_gpu<W, G>(
+          raw, {pointer<float>(scale), pointer<const SgdNumbers>(numbers_), pointer<const LossScaleState>(state_)},
+          stream_of(scale));
     });
   }
 }
@@ -181,9 +183,29 @@ ClipFactor Updates::clip(const std::vector<at::Tensor>& gradients, double limit,
     with_type(type, [&, raw = part]<class G>(G) { squares_all_gpu<G>(raw, next, stream_of(partial)); });
     next += part.count;
   }
-  clip_factor_gpu(pointer<float>(partial), chunks, static_cast<float>(limit), static_cast<float>(loss_scale),
+  auto* corrected = sgd_ || !state_.defined() ? nullptr : pointer<AdamWNumbers>(numbers_);
+  clip_factor_gpu(pointer<float>(partial), chunks,
+                  {static_cast<float>(limit), static_cast<float>(loss_scale), pointer<LossScaleState>(state_),
+                   corrected, grow_after_},
                   pointer<float>(found), pointer<float>(found) + 1, stream_of(partial));
   return {found[0], found[1]};
+}
+
+void Updates::scale_on_device(at::Device device, const LossScaleState& state, int32_t grow_after) {
+  const auto host = at::empty({4}, at::kInt);
+  static_assert(sizeof state == 4 * sizeof(int32_t));
+  std::memcpy(host.data_ptr(), &state, sizeof state);
+  state_ = state_.defined() ? state_.copy_(host) : host.to(device);  // a graph may hold its address
+  grow_after_ = grow_after;
+}
+
+at::Tensor Updates::loss_scale() const { return state_.view(at::kFloat)[0]; }
+
+LossScaleState Updates::read(const at::Tensor& state) {
+  LossScaleState out;
+  const auto host = state.cpu();
+  std::memcpy(&out, host.const_data_ptr(), sizeof out);
+  return out;
 }
 
 }  // namespace hyperion::kernels

@@ -45,6 +45,15 @@ class Updates {
   // `loss_scale` is what the gradients were multiplied with; the norm is that of the true ones. CUDA tensors.
   ClipFactor clip(const std::vector<at::Tensor>& gradients, double limit, double loss_scale);
 
+  // From here on the loss scale lies on this GPU, and so does what follows from it: clip() takes it from there in place
+  // of its argument, tells it whether a step overflowed, and the next update does nothing where it did. The number of
+  // the update is the state's too. No host waits, so that a graph can record it.
+  void scale_on_device(at::Device device, const LossScaleState& state, int32_t grow_after);
+  void scale_on_host() { state_.reset(); }
+  const at::Tensor& scale_state() const { return state_; }  // the live LossScaleState; undefined: on the host
+  at::Tensor loss_scale() const;                            // the live scale: a fp32 scalar
+  static LossScaleState read(const at::Tensor& state);      // waits for the device
+
  private:
   using Types = std::pair<at::ScalarType, at::ScalarType>;  // of weight and gradient
   struct Table {
@@ -59,6 +68,9 @@ class Updates {
   AdamWStep adamw_numbers_{};
   float lr_ = 0, momentum_ = 0;
   at::Tensor numbers_;  // on the GPU
+  bool sgd_ = false;    // what they are of
+  at::Tensor state_;
+  int32_t grow_after_ = 0;
   std::map<Types, Table> updates_, gradients_;
   std::vector<at::Tensor> kept_;
 };

@@ -52,13 +52,13 @@ __device__ inline void update_one(const UpdateEntry& entry, int64_t i, float sca
 }
 
 template <class Rule, class Weight, class Gradient, class Numbers>
-__global__ void __launch_bounds__(kThreads)
-    update_kernel(UpdateTable table, const float* scale_at, const Numbers* numbers_at) {
+__global__ void __launch_bounds__(kThreads) update_kernel(UpdateTable table, UpdateNumbers<Numbers> all) {
+  if (all.state != nullptr && all.state->skipped != 0) return;
   const UpdateChunk chunk = table.chunks[blockIdx.x];
   const UpdateEntry entry = table.entries[chunk.entry];
-  const float scale = *scale_at;
+  const float scale = *all.scale;
   typename Rule::Numbers numbers{};
-  static_cast<Numbers&>(numbers) = *numbers_at;
+  static_cast<Numbers&>(numbers) = *all.numbers;
   numbers.decay = entry.decay;
   const int64_t begin = chunk.chunk * kUpdateChunk;
   const int64_t end = begin + kUpdateChunk < entry.count ? begin + kUpdateChunk : entry.count;
@@ -115,15 +115,22 @@ __global__ void __launch_bounds__(kThreads) squares_kernel(UpdateTable table, fl
 }
 
 __global__ void __launch_bounds__(1024)
-    clip_kernel(const float* partial, int64_t count, float limit, float loss_scale, float* norm, float* scale) {
+    clip_kernel(const float* partial, int64_t count, ClipNumbers n, float* norm, float* scale) {
   float sum[1] = {0};
   for (int64_t i = threadIdx.x; i < count; i += blockDim.x) sum[0] += partial[i];
   block_sums(sum);
   if (threadIdx.x != 0) return;
-  const float length = sqrtf(sum[0]) / loss_scale, factor = limit / (length + 1e-6f);
+  const float loss_scale = n.state != nullptr ? n.state->scale : n.loss_scale;
+  const float length = sqrtf(sum[0]) / loss_scale, factor = n.limit / (length + 1e-6f);
   *norm = length;
   // Written so that a norm that is not a number gives a factor that is none either.
-  *scale = (limit > 0 && !(factor >= 1.0f) ? factor : 1.0f) / loss_scale;
+  *scale = (n.limit > 0 && !(factor >= 1.0f) ? factor : 1.0f) / loss_scale;
+  if (n.state == nullptr) return;
+  tell(*n.state, /*overflowed=*/!(length < INFINITY), n.grow_after);
+  if (n.numbers == nullptr) return;
+  const double updates = n.state->updates;
+  n.numbers->correction1 = static_cast<float>(1 - pow(static_cast<double>(n.numbers->beta1), updates));
+  n.numbers->correction2 = static_cast<float>(1 - pow(static_cast<double>(n.numbers->beta2), updates));
 }
 
 __global__ void set_kernel(float* out, FewFloats values, int count) {
@@ -133,18 +140,18 @@ __global__ void set_kernel(float* out, FewFloats values, int count) {
 }  // namespace
 
 template <class Weight, class Gradient>
-void adamw_all_gpu(const UpdateTable& table, const float* scale, const AdamWNumbers* numbers, void* stream) {
+void adamw_all_gpu(const UpdateTable& table, const UpdateNumbers<AdamWNumbers>& numbers, void* stream) {
   if (table.count == 0) return;
   update_kernel<AdamWRule, Weight, Gradient, AdamWNumbers>
-      <<<static_cast<unsigned>(table.count), kThreads, 0, static_cast<GpuStream>(stream)>>>(table, scale, numbers);
+      <<<static_cast<unsigned>(table.count), kThreads, 0, static_cast<GpuStream>(stream)>>>(table, numbers);
   check_launch("adamw");
 }
 
 template <class Weight, class Gradient>
-void sgd_all_gpu(const UpdateTable& table, const float* scale, const SgdNumbers* numbers, void* stream) {
+void sgd_all_gpu(const UpdateTable& table, const UpdateNumbers<SgdNumbers>& numbers, void* stream) {
   if (table.count == 0) return;
   update_kernel<SgdRule, Weight, Gradient, SgdNumbers>
-      <<<static_cast<unsigned>(table.count), kThreads, 0, static_cast<GpuStream>(stream)>>>(table, scale, numbers);
+      <<<static_cast<unsigned>(table.count), kThreads, 0, static_cast<GpuStream>(stream)>>>(table, numbers);
   check_launch("sgd");
 }
 
@@ -156,9 +163,9 @@ void squares_all_gpu(const UpdateTable& table, float* partial, void* stream) {
   check_launch("sum of squares");
 }
 
-void clip_factor_gpu(const float* partial, int64_t count, float limit, float loss_scale, float* norm, float* scale,
+void clip_factor_gpu(const float* partial, int64_t count, const ClipNumbers& numbers, float* norm, float* scale,
                      void* stream) {
-  clip_kernel<<<1, 1024, 0, static_cast<GpuStream>(stream)>>>(partial, count, limit, loss_scale, norm, scale);
+  clip_kernel<<<1, 1024, 0, static_cast<GpuStream>(stream)>>>(partial, count, numbers, norm, scale);
   check_launch("clip_factor");
 }
 
@@ -167,9 +174,9 @@ void set_floats_gpu(float* out, const FewFloats& values, int count, void* stream
   check_launch("set_floats");
 }
 
-#define HYPERION_UPDATE(W, G)                                                                      \
-  template void adamw_all_gpu<W, G>(const UpdateTable&, const float*, const AdamWNumbers*, void*); \
-  template void sgd_all_gpu<W, G>(const UpdateTable&, const float*, const SgdNumbers*, void*);
+#define HYPERION_UPDATE(W, G)                                                                       \
+  template void adamw_all_gpu<W, G>(const UpdateTable&, const UpdateNumbers<AdamWNumbers>&, void*); \
+  template void sgd_all_gpu<W, G>(const UpdateTable&, const UpdateNumbers<SgdNumbers>&, void*);
 HYPERION_UPDATE(float, float)
 HYPERION_UPDATE(Bfloat16, Bfloat16)
 HYPERION_UPDATE(Bfloat16, float)

@@ -9,23 +9,23 @@ namespace {
 }  // namespace
 
 template <class Weight, class Gradient>
-void adamw_all_gpu(const UpdateTable&, const float*, const AdamWNumbers*, void*) {
+void adamw_all_gpu(const UpdateTable&, const UpdateNumbers<AdamWNumbers>&, void*) {
   none();
 }
 template <class Weight, class Gradient>
-void sgd_all_gpu(const UpdateTable&, const float*, const SgdNumbers*, void*) {
+void sgd_all_gpu(const UpdateTable&, const UpdateNumbers<SgdNumbers>&, void*) {
   none();
 }
 template <class Gradient>
 void squares_all_gpu(const UpdateTable&, float*, void*) {
   none();
 }
-void clip_factor_gpu(const float*, int64_t, float, float, float*, float*, void*) { none(); }
+void clip_factor_gpu(const float*, int64_t, const ClipNumbers&, float*, float*, void*) { none(); }
 void set_floats_gpu(float*, const FewFloats&, int, void*) { none(); }
 
-#define HYPERION_UPDATE(W, G)                                                                      \
-  template void adamw_all_gpu<W, G>(const UpdateTable&, const float*, const AdamWNumbers*, void*); \
-  template void sgd_all_gpu<W, G>(const UpdateTable&, const float*, const SgdNumbers*, void*);
+#define HYPERION_UPDATE(W, G)                                                                       \
+  template void adamw_all_gpu<W, G>(const UpdateTable&, const UpdateNumbers<AdamWNumbers>&, void*); \
+  template void sgd_all_gpu<W, G>(const UpdateTable&, const UpdateNumbers<SgdNumbers>&, void*);
 HYPERION_UPDATE(float, float)
 HYPERION_UPDATE(Bfloat16, Bfloat16)
 HYPERION_UPDATE(Bfloat16, float)

@@ -47,9 +47,10 @@ class Attention final : public nn::Module {
 
   // residual + the whole of it on norm(residual); undefined where the pass does not allow it.
   at::Tensor fused(const at::Tensor& residual, const nn::LayerNorm& norm, const Pass& pass) const {
-    if (!nn::fuses(pass, dropout_, {c_attn_.get(), c_proj_.get()})) return {};
+    if (!nn::fuses(pass, 0, {c_attn_.get(), c_proj_.get()})) return {};
     const auto [hidden, packed] = nn::norm_linear(residual, norm.weights(), {c_attn_.get()});
-    return nn::linear_residual(nn::packed_attention(packed, heads_, heads_, /*causal=*/true, pass), *c_proj_, hidden);
+    return nn::linear_residual(nn::packed_attention(packed, heads_, heads_, /*causal=*/true, pass), *c_proj_, hidden,
+                               nn::dropped(dropout_, "attn", layer_, pass));
   }
 
  private:
@@ -73,9 +74,10 @@ class FeedForward final : public nn::Module {
   }
 
   at::Tensor fused(const at::Tensor& residual, const nn::LayerNorm& norm, const Pass& pass) const {
-    if (!nn::fuses(pass, dropout_, {c_fc_.get(), c_proj_.get()})) return {};
+    if (!nn::fuses(pass, 0, {c_fc_.get(), c_proj_.get()})) return {};
     const auto [hidden, inner] = nn::norm_linear(residual, norm.weights(), {c_fc_.get()});
-    return nn::activated_linear_residual(inner, nn::Activation::gelu_tanh, *c_proj_, hidden);
+    return nn::activated_linear_residual(inner, nn::Activation::gelu_tanh, *c_proj_, hidden,
+                                         nn::dropped(dropout_, "mlp", layer_, pass));
   }
 
  private:

@@ -90,13 +90,15 @@ class Attention final : public nn::Module {
   }
 
   // residual + the whole of it on norm(residual); undefined where the pass does not allow it.
-  at::Tensor fused(const at::Tensor& residual, const nn::LayerNorm& norm, double dropout, const Pass& pass) const {
-    const double any = std::max(dropout, dropout_);
-    if (!nn::fuses(pass, any, {q_proj_.get(), k_proj_.get(), v_proj_.get()}) || !nn::fuses(pass, any, {o_proj_.get()}))
+  at::Tensor fused(const at::Tensor& residual, const nn::LayerNorm& norm, const nn::Dropped& dropped,
+                   const Pass& pass) const {
+    if (!nn::fuses(pass, dropout_, {q_proj_.get(), k_proj_.get(), v_proj_.get()}) ||
+        !nn::fuses(pass, dropout_, {o_proj_.get()}))
       return {};
     const auto [hidden, packed] =
         nn::norm_linear(residual, norm.weights(), {q_proj_.get(), k_proj_.get(), v_proj_.get()});
-    return nn::linear_residual(nn::packed_attention(packed, heads_, heads_, /*causal=*/false, pass), *o_proj_, hidden);
+    return nn::linear_residual(nn::packed_attention(packed, heads_, heads_, /*causal=*/false, pass), *o_proj_, hidden,
+                               dropped);
   }
 
  private:
@@ -117,10 +119,11 @@ class FeedForward final : public nn::Module {
     return run(*fc2_, nn::gelu_erf(run(*fc1_, input, pass), pass), pass);
   }
 
-  at::Tensor fused(const at::Tensor& residual, const nn::LayerNorm& norm, double dropout, const Pass& pass) const {
-    if (!nn::fuses(pass, dropout, {fc1_.get(), fc2_.get()})) return {};
+  at::Tensor fused(const at::Tensor& residual, const nn::LayerNorm& norm, const nn::Dropped& dropped,
+                   const Pass& pass) const {
+    if (!nn::fuses(pass, 0, {fc1_.get(), fc2_.get()})) return {};
     const auto [hidden, inner] = nn::norm_linear(residual, norm.weights(), {fc1_.get()});
-    return nn::activated_linear_residual(inner, nn::Activation::gelu_erf, *fc2_, hidden);
+    return nn::activated_linear_residual(inner, nn::Activation::gelu_erf, *fc2_, hidden, dropped);
   }
 
  private:
@@ -139,12 +142,12 @@ class Block final : public nn::Module {
   }
 
   at::Tensor forward(const at::Tensor& input, Pass& pass) override {
-    at::Tensor middle = attention_->fused(input, *layernorm_before_, dropout_, pass);
+    at::Tensor middle = attention_->fused(input, *layernorm_before_, nn::dropped(dropout_, "attn", layer_, pass), pass);
     if (!middle.defined()) {
       const auto mixed = run(*attention_, run(*layernorm_before_, input, pass), pass);
       middle = input + nn::dropout(mixed, dropout_, "attn", layer_, pass);
     }
-    const at::Tensor output = mlp_->fused(middle, *layernorm_after_, dropout_, pass);
+    const at::Tensor output = mlp_->fused(middle, *layernorm_after_, nn::dropped(dropout_, "mlp", layer_, pass), pass);
     if (output.defined()) return output;
     const auto fed = run(*mlp_, run(*layernorm_after_, middle, pass), pass);
     return middle + nn::dropout(fed, dropout_, "mlp", layer_, pass);

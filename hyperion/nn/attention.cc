@@ -1,10 +1,7 @@
 #include "hyperion/nn/attention.h"
 
-#include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/kernels/attention.h"
-#include "hyperion/kernels/dropout.h"
-#include "hyperion/kernels/graph.h"
 #include "hyperion/nn/recompute.h"
 
 namespace hyperion::nn {
@@ -43,13 +40,15 @@ at::Tensor attend(const at::Tensor& queries, const at::Tensor& keys, const at::T
                         : kernels::causal_attention(queries, all_keys, all_values, mask);
 }
 
+Dropped dropped(double p, std::string_view name, size_t layer, const Pass& pass) {
+  if (!pass.training || p == 0) return {};
+  return {p, {base::stream_key(pass.seed, base::format("dropout/{}.{}", layer, name)), pass.step, pass.micro_batch}};
+}
+
 at::Tensor dropout(const at::Tensor& input, double p, std::string_view name, size_t layer, const Pass& pass) {
-  if (!pass.training || p == 0) return input;
-  if (kernels::recording())
-    throw base::Error(base::format("dropout ({}) reads its step from the host", name), "set model.dropout = 0");
-  const auto key = base::stream_key(pass.seed, base::format("dropout/{}.{}", layer, name));
-  const kernels::RandomPlace place{key, pass.step, pass.micro_batch};
-  return cheap(pass, {input}, [p, place](const auto& in) { return kernels::dropout(in[0], p, place); });
+  const auto how = dropped(p, name, layer, pass);
+  if (how.p == 0) return input;
+  return cheap(pass, {input}, [how](const auto& in) { return kernels::dropout(in[0], how.p, how.place); });
 }
 
 }  // namespace hyperion::nn

@@ -2,6 +2,7 @@
 #pragma once
 #include <string_view>
 
+#include "hyperion/kernels/dropout.h"
 #include "hyperion/kernels/rope.h"
 #include "hyperion/nn/pass.h"
 
@@ -33,5 +34,12 @@ at::Tensor attend(const at::Tensor& queries, const at::Tensor& keys, const at::T
 
 // Dropout of the stream "dropout/<layer>.<name>"; the identity unless training.
 at::Tensor dropout(const at::Tensor& input, double p, std::string_view name, size_t layer, const Pass& pass);
+
+// The same for an operation that drops on its way; p 0: nothing is dropped.
+struct Dropped {
+  double p = 0;
+  kernels::RandomPlace place = {};
+};
+Dropped dropped(double p, std::string_view name, size_t layer, const Pass& pass);
 
 }  // namespace hyperion::nn

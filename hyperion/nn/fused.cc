@@ -33,6 +33,18 @@ kernels::Maps maps_of(ProjectionList list, const at::Tensor& input) {
   return maps;
 }
 
+// Without its bias, which is added in the pass that drops.
+kernels::Maps bare(const Projection& map, const at::Tensor& input) {
+  auto maps = maps_of({&map}, input);
+  maps.biases.clear();
+  return maps;
+}
+
+at::Tensor dropped_residual(const at::Tensor& output, const Projection& map, const at::Tensor& residual,
+                            const Dropped& dropped) {
+  return kernels::bias_dropout_residual(output, map.bias(), residual, dropped.p, dropped.place);
+}
+
 }  // namespace
 
 bool fuses(const Pass& pass, double dropout, ProjectionList maps) {
@@ -52,13 +64,17 @@ std::pair<at::Tensor, at::Tensor> norm_linear(const at::Tensor& hidden, const ke
   return kernels::norm_linear(hidden, norm, maps_of(maps, hidden));
 }
 
-at::Tensor linear_residual(const at::Tensor& input, const Projection& map, const at::Tensor& residual) {
-  return kernels::linear_residual(input, maps_of({&map}, input), residual);
+at::Tensor linear_residual(const at::Tensor& input, const Projection& map, const at::Tensor& residual,
+                           const Dropped& dropped) {
+  if (dropped.p == 0) return kernels::linear_residual(input, maps_of({&map}, input), residual);
+  return dropped_residual(kernels::linear_residual(input, bare(map, input), {}), map, residual, dropped);
 }
 
 at::Tensor activated_linear_residual(const at::Tensor& input, Activation kind, const Projection& map,
-                                     const at::Tensor& residual) {
-  return kernels::activated_linear_residual(input, kind, maps_of({&map}, input), residual);
+                                     const at::Tensor& residual, const Dropped& dropped) {
+  if (dropped.p == 0) return kernels::activated_linear_residual(input, kind, maps_of({&map}, input), residual);
+  return dropped_residual(kernels::activated_linear_residual(input, kind, bare(map, input), {}), map, residual,
+                          dropped);
 }
 
 at::Tensor packed_attention(const at::Tensor& packed, int64_t heads, int64_t key_heads, bool causal, const Pass& pass) {

@@ -1,11 +1,12 @@
 // The steps of a transformer's block as single operations (kernels/block_ops.h), for models to build their blocks of
-// where the pass asks for them and nothing stands between: no adapter, no 4-bit weight, no dropout, no mask, no cache.
+// where the pass asks for them and nothing stands between: no adapter, no 4-bit weight, no mask, no cache.
 #pragma once
 #include <initializer_list>
 #include <utility>
 
 #include "hyperion/kernels/activation_math.h"
 #include "hyperion/kernels/cross_entropy.h"
+#include "hyperion/nn/attention.h"
 #include "hyperion/nn/layers.h"
 
 namespace hyperion::nn {
@@ -13,15 +14,17 @@ namespace hyperion::nn {
 using kernels::Activation;
 using ProjectionList = std::initializer_list<const Projection*>;
 
-// Whether a block with this dropout and these maps can be built so in this pass.
+// Whether a block of these maps can be built so in this pass; `dropout`: of attention's weights, which cannot.
 bool fuses(const Pass& pass, double dropout, ProjectionList maps);
 
 // (hidden, the maps' outputs side by side): the first goes on as the residual.
 std::pair<at::Tensor, at::Tensor> norm_linear(const at::Tensor& hidden, const kernels::NormWeights& norm,
                                               ProjectionList maps);
-at::Tensor linear_residual(const at::Tensor& input, const Projection& map, const at::Tensor& residual);
+// The map's output is dropped, if anything is, before the residual is added.
+at::Tensor linear_residual(const at::Tensor& input, const Projection& map, const at::Tensor& residual,
+                           const Dropped& dropped = {});
 at::Tensor activated_linear_residual(const at::Tensor& input, Activation kind, const Projection& map,
-                                     const at::Tensor& residual);
+                                     const at::Tensor& residual, const Dropped& dropped = {});
 
 // Attention of queries, keys and values side by side, as norm_linear gives them, turned by the pass's rotation if any.
 at::Tensor packed_attention(const at::Tensor& packed, int64_t heads, int64_t key_heads, bool causal, const Pass& pass);

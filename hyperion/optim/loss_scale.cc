@@ -2,15 +2,16 @@
 
 #include <algorithm>
 
+#include "hyperion/kernels/update_math.h"
+
 namespace hyperion::optim {
 
 void LossScale::told(bool overflowed) {
-  constexpr double kMost = 0x1p40;
   if (overflowed) {
     scale_ /= 2;
     good_steps_ = 0;
   } else if (++good_steps_ == kGrowAfter) {
-    scale_ = std::min(2 * scale_, kMost);
+    scale_ = std::min(2 * scale_, static_cast<double>(kernels::kMostLossScale));
     good_steps_ = 0;
   }
 }

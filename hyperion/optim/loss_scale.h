@@ -1,5 +1,6 @@
 // Dynamic loss scaling for fp16: the loss is multiplied before the backward pass so that small gradients survive, and
-// the scale follows what overflows (Micikevicius et al., 2018).
+// the scale follows what overflows (Micikevicius et al., 2018). In a graph the device follows the same rule by itself:
+// kernels::tell.
 #pragma once
 #include <cstdint>
 

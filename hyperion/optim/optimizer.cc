@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "hyperion/base/error.h"
+#include "hyperion/optim/loss_scale.h"
 
 namespace hyperion::optim {
 namespace {
@@ -78,6 +79,11 @@ ClipResult Optimizer::clip(const std::vector<at::Tensor>& gradients, double limi
     whole.push_back(gradient.is_non_overlapping_and_dense() ? gradient : gradient.contiguous());
   const auto found = updates_.clip(whole, limit, loss_scale);
   return {found.norm, found.scale};
+}
+
+void Optimizer::scale_on_device(const kernels::LossScaleState& state) {
+  if (!parameters_.empty())
+    updates_.scale_on_device(parameters_.front().weight.device(), state, static_cast<int32_t>(LossScale::kGrowAfter));
 }
 
 void Optimizer::to_host() {

@@ -45,6 +45,12 @@ class Optimizer {
   // The global norm of the gradients and the factor that clips it (optim/clip.h), in one launch a type on a GPU.
   ClipResult clip(const std::vector<at::Tensor>& gradients, double limit, double loss_scale);
 
+  // For graphs in fp16, on a GPU: the scale and what follows from it live on the device (kernels/update.h).
+  void scale_on_device(const kernels::LossScaleState& state);
+  void scale_on_host() { updates_.scale_on_host(); }
+  const at::Tensor& scale_state() const { return updates_.scale_state(); }
+  at::Tensor loss_scale() const { return updates_.loss_scale(); }
+
   // From now on moments, and masters that are not the weights themselves, live in host memory and visit the device one
   // parameter at a time while it updates. The numbers stay the same to the bit.
   void to_host();

@@ -68,7 +68,8 @@ StepFigures StepGraphs::run(const std::string& shape, const Batch& batch,
   fill(entry->batch, batch);
   entry->graph->replay();
   // The next replay writes to the same place.
-  return {entry->figures.loss.clone(), entry->figures.grad_norm.clone()};
+  const auto& [loss, grad_norm, scale_state] = entry->figures;
+  return {loss.clone(), grad_norm.clone(), scale_state.defined() ? scale_state.clone() : scale_state};
 }
 
 }  // namespace hyperion::train

@@ -13,6 +13,7 @@ namespace hyperion::train {
 
 struct StepFigures {
   at::Tensor loss, grad_norm;
+  at::Tensor scale_state = {};  // of fp16: see kernels::Updates; undefined: there is none
 };
 
 class StepGraphs {

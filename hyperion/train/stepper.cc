@@ -13,6 +13,7 @@
 #include "hyperion/base/signals.h"
 #include "hyperion/kernels/choices.h"
 #include "hyperion/kernels/device.h"
+#include "hyperion/kernels/dropout.h"
 #include "hyperion/nn/saved_bytes.h"
 #include "hyperion/parallel/batch_statistics.h"
 #include "hyperion/parallel/data_parallel.h"
@@ -91,12 +92,12 @@ Stepper::Stepper(models::Model& model, const RunConfig& config, at::Device devic
   if (device.is_cuda() && optimize != "reference" && !config.train.deterministic) kernels::measure_convolutions();
   if (optimize == "graph" || optimize == "max") {
     const std::string reason = !device.is_cuda()             ? "it needs a GPU"
-                               : loss_scale_                 ? "fp16 looks at every step's gradients (bf16 does not)"
                                : memory_.offload_activations ? "activations go to the host"
                                : memory_.offload_optimizer   ? "the optimizer is on the host"
                                                              : "";
     if (reason.empty()) {
       graphs_ = std::make_unique<StepGraphs>([this] { optimizer_->renew_tables(); });
+      if (loss_scale_) optimizer_->scale_on_device({static_cast<float>(loss_scale_->scale()), 0, 0, 0});
     } else {
       base::log_warn(format("train.optimize = \"{}\" runs as \"fused\": {}", optimize, reason));
     }
@@ -167,7 +168,9 @@ at::Tensor Stepper::forward(const Batch& part, int64_t step, int64_t index, doub
 
 void Stepper::backward(const at::Tensor& loss) {
   doing_ = "backward";
-  (loss_scale_ ? loss.mul(loss_scale_->scale()) : loss).backward();
+  if (!loss_scale_) return loss.backward();
+  (optimizer_->scale_state().defined() ? loss.mul(optimizer_->loss_scale()) : loss.mul(loss_scale_->scale()))
+      .backward();
 }
 
 at::Tensor Stepper::micro_batch(const Batch& part, int64_t step, int64_t index, double share,
@@ -229,6 +232,7 @@ StepResult Stepper::run(const Batch& batch, int64_t step, double lr, profile::St
     result->hash = agreed.hash, result->stop = agreed.stop;
     return *std::move(result);
   }
+  scale_on_host();
   at::Tensor loss;
   while (!loss.defined()) {
     try {
@@ -258,7 +262,7 @@ StepResult Stepper::run(const Batch& batch, int64_t step, double lr, profile::St
   if (parallel_) parallel_->updated();
   if (parallel_ && statistics_ == nullptr) equalise_buffers();
   timer.mark(Phase::optimizer);
-  return {loss, clip.norm, skipped, loss_scale_ ? loss_scale_->scale() : 0, agreed.hash, agreed.stop};
+  return {loss, clip.norm, skipped, loss_scale_ ? loss_scale_->scale() : 0, {}, agreed.hash, agreed.stop};
 }
 
 std::optional<StepResult> Stepper::by_graph(const Batch& all, int64_t step, double lr, profile::StepTimer& timer) {
@@ -268,6 +272,7 @@ std::optional<StepResult> Stepper::by_graph(const Batch& all, int64_t step, doub
   if (accumulate_ > 1)  // the parts' shares of the loss are numbers of the recording
     for (const auto counted : all.counted) shape += format(" {}", counted);
   optimizer_->set_numbers(lr, ++updates_);
+  kernels::set_recorded_step(device_, static_cast<uint32_t>(step));
   class Untimed final : public profile::StepTimer {
     void mark(Phase) override {}
     profile::PhaseTimes milliseconds() override { return {}; }
@@ -279,7 +284,8 @@ std::optional<StepResult> Stepper::by_graph(const Batch& all, int64_t step, doub
     optimizer_->update(gradients_, clip.scale);
     if (fp8_) fp8_->scales().next_step();
     for (auto& gradient : gradients_) gradient.reset();
-    return StepFigures{loss, clip.norm};
+    const auto& state = optimizer_->scale_state();
+    return StepFigures{loss, clip.norm, state.defined() ? state.clone() : state};
   };
   StepFigures figures;
   try {
@@ -292,7 +298,7 @@ std::optional<StepResult> Stepper::by_graph(const Batch& all, int64_t step, doub
     return std::nullopt;
   }
   timer.mark(Phase::backward);  // of a graph only the whole is known
-  return StepResult{figures.loss, figures.grad_norm, false, 0};
+  return StepResult{figures.loss, figures.grad_norm, false, 0, figures.scale_state};
 }
 
 MemoryReport Stepper::held() const {
@@ -367,13 +373,35 @@ MemoryReport Stepper::measure(const Batch& batch, const MemoryConfig& memory) {
   return report;
 }
 
+void StepResult::decide() {
+  if (!undecided.defined()) return;
+  const auto state = kernels::Updates::read(undecided);
+  skipped = state.skipped != 0, loss_scale = state.scale;
+  undecided.reset();
+}
+
+void Stepper::scale_on_host() {
+  if (!optimizer_->scale_state().defined()) return;
+  const auto state = kernels::Updates::read(optimizer_->scale_state());
+  loss_scale_->restore(state.scale, state.good);
+  updates_ = state.updates;
+  optimizer_->scale_on_host();
+}
+
 StepperNumbers Stepper::numbers() const {
+  if (optimizer_->scale_state().defined()) {
+    const auto state = kernels::Updates::read(optimizer_->scale_state());
+    return {state.updates, state.scale, state.good};
+  }
   return {updates_, loss_scale_ ? loss_scale_->scale() : 0, loss_scale_ ? loss_scale_->good_steps() : 0};
 }
 
 void Stepper::restore(const StepperNumbers& numbers) {
   updates_ = numbers.updates;
   if (loss_scale_) loss_scale_->restore(numbers.loss_scale, numbers.good_steps);
+  if (optimizer_->scale_state().defined())
+    optimizer_->scale_on_device({static_cast<float>(numbers.loss_scale), static_cast<int32_t>(numbers.good_steps),
+                                 static_cast<int32_t>(numbers.updates), 0});
 }
 
 std::vector<optim::StateTensor> Stepper::state() const {

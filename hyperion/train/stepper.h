@@ -28,6 +28,8 @@ struct StepResult {
   at::Tensor loss, grad_norm;
   bool skipped = false;   // fp16: the gradients overflowed, and nothing was updated
   double loss_scale = 0;  // of the next step; fp16 only
+  at::Tensor undecided;   // fp16 in a graph: holds those two, on the device
+  void decide();          // reads them; waits for the step
   uint64_t hash = 0;      // of the batch's samples, over all processes
   int stop = 0;           // a signal that asked any process to stop
 };
@@ -58,6 +60,7 @@ class Stepper {
   void use(const MemoryConfig& memory);  // from the next step on; an optimizer on the host stays there
   const MemoryConfig& memory() const { return memory_; }
   int64_t accumulate() const { return accumulate_; }
+  bool records() const { return graphs_ != nullptr && !graphs_->refused(); }  // its steps as graphs, as far as it knows
 
   // Every tensor a checkpoint must hold, by its name there; the live ones. Slices where they are cut among processes.
   std::vector<optim::StateTensor> state() const;
@@ -84,6 +87,7 @@ class Stepper {
   // The step by a graph; nothing where this run's steps are not such.
   std::optional<StepResult> by_graph(const Batch& all, int64_t step, double lr, profile::StepTimer& timer);
   MemoryReport held() const;
+  void scale_on_host();  // where the device has decided so far
 
   models::Model& model_;
   const RunConfig& config_;

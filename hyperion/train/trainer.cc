@@ -306,8 +306,9 @@ void Trainer::step() {
 
 void Trainer::settle() {
   if (!pending_) return;
-  const Pending done = std::move(*pending_);
+  Pending done = std::move(*pending_);
   pending_.reset();
+  done.result.decide();
   report::StepRecord record;
   record.step = done.step;
   record.lr = done.lr;

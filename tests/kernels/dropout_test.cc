@@ -2,7 +2,10 @@
 
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
+#include <torch/csrc/autograd/autograd.h>
 
+#include "hyperion/base/format.h"
+#include "hyperion/kernels/graph.h"
 #include "tests/kernels/support_devices.h"
 
 namespace hyperion {
@@ -48,6 +51,57 @@ TEST_P(Dropout, differs_by_step_micro_batch_and_stream_and_takes_bf16) {
   EXPECT_FALSE(y.equal(dropout(x, 0.25, {kKey, 1, 1})));
   EXPECT_FALSE(y.equal(dropout(x, 0.25, {{17, 43}, 1, 0})));
   EXPECT_NEAR(y.to(at::kFloat).mean().item<double>(), 1.0, 0.05);
+}
+
+TEST_P(Dropout, with_bias_and_residual_is_the_plain_operations_in_one_pass) {
+  for (const auto type : {at::kFloat, at::kBFloat16, at::kHalf})
+    for (const auto& [rows, width] : std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {3, 5}, {7, 64}, {33, 4104}})
+      for (const bool with_bias : {false, true}) {
+        SCOPED_TRACE(base::format("{} {}x{} {}", c10::toString(type), rows, width, with_bias));
+        const auto make = [&](at::IntArrayRef shape) { return at::randn(shape, options(type)).requires_grad_(); };
+        const auto input = make({rows, width}), residual = make({rows, width}), above = make({rows, width}).detach(),
+                   bias = with_bias ? make({width}) : at::Tensor();
+        const auto run = [&](auto operation, at::ScalarType as) {
+          const auto leaf = [&](const at::Tensor& t) {
+            return t.defined() ? t.detach().to(as).requires_grad_() : at::Tensor();
+          };
+          const auto x = leaf(input), b = leaf(bias), r = leaf(residual);
+          const auto out = operation(x, b, r, 0.3, kernels::RandomPlace{kKey, 3, 1});
+          out.backward(above.to(as));
+          return std::vector{out.detach(), x.grad(), b.defined() ? b.grad() : x.grad(), r.grad()};
+        };
+        const auto fast = run(kernels::bias_dropout_residual, type);
+        const auto plain = run(kernels::bias_dropout_residual_reference, at::kFloat);
+        const double tolerance = type == at::kFloat ? 1e-6 : type == at::kBFloat16 ? 1e-2 : 2e-3;
+        for (size_t i = 0; i < fast.size(); ++i) {
+          EXPECT_EQ(fast[i].scalar_type(), type);
+          EXPECT_LT(testing::relative_error(fast[i], plain[i]), tolerance) << i;
+        }
+        EXPECT_TRUE(fast[1].eq(0).equal(plain[1].eq(0)));
+      }
+}
+
+TEST_P(Dropout, recorded_once_it_drops_by_the_step_of_each_replay) {
+  if (!GetParam().is_cuda()) GTEST_SKIP() << "graphs are a GPU's";
+  const auto x = at::randn({33, 129}, options()), residual = at::randn({33, 129}, options());
+  const auto leaf = x.detach().clone().requires_grad_();
+  kernels::set_recorded_step(GetParam(), 1);
+  kernels::Graph graph;
+  at::Tensor y, z, gradient;
+  graph.record([&] {
+    y = dropout(x, 0.5, {kKey, 1, 4});
+    z = kernels::bias_dropout_residual(x, {}, residual, 0.5, {kKey, 1, 4});
+    const auto out = dropout(leaf, 0.5, {kKey, 1, 4});
+    gradient = torch::autograd::grad({out}, {leaf}, {x})[0];
+  });
+  for (const uint32_t step : {1u, 2u, 77u}) {
+    kernels::set_recorded_step(GetParam(), step);
+    graph.replay();
+    const auto expected = dropout(x, 0.5, {kKey, step, 4});
+    EXPECT_TRUE(y.equal(expected)) << step;
+    EXPECT_TRUE(gradient.equal(expected)) << step;
+    EXPECT_TRUE(z.equal(kernels::bias_dropout_residual(x, {}, residual, 0.5, {kKey, step, 4}))) << step;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, Dropout, ::testing::ValuesIn(testing::devices()), testing::device_name);

@@ -21,6 +21,8 @@ struct Family {
 const Family kFamilies[] = {
     {"gpt2", R"({"model_type": "gpt2", "n_layer": 3, "n_head": 3, "n_embd": 48, "n_positions": 40, "vocab_size": 301,
                  "resid_pdrop": 0, "embd_pdrop": 0, "attn_pdrop": 0})"},
+    {"gpt2 with dropout", R"({"model_type": "gpt2", "n_layer": 2, "n_head": 3, "n_embd": 48, "n_positions": 40,
+                              "vocab_size": 301, "resid_pdrop": 0.2, "embd_pdrop": 0.2, "attn_pdrop": 0})"},
     {"untied gpt2", R"({"model_type": "gpt2", "n_layer": 2, "n_head": 2, "n_embd": 32, "n_positions": 40,
                         "vocab_size": 300, "tie_word_embeddings": false})"},
     {"llama", R"({"model_type": "llama", "num_hidden_layers": 3, "num_attention_heads": 6, "num_key_value_heads": 2,
@@ -35,6 +37,9 @@ const Family kFamilies[] = {
                     "num_experts_per_tok": 2, "output_router_logits": true})"},
     {"vit", R"({"model_type": "vit", "num_hidden_layers": 3, "num_attention_heads": 2, "hidden_size": 32,
                 "intermediate_size": 64, "image_size": 24, "patch_size": 8, "num_labels": 7})"},
+    {"vit with dropout", R"({"model_type": "vit", "num_hidden_layers": 2, "num_attention_heads": 2, "hidden_size": 32,
+                             "intermediate_size": 64, "image_size": 24, "patch_size": 8, "num_labels": 7,
+                             "hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0})"},
     {"resnet", R"({"model_type": "resnet", "layer_type": "basic", "depths": [2, 2], "hidden_sizes": [16, 24],
                    "embedding_size": 8, "image_size": 24, "num_labels": 7})"},
 };

@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+
+#include "hyperion/kernels/update_math.h"
+#include "tests/support/seed.h"
+
 namespace hyperion::optim {
 namespace {
 
@@ -25,6 +30,25 @@ TEST(LossScale, goes_on_from_what_was_saved) {
   for (int64_t i = 0; i < LossScale::kGrowAfter - 7; ++i) one.told(false), other.told(false);
   EXPECT_EQ(other.scale(), 128);
   EXPECT_EQ(one.scale(), other.scale());
+}
+
+TEST(LossScale, a_device_that_decides_by_itself_follows_the_same_rule) {
+  std::mt19937 random(static_cast<uint32_t>(testing::seed()));
+  for (const double rare : {0.5, 0.01, 0.0003}) {
+    LossScale host(0x1p20);
+    kernels::LossScaleState device{0x1p20f, 0, 0, 0};
+    int32_t updates = 0;
+    for (int step = 0; step < 50'000; ++step) {
+      const bool overflowed = std::uniform_real_distribution<>(0, 1)(random) < rare;
+      host.told(overflowed);
+      kernels::tell(device, overflowed, LossScale::kGrowAfter);
+      updates += overflowed ? 0 : 1;
+      ASSERT_EQ(static_cast<float>(host.scale()), device.scale) << step;
+      ASSERT_EQ(host.good_steps(), device.good) << step;
+      ASSERT_EQ(device.skipped, overflowed ? 1 : 0);
+    }
+    EXPECT_EQ(device.updates, updates);
+  }
 }
 
 }  // namespace

@@ -27,6 +27,8 @@ struct Trained {
   std::vector<double> losses, norms;
   std::vector<at::Tensor> weights;
   int skipped = 0;
+  bool recorded = false;
+  StepperNumbers numbers;
 };
 
 Trained trained(const RunConfig& config, at::Device device, int64_t steps) {
@@ -38,11 +40,14 @@ Trained trained(const RunConfig& config, at::Device device, int64_t steps) {
   Trained result;
   for (int64_t step = 1; step <= steps; ++step) {
     const auto timer = profile::make_step_timer(false);
-    const auto done = stepper.run(feed.next(), step, 1e-2, *timer);
+    auto done = stepper.run(feed.next(), step, 1e-2, *timer);
+    done.decide();
     result.losses.push_back(done.loss.item<double>());
     result.norms.push_back(done.grad_norm.item<double>());
     result.skipped += done.skipped;
   }
+  result.recorded = stepper.records();
+  result.numbers = stepper.numbers();
   for (const auto& item : stepper.state()) result.weights.push_back(item.tensor.detach().to(at::kCPU).clone());
   return result;
 }
@@ -134,6 +139,36 @@ TEST_P(Step, reference_and_fused_steps_agree) {
   config.train.optimize = "reference";
   const auto plain = trained(config, GetParam(), 3);
   for (size_t i = 0; i < fused.losses.size(); ++i) EXPECT_NEAR(fused.losses[i], plain.losses[i], 1e-4);
+}
+
+TEST_P(Step, fp16_in_a_graph_skips_and_scales_as_it_does_outside) {
+  for (const std::string rule : {"adamw", "sgd"}) {
+    auto config = small();
+    config.optim.rule = rule;
+    config.train.precision = "fp16";
+    config.train.loss_scale = 0x1p24;
+    const auto plain = trained(config, GetParam(), 20);
+    config.train.optimize = "graph";
+    const auto graph = trained(config, GetParam(), 20);
+    EXPECT_EQ(graph.recorded, GetParam().is_cuda());
+    EXPECT_GT(graph.skipped, 3);
+    EXPECT_EQ(graph.skipped, plain.skipped);
+    EXPECT_EQ(graph.numbers.updates, plain.numbers.updates);
+    EXPECT_EQ(graph.numbers.loss_scale, plain.numbers.loss_scale);
+    EXPECT_EQ(graph.numbers.good_steps, plain.numbers.good_steps);
+    for (size_t i = 0; i < plain.losses.size(); ++i) EXPECT_NEAR(graph.losses[i], plain.losses[i], 1e-2) << i;
+  }
+}
+
+TEST_P(Step, a_recorded_step_drops_what_the_step_itself_does) {
+  auto config = small();
+  config.model.dropout = 0.3;
+  config.train.accumulate = 2;
+  const auto plain = trained(config, GetParam(), 8);
+  config.train.optimize = "graph";
+  const auto graph = trained(config, GetParam(), 8);
+  EXPECT_EQ(graph.recorded, GetParam().is_cuda());
+  for (size_t i = 0; i < plain.losses.size(); ++i) EXPECT_NEAR(graph.losses[i], plain.losses[i], 1e-3) << i;
 }
 
 TEST_P(Step, sgd_learns_and_keeps_one_moment) {
