@@ -71,7 +71,7 @@ Fp8Matrix tiled(const at::Tensor& like, int64_t rows, int64_t columns, const Fp8
 Fp8Scales::Fp8Scales(int64_t maps, at::Device device, Fp8Options options) : options_(options) {
   HYPERION_CHECK(maps > 0 && options.history > 0, "scales of some maps, over some steps");
   const auto fp32 = at::TensorOptions().device(device).dtype(at::kFloat);
-  scale_ = at::ones({3 * maps}, fp32), inverse_ = at::ones({3 * maps}, fp32);
+  scale_ = at::ones({3 * maps}, fp32), inverse_ = at::ones({3 * maps, kFp8Apart}, fp32);
   largest_ = at::zeros({3 * maps}, fp32), history_ = at::zeros({options.history, 3 * maps}, fp32);
 }
 
@@ -103,7 +103,7 @@ void Fp8Scales::history_changed() {
 }
 
 at::Tensor Fp8Map::scale(Part part) const { return scales_->scale_[3 * index_ + part]; }
-at::Tensor Fp8Map::inverse(Part part) const { return scales_->inverse_[3 * index_ + part]; }
+at::Tensor Fp8Map::inverse(Part part) const { return scales_->inverse_[3 * index_ + part][0]; }
 at::Tensor Fp8Map::largest(Part part) const { return scales_->largest_[3 * index_ + part]; }
 bool Fp8Map::measured_first() const { return scales_->fresh_ || scales_->options_.current; }
 void Fp8Map::follow(Part part) const { scales_->follow(3 * index_ + part, 1, /*shift=*/false); }

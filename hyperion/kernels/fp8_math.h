@@ -54,6 +54,9 @@ void fp8_norm_gpu(const Fp8NormInput& norm, const Fp8Tiles& tiles, void* stream)
 void fp8_activation_gpu(Activation kind, const Bfloat16* x, const Bfloat16* upstream, Bfloat16* gradient,
                         const Fp8Tiles& tiles, void* stream);
 
+// Products take the inverses from addresses of 16 bytes: they lie so many floats apart.
+constexpr int64_t kFp8Apart = 4;
+
 // Of `count` numbers: the history moves on by `largest` where `shift`, and the scale follows the largest of it; else
 // the scale follows `largest` alone. Nothing met: the scale stays. history: [length, all], the newest first.
 struct Fp8Numbers {
@@ -77,7 +80,7 @@ constexpr void fp8_number(const Fp8Numbers& n, int64_t i) {
   if (!(most > 0) || most > 3e38f) return;
   const float scale = fp8_largest(i % 3 == 2 ? Fp8Type::e5m2 : Fp8Type::e4m3) / most;
   n.scale[i] = scale < 0x1p100f ? scale : 0x1p100f;
-  n.inverse[i] = 1.0f / n.scale[i];
+  n.inverse[kFp8Apart * i] = 1.0f / n.scale[i];
 }
 
 }  // namespace hyperion::kernels
