@@ -9,13 +9,24 @@ constexpr int kThreads = 256;
 constexpr int kSumThreads = 384, kSumsAtOnce = 768;  // of a block that sums as it packs, and of a multiprocessor
 constexpr int64_t kMultiprocessors = 132, kMostBlocks = 3 * kMultiprocessors;
 
+// Cosines or sines of one place.
+template <int STEP>
+__device__ inline void load_table(const float* from, float (&out)[STEP]) {
+#pragma unroll
+  for (int i = 0; i < STEP; i += 4) {
+    const Words words = load_words(from + i);
+#pragma unroll
+    for (int k = 0; k < 4; ++k) out[i + k] = __uint_as_float(words.word[k]);
+  }
+}
+
 // A block a token; a thread turns `STEP` pairs (i, i + width / 2) of a head. Indices inside a token have 32 bits:
 // dividing 64 takes longer than the bytes.
 template <class T, int STEP>
 __global__ void __launch_bounds__(kThreads)
     rotate_kernel(T* packed, int64_t heads, uint32_t turned, uint32_t width, Rotation rotation) {
   const uint32_t half = width / 2, of_head = half / STEP;
-  const int64_t token = blockIdx.x, row = token % rotation.places * half;
+  const int64_t token = blockIdx.x, row = blockIdx.x % static_cast<uint32_t>(rotation.places) * int64_t{half};
   for (uint32_t item = threadIdx.x; item < turned * of_head; item += blockDim.x) {
     const uint32_t head = item / of_head, pair = (item - head * of_head) * STEP;
     T* low = packed + (token * heads + head) * width + pair;
@@ -23,11 +34,13 @@ __global__ void __launch_bounds__(kThreads)
       float a[STEP], b[STEP];
       load_floats(low, a);
       load_floats(low + half, b);
+      float c[STEP], s[STEP];
+      load_table(rotation.cosines + row + pair, c);
+      load_table(rotation.sines + row + pair, s);
 #pragma unroll
       for (int i = 0; i < STEP; ++i) {
-        const float c = rotation.cosines[row + pair + i], s = rotation.sines[row + pair + i];
-        const float turned_low = a[i] * c - b[i] * s;
-        b[i] = b[i] * c + a[i] * s;
+        const float turned_low = a[i] * c[i] - b[i] * s[i];
+        b[i] = b[i] * c[i] + a[i] * s[i];
         a[i] = turned_low;
       }
       store_floats(low, a);
@@ -54,9 +67,10 @@ __global__ void __launch_bounds__(kThreads)
   const uint32_t half = width / 2, of_head = half / STEP;
   const auto first = static_cast<uint32_t>(queries.heads), second = first + static_cast<uint32_t>(keys.heads),
              heads = second + static_cast<uint32_t>(values.heads);
-  const int64_t token = blockIdx.x, batch = token / length, place = token - batch * length;
+  const uint32_t token_32 = blockIdx.x, batch_32 = token_32 / static_cast<uint32_t>(length);
+  const int64_t token = token_32, batch = batch_32, place = token - batch * length;
   const bool turning = rotation.cosines != nullptr;
-  const int64_t row = turning ? token % rotation.places * half : 0;
+  const int64_t row = turning ? token_32 % static_cast<uint32_t>(rotation.places) * int64_t{half} : 0;
   for (uint32_t item = threadIdx.x; item < heads * of_head; item += blockDim.x) {
     const uint32_t head = item / of_head, pair = (item - head * of_head) * STEP;
     T* to = packed + (token * heads + head) * width + pair;
@@ -75,11 +89,13 @@ __global__ void __launch_bounds__(kThreads)
       float a[STEP], b[STEP];
       to_floats<T>(low, a);
       to_floats<T>(high, b);
+      float c[STEP], s[STEP];
+      load_table(rotation.cosines + row + pair, c);
+      load_table(rotation.sines + row + pair, s);
 #pragma unroll
       for (int i = 0; i < STEP; ++i) {
-        const float c = rotation.cosines[row + pair + i], s = rotation.sines[row + pair + i];
-        const float back_low = a[i] * c + b[i] * s;
-        b[i] = b[i] * c - a[i] * s;
+        const float back_low = a[i] * c[i] + b[i] * s[i];
+        b[i] = b[i] * c[i] - a[i] * s[i];
         a[i] = back_low;
       }
       store_floats(to, a);
@@ -90,17 +106,6 @@ __global__ void __launch_bounds__(kThreads)
       store(to[0], a * c + b * s);
       store(to[half], b * c - a * s);
     }
-  }
-}
-
-// Eight cosines or sines of one place.
-template <int STEP>
-__device__ inline void load_table(const float* from, float (&out)[STEP]) {
-#pragma unroll
-  for (int i = 0; i < STEP; i += 4) {
-    const Words words = load_words(from + i);
-#pragma unroll
-    for (int k = 0; k < 4; ++k) out[i + k] = __uint_as_float(words.word[k]);
   }
 }
 
@@ -194,7 +199,7 @@ void rotate_heads_gpu(T* packed, int64_t tokens, int64_t heads, int64_t turned, 
   if (tokens * pairs == 0) return;
   const auto queue = static_cast<GpuStream>(stream);
   const auto blocks = static_cast<unsigned>(tokens);
-  if (width / 2 % kWide<T> == 0 && aligned(packed)) {
+  if (width / 2 % kWide<T> == 0 && aligned(packed) && aligned(rotation.cosines) && aligned(rotation.sines)) {
     rotate_kernel<T, kWide<T>><<<blocks, threads_for(pairs / kWide<T>), 0, queue>>>(
         packed, heads, static_cast<uint32_t>(turned), static_cast<uint32_t>(width), rotation);
   } else {
@@ -211,13 +216,12 @@ void pack_heads_gpu(const HeadGradient<T> (&parts)[3], T* packed, int64_t batch,
   if (batch * length * pairs == 0) return;
   const auto queue = static_cast<GpuStream>(stream);
   const auto blocks = static_cast<unsigned>(batch * length);
-  bool whole = width / 2 % kWide<T> == 0 && aligned(packed);
+  bool whole = width / 2 % kWide<T> == 0 && aligned(packed) && aligned(rotation.cosines) && aligned(rotation.sines);
   for (const auto& part : parts)
     whole = whole && aligned(part.data) && part.batch_stride % kWide<T> == 0 && part.length_stride % kWide<T> == 0 &&
             part.head_stride % kWide<T> == 0;
   const int64_t across = (pairs / kWide<T> + kLanes - 1) / kLanes * kLanes;
-  if (whole && sums != nullptr && across <= kSumThreads && batch * length < (int64_t{1} << 31) &&
-      aligned(rotation.cosines) && aligned(rotation.sines)) {
+  if (whole && sums != nullptr && across <= kSumThreads && batch * length < (int64_t{1} << 31)) {
     const int64_t down = kSumThreads / across, needed = (batch * length + down - 1) / down;
     const int64_t each = kSumsAtOnce / (across * down), most = kMultiprocessors * (each < 3 ? each : 3);
     const int64_t at_once = needed < most ? needed : most;
