@@ -1,69 +1,59 @@
 #include "hyperion/kernels/activation_math.h"
-#include "hyperion/kernels/gpu_vectors.h"
+#include "hyperion/kernels/column_sums_math.h"
+#include "hyperion/kernels/gpu_parts.h"
 
 namespace hyperion::kernels {
 namespace {
 
-constexpr int kThreads = 256;
-
-// Precise where the type is; the narrow types round away what the fast forms lose.
-template <class T>
-__device__ inline float tanh_of(float x) {
-  if constexpr (sizeof(T) == 4) {
-    return tanhf(x);
-  } else {
-    return 1.0f - 2.0f / (1.0f + __expf(2.0f * x));
-  }
-}
-template <class T>
-__device__ inline float sigmoid_of(float x) {
-  if constexpr (sizeof(T) == 4) {
-    return 1.0f / (1.0f + expf(-x));
-  } else {
-    return __fdividef(1.0f, 1.0f + __expf(-x));
-  }
-}
+constexpr int kThreads = 128;
+constexpr int kAcross = 32, kDown = 8;       // of a block that sums columns
+constexpr int64_t kBlocks = 4 * 132;         // of them: four a multiprocessor, all at once
+constexpr float kPerNatural = 1.442695041f;  // log2(e)
 
 struct Both {
   float value, slope;
 };
 
-template <class T, Activation KIND>
-__device__ inline Both gelu_of(float x) {
-  if constexpr (KIND == Activation::gelu_tanh) {
-    constexpr float kScale = 0.7978845608028654f, kCube = 0.044715f;
-    const float t = tanh_of<T>(kScale * (x + kCube * x * x * x));
-    const float inner = kScale * (1.0f + 3.0f * kCube * x * x);
-    return {0.5f * x * (1.0f + t), 0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * inner};
+// Precise where the type is; the narrow types round away what the quick forms lose.
+template <class T>
+__device__ inline float sigmoid_of(float x) {
+  if constexpr (sizeof(T) == 4) {
+    return 1.0f / (1.0f + expf(-x));
   } else {
-    const float below = 0.5f * (1.0f + erff(x * 0.7071067811865476f));
-    const float density = 0.3989422804014327f * (sizeof(T) == 4 ? expf(-0.5f * x * x) : __expf(-0.5f * x * x));
-    return {x * below, below + x * density};
+    return quick_reciprocal(1.0f + quick_exp2(-kPerNatural * x));
+  }
+}
+
+// The chance of a normal number below x, and its density there.
+template <class T>
+__device__ inline Both normal_at(float x) {
+  constexpr float kDensity = 0.3989422804f;
+  if constexpr (sizeof(T) == 4) {
+    return {0.5f * (1.0f + erff(x * 0.7071067811865476f)), kDensity * expf(-0.5f * x * x)};
+  } else {
+    // The tail is exp(-x^2 / 2) times a polynomial of t = 1 / (1 + 0.39 x), within 6e-5 of it everywhere.
+    const float e = quick_exp2(-0.5f * kPerNatural * x * x), t = quick_reciprocal(1.0f + 0.39f * fabsf(x));
+    float p = -0.08719505829f;
+    p = p * t + 0.1650627349f;
+    p = p * t + 0.1081213923f;
+    p = p * t + 0.1585075879f;
+    p = p * t + 0.1554733999f;
+    const float tail = p * t * e;
+    return {x < 0 ? tail : 1.0f - tail, kDensity * e};
   }
 }
 
 template <class T, Activation KIND>
-__global__ void __launch_bounds__(kThreads) forward_pieces(ActivationForward<T> a) {
-  constexpr int kCount = kWide<T>;
-  const auto pieces = a.rows * a.width / kCount;
-  const auto of_row = static_cast<uint32_t>(a.width / kCount);
-  for (int64_t piece = blockIdx.x * int64_t{kThreads} + threadIdx.x; piece < pieces;
-       piece += int64_t{gridDim.x} * kThreads) {
-    float x[kCount];
-    if constexpr (KIND == Activation::gated_silu) {
-      const uint32_t row = static_cast<uint32_t>(piece) / of_row;  // 32 bits: dividing 64 takes longer than the bytes
-      const int64_t at = row * 2 * a.width + (piece - int64_t{row} * of_row) * kCount;
-      float up[kCount];
-      load_floats(a.in + at, x);
-      load_floats(a.in + at + a.width, up);
-#pragma unroll
-      for (int i = 0; i < kCount; ++i) x[i] = x[i] * sigmoid_of<T>(x[i]) * up[i];
-    } else {
-      load_floats(a.in + piece * kCount, x);
-#pragma unroll
-      for (int i = 0; i < kCount; ++i) x[i] = gelu_of<T, KIND>(x[i]).value;
-    }
-    store_floats(a.out + piece * kCount, x);
+__device__ inline Both gelu_of(float x) {
+  if constexpr (KIND == Activation::gelu_tanh) {
+    // (1 + tanh u) / 2 is the logistic function of 2 u.
+    constexpr float kScale = 2 * 0.7978845608028654f, kCube = 0.044715f;
+    const float square = x * x, s = sigmoid_of<T>(x * (kScale + kScale * kCube * square));
+    const float value = x * s;
+    return {value, s + value * (1.0f - s) * (kScale + 3 * kScale * kCube * square)};
+  } else {
+    const Both normal = normal_at<T>(x);
+    return {x * normal.value, normal.value + x * normal.slope};
   }
 }
 
@@ -72,40 +62,151 @@ __device__ inline void gate(float g, float up, float upstream, float& of_gate, f
   const float s = sigmoid_of<T>(g), silu = g * s;
   value = silu * up;
   of_up = upstream * silu;
-  of_gate = upstream * up * s * (1.0f + g * (1.0f - s));
+  of_gate = upstream * up * (s + silu * (1.0f - s));
+}
+
+// Where a piece of the output finds its gate; 32 bits: dividing 64 takes longer than the bytes.
+__device__ inline int64_t gate_at(uint32_t piece, uint32_t of_row, int count) {
+  const uint32_t row = piece / of_row;
+  return (int64_t{row} * 2 * of_row + (piece - row * of_row)) * count;
+}
+
+// ITEMS: pieces of 16 bytes a thread has under way at once.
+template <class T, Activation KIND, int ITEMS>
+__global__ void __launch_bounds__(kThreads) forward_pieces(ActivationForward<T> a, uint32_t pieces) {
+  constexpr int kCount = kWide<T>;
+  constexpr bool kGated = KIND == Activation::gated_silu;
+  const auto of_row = static_cast<uint32_t>(a.width / kCount);
+  const uint32_t first = blockIdx.x * (kThreads * ITEMS) + threadIdx.x;
+  Words in[ITEMS], up[kGated ? ITEMS : 1];
+#pragma unroll
+  for (int k = 0; k < ITEMS; ++k) {
+    const uint32_t piece = first + k * kThreads;
+    if (piece >= pieces) continue;
+    const int64_t at = kGated ? gate_at(piece, of_row, kCount) : int64_t{piece} * kCount;
+    in[k] = load_streamed(a.in + at);
+    if constexpr (kGated) up[k] = load_streamed(a.in + at + a.width);
+  }
+#pragma unroll
+  for (int k = 0; k < ITEMS; ++k) {
+    const uint32_t piece = first + k * kThreads;
+    if (piece >= pieces) continue;
+    float x[kCount];
+    to_floats<T>(in[k], x);
+    if constexpr (kGated) {
+      float scale[kCount];
+      to_floats<T>(up[k], scale);
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) x[i] = x[i] * sigmoid_of<T>(x[i]) * scale[i];
+    } else {
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) x[i] = gelu_of<T, KIND>(x[i]).value;
+    }
+    store_floats(a.out + int64_t{piece} * kCount, x);
+  }
 }
 
 template <class T, Activation KIND>
-__global__ void __launch_bounds__(kThreads) backward_pieces(ActivationBackward<T> a) {
+__device__ inline void gelu_backward_piece(const ActivationBackward<T>& a, int64_t at, const Words& in,
+                                           const Words& above, float (&gradient)[kWide<T>]) {
+  float x[kWide<T>];
+  to_floats<T>(in, x);
+  to_floats<T>(above, gradient);
+#pragma unroll
+  for (int i = 0; i < kWide<T>; ++i) {
+    const Both both = gelu_of<T, KIND>(x[i]);
+    x[i] = both.value;
+    gradient[i] *= both.slope;
+  }
+  store_floats(a.gradient + at, gradient);
+  if (a.again != nullptr) store_floats(a.again + at, x);
+}
+
+template <class T, Activation KIND, int ITEMS>
+__global__ void __launch_bounds__(kThreads) backward_pieces(ActivationBackward<T> a, uint32_t pieces) {
   constexpr int kCount = kWide<T>;
-  const auto pieces = a.rows * a.width / kCount;
+  constexpr bool kGated = KIND == Activation::gated_silu;
   const auto of_row = static_cast<uint32_t>(a.width / kCount);
-  for (int64_t piece = blockIdx.x * int64_t{kThreads} + threadIdx.x; piece < pieces;
-       piece += int64_t{gridDim.x} * kThreads) {
-    float x[kCount], upstream[kCount], again[kCount];
-    if constexpr (KIND == Activation::gated_silu) {
-      const uint32_t row = static_cast<uint32_t>(piece) / of_row;  // 32 bits: dividing 64 takes longer than the bytes
-      const int64_t at = row * 2 * a.width + (piece - int64_t{row} * of_row) * kCount;
-      float up[kCount];
-      load_floats(a.in + at, x);
-      load_floats(a.in + at + a.width, up);
-      load_floats(a.upstream + piece * kCount, upstream);
+  const uint32_t first = blockIdx.x * (kThreads * ITEMS) + threadIdx.x;
+  Words in[ITEMS], above[ITEMS], up[kGated ? ITEMS : 1];
 #pragma unroll
-      for (int i = 0; i < kCount; ++i) gate<T>(x[i], up[i], upstream[i], x[i], up[i], again[i]);
+  for (int k = 0; k < ITEMS; ++k) {
+    const uint32_t piece = first + k * kThreads;
+    if (piece >= pieces) continue;
+    const int64_t at = kGated ? gate_at(piece, of_row, kCount) : int64_t{piece} * kCount;
+    in[k] = load_streamed(a.in + at);
+    if constexpr (kGated) up[k] = load_streamed(a.in + at + a.width);
+    above[k] = load_streamed(a.upstream + int64_t{piece} * kCount);
+  }
+#pragma unroll
+  for (int k = 0; k < ITEMS; ++k) {
+    const uint32_t piece = first + k * kThreads;
+    if (piece >= pieces) continue;
+    const int64_t out = int64_t{piece} * kCount;
+    if constexpr (kGated) {
+      const int64_t at = gate_at(piece, of_row, kCount);
+      float x[kCount], scale[kCount], upstream[kCount];
+      to_floats<T>(in[k], x);
+      to_floats<T>(up[k], scale);
+      to_floats<T>(above[k], upstream);
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) gate<T>(x[i], scale[i], upstream[i], x[i], scale[i], upstream[i]);
       store_floats(a.gradient + at, x);
-      store_floats(a.gradient + at + a.width, up);
+      store_floats(a.gradient + at + a.width, scale);
+      if (a.again != nullptr) store_floats(a.again + out, upstream);
     } else {
-      load_floats(a.in + piece * kCount, x);
-      load_floats(a.upstream + piece * kCount, upstream);
-#pragma unroll
-      for (int i = 0; i < kCount; ++i) {
-        const Both both = gelu_of<T, KIND>(x[i]);
-        again[i] = both.value;
-        upstream[i] *= both.slope;
-      }
-      store_floats(a.gradient + piece * kCount, upstream);
+      float gradient[kCount];
+      gelu_backward_piece<T, KIND>(a, out, in[k], above[k], gradient);
     }
-    if (a.again != nullptr) store_floats(a.again + piece * kCount, again);
+  }
+}
+
+// The same for elementwise kinds with the gradient's sums over rows: a thread keeps its columns and walks down, reading
+// ahead two rows.
+template <class T, Activation KIND>
+__global__ void __launch_bounds__(kAcross* kDown, 4) backward_strips(ActivationBackward<T> a) {
+  constexpr int kCount = kWide<T>, kAhead = 2;
+  __shared__ float of_threads[kDown][kAcross * kCount + 1];
+  const int64_t column = (blockIdx.x * int64_t{kAcross} + threadIdx.x) * kCount;
+  const int64_t step = int64_t{gridDim.y} * kDown;
+  float sums[kCount];
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) sums[i] = 0;
+  if (column < a.width) {
+    const int64_t first = blockIdx.y * int64_t{kDown} + threadIdx.y, stride = step * a.width;
+    int left = first < a.rows ? static_cast<int>((a.rows - first + step - 1) / step) : 0;  // rows of this thread
+    int64_t at = first * a.width + column;
+    Words in[kAhead], above[kAhead];
+    const auto fetch = [&](int k, int ahead) {
+      if (ahead >= left) return;
+      in[k] = load_streamed(a.in + at + ahead * stride);
+      above[k] = load_streamed(a.upstream + at + ahead * stride);
+    };
+#pragma unroll
+    for (int k = 0; k < kAhead; ++k) fetch(k, k);
+    for (; left > 0; left -= kAhead, at += kAhead * stride) {
+#pragma unroll
+      for (int k = 0; k < kAhead; ++k) {
+        const Words x = in[k], dy = above[k];
+        fetch(k, kAhead + k);
+        if (k >= left) continue;
+        float gradient[kCount];
+        gelu_backward_piece<T, KIND>(a, at + k * stride, x, dy, gradient);
+#pragma unroll
+        for (int i = 0; i < kCount; ++i) sums[i] += gradient[i];
+      }
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) of_threads[threadIdx.y][threadIdx.x * kCount + i] = sums[i];
+  __syncthreads();
+  for (int i = threadIdx.y * kAcross + threadIdx.x; i < kAcross * kCount; i += kAcross * kDown) {
+    const int64_t at = blockIdx.x * int64_t{kAcross} * kCount + i;
+    if (at >= a.width) continue;
+    float sum = 0;
+#pragma unroll
+    for (int d = 0; d < kDown; ++d) sum += of_threads[d][i];
+    a.partial[blockIdx.y * a.width + at] = sum;
   }
 }
 
@@ -145,37 +246,68 @@ __global__ void backward_any(ActivationBackward<T> a) {
   }
 }
 
-// Enough blocks that each thread has one piece, up to what a grid holds: the fewer turns, the more loads in flight.
-unsigned blocks_for(int64_t items) {
-  const int64_t blocks = (items + kThreads - 1) / kThreads;
-  return static_cast<unsigned>(blocks < (1 << 20) ? blocks : 1 << 20);
+// Fewer pieces than this are one a thread, to fill the GPU; more are several, to have more bytes under way.
+constexpr int64_t kMany = 4 * 132 * 2048;
+
+unsigned blocks_for(int64_t items, int each) {
+  const int64_t threads = kThreads * each, blocks = (items + threads - 1) / threads;
+  return static_cast<unsigned>(blocks < (int64_t{1} << 31) - 1 ? blocks : (int64_t{1} << 31) - 1);
 }
 
-bool countable(int64_t pieces) { return pieces < (int64_t{1} << 32); }
+bool countable(int64_t pieces) { return pieces < (int64_t{1} << 32) - (1 << 16); }
 
 template <class T, Activation KIND>
 void forward_as(const ActivationForward<T>& a, GpuStream stream) {
-  const int64_t count = a.rows * a.width;
-  if (a.width % kWide<T> == 0 && aligned(a.in) && aligned(a.out) && countable(count / kWide<T>)) {
-    forward_pieces<T, KIND><<<blocks_for(count / kWide<T>), kThreads, 0, stream>>>(a);
+  constexpr int kItems = KIND == Activation::gated_silu ? 2 : 4;
+  const int64_t count = a.rows * a.width, pieces = count / kWide<T>;
+  if (a.width % kWide<T> != 0 || !aligned(a.in) || !aligned(a.out) || !countable(pieces)) {
+    forward_any<T, KIND><<<blocks_for(count, 1), kThreads, 0, stream>>>(a);
+  } else if (pieces < kMany) {
+    forward_pieces<T, KIND, 1><<<blocks_for(pieces, 1), kThreads, 0, stream>>>(a, static_cast<uint32_t>(pieces));
   } else {
-    forward_any<T, KIND><<<blocks_for(count), kThreads, 0, stream>>>(a);
+    forward_pieces<T, KIND, kItems>
+        <<<blocks_for(pieces, kItems), kThreads, 0, stream>>>(a, static_cast<uint32_t>(pieces));
   }
+}
+
+// Parts of the rows that blocks of `backward_strips` sum, of an array so wide.
+int64_t strip_parts(int64_t rows, int64_t width, int wide) {
+  const int64_t strips = (width + kAcross * wide - 1) / (kAcross * wide), needed = (rows + kDown - 1) / kDown;
+  const int64_t parts = strips < kBlocks ? kBlocks / strips : 1;
+  return parts < needed ? parts : needed;
 }
 
 template <class T, Activation KIND>
 void backward_as(const ActivationBackward<T>& a, GpuStream stream) {
-  const int64_t count = a.rows * a.width;
+  constexpr bool kGated = KIND == Activation::gated_silu;
+  const int64_t count = a.rows * a.width, pieces = count / kWide<T>;
   const bool whole = a.width % kWide<T> == 0 && aligned(a.in) && aligned(a.upstream) && aligned(a.gradient) &&
-                     aligned(a.again) && countable(count / kWide<T>);
-  if (whole) {
-    backward_pieces<T, KIND><<<blocks_for(count / kWide<T>), kThreads, 0, stream>>>(a);
-  } else {
-    backward_any<T, KIND><<<blocks_for(count), kThreads, 0, stream>>>(a);
+                     aligned(a.again) && countable(pieces);
+  if constexpr (!kGated) {
+    if (whole && a.sums != nullptr) {
+      const int64_t parts = strip_parts(a.rows, a.width, kWide<T>);
+      const auto strips = static_cast<unsigned>((a.width + kAcross * kWide<T> - 1) / (kAcross * kWide<T>));
+      backward_strips<T, KIND><<<dim3(strips, static_cast<unsigned>(parts)), dim3(kAcross, kDown), 0, stream>>>(a);
+      return add_parts<T>({a.partial, parts, 1, a.width, {a.sums, nullptr, nullptr}}, stream);
+    }
   }
+  if (!whole) {
+    backward_any<T, KIND><<<blocks_for(count, 1), kThreads, 0, stream>>>(a);
+  } else if (pieces < kMany) {
+    backward_pieces<T, KIND, 1><<<blocks_for(pieces, 1), kThreads, 0, stream>>>(a, static_cast<uint32_t>(pieces));
+  } else {
+    backward_pieces<T, KIND, 2><<<blocks_for(pieces, 2), kThreads, 0, stream>>>(a, static_cast<uint32_t>(pieces));
+  }
+  if (a.sums != nullptr)
+    column_sums_gpu<T>(a.gradient, a.rows, kGated ? 2 * a.width : a.width, a.partial, a.sums, stream);
 }
 
 }  // namespace
+
+int64_t activation_sum_parts(int64_t rows, int64_t width) {
+  const int64_t strips = strip_parts(rows, width, /*wide=*/8), plain = column_sum_parts(rows);
+  return strips > plain ? strips : plain;
+}
 
 template <class T>
 void activation_forward_gpu(Activation kind, const ActivationForward<T>& arrays, void* stream) {

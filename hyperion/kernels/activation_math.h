@@ -1,5 +1,5 @@
 // The raw entry points of activations on a GPU, forward and backward. The backward can write the activated value
-// again in the same pass, so that it need not be kept.
+// again in the same pass, so that it need not be kept, and sum what it writes over the rows: a bias's gradient.
 #pragma once
 #include <cstdint>
 
@@ -21,8 +21,12 @@ template <class T>
 struct ActivationBackward {
   const T *in, *upstream;
   T *gradient, *again;  // again: the activated value; may be null
-  int64_t rows, width;
+  T* sums;              // of the gradient over its rows; may be null
+  float* partial;       // room for them: activation_sum_parts x the input's width
+  int64_t rows, width;  // of the output
 };
+
+int64_t activation_sum_parts(int64_t rows, int64_t width);  // at most
 
 template <class T>
 void activation_forward_gpu(Activation kind, const ActivationForward<T>& arrays, void* stream);

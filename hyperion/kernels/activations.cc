@@ -60,16 +60,26 @@ at::Tensor activate(const at::Tensor& given, Activation kind) {
 }
 
 ActivationGradients activation_gradients(const at::Tensor& given, const at::Tensor& upstream, Activation kind,
-                                         bool with_value) {
-  if (!given.is_cuda()) return on_cpu(given, upstream, kind);
+                                         bool with_value, bool with_sums) {
+  if (!given.is_cuda() || given.numel() == 0) {
+    auto out = on_cpu(given, upstream, kind);
+    if (with_sums) out.sums = out.input.reshape({-1, given.size(-1)}).sum(0);
+    return out;
+  }
   const auto input = given.contiguous(), above = upstream.contiguous();
-  ActivationGradients out{at::empty_like(input), with_value ? at::empty_like(above) : at::Tensor()};
-  const int64_t width = above.size(-1), rows = width == 0 ? 0 : above.numel() / width;
+  ActivationGradients out{at::empty_like(input), with_value ? at::empty_like(above) : at::Tensor(), at::Tensor()};
+  const int64_t width = above.size(-1), rows = above.numel() / width;
+  at::Tensor partial;
+  if (with_sums) {
+    out.sums = at::empty({input.size(-1)}, input.options());
+    partial = at::empty({activation_sum_parts(rows, width), input.size(-1)}, input.options().dtype(at::kFloat));
+  }
   with_type(input.scalar_type(), [&]<class T>(T) {
-    activation_backward_gpu(kind,
-                            ActivationBackward<T>{pointer<T>(input), pointer<T>(above), pointer<T>(out.input),
-                                                  pointer<T>(out.again), rows, width},
-                            stream_of(input));
+    activation_backward_gpu(
+        kind,
+        ActivationBackward<T>{pointer<T>(input), pointer<T>(above), pointer<T>(out.input), pointer<T>(out.again),
+                              pointer<T>(out.sums), pointer<float>(partial), rows, width},
+        stream_of(input));
   });
   return out;
 }

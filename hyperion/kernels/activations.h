@@ -11,10 +11,11 @@ at::Tensor activate(const at::Tensor& input, Activation kind);
 
 struct ActivationGradients {
   at::Tensor input;
-  at::Tensor again;  // the activated value, where it was asked for
+  at::Tensor again;      // the activated value, where it was asked for
+  at::Tensor sums = {};  // of the input's gradient over its rows, likewise
 };
 ActivationGradients activation_gradients(const at::Tensor& input, const at::Tensor& upstream, Activation kind,
-                                         bool with_value);
+                                         bool with_value, bool with_sums = false);
 
 // Differentiable; keeps the input alone.
 at::Tensor activation(const at::Tensor& input, Activation kind);

@@ -1,10 +1,10 @@
 #include "hyperion/kernels/column_sums_math.h"
-#include "hyperion/kernels/gpu_vectors.h"
+#include "hyperion/kernels/gpu_parts.h"
 
 namespace hyperion::kernels {
 namespace {
 
-constexpr int kAcross = 32, kDown = 8, kSummers = 32;
+constexpr int kAcross = 32, kDown = 8, kBatch = 4;  // kBatch: rows under way together
 constexpr int64_t kParts = 128;
 
 // A block takes a strip of columns and every kParts-th group of rows.
@@ -16,15 +16,25 @@ __global__ void __launch_bounds__(kAcross* kDown) strips(const T* in, int64_t ro
 #pragma unroll
   for (int i = 0; i < COUNT; ++i) mine[i] = 0;
   if (column < columns) {
-#pragma unroll 4
-    for (int64_t row = blockIdx.y * int64_t{kDown} + threadIdx.y; row < rows; row += int64_t{gridDim.y} * kDown) {
+    const int64_t step = int64_t{gridDim.y} * kDown;
+    for (int64_t row = blockIdx.y * int64_t{kDown} + threadIdx.y; row < rows; row += kBatch * step) {
       if constexpr (COUNT == kWide<T>) {
-        float values[COUNT];
-        load_floats(in + row * columns + column, values);
+        Words batch[kBatch];
 #pragma unroll
-        for (int i = 0; i < COUNT; ++i) mine[i] += values[i];
+        for (int k = 0; k < kBatch; ++k)
+          batch[k] =
+              row + k * step < rows ? load_streamed(in + (row + k * step) * columns + column) : Words{{0, 0, 0, 0}};
+#pragma unroll
+        for (int k = 0; k < kBatch; ++k) {
+          float values[COUNT];
+          to_floats<T>(batch[k], values);
+#pragma unroll
+          for (int i = 0; i < COUNT; ++i) mine[i] += values[i];
+        }
       } else {
-        mine[0] += to_float(in[row * columns + column]);
+#pragma unroll
+        for (int k = 0; k < kBatch; ++k)
+          if (row + k * step < rows) mine[0] += to_float(in[(row + k * step) * columns + column]);
       }
     }
   }
@@ -40,22 +50,6 @@ __global__ void __launch_bounds__(kAcross* kDown) strips(const T* in, int64_t ro
     for (int d = 0; d < kDown; ++d) sum += sums[d][i];
     partial[blockIdx.y * columns + at] = sum;
   }
-}
-
-template <class T>
-__global__ void add_parts(const float* partial, int64_t parts, int64_t columns, T* out) {
-  __shared__ float sums[kSummers][kAcross];
-  const int64_t column = blockIdx.x * int64_t{kAcross} + threadIdx.x;
-  float sum = 0;
-  if (column < columns)
-#pragma unroll 4
-    for (int64_t part = threadIdx.y; part < parts; part += kSummers) sum += partial[part * columns + column];
-  sums[threadIdx.y][threadIdx.x] = sum;
-  __syncthreads();
-  if (threadIdx.y != 0 || column >= columns) return;
-#pragma unroll
-  for (int i = 1; i < kSummers; ++i) sum += sums[i][threadIdx.x];
-  store(out[column], sum);
 }
 
 }  // namespace
@@ -79,8 +73,8 @@ void column_sums_gpu(const T* in, int64_t rows, int64_t columns, float* partial,
   } else {
     strips<T, 1><<<dim3(strips_of(1), parts), threads, 0, queue>>>(in, rows, columns, partial);
   }
-  add_parts<T><<<strips_of(1), dim3(kAcross, kSummers), 0, queue>>>(partial, parts, columns, sums);
   check_launch("column_sums");
+  add_parts<T>({partial, parts, 1, columns, {sums, nullptr, nullptr}}, queue);
 }
 
 template void column_sums_gpu(const float*, int64_t, int64_t, float*, float*, void*);

@@ -9,6 +9,9 @@
 
 #include <algorithm>
 
+#include "hyperion/kernels/cross_entropy_math.h"
+#include "hyperion/kernels/typed.h"
+
 namespace hyperion::kernels {
 namespace {
 
@@ -54,6 +57,46 @@ struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
   }
 };
 
+// The same on a GPU: one read of the logits, then one read and one write.
+struct CrossEntropyOnGpu : torch::autograd::Function<CrossEntropyOnGpu> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& given,
+                            const at::Tensor& targets) {
+    auto logits = given.contiguous();
+    if (reinterpret_cast<uintptr_t>(logits.const_data_ptr()) % 16 != 0) logits = logits.clone();
+    const int64_t rows = logits.size(0);
+    const auto numbers = at::empty({3, rows}, logits.options().dtype(at::kFloat)),
+               mean = at::empty({}, numbers.options()), share = at::empty_like(mean);
+    auto* losses = pointer<float>(numbers);
+    with_type(logits.scalar_type(), [&]<class T>(T) {
+      cross_entropy_gpu(CrossEntropyRows<T>{pointer<T>(logits), pointer<int64_t>(targets), losses, rows, logits.size(1),
+                                            kIgnored, /*gradients=*/false, losses + rows, losses + 2 * rows},
+                        stream_of(logits));
+    });
+    mean_loss_gpu(losses, pointer<int64_t>(targets), rows, kIgnored, pointer<float>(mean), pointer<float>(share),
+                  stream_of(logits));
+    context->save_for_backward({logits, targets, numbers, share});
+    return mean;
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& upstream) {
+    const auto saved = context->get_saved_variables();
+    const auto &logits = saved[0], &targets = saved[1], &numbers = saved[2], &share = saved[3];
+    const int64_t rows = logits.size(0);
+    const auto factor = upstream[0].to(at::kFloat);
+    auto gradient = at::empty_like(logits);
+    const auto* of_rows = pointer<float>(numbers);
+    with_type(logits.scalar_type(), [&]<class T>(T) {
+      cross_entropy_backward_gpu(
+          CrossEntropyBackward<T>{pointer<T>(logits), pointer<int64_t>(targets), of_rows + rows, of_rows + 2 * rows,
+                                  pointer<float>(factor), pointer<float>(share), pointer<T>(gradient), rows,
+                                  logits.size(1), kIgnored},
+          stream_of(logits));
+    });
+    return {gradient, at::Tensor()};
+  }
+};
+
 }  // namespace
 
 at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& targets) {
@@ -62,7 +105,9 @@ at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& targets) {
     parts.narrow(1, 0, targets.size(1)).copy_(targets);
     return at::cross_entropy_loss(wide, parts);
   }
-  return CrossEntropy::apply(logits.reshape({-1, logits.size(-1)}), targets.reshape({-1}));
+  const auto rows = logits.reshape({-1, logits.size(-1)}), row_targets = targets.reshape({-1});
+  const bool ours = logits.is_cuda() && logits.scalar_type() != at::kDouble && targets.scalar_type() == at::kLong;
+  return ours ? CrossEntropyOnGpu::apply(rows, row_targets.contiguous()) : CrossEntropy::apply(rows, row_targets);
 }
 
 at::Tensor cross_entropy_reference(const at::Tensor& logits, const at::Tensor& targets) {

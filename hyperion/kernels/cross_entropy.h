@@ -5,9 +5,9 @@
 namespace hyperion::kernels {
 
 // Mean of -log p(target) over all positions whose target is not -100, reduced in fp32 whatever the type of the logits.
-// logits: [..., classes]; targets: int64 [...]. Works through some rows at a time: beside the logits it holds one
-// number a row, and in the backward their gradient, in the logits' own type. Targets of a floating type are parts of
-// classes, [rows, at most classes], as blended images have them.
+// logits: [..., classes]; targets: int64 [...]. Beside the logits it holds a few numbers a row, and in the backward
+// their gradient, in the logits' own type. Kernels of ours on a GPU, elsewhere some rows at a time. Targets of a
+// floating type are parts of classes, [rows, at most classes], as blended images have them.
 at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& targets);
 
 // The same in plain tensor operations, which hold the logits once more in fp32.

@@ -7,9 +7,20 @@ template <class T>
 void cross_entropy_gpu(const CrossEntropyRows<T>&, void*) {
   throw base::Error("this build has no GPU kernels", "build the cuda preset");
 }
+template <class T>
+void cross_entropy_backward_gpu(const CrossEntropyBackward<T>&, void*) {
+  throw base::Error("this build has no GPU kernels", "build the cuda preset");
+}
+void mean_loss_gpu(const float*, const int64_t*, int64_t, int64_t, float*, float*, void*) {
+  throw base::Error("this build has no GPU kernels", "build the cuda preset");
+}
 
-template void cross_entropy_gpu(const CrossEntropyRows<float>&, void*);
-template void cross_entropy_gpu(const CrossEntropyRows<Bfloat16>&, void*);
-template void cross_entropy_gpu(const CrossEntropyRows<Half>&, void*);
+#define HYPERION_CROSS_ENTROPY(T)                                     \
+  template void cross_entropy_gpu(const CrossEntropyRows<T>&, void*); \
+  template void cross_entropy_backward_gpu(const CrossEntropyBackward<T>&, void*);
+HYPERION_CROSS_ENTROPY(float)
+HYPERION_CROSS_ENTROPY(Bfloat16)
+HYPERION_CROSS_ENTROPY(Half)
+#undef HYPERION_CROSS_ENTROPY
 
 }  // namespace hyperion::kernels

@@ -6,6 +6,7 @@
 #include <cuda_runtime.h>
 #endif
 
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <stdexcept>
@@ -32,6 +33,14 @@ inline void check_launch(const char* kernel) {
     std::snprintf(text, sizeof text, "GPU kernel %s could not be launched: %s", kernel, error);
     throw std::runtime_error(text);
   }
+}
+
+// More than 48 KiB of shared memory a block must be asked for; AMD's blocks have 64 KiB without asking.
+inline void allow_shared_memory([[maybe_unused]] const void* kernel, [[maybe_unused]] size_t bytes) {
+#ifndef __HIPCC__
+  if (bytes > (48 << 10))
+    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
+#endif
 }
 
 // Enough blocks to fill any GPU, few enough that each thread does some work; kernels loop by the grid's size.

@@ -27,6 +27,65 @@ __device__ inline Words load_once(const T* from) {
   return {{raw.x, raw.y, raw.z, raw.w}};
 #endif
 }
+// Past the first cache alone, which is left to what every row needs: weights and tables.
+template <class T>
+__device__ inline Words load_streamed(const T* from) {
+#if defined(__CUDA_ARCH__)
+  Words words;
+  asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(words.word[0]), "=r"(words.word[1]), "=r"(words.word[2]), "=r"(words.word[3])
+               : "l"(from)
+               : "memory");
+  return words;
+#else
+  return load_words(from);
+#endif
+}
+
+// 16 bytes into shared memory while the thread goes on. Copies are closed into groups; `wait_for_copies` returns when
+// at most `LATER` of the thread's last groups are still under way. Each thread sees its own copies, others' after a
+// barrier.
+__device__ inline void copy_ahead(Words* shared, const void* global) {
+#if defined(__CUDA_ARCH__)
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
+               :
+               : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(shared))), "l"(global)
+               : "memory");
+#else
+  *shared = *static_cast<const Words*>(global);
+#endif
+}
+__device__ inline void close_copies() {
+#if defined(__CUDA_ARCH__)
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+template <int LATER>
+__device__ inline void wait_for_copies() {
+#if defined(__CUDA_ARCH__)
+  asm volatile("cp.async.wait_group %0;" ::"n"(LATER) : "memory");
+#endif
+}
+
+// One instruction each, right to about 2^-22 of the result; what is below 2^-126 counts as 0.
+__device__ inline float quick_exp2(float x) {
+#if defined(__CUDA_ARCH__)
+  float value;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(value) : "f"(x));
+  return value;
+#else
+  return exp2f(x);
+#endif
+}
+__device__ inline float quick_reciprocal(float x) {
+#if defined(__CUDA_ARCH__)
+  float value;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(value) : "f"(x));
+  return value;
+#else
+  return 1.0f / x;
+#endif
+}
 
 // Two floats to one word of two narrow ones, and back, by the GPU's own instructions where it has them.
 __device__ inline uint32_t narrow_pair(float low, float high, Bfloat16) {
@@ -92,6 +151,10 @@ __device__ inline Words to_words(const float (&in)[kWide<T>]) {
 template <class T>
 __device__ inline void load_floats(const T* from, float (&out)[kWide<T>]) {
   to_floats<T>(load_words(from), out);
+}
+template <class T>
+__device__ inline void load_floats_streamed(const T* from, float (&out)[kWide<T>]) {
+  to_floats<T>(load_streamed(from), out);
 }
 template <class T>
 __device__ inline void store_floats(T* to, const float (&in)[kWide<T>]) {

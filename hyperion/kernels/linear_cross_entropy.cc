@@ -31,7 +31,7 @@ void gradients_in_place(at::Tensor logits, const at::Tensor& targets, at::Tensor
   if (logits.is_cuda()) {
     with_type(logits.scalar_type(), [&]<class T>(T) {
       cross_entropy_gpu(CrossEntropyRows<T>{pointer<T>(logits), pointer<const int64_t>(targets), pointer<float>(losses),
-                                            logits.size(0), logits.size(1), kIgnored, gradients},
+                                            logits.size(0), logits.size(1), kIgnored, gradients, nullptr, nullptr},
                         stream_of(logits));
     });
     return;
@@ -44,6 +44,18 @@ void gradients_in_place(at::Tensor logits, const at::Tensor& targets, at::Tensor
   const auto chances = wide.sub(sums.unsqueeze(1)).exp_();
   chances.scatter_(1, safe, chances.gather(1, safe).sub(1));
   logits.copy_(chances.mul_(counted.unsqueeze(1)));
+}
+
+// The mean over what is counted, and 1 / their number; nothing counted: a loss of 0.
+std::pair<at::Tensor, at::Tensor> mean_loss(const at::Tensor& losses, const at::Tensor& targets) {
+  if (!losses.is_cuda()) {
+    const auto share = targets.ne(kIgnored).sum().clamp_min(1).to(at::kFloat).reciprocal();
+    return {losses.sum().mul(share), share};
+  }
+  const auto mean = at::empty({}, losses.options()), share = at::empty({}, losses.options());
+  mean_loss_gpu(pointer<float>(losses), pointer<const int64_t>(targets), losses.size(0), kIgnored, pointer<float>(mean),
+                pointer<float>(share), stream_of(losses));
+  return {mean, share};
 }
 
 struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
@@ -65,14 +77,14 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
       product_into(of_hidden.narrow(0, first, count), {.a = logits, .b = weight});
       add_product(of_weight, {.a = logits, .b = part, .a_turned = true}, first == 0);
     }
-    const auto counted = targets.ne(kIgnored).sum().clamp_min(1).to(at::kFloat);  // nothing counted: the loss is 0
-    if (gradients) context->save_for_backward({of_hidden, of_weight, counted});
-    return losses.sum().div(counted);
+    const auto [mean, share] = mean_loss(losses, targets);
+    if (gradients) context->save_for_backward({of_hidden, of_weight, share});
+    return mean;
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& upstream) {
     const auto kept = context->get_saved_variables();
-    const auto factor = upstream[0].to(at::kFloat).div(kept[2]);
+    const auto factor = upstream[0].to(at::kFloat).mul(kept[2]);
     auto of_weight = at::empty(kept[1].sizes(), kept[0].options());
     at::mul_out(of_weight, kept[1], factor);
     return {kept[0].mul(factor), of_weight, {}, {}};

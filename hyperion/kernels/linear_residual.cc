@@ -2,6 +2,7 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/kernels/activations.h"
+#include "hyperion/kernels/bias_sums.h"
 #include "hyperion/kernels/block_ops.h"
 #include "hyperion/kernels/maps.h"
 #include "hyperion/kernels/products.h"
@@ -29,6 +30,8 @@ struct LinearResidual : torch::autograd::Function<LinearResidual> {
     context->saved_data["kind"] = kind;
     context->saved_data["bias"] = bias.has_value();
     context->saved_data["residual"] = residual.has_value();
+    context->saved_data["sums"] = kind != kNone && sums_wanted(input);
+    if (bias && bias->requires_grad()) want_sums(out);
     return shaped_like(out, input);
   }
 
@@ -39,18 +42,18 @@ struct LinearResidual : torch::autograd::Function<LinearResidual> {
     const auto above = as_rows(upstream[0]);
     const bool trained = context->needs_input_grad(1),
                with_bias = context->saved_data.at("bias").toBool() && context->needs_input_grad(2);
+    const auto sums = with_bias ? take_sums(upstream[0]) : at::Tensor();
     auto of_input = product({.a = above, .b = kept[1], .b_turned = in_out});
     at::Tensor active = kept[0];
     if (kind != kNone) {
-      const auto found = activation_gradients(as_rows(kept[0]), of_input, static_cast<Activation>(kind), trained);
+      const auto found = activation_gradients(as_rows(kept[0]), of_input, static_cast<Activation>(kind), trained,
+                                              context->saved_data.at("sums").toBool());
       of_input = found.input, active = found.again;
+      if (found.sums.defined()) leave_sums(of_input, found.sums);
     }
     std::pair<at::Tensor, at::Tensor> of_map;
-    if (trained) {
-      of_map = weight_gradient(as_rows(active), above, in_out, with_bias);
-    } else if (with_bias) {
-      of_map.second = column_sums(above);
-    }
+    if (trained) of_map = weight_gradient(as_rows(active), above, in_out, with_bias && !sums.defined());
+    if (with_bias && !of_map.second.defined()) of_map.second = sums.defined() ? sums : column_sums(above);
     return {of_input.view(kept[0].sizes()),
             of_map.first,
             of_map.second,

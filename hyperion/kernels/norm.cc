@@ -41,7 +41,7 @@ Normalised on_gpu(const at::Tensor& input, const NormWeights& weights, bool with
     norm_forward_gpu(
         NormForward<T>{pointer<T>(input), pointer<T>(weights.weight), pointer<T>(weights.bias), pointer<T>(out.output),
                        pointer<float>(out.statistics.mean), pointer<float>(out.statistics.inverse), rows,
-                       input.size(-1), static_cast<float>(weights.epsilon)},
+                       input.size(-1), static_cast<float>(weights.epsilon), /*known=*/false},
         stream_of(input));
   });
   return out;
@@ -53,7 +53,7 @@ at::Tensor again_on_cpu(const at::Tensor& input, const NormWeights& weights, con
 }
 
 NormGradients gradients_on_cpu(const at::Tensor& input, const NormWeights& weights, const NormStatistics& statistics,
-                               const at::Tensor& upstream, const at::Tensor& residual) {
+                               const at::Tensor& upstream, const at::Tensor& residual, const NormExtras& extras) {
   NormGradients out;
   if (weights.bias.defined()) {
     std::tie(out.input, out.weight, out.bias) =
@@ -70,6 +70,8 @@ NormGradients gradients_on_cpu(const at::Tensor& input, const NormWeights& weigh
     out.input = of_normal.sub(normal.mul(along)).mul(statistics.inverse).to(input.scalar_type());
   }
   if (residual.defined()) out.input = out.input.add(residual);
+  if (extras.output) out.output = again_on_cpu(input, weights, statistics);
+  if (extras.sums) out.sums = out.input.reshape({-1, input.size(-1)}).sum(0);
   return out;
 }
 
@@ -106,28 +108,33 @@ at::Tensor normalise_again(const at::Tensor& given, const NormWeights& weights, 
   if (!given.is_cuda()) return again_on_cpu(given, weights, statistics);
   const auto input = given.contiguous(), output = at::empty_like(input);
   with_type(input.scalar_type(), [&]<class T>(T) {
-    norm_again_gpu(NormAgain<T>{pointer<T>(input), pointer<T>(weights.weight), pointer<T>(weights.bias),
-                                pointer<float>(statistics.mean), pointer<float>(statistics.inverse), pointer<T>(output),
-                                rows_of(input), input.size(-1)},
-                   stream_of(input));
+    norm_forward_gpu(
+        NormForward<T>{pointer<T>(input), pointer<T>(weights.weight), pointer<T>(weights.bias), pointer<T>(output),
+                       pointer<float>(statistics.mean), pointer<float>(statistics.inverse), rows_of(input),
+                       input.size(-1), /*epsilon=*/0, /*known=*/true},
+        stream_of(input));
   });
   return output;
 }
 
 NormGradients norm_gradients(const at::Tensor& given, const NormWeights& weights, const NormStatistics& statistics,
-                             const at::Tensor& upstream, const at::Tensor& residual) {
-  if (!given.is_cuda()) return gradients_on_cpu(given, weights, statistics, upstream, residual);
+                             const at::Tensor& upstream, const at::Tensor& residual, const NormExtras& extras) {
+  if (!given.is_cuda() || given.numel() == 0)
+    return gradients_on_cpu(given, weights, statistics, upstream, residual, extras);
   const auto input = given.contiguous(), dy = upstream.contiguous();
   const auto added = residual.defined() ? residual.contiguous() : residual;
   const int64_t rows = rows_of(input), width = input.size(-1);
   NormGradients out{at::empty_like(input), at::empty_like(weights.weight),
-                    weights.bias.defined() ? at::empty_like(weights.bias) : at::Tensor()};
-  const auto partial = at::empty({norm_backward_parts(rows), 2, width}, input.options().dtype(at::kFloat));
+                    weights.bias.defined() ? at::empty_like(weights.bias) : at::Tensor(),
+                    extras.output ? at::empty_like(input) : at::Tensor(),
+                    extras.sums ? at::empty({width}, input.options()) : at::Tensor()};
+  const auto partial = at::empty({norm_backward_parts(rows), 3, width}, input.options().dtype(at::kFloat));
   with_type(input.scalar_type(), [&]<class T>(T) {
     norm_backward_gpu(
-        NormBackward<T>{pointer<T>(input), pointer<T>(weights.weight), pointer<T>(dy), pointer<T>(added),
-                        pointer<float>(statistics.mean), pointer<float>(statistics.inverse), pointer<T>(out.input),
-                        pointer<T>(out.weight), pointer<T>(out.bias), pointer<float>(partial), rows, width},
+        NormBackward<T>{pointer<T>(input), pointer<T>(weights.weight), pointer<T>(weights.bias), pointer<T>(dy),
+                        pointer<T>(added), pointer<float>(statistics.mean), pointer<float>(statistics.inverse),
+                        pointer<T>(out.input), pointer<T>(out.output), pointer<T>(out.weight), pointer<T>(out.bias),
+                        pointer<T>(out.sums), pointer<float>(partial), rows, width},
         stream_of(input));
   });
   return out;

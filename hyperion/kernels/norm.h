@@ -26,10 +26,15 @@ at::Tensor normalise_again(const at::Tensor& input, const NormWeights& weights, 
 
 struct NormGradients {
   at::Tensor input, weight, bias;
+  at::Tensor output = {},
+             sums = {};  // where asked for: the norm's output again; the input's gradient summed over its rows
 };
-// `residual`, where defined, is added to the input's gradient.
+struct NormExtras {
+  bool output = false, sums = false;
+};
+// `residual`, where defined, is added to the input's gradient. What is asked for besides comes in the same pass.
 NormGradients norm_gradients(const at::Tensor& input, const NormWeights& weights, const NormStatistics& statistics,
-                             const at::Tensor& upstream, const at::Tensor& residual);
+                             const at::Tensor& upstream, const at::Tensor& residual, const NormExtras& extras = {});
 
 // Differentiable; keeps the input and the statistics.
 at::Tensor norm(const at::Tensor& input, const NormWeights& weights);

@@ -1,5 +1,6 @@
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "hyperion/kernels/bias_sums.h"
 #include "hyperion/kernels/block_ops.h"
 #include "hyperion/kernels/maps.h"
 #include "hyperion/kernels/products.h"
@@ -26,6 +27,8 @@ struct NormLinear : torch::autograd::Function<NormLinear> {
     context->saved_data["epsilon"] = epsilon;
     context->saved_data["in_out"] = in_out;
     context->saved_data["maps"] = static_cast<int64_t>(weights.size());
+    context->saved_data["sums"] = sums_wanted(hidden);
+    if (!biases.empty() && biases[0].requires_grad()) want_sums(out);
     return {hidden, shaped_like(out, hidden)};
   }
 
@@ -45,18 +48,22 @@ struct NormLinear : torch::autograd::Function<NormLinear> {
     const size_t first = kept[2].defined() ? 3 : 2;  // of the maps, among the inputs that are there
     for (size_t i = 0; i < weights.size() + biases.size(); ++i)
       trained = trained || context->needs_input_grad(first + i);
+    const auto sums = trained && !biases.empty() ? take_sums(upstream[1]) : at::Tensor();
+    const auto found =
+        norm_gradients(kept[0], norm, statistics,
+                       shaped_like(product({.a = above, .b = joined(weights, side), .b_turned = in_out}), kept[0]),
+                       upstream[0], {.output = trained, .sums = context->saved_data.at("sums").toBool()});
+    if (found.sums.defined()) leave_sums(found.input, found.sums);
     if (trained) {
-      const auto [of_weight, of_bias] = weight_gradient(as_rows(normalise_again(kept[0], norm, statistics)), above,
-                                                        in_out, /*with_bias=*/!biases.empty());
+      const auto [of_weight, of_bias] =
+          weight_gradient(as_rows(found.output), above, in_out, /*with_bias=*/!biases.empty() && !sums.defined());
       const auto of_weights = parted(of_weight, weights, side);
       std::copy(of_weights.begin(), of_weights.end(), gradients.begin() + 4);
       if (!biases.empty()) {
-        const auto of_biases = parted(of_bias, biases, 0);
+        const auto of_biases = parted(sums.defined() ? sums : of_bias, biases, 0);
         std::copy(of_biases.begin(), of_biases.end(), gradients.begin() + 4 + static_cast<int64_t>(count));
       }
     }
-    const auto of_normal = product({.a = above, .b = joined(weights, side), .b_turned = in_out});
-    const auto found = norm_gradients(kept[0], norm, statistics, shaped_like(of_normal, kept[0]), upstream[0]);
     gradients[0] = found.input, gradients[1] = found.weight, gradients[2] = found.bias;
     return gradients;
   }

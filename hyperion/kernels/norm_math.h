@@ -6,7 +6,7 @@
 
 namespace hyperion::kernels {
 
-// bias and mean null: RMS norm. y may be null where only the statistics are wanted.
+// bias and mean null: RMS norm.
 template <class T>
 struct NormForward {
   const T *x, *weight, *bias;
@@ -14,33 +14,24 @@ struct NormForward {
   float *mean, *inverse;  // of each row; of the deviation or of the root mean square
   int64_t rows, width;
   float epsilon;
-};
-
-// y again, from the statistics.
-template <class T>
-struct NormAgain {
-  const T *x, *weight, *bias;
-  const float *mean, *inverse;
-  T* y;
-  int64_t rows, width;
+  bool known;  // the statistics are given, not found: y again
 };
 
 template <class T>
 struct NormBackward {
-  const T *x, *weight, *dy, *residual;  // residual: a gradient to add to dx; may be null
+  const T *x, *weight, *bias, *dy;  // bias: for y alone; null: RMS norm
+  const T* residual;                // a gradient to add to dx; may be null
   const float *mean, *inverse;
-  T* dx;
-  T *dweight, *dbias;  // may be null
-  float* partial;      // norm_backward_parts(rows) x 2 x width floats
+  T *dx, *y;                     // y: the output again; may be null
+  T *dweight, *dbias, *dx_sums;  // dx_sums: over the rows of dx; null: not wanted
+  float* partial;                // norm_backward_parts(rows) x 3 x width floats
   int64_t rows, width;
 };
 
-int64_t norm_backward_parts(int64_t rows);
+int64_t norm_backward_parts(int64_t rows);  // at most
 
 template <class T>
 void norm_forward_gpu(const NormForward<T>& norm, void* stream);
-template <class T>
-void norm_again_gpu(const NormAgain<T>& norm, void* stream);
 template <class T>
 void norm_backward_gpu(const NormBackward<T>& norm, void* stream);
 

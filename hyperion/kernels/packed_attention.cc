@@ -10,6 +10,7 @@
 #include "hyperion/base/format.h"
 #include "hyperion/kernels/attention.h"
 #include "hyperion/kernels/attention_choice.h"
+#include "hyperion/kernels/bias_sums.h"
 #include "hyperion/kernels/block_ops.h"
 #include "hyperion/kernels/heads_math.h"
 #include "hyperion/kernels/maps.h"
@@ -99,6 +100,7 @@ struct PackedAttention : torch::autograd::Function<PackedAttention> {
     auto& data = context->saved_data;
     data["queries"] = queries, data["keys"] = keys, data["width"] = width, data["causal"] = causal;
     data["cudnn"] = backend == AttentionBackend::cudnn;
+    data["sums"] = sums_wanted(packed);
     return a.output.transpose(1, 2).reshape({packed.size(0), packed.size(1), queries * width});
   }
 
@@ -113,11 +115,18 @@ struct PackedAttention : torch::autograd::Function<PackedAttention> {
         gradients(views_of(packed, heads), above, {kept[3], kept[4], kept[5], kept[6]}, data.at("causal").toBool(),
                   data.at("cudnn").toBool() ? AttentionBackend::cudnn : AttentionBackend::flash);
     auto out = at::empty(packed.sizes(), packed.options());
+    at::Tensor sums, partial;
+    if (data.at("sums").toBool() && packed.numel() > 0) {
+      sums = at::empty({packed.size(2)}, packed.options());
+      partial = at::empty({pack_heads_parts(packed.size(0) * packed.size(1)), packed.size(2)},
+                          packed.options().dtype(at::kFloat));
+    }
     with_type(packed.scalar_type(), [&]<class T>(T) {
       const HeadGradient<T> parts[3] = {place_of<T>(found.queries), place_of<T>(found.keys), place_of<T>(found.values)};
       pack_heads_gpu(parts, pointer<T>(out), packed.size(0), packed.size(1), heads.width, rotation_of(kept[1], kept[2]),
-                     stream_of(packed));
+                     pointer<T>(sums), pointer<float>(partial), stream_of(packed));
     });
+    if (sums.defined()) leave_sums(out, sums);
     return {out, {}, {}, {}, {}, {}, {}};
   }
 };

@@ -31,7 +31,11 @@ std::pair<at::Tensor, at::Tensor> rope_tables(const at::Tensor& frequencies, int
 std::pair<at::Tensor, at::Tensor> rope_tables(const at::Tensor& frequencies, const at::Tensor& places,
                                               at::ScalarType type);
 
-// input: [batch, heads, length, head width]; plain operations, differentiable.
+// input: [batch, heads, length, head width]; tables as above, of its type. Differentiable; one pass each way on a GPU,
+// elsewhere plain operations.
 at::Tensor rope(const at::Tensor& input, const at::Tensor& cosines, const at::Tensor& sines);
+
+// The same in plain operations.
+at::Tensor rope_reference(const at::Tensor& input, const at::Tensor& cosines, const at::Tensor& sines);
 
 }  // namespace hyperion::kernels

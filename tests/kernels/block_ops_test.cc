@@ -71,6 +71,11 @@ class BlockOps : public testing::OnDevice {
     }
   }
 
+  // Sums of numbers about 0 are as exact as the numbers, not as the sums.
+  static void are_sums(const at::Tensor& sums, const at::Tensor& of, double bound) {
+    EXPECT_LT(sums.cpu().to(at::kDouble).sub(of.sum(0)).norm().item<double>(), bound * of.norm().item<double>());
+  }
+
   template <class Body>
   void in_each_type(Body body) {
     for (const auto type : {at::kFloat, at::kBFloat16, at::kHalf}) {
@@ -84,8 +89,8 @@ class BlockOps : public testing::OnDevice {
 struct Shape {
   int64_t batch, length, width, inner;
 };
-const std::vector<Shape> kShapes{{1, 1, 8, 16},     {2, 5, 24, 40},  {3, 7, 13, 5},  {2, 33, 768, 96},
-                                 {1, 19, 1288, 24}, {2, 9, 2056, 8}, {1, 6, 4099, 3}};
+const std::vector<Shape> kShapes{{1, 1, 8, 16},     {2, 5, 24, 40},  {3, 7, 13, 5},   {2, 33, 768, 96},
+                                 {1, 19, 1288, 24}, {2, 9, 2056, 8}, {1, 6, 4099, 3}, {2, 3, 5120, 8}};
 
 at::Tensor plain_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
   if (bias.defined()) return at::layer_norm(x, {x.size(-1)}, weight, bias, 1e-5);
@@ -179,6 +184,97 @@ TEST_P(BlockOps, activations_by_themselves) {
         agrees(
             {random({5, 2 * width}, 3)}, [&](const Tensors& t) -> Tensors { return {activation(t[0], kind)}; },
             [&](const Tensors& t) -> Tensors { return {activation_reference(t[0], kind)}; }, type);
+  });
+}
+
+// Rows of a warp, of a block and of no whole vectors; fewer rows than a block takes at once, and many more.
+const std::vector<std::array<int64_t, 2>> kRows{{1, 1},      {5, 7},      {700, 64},   {1, 512},  {3, 768},
+                                                {1111, 768}, {2, 1024},   {803, 1280}, {5, 2048}, {41, 5120},
+                                                {6, 5121},   {29, 12288}, {2, 40000}};
+
+TEST_P(BlockOps, norm_gradients_with_the_output_again_and_sums) {
+  in_each_type([&](auto type) {
+    for (const auto& [rows, width] : kRows)
+      for (const bool layer : {false, true})
+        for (const bool joins : {false, true}) {
+          SCOPED_TRACE(::testing::Message()
+                       << rows << " x " << width << (layer ? " layer" : "") << (joins ? " joins" : ""));
+          const auto here = [&](const at::Tensor& t) { return t.to(type).to(GetParam()); };
+          const auto wide = [&](const at::Tensor& t) { return t.to(type).to(at::kDouble); };
+          const auto x = random({rows, width}, 2), weight = random({width}), bias = random({width}),
+                     above = random({rows, width}), residual = random({rows, width});
+          const NormWeights weights{here(weight), layer ? here(bias) : at::Tensor(), 1e-5};
+          const auto normal = normalise(here(x), weights);
+          const auto found = norm_gradients(here(x), weights, normal.statistics, here(above),
+                                            joins ? here(residual) : at::Tensor(), {.output = true, .sums = true});
+          const auto x2 = wide(x).requires_grad_(), w2 = wide(weight).requires_grad_(),
+                     b2 = wide(bias).requires_grad_();
+          const auto y2 = plain_norm(x2, w2, layer ? b2 : at::Tensor());
+          y2.backward(wide(above));
+          const auto of_input = joins ? x2.grad().add(wide(residual)) : x2.grad();
+          const double bound = 2 * tolerance(type);
+          EXPECT_LT(relative_error(normal.output.cpu(), y2.detach()), bound);
+          EXPECT_LT(relative_error(found.output.cpu(), y2.detach()), bound);
+          if (width == 1) continue;  // a norm of one number has no gradient but rounding
+          EXPECT_LT(relative_error(found.weight.cpu(), w2.grad()), 2 * bound);
+          if (layer) {
+            EXPECT_LT(relative_error(found.bias.cpu(), b2.grad()), 2 * bound);
+          }
+          EXPECT_LT(relative_error(found.input.cpu(), of_input), bound);
+          are_sums(found.sums, of_input, 2 * bound);
+        }
+  });
+}
+
+TEST_P(BlockOps, activation_gradients_with_the_value_again_and_sums) {
+  in_each_type([&](auto type) {
+    for (const auto& [rows, width] : kRows)
+      for (const auto kind : {Activation::gelu_tanh, Activation::gelu_erf, Activation::gated_silu}) {
+        SCOPED_TRACE(::testing::Message() << rows << " x " << width);
+        const bool gated = kind == Activation::gated_silu;
+        const auto x = random({rows, gated ? 2 * width : width}, 2).to(type), above = random({rows, width}).to(type);
+        const auto found = activation_gradients(x.to(GetParam()), above.to(GetParam()), kind, true, true);
+        const auto x2 = x.to(at::kDouble).requires_grad_();
+        const auto y2 = activation_reference(x2, kind);
+        y2.backward(above.to(at::kDouble));
+        const double bound = 2 * tolerance(type);
+        EXPECT_LT(relative_error(found.again.cpu(), y2.detach()), bound);
+        EXPECT_LT(relative_error(found.input.cpu(), x2.grad()), bound);
+        are_sums(found.sums, x2.grad(), 2 * bound);
+      }
+  });
+}
+
+// As GPT-2's: every bias's gradient comes from the pass that writes what it sums.
+TEST_P(BlockOps, a_whole_block_with_biases) {
+  in_each_type([&](auto type) {
+    for (const auto& [batch, length, count, width] :
+         std::vector<std::array<int64_t, 4>>{{2, 9, 2, 32}, {1, 33, 3, 64}, {2, 20, 12, 64}}) {
+      SCOPED_TRACE(count * width);
+      const int64_t u = count * width;
+      const Heads heads{count, count, width};
+      const double scale = 0.5 / std::sqrt(static_cast<double>(u));
+      agrees(
+          {random({batch, length, u}), random({u}), random({u}), random({u, 3 * u}, scale), random({3 * u}),
+           random({u, u}, scale), random({u}), random({u}), random({u}), random({u, 4 * u}, scale), random({4 * u}),
+           random({4 * u, u}, scale), random({u})},
+          [&](const Tensors& t) -> Tensors {
+            const auto [kept, qkv] = norm_linear(t[0], {t[1], t[2], 1e-5}, {{t[3]}, {t[4]}, true});
+            const auto mixed = packed_attention(qkv, heads, {}, {}, true);
+            const auto middle = linear_residual(mixed, {{t[5]}, {t[6]}, true}, kept);
+            const auto [on, inner] = norm_linear(middle, {t[7], t[8], 1e-5}, {{t[9]}, {t[10]}, true});
+            return {activated_linear_residual(inner, Activation::gelu_tanh, {{t[11]}, {t[12]}, true}, on)};
+          },
+          [&](const Tensors& t) -> Tensors {
+            const auto qkv = plain_norm(t[0], t[1], t[2]).matmul(t[3]).add(t[4]);
+            const auto parts = qkv.view({batch, length, 3 * count, width}).transpose(1, 2).chunk(3, 1);
+            const auto mixed = causal_attention_reference(parts[0], parts[1], parts[2]);
+            const auto middle = mixed.transpose(1, 2).reshape({batch, length, u}).matmul(t[5]).add(t[6]).add(t[0]);
+            const auto inner = plain_norm(middle, t[7], t[8]).matmul(t[9]).add(t[10]);
+            return {middle.add(activation_reference(inner, Activation::gelu_tanh).matmul(t[11]).add(t[12]))};
+          },
+          type, /*slack=*/3);
+    }
   });
 }
 

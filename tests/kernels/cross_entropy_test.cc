@@ -1,5 +1,6 @@
 #include "hyperion/kernels/cross_entropy.h"
 
+#include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
@@ -31,7 +32,8 @@ Result of(at::Tensor (*loss)(const at::Tensor&, const at::Tensor&), const at::Te
 
 TEST_P(CrossEntropy, agrees_with_its_reference_in_value_and_gradient) {
   const auto options = at::TensorOptions().device(GetParam());
-  for (const auto& [rows, classes] : {std::pair(1, 2), {37, 5}, {129, 1000}, {3, 50'257}, {700, 50'000}}) {
+  for (const auto& [rows, classes] :
+       {std::pair(1, 1), {1, 2}, {37, 5}, {129, 1000}, {65, 1013}, {3, 50'257}, {700, 50'000}}) {
     for (const auto type : {at::kFloat, at::kBFloat16, at::kHalf}) {
       const auto logits = at::randn({rows, classes}, options).mul(4).to(type);
       auto targets = at::randint(classes, {rows}, options.dtype(at::kLong));
@@ -46,6 +48,23 @@ TEST_P(CrossEntropy, agrees_with_its_reference_in_value_and_gradient) {
       EXPECT_LT(fast.gradient.sub(plain.gradient).norm().item<double>(), bound * scale) << rows << " x " << classes;
     }
   }
+}
+
+TEST_P(CrossEntropy, of_a_part_of_a_larger_tensor) {
+  const auto options = at::TensorOptions().device(GetParam());
+  const auto whole = at::randn({9, 1003}, options).to(at::kBFloat16);
+  const auto targets = at::randint(1003, {8}, options.dtype(at::kLong));
+  const auto part = whole.view({-1}).narrow(0, 3, 8 * 1003).view({8, 1003});  // starts at no whole vector
+  EXPECT_NEAR(kernels::cross_entropy(part, targets).item<double>(),
+              kernels::cross_entropy_reference(part, targets).item<double>(), 1e-4);
+}
+
+TEST_P(CrossEntropy, of_nothing_counted_is_zero) {
+  const auto options = at::TensorOptions().device(GetParam());
+  const auto result =
+      of(kernels::cross_entropy, at::randn({5, 11}, options), at::full({5}, -100, options.dtype(at::kLong)));
+  EXPECT_EQ(result.loss.item<float>(), 0);
+  EXPECT_EQ(result.gradient.abs().sum().item<float>(), 0);
 }
 
 TEST_P(CrossEntropy, of_parts_of_classes_is_the_mean_by_those_parts) {

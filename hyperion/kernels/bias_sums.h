@@ -1,0 +1,19 @@
+// A bias's gradient is the sum over rows of a gradient that another operation has just written. That one can sum as it
+// writes, which saves reading the whole again. Forward, the operation with the bias says of its output that it will
+// want the sums, and the one that takes the output sees it; backward, the sums are left beside the gradient.
+//
+// One note each way and thread, the last: who comes too late, or finds another tensor or one changed since, sums
+// itself.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+namespace hyperion::kernels {
+
+void want_sums(const at::Tensor& output);
+bool sums_wanted(const at::Tensor& input);
+
+void leave_sums(const at::Tensor& gradient, const at::Tensor& sums);
+// Undefined where there are none for this gradient. Taken once.
+at::Tensor take_sums(const at::Tensor& gradient);
+
+}  // namespace hyperion::kernels
