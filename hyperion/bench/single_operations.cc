@@ -10,6 +10,7 @@
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/native_dropout.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/rand.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/rms_norm.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
@@ -27,7 +28,9 @@
 #include "hyperion/kernels/nf4.h"
 #include "hyperion/kernels/norm.h"
 #include "hyperion/kernels/rope.h"
+#include "hyperion/kernels/top_k.h"
 #include "hyperion/kernels/update.h"
+#include "hyperion/nn/dispatch.h"
 
 namespace hyperion::bench {
 namespace {
@@ -289,6 +292,57 @@ Operation nf4_dequantise(const Place& place) {
           {}};
 }
 
+struct Mixture {
+  int64_t tokens, experts, choices, width;
+};
+// Small, Qwen2-MoE's and Mixtral's.
+Mixture mixture_of(const Place& place) {
+  return choose<Mixture>(place, {{1024, 8, 2, 512}, {16384, 60, 4, 2048}, {16384, 8, 2, 4096}},
+                         {{32, 4, 2, 32}, {128, 8, 2, 64}, {512, 60, 4, 128}});
+}
+
+Operation top_k(const Place& place) {
+  const auto mix = mixture_of(place);
+  const double logits = static_cast<double>(mix.tokens * mix.experts) * width_of(place);
+  const double chosen = static_cast<double>(mix.tokens * mix.choices);
+  return {format("{} x {} of {}", mix.tokens, mix.choices, mix.experts),
+          {trained(random(place, {mix.tokens, mix.experts}))},
+          [mix](const Inputs& in) { return kernels::top_k(in[0], mix.choices, true).second; },
+          [mix](const Inputs& in) { return kernels::top_k_reference(in[0], mix.choices, true).second; },
+          {logits + 12 * chosen, 8 * static_cast<double>(mix.tokens * mix.experts)},
+          {2 * logits + 16 * chosen, 4 * static_cast<double>(mix.tokens * mix.experts)}};
+}
+
+// There and back: sorted by expert, copied, and summed with the router's weights.
+Operation expert_rows(const Place& place) {
+  const auto mix = mixture_of(place);
+  const auto chosen = kernels::top_k(random(place, {mix.tokens, mix.experts}), mix.choices, true).first;
+  const auto there_and_back = [mix, chosen](nn::TokenDispatcher& dispatcher, const Inputs& in) {
+    const auto sent = dispatcher.dispatch(in[0], {chosen, in[1]}, mix.experts, 0);
+    return sent.combine(sent.rows);
+  };
+  const double token = static_cast<double>(mix.tokens * mix.width) * width_of(place);
+  const double row = token * static_cast<double>(mix.choices);
+  return {format("{} x {} of {} x {}", mix.tokens, mix.choices, mix.experts, mix.width),
+          {trained(random(place, {mix.tokens, mix.width})),
+           trained(at::rand({mix.tokens, mix.choices}, place.options().dtype(at::kFloat)))},
+          [=](const Inputs& in) {
+            nn::LocalDispatcher here;
+            return there_and_back(here, in);
+          },
+          [=](const Inputs& in) {
+            nn::ReferenceDispatcher plain;
+            return there_and_back(plain, in);
+          },
+          {2 * token + 2 * row, 2 * row},
+          {2 * token + 3 * row, 4 * row}};
+}
+
+double held_mixture(const Place& place) {
+  const auto mix = mixture_of(place);
+  return 16 * static_cast<double>(mix.tokens * mix.choices * (mix.width + mix.experts)) * width_of(place);
+}
+
 double held_images(const Place& place) { return 16 * images_of(place).elements() * width_of(place); }
 double held_activations(const Place& place) {
   return 8 * static_cast<double>(activations(place).elements()) * width_of(place);
@@ -310,6 +364,8 @@ std::vector<OperationEntry> single_operations() {
       {"bias_dropout_residual", bias_dropout_residual, held_activations},
       {"rms_norm", rms_norm, held_activations},
       {"layer_norm", layer_norm, held_activations},
+      {"top_k", top_k, held_mixture},
+      {"expert_rows", expert_rows, held_mixture},
       {"batch_norm_relu", batch_norm_relu, held_images},
       {"rope", rope, held_heads},
       {"attention", attention, held_heads},

@@ -9,6 +9,8 @@
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "hyperion/kernels/expert_rows.h"
+
 namespace hyperion::nn {
 namespace {
 
@@ -83,6 +85,15 @@ Dispatched dispatch_within(const at::Tensor& tokens, const at::Tensor& weights, 
 
 Dispatched LocalDispatcher::dispatch(const at::Tensor& tokens, const Routing& routing, int64_t experts,
                                      int64_t capacity) {
+  const auto places = kernels::expert_places(routing.experts, experts, capacity);
+  return {kernels::to_experts(tokens, places), places.ends,
+          [places, weights = routing.weights](const at::Tensor& answers) {
+            return kernels::from_experts(answers, weights, places);
+          }};
+}
+
+Dispatched ReferenceDispatcher::dispatch(const at::Tensor& tokens, const Routing& routing, int64_t experts,
+                                         int64_t capacity) {
   const Sorted sorted = sort_by_expert(routing.experts.reshape({-1}), experts);
   return capacity > 0 ? dispatch_within(tokens, routing.weights, sorted, capacity)
                       : dispatch_all(tokens, routing.weights, sorted);

@@ -35,5 +35,10 @@ class LocalDispatcher final : public TokenDispatcher {
  public:
   Dispatched dispatch(const at::Tensor& tokens, const Routing& routing, int64_t experts, int64_t capacity) override;
 };
+// The same of PyTorch's operations.
+class ReferenceDispatcher final : public TokenDispatcher {
+ public:
+  Dispatched dispatch(const at::Tensor& tokens, const Routing& routing, int64_t experts, int64_t capacity) override;
+};
 
 }  // namespace hyperion::nn

@@ -1,23 +1,44 @@
 #include "hyperion/nn/experts.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/_grouped_mm.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/sigmoid.h>
-#include <ATen/ops/softmax.h>
-#include <ATen/ops/stack.h>
-#include <ATen/ops/topk.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "hyperion/nn/activation.h"
+#include "hyperion/kernels/activations.h"
+#include "hyperion/kernels/block_ops.h"
+#include "hyperion/kernels/grouped_linear.h"
+#include "hyperion/kernels/top_k.h"
+#include "hyperion/nn/recompute.h"
 
 namespace hyperion::nn {
 
-Routing route(const at::Tensor& logits, int64_t choices, bool normalised) {
-  auto [weights, experts] = at::topk(at::softmax(logits, -1, at::kFloat), choices, -1);
-  if (normalised) weights = weights.div(weights.sum(-1, /*keepdim=*/true));
+namespace {
+
+// Of each expert gate and up, then of each down.
+std::pair<std::vector<at::Tensor>, std::vector<at::Tensor>> weights_of(const ExpertList& experts) {
+  std::pair<std::vector<at::Tensor>, std::vector<at::Tensor>> all;
+  for (const auto& expert : experts) {
+    all.first.push_back(expert->gate().weight());
+    all.first.push_back(expert->up().weight());
+    all.second.push_back(expert->down().weight());
+  }
+  return all;
+}
+
+bool all_plain(const ExpertList& experts) {
+  return std::all_of(experts.begin(), experts.end(), [](const auto& expert) {
+    return expert->gate().plain() && expert->up().plain() && expert->down().plain();
+  });
+}
+
+}  // namespace
+
+Routing route(const at::Tensor& logits, int64_t choices, bool normalised, bool reference) {
+  const auto [experts, weights] =
+      reference ? kernels::top_k_reference(logits, choices, normalised) : kernels::top_k(logits, choices, normalised);
   return {experts, weights};
 }
 
@@ -29,35 +50,45 @@ int64_t capacity_of(int64_t tokens, const MixtureShape& shape) {
 
 at::Tensor grouped_experts(const at::Tensor& rows, const at::Tensor& ends, const ExpertList& experts,
                            const Pass& pass) {
-  const auto product = [&](const at::Tensor& input, const Linear& (GatedFeedForward::*part)() const) {
-    std::vector<at::Tensor> weights;
-    for (const auto& expert : experts) weights.push_back((*expert.*part)().weight());
-    return at::_grouped_mm(input, at::stack(weights).transpose(1, 2), ends);
-  };
-  const auto gate = product(rows, &GatedFeedForward::gate), up = product(rows, &GatedFeedForward::up);
-  return product(gated_silu(gate, up, pass), &GatedFeedForward::down);
+  const auto [in, out] = weights_of(experts);
+  const auto packed = kernels::grouped_linear(rows, ends, in);
+  const auto active = cheap(
+      pass, {packed}, [](const auto& each) { return kernels::activation(each[0], kernels::Activation::gated_silu); });
+  return kernels::grouped_linear(active, ends, out);
 }
 
 bool grouping_helps(const at::Tensor& rows, const ExpertList& experts) {
-  for (const auto& expert : experts)
-    if (!expert->gate().plain() || !expert->up().plain() || !expert->down().plain()) return false;
   const auto& weight = experts.front()->gate().weight();
-  return rows.is_cuda() && rows.scalar_type() == at::kBFloat16 && weight.scalar_type() == at::kBFloat16 &&
-         weight.size(0) % 8 == 0 && weight.size(1) % 8 == 0;
+  return all_plain(experts) && rows.is_cuda() && rows.scalar_type() == at::kBFloat16 &&
+         weight.scalar_type() == at::kBFloat16 && weight.size(0) % 8 == 0 && weight.size(1) % 8 == 0;
 }
 
 RoutedExperts::RoutedExperts(const MixtureShape& shape, std::shared_ptr<Linear> router)
-    : shape_(shape), router_(std::move(router)), dispatcher_(std::make_shared<LocalDispatcher>()) {
-  for (int64_t i = 0; i < shape.experts; ++i)
+    : shape_(shape), router_(std::move(router)) {
+  for (int64_t i = 0; i < shape.experts; ++i) {
     experts_.push_back(register_module(std::to_string(i), std::make_shared<GatedFeedForward>(shape.expert)));
+    experts_.back()->leave_layout();
+  }
+}
+
+void RoutedExperts::lay_out() {
+  if (!all_plain(experts_)) return;
+  const auto [in, out] = weights_of(experts_);
+  kernels::lay_together(in);
+  kernels::lay_together(out);
 }
 
 at::Tensor RoutedExperts::forward(const at::Tensor& tokens, Pass& pass) {
   const auto logits = run(*router_, tokens, pass);
   pass.router_logits.push_back(logits);
   const int64_t capacity = pass.training ? capacity_of(tokens.size(0), shape_) : 0;
-  const auto dispatched =
-      dispatcher_->dispatch(tokens, route(logits, shape_.choices, shape_.normalised), shape_.experts, capacity);
+  const auto routing = route(logits, shape_.choices, shape_.normalised, pass.reference);
+  LocalDispatcher here;
+  ReferenceDispatcher plain;
+  TokenDispatcher& dispatcher = dispatcher_      ? *dispatcher_
+                                : pass.reference ? static_cast<TokenDispatcher&>(plain)
+                                                 : here;
+  const auto dispatched = dispatcher.dispatch(tokens, routing, shape_.experts, capacity);
   const bool grouped = !pass.reference && grouping_helps(dispatched.rows, experts_);
   return dispatched.combine(grouped ? grouped_experts(dispatched.rows, dispatched.ends, experts_, pass)
                                     : looped(dispatched, pass));

@@ -15,14 +15,14 @@ struct MixtureShape {
 };
 
 // The likeliest `choices` experts by softmax in fp32 of the logits [tokens, experts].
-Routing route(const at::Tensor& logits, int64_t choices, bool normalised);
+Routing route(const at::Tensor& logits, int64_t choices, bool normalised, bool reference = false);
 
 // Rows an expert takes, from 1 to all tokens; 0 where the factor is 0.
 int64_t capacity_of(int64_t tokens, const MixtureShape& shape);
 
 using ExpertList = std::vector<std::shared_ptr<GatedFeedForward>>;
 
-// Each expert on its own rows, in three products for all of them together. The experts have no biases.
+// Each expert on its own rows, in two products for all of them together. The experts have no biases.
 at::Tensor grouped_experts(const at::Tensor& rows, const at::Tensor& ends, const ExpertList& experts, const Pass& pass);
 // Whether it is both possible and faster: on a GPU in bf16, widths in steps of 16 bytes.
 bool grouping_helps(const at::Tensor& rows, const ExpertList& experts);
@@ -38,11 +38,12 @@ class RoutedExperts final : public Module {
 
  private:
   at::Tensor looped(const Dispatched& dispatched, Pass& pass);
+  void lay_out() override;  // behind each other in memory, so that products of all take them where they are
 
   MixtureShape shape_;
   std::shared_ptr<Linear> router_;
   ExpertList experts_;
-  std::shared_ptr<TokenDispatcher> dispatcher_;
+  std::shared_ptr<TokenDispatcher> dispatcher_;  // null: all experts are here
 };
 
 // Router `gate`, `experts`, and where there is a shared one `shared_expert` and `shared_expert_gate`. Capacity holds in

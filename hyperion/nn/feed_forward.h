@@ -23,8 +23,13 @@ class GatedFeedForward final : public Module {
   bool fuses(const Pass& pass) const { return nn::fuses(pass, 0, {gate_.get(), up_.get(), down_.get()}); }
   at::Tensor fused(const at::Tensor& residual, const kernels::NormWeights& norm) const;
 
+  void leave_layout() { laid_out_by_parent_ = true; }  // the parent lays its weights out, with those of others
+
  private:
-  void lay_out() override { lay_together({gate_.get(), up_.get()}); }
+  void lay_out() override {
+    if (!laid_out_by_parent_) lay_together({gate_.get(), up_.get()});
+  }
+  bool laid_out_by_parent_ = false;
   std::shared_ptr<Linear> gate_, up_, down_;
 };
 

@@ -32,7 +32,8 @@ TEST(KernelBench, every_operation_agrees_with_atens) {
   for (const auto& entry : kernel_operations()) {
     const auto operation = entry.make(place);
     EXPECT_GT(entry.held(place), operation.forward.bytes / 2) << entry.name;
-    if (!operation.ours || !operation.aten || operation.inputs.empty() || std::string(entry.name) == "dropout")
+    if (!operation.ours || !operation.aten || operation.inputs.empty() ||
+        std::string(entry.name).find("dropout") != std::string::npos)
       continue;
     const at::NoGradGuard no_grad;
     const auto ours = operation.ours(operation.inputs), aten = operation.aten(operation.inputs);

@@ -1,0 +1,115 @@
+#include "hyperion/kernels/expert_rows.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <limits>
+
+#include "hyperion/kernels/expert_rows_math.h"
+#include "hyperion/kernels/typed.h"
+
+namespace hyperion::kernels {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// against: [rows, width] to take the dots with, into `dots` of the slots; both may be undefined.
+at::Tensor spread(const at::Tensor& given, const at::Tensor& slot_of, const at::Tensor& weights, int64_t choices,
+                  const at::Tensor& against = {}, const at::Tensor& dots = {}) {
+  const auto in = given.contiguous();
+  const auto out = at::empty({slot_of.size(0), in.size(1)}, in.options());
+  with_type(in.scalar_type(), [&]<class T>(T) {
+    const SpreadRows<T> all{pointer<const T>(in),
+                            pointer<const int32_t>(slot_of),
+                            pointer<const float>(weights),
+                            pointer<T>(out),
+                            pointer<const T>(against),
+                            pointer<float>(dots),
+                            out.size(0),
+                            out.size(1),
+                            choices};
+    in.is_cuda() ? spread_rows_gpu(all, stream_of(in)) : spread_rows_cpu(all);
+  });
+  return out;
+}
+
+at::Tensor collect(const at::Tensor& given, const at::Tensor& row_of, const at::Tensor& weights) {
+  const auto in = given.contiguous();
+  const auto out = at::empty({row_of.size(0), in.size(1)}, in.options());
+  with_type(in.scalar_type(), [&]<class T>(T) {
+    const CollectRows<T> all{pointer<const T>(in),
+                             pointer<const int32_t>(row_of),
+                             pointer<const float>(weights),
+                             pointer<T>(out),
+                             out.size(0),
+                             out.size(1),
+                             row_of.size(1)};
+    in.is_cuda() ? collect_rows_gpu(all, stream_of(in)) : collect_rows_cpu(all);
+  });
+  return out;
+}
+
+struct ToExperts : torch::autograd::Function<ToExperts> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& tokens, const at::Tensor& row_of,
+                            const at::Tensor& slot_of) {
+    context->save_for_backward({row_of});
+    return spread(tokens, slot_of, {}, row_of.size(1));
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& upstream) {
+    return {collect(upstream[0], context->get_saved_variables()[0], {}), {}, {}};
+  }
+};
+
+struct FromExperts : torch::autograd::Function<FromExperts> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& given, const at::Tensor& weights,
+                            const at::Tensor& row_of, const at::Tensor& slot_of) {
+    const auto answers = given.contiguous(), shares = weights.contiguous();
+    context->save_for_backward({answers, shares, row_of, slot_of});
+    return collect(answers, row_of, shares);
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& upstream) {
+    const auto kept = context->get_saved_variables();
+    const auto of_weights = at::zeros(kept[1].sizes(), kept[1].options());  // a dropped choice has none
+    const auto of_answers = spread(upstream[0], kept[3], kept[1], kept[1].size(1), kept[0], of_weights);
+    return {of_answers, of_weights, {}, {}};
+  }
+};
+
+}  // namespace
+
+ExpertPlaces expert_places(const at::Tensor& chosen, int64_t experts, int64_t capacity) {
+  HYPERION_CHECK(chosen.dim() == 2 && chosen.scalar_type() == at::kLong, "choices are int64 [tokens, choices]");
+  HYPERION_CHECK(experts >= 1 && experts <= kMostExperts, "there are from 1 to 4096 experts");
+  const auto slots = chosen.contiguous();
+  const int64_t rows = capacity == 0 ? slots.numel() : experts * capacity;
+  HYPERION_CHECK(std::max(rows, slots.numel()) < std::numeric_limits<int32_t>::max(), "rows are counted in 32 bits");
+  const auto whole = chosen.options().dtype(at::kInt);
+  ExpertPlaces out{at::empty(slots.sizes(), whole), at::full({rows}, -1, whole), at::empty({experts}, whole)};
+  const auto few = static_cast<int32_t>(experts);
+  const auto counts = at::empty({expert_sort_room(slots.numel(), few)}, whole);
+  const ExpertSort sort{.chosen = pointer<const int64_t>(slots),
+                        .slots = slots.numel(),
+                        .capacity = capacity,
+                        .experts = few,
+                        .row_of = pointer<int32_t>(out.row_of),
+                        .ends = pointer<int32_t>(out.ends),
+                        .slot_of = pointer<int32_t>(out.slot_of),
+                        .counts = pointer<int32_t>(counts)};
+  slots.is_cuda() ? sort_by_expert_gpu(sort, stream_of(slots)) : sort_by_expert_cpu(sort);
+  return out;
+}
+
+at::Tensor to_experts(const at::Tensor& tokens, const ExpertPlaces& places) {
+  return ToExperts::apply(tokens, places.row_of, places.slot_of);
+}
+
+at::Tensor from_experts(const at::Tensor& answers, const at::Tensor& weights, const ExpertPlaces& places) {
+  HYPERION_CHECK(weights.scalar_type() == at::kFloat && weights.sizes() == places.row_of.sizes(),
+                 "weights are fp32, one a choice");
+  return FromExperts::apply(answers, weights, places.row_of, places.slot_of);
+}
+
+}  // namespace hyperion::kernels

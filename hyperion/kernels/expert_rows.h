@@ -1,0 +1,23 @@
+// Tokens brought to their experts and back: rows sorted by expert, copied there and summed on the way home. Sums run in
+// a fixed order, and nothing waits for the device.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+namespace hyperion::kernels {
+
+struct ExpertPlaces {
+  at::Tensor row_of;   // int32 [tokens, choices]: the row each copy goes to; -1: dropped
+  at::Tensor slot_of;  // int32 [rows]: token * choices + choice; -1: a row of zeros
+  at::Tensor ends;     // int32 [experts]: the row after each expert's last
+};
+
+// chosen: int64 [tokens, choices], each below `experts`. Rows of expert 0 first, and within an expert by token. With a
+// capacity above 0 each expert has so many rows: of a longer queue the first, a shorter one filled up with zeros.
+ExpertPlaces expert_places(const at::Tensor& chosen, int64_t experts, int64_t capacity);
+
+// [tokens, width] -> [rows, width]; fp32, bf16 or fp16; differentiable.
+at::Tensor to_experts(const at::Tensor& tokens, const ExpertPlaces& places);
+// answers [rows, width], weights fp32 [tokens, choices] -> the weighted sums [tokens, width]; differentiable in both.
+at::Tensor from_experts(const at::Tensor& answers, const at::Tensor& weights, const ExpertPlaces& places);
+
+}  // namespace hyperion::kernels
