@@ -59,15 +59,26 @@ void Program::signal(int number) { ::kill(pid_, number); }
 
 std::string Program::output(const char* name) const { return read_file(folder_ / name); }
 
+bool Program::has_ended() const {
+  siginfo_t state{};
+  return ::waitid(P_PID, static_cast<id_t>(pid_), &state, WEXITED | WNOHANG | WNOWAIT) == 0 && state.si_pid == pid_;
+}
+
 bool Program::wait_for_text(const std::string& text) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (std::chrono::steady_clock::now() < end) {
     if ((output("out") + output("err")).find(text) != std::string::npos) return true;
-    siginfo_t state{};
-    if (::waitid(P_PID, pid_, &state, WEXITED | WNOHANG | WNOWAIT) == 0 && state.si_pid == pid_) return false;
+    if (has_ended()) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
   return false;
+}
+
+bool Program::ends_within(double seconds) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  while (!has_ended() && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  return has_ended();
 }
 
 Finished Program::wait() {
