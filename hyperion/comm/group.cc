@@ -164,11 +164,11 @@ class Group::Thread {
       work.error = broken_;
       return;
     }
+    const Waiting here(format("{} of {} in group {}", work.operation, work.caller, group_));
     try {
       if (slow.latency > 0 || slow.bytes_per_second > 0)
         std::this_thread::sleep_for(std::chrono::duration<double>(
             slow.latency + (slow.bytes_per_second > 0 ? static_cast<double>(work.bytes) / slow.bytes_per_second : 0)));
-      const Waiting here(format("{} of {} in group {}", work.operation, work.caller, group_));
       run(work);
     } catch (const base::Error&) {
       work.error = broken_ = std::current_exception();

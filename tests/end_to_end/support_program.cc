@@ -18,6 +18,11 @@ namespace hyperion::testing {
 
 namespace fs = std::filesystem;
 
+std::string program() {
+  const char* told = std::getenv("HYPERION_TEST_PROGRAM");
+  return told != nullptr ? told : HYPERION_PROGRAM;
+}
+
 Scratch::Scratch() {
   std::string pattern = (fs::temp_directory_path() / "hyperion-test-XXXXXX").string();
   path_ = ::mkdtemp(pattern.data());
@@ -42,10 +47,11 @@ Program::Program(const Scratch& scratch, const std::vector<std::string>& argumen
   ::setenv("OMP_NUM_THREADS", "2", 1);
   ::setenv("OMP_WAIT_POLICY", "passive", 1);  // several programs share the cores in a test run
   for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
-  std::vector<char*> argv{const_cast<char*>(HYPERION_PROGRAM)};
+  const std::string path = program();
+  std::vector<char*> argv{const_cast<char*>(path.c_str())};
   for (const auto& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
-  if (::chdir(scratch.path().c_str()) == 0) ::execve(HYPERION_PROGRAM, argv.data(), environ);
+  if (::chdir(scratch.path().c_str()) == 0) ::execve(path.c_str(), argv.data(), environ);
   ::_exit(127);
 }
 

@@ -27,6 +27,9 @@ class Scratch {
   std::filesystem::path path_;
 };
 
+// The one under test: HYPERION_TEST_PROGRAM, else the one that was built with this test.
+std::string program();
+
 class Program {
  public:
   // Starts `hyperion arguments...` with HYPERION_RUNS in the scratch folder and two threads.

@@ -114,7 +114,7 @@ Outcome run(const Trial& trial) {
                                                             std::to_string(trial.call) + ";";
   const std::string script = "if [ $RANK = " + std::to_string(trial.culprit) +
                              " ]; then AFTER=" + std::to_string(trial.after) + ";" + trial.kind.of_shell + call +
-                             " fi; exec " + HYPERION_PROGRAM + " train " + recipe(scratch).string() +
+                             " fi; exec " + testing::program() + " train " + recipe(scratch).string() +
                              " --run faulty --device cpu --steps 1000000 --train.batch=24 --parallel.check_calls=" +
                              (trial.checked ? "true" : "false") + " --zero " + std::to_string(trial.zero);
   const auto start = std::chrono::steady_clock::now();
