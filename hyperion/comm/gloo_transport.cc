@@ -85,9 +85,11 @@ class GlooTransport final : public Transport {
           continue;
         }
         const std::string said = store_->get_to_str(key);
-        if (said != format("{} {}", call, doing)) elsewhere += format("; rank {} was at call {}", i, said);
+        if (said != format("{} {}", call, doing))
+          elsewhere += format("{}rank {} was at call {}", elsewhere.empty() ? "" : "; ", i, said);
       }
-      return (silent.empty() ? "" : "no word from rank " + silent) + elsewhere;
+      return (silent.empty() ? "" : "no word from rank " + silent) + (silent.empty() || elsewhere.empty() ? "" : "; ") +
+             elsewhere;
     } catch (const std::exception&) {
       return "the store does not answer, so the process that holds it (rank 0, or the launcher) is gone or stands "
              "still";

@@ -20,6 +20,7 @@
 #include "hyperion/base/clock.h"
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/comm/waiting.h"
 
 namespace hyperion::comm {
 namespace {
@@ -83,8 +84,9 @@ void Pending::wait() {
     if (work->waited) work->waited(now() - start);
   }
   if (work->error) std::rethrow_exception(work->error);
-  if (work->done_on_device)
-    work->done_on_device->block(c10::impl::VirtualGuardImpl(work->device.type()).getStream(work->device));
+  if (!work->done_on_device) return;
+  work->done_on_device->block(c10::impl::VirtualGuardImpl(work->device.type()).getStream(work->device));
+  work->run = nullptr;
 }
 
 class Group::Thread {
@@ -100,6 +102,7 @@ class Group::Thread {
     }
     changed_.notify_all();
     thread_.join();
+    for (const auto& work : lingering_) work->done_on_device->synchronize();
   }
 
   void add(std::shared_ptr<Pending::Work> work) {
@@ -150,6 +153,7 @@ class Group::Thread {
       traffic.seconds += seconds;
       lock.unlock();
       finish(*work);
+      if (work->done_on_device) linger(work);
       lock.lock();
     }
   }
@@ -160,6 +164,7 @@ class Group::Thread {
       work.error = broken_;
       return;
     }
+    const Waiting here(format("{} of {} in group {}", work.operation, work.caller, group_));
     try {
       if (slow.latency > 0 || slow.bytes_per_second > 0)
         std::this_thread::sleep_for(std::chrono::duration<double>(
@@ -194,17 +199,28 @@ class Group::Thread {
   static void finish(Pending::Work& work) {
     {
       const std::lock_guard lock(work.mutex);
-      work.run = nullptr;  // its tensors go with it
+      if (!work.done_on_device) work.run = nullptr;  // its tensors go with it
       work.done = true;
     }
     work.changed.notify_all();
+  }
+
+  // What a call uses on a GPU stays until the device is done with it, or a caller has put his own work behind it: freed
+  // before that, its memory could already be another's.
+  void linger(std::shared_ptr<Pending::Work> work) {
+    lingering_.push_back(std::move(work));
+    while (!lingering_.empty() && lingering_.front()->done_on_device->query()) {
+      const std::lock_guard lock(lingering_.front()->mutex);
+      lingering_.front()->run = nullptr;
+      lingering_.pop_front();
+    }
   }
 
   std::string group_;
   Transport& transport_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::shared_ptr<Pending::Work>> queue_;
+  std::deque<std::shared_ptr<Pending::Work>> queue_, lingering_;
   std::map<std::string, Traffic> traffic_;
   SlowLink slow_;
   bool stopped_ = false;
@@ -239,6 +255,7 @@ SlowLink slow_link_of(const std::string& text) {
 Group::Group(std::string name, std::unique_ptr<Transport> transport)
     : name_(std::move(name)),
       transport_(std::move(transport)),
+      alone_(transport_->size() == 1 && transport_->kind() == "local"),
       serial_(std::getenv("HYPERION_SERIAL_COMM") != nullptr),
       thread_(std::make_unique<Thread>(name_, *transport_)) {}
 Group::~Group() = default;
@@ -261,22 +278,46 @@ Traffic Group::total() const {
   return all;
 }
 
+struct Group::Call {
+  std::string operation;
+  at::Tensor like;
+  std::function<void()> work;
+};
+
+// For tests of the others: this rank asks for another operation, shape or type than it should.
+void Group::ask_wrongly(base::Fault fault, Call& call) {
+  if (fault == base::Fault::operation) {
+    call = {"barrier", {}, [this] { transport_->barrier(); }};
+    return;
+  }
+  const auto like = call.like.defined() ? call.like.view(-1) : at::zeros({8});
+  const auto other = like.scalar_type() == at::kHalf ? at::kInt : at::kHalf;
+  call.like = fault == base::Fault::shape ? at::zeros({like.numel() + 3}, like.options())
+                                          : at::zeros({like.numel()}, like.options().dtype(other));
+  call.work = [this, wrong = call.like] {
+    transport_->all_gather(at::empty({size() * wrong.numel()}, wrong.options()), wrong);
+  };
+}
+
 Pending Group::ask(const char* operation, const at::Tensor& like, int64_t bytes, const std::string& caller,
                    std::function<void()> work) {
+  Call call{operation, like, std::move(work)};
+  const bool together = call.operation != "send" && call.operation != "receive" && call.operation != "then";
+  if (together && size() > 1) {
+    if (const auto fault = base::fault_point("comm.ask"); fault != base::Fault::none) ask_wrongly(fault, call);
+  }
   auto asked = std::make_shared<Pending::Work>();
-  asked->operation = operation;
+  asked->operation = call.operation;
   asked->caller = caller;
   asked->bytes = size() > 1 ? bytes : 0;
-  asked->device = like.defined() ? like.device() : c10::Device(c10::kCPU);
-  const bool together =
-      operation != std::string("send") && operation != std::string("receive") && operation != std::string("then");
+  asked->device = call.like.defined() ? call.like.device() : c10::Device(c10::kCPU);
   if (checked_ && together && size() > 1) {
-    asked->run = [this, operation, like, caller, work = std::move(work)] {
-      compare_calls(operation, like, caller);
-      work();
+    asked->run = [this, call = std::move(call), caller] {
+      compare_calls(call.operation, call.like, caller);
+      call.work();
     };
   } else {
-    asked->run = std::move(work);
+    asked->run = std::move(call.work);
   }
   asked->asked = marked(asked->device);
   thread_->add(asked);
@@ -287,7 +328,7 @@ Pending Group::ask(const char* operation, const at::Tensor& like, int64_t bytes,
 
 void Group::check_calls() { checked_ = true; }
 
-void Group::compare_calls(const char* operation, const at::Tensor& like, const std::string& caller) {
+void Group::compare_calls(const std::string& operation, const at::Tensor& like, const std::string& caller) {
   constexpr int64_t kWords = 128;
   const std::string own =
       format("{} of {} for {}", operation,
@@ -308,7 +349,7 @@ void Group::compare_calls(const char* operation, const at::Tensor& like, const s
 // `in` holds size() pieces; each rank gets all ranks' pieces of its own place, and sums them.
 void Group::sum_pieces(const at::Tensor& out, const at::Tensor& in, bool add) {
   at::Tensor sum;
-  if (size() == 1) {
+  if (alone_) {
     sum = in.view(-1);
   } else {
     const int64_t piece = in.numel() / size();
@@ -359,7 +400,7 @@ Pending Group::all_reduce(const at::Tensor& tensor, const std::string& caller) {
   const bool small = tensor.numel() <= kSmall;
   const int64_t bytes = small ? bytes_of(tensor) * (size() - 1) : 2 * bytes_of(tensor) / size() * (size() - 1);
   return ask("all_reduce", tensor, bytes, caller, [this, tensor, small] {
-    if (size() == 1) return;
+    if (alone_) return;
     small ? reduce_small(tensor) : reduce_large(tensor);
   });
 }
@@ -369,7 +410,7 @@ Pending Group::all_gather(const at::Tensor& out, const at::Tensor& in, const std
                  "an all-gather holds every rank's equal piece");
   check_flat(in), check_flat(out);
   return ask("all_gather", in, bytes_of(in) * (size() - 1), caller, [this, out, in] {
-    if (size() > 1) return transport_->all_gather(out, in);
+    if (!alone_) return transport_->all_gather(out, in);
     if (out.const_data_ptr() != in.const_data_ptr()) out.view(-1).copy_(in.view(-1));
   });
 }
@@ -382,7 +423,7 @@ Pending Group::all_to_all(const at::Tensor& out, const at::Tensor& in, Transport
   const int64_t away = in.numel() - in_counts[own];
   return ask("all_to_all", in, away * static_cast<int64_t>(in.element_size()), caller,
              [this, out, in, out_counts = std::move(out_counts), in_counts = std::move(in_counts)] {
-               if (size() > 1) return transport_->all_to_all(out.view(-1), in.view(-1), out_counts, in_counts);
+               if (!alone_) return transport_->all_to_all(out.view(-1), in.view(-1), out_counts, in_counts);
                out.view(-1).copy_(in.view(-1));
              });
 }
@@ -390,7 +431,7 @@ Pending Group::all_to_all(const at::Tensor& out, const at::Tensor& in, Transport
 Pending Group::broadcast(const at::Tensor& tensor, int root, const std::string& caller) {
   check_flat(tensor);
   return ask("broadcast", tensor, rank() == root ? bytes_of(tensor) : 0, caller, [this, tensor, root] {
-    if (size() > 1) transport_->broadcast(tensor, root);
+    if (!alone_) transport_->broadcast(tensor, root);
   });
 }
 
@@ -406,7 +447,7 @@ Pending Group::receive(const at::Tensor& tensor, int from, int tag, const std::s
 
 Pending Group::barrier(const std::string& caller) {
   return ask("barrier", {}, 0, caller, [this] {
-    if (size() > 1) transport_->barrier();
+    if (!alone_) transport_->barrier();
   });
 }
 

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "hyperion/base/fault.h"
 #include "hyperion/comm/transport.h"
 
 namespace hyperion::comm {
@@ -91,15 +92,18 @@ class Group {
 
  private:
   class Thread;
+  struct Call;
+  void ask_wrongly(base::Fault fault, Call& call);
   Pending ask(const char* operation, const at::Tensor& like, int64_t bytes, const std::string& caller,
               std::function<void()> work);
-  void compare_calls(const char* operation, const at::Tensor& like, const std::string& caller);
+  void compare_calls(const std::string& operation, const at::Tensor& like, const std::string& caller);
   void sum_pieces(const at::Tensor& out, const at::Tensor& in, bool add);
   void reduce_small(const at::Tensor& tensor);
   void reduce_large(const at::Tensor& tensor);
 
   std::string name_;
   std::unique_ptr<Transport> transport_;
+  bool alone_;  // with no wires at all
   bool checked_ = false;
   bool serial_;  // HYPERION_SERIAL_COMM is set: nothing is hidden, to see what hiding is worth
   std::unique_ptr<Thread> thread_;

@@ -22,18 +22,25 @@ struct Heartbeat::State {
   StoreConnection connection;
   int rank;
   std::chrono::milliseconds interval;
-  std::function<void(const std::string&)> lost;
+  Heartbeat::Told lost, over;
   std::mutex mutex;
   std::condition_variable wake;
   bool stop = false;
   std::thread thread;
+
+  void beat() {
+    const std::string answer = connection.ask(frame(Ask::beat, rank), kPatience);
+    FrameReader reader(answer);
+    reader.kind();
+    if (const auto why = reader.text(); !why.empty() && over) std::exchange(over, {})(std::string(why));
+  }
 
   void run() {
     try {
       std::unique_lock lock(mutex);
       while (!stop) {
         lock.unlock();
-        connection.ask(frame(Ask::beat, rank), kPatience);
+        beat();
         lock.lock();
         wake.wait_for(lock, interval, [this] { return stop; });
       }
@@ -49,9 +56,8 @@ struct Heartbeat::State {
   }
 };
 
-Heartbeat::Heartbeat(const StoreAddress& address, int rank, std::chrono::milliseconds interval,
-                     std::function<void(const std::string&)> lost)
-    : state_(new State{{address, kPatience}, rank, interval, std::move(lost), {}, {}, false, {}}) {
+Heartbeat::Heartbeat(const StoreAddress& address, int rank, std::chrono::milliseconds interval, Told lost, Told over)
+    : state_(new State{{address, kPatience}, rank, interval, std::move(lost), std::move(over), {}, {}, false, {}}) {
   // The first beat before anything else: from here on this rank counts as present.
   state_->connection.ask(frame(Ask::beat, rank), kPatience);
   state_->thread = std::thread([state = state_.get()] { state->run(); });

@@ -9,10 +9,10 @@ namespace hyperion::comm {
 
 class Heartbeat {
  public:
-  // Beats each `interval`. `lost` is called once, from that thread, with the reason, when the store is gone: whoever
-  // hosted it has ended, and the job with it.
-  Heartbeat(const StoreAddress& address, int rank, std::chrono::milliseconds interval,
-            std::function<void(const std::string&)> lost);
+  using Told = std::function<void(const std::string& why)>;
+  // Beats each `interval`. From that thread, each at most once: `lost` when the store is gone, for whoever hosted it
+  // has ended, and the job with it; `over` when the store says that the job is.
+  Heartbeat(const StoreAddress& address, int rank, std::chrono::milliseconds interval, Told lost, Told over = {});
   ~Heartbeat();  // says goodbye: nobody misses this rank's beats
 
  private:

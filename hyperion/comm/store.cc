@@ -14,6 +14,7 @@
 #include "hyperion/comm/heartbeat.h"
 #include "hyperion/comm/job_secret.h"
 #include "hyperion/comm/store_process.h"
+#include "hyperion/comm/waiting.h"
 #include "hyperion/host/addresses.h"
 #include "hyperion/host/ports.h"
 
@@ -50,8 +51,12 @@ void begin_heartbeat(const StoreAddress& address, int rank) {
     base::log_warn(format("{}; stopping", why));
     ::kill(::getpid(), SIGTERM);
   };
+  // It stops this rank too; where it stood is worth knowing.
+  const auto over = [](const std::string& why) {
+    base::log_warn(format("the job is over: {}; meanwhile this rank waited {}", why, waiting_text()));
+  };
   static auto* const heartbeat = new std::unique_ptr<Heartbeat>();
-  *heartbeat = std::make_unique<Heartbeat>(address, rank, kBeat, stop);
+  *heartbeat = std::make_unique<Heartbeat>(address, rank, kBeat, stop, over);
 }
 
 StoreAddress meeting_place(const Launch& launch) {

@@ -34,7 +34,7 @@ enum class Ask : uint8_t {
   set_many,     // keys, values
   count,        // answers how many keys there are (8 bytes)
   list,         // answers the keys
-  beat,         // rank (8 bytes): it lives
+  beat,         // rank (8 bytes): it lives; answers why the job is over, an empty text while it is not
   leave,        // rank: it ends in good order, nobody shall miss its beats
 };
 enum class Answer : uint8_t { done, timed_out, refused };  // refused: behind it stands why

@@ -34,6 +34,7 @@ using Id = uint64_t;  // of a connection, never used again
 constexpr Id kListener = 0, kLifeline = 1, kFirstConnection = 2;
 constexpr double kAcceptPause = 0.1;  // when the system has no descriptor left
 constexpr int kMostEvents = 64;
+constexpr size_t kMostWords = 2000;
 
 double now() { return base::real_clock().seconds(); }
 
@@ -131,6 +132,11 @@ class StoreServer::Loop {
   }
 
   std::vector<int> present() const { return silent(-1); }
+
+  void tell_end(const std::string& why) {
+    const std::lock_guard lock(beats_mutex_);
+    if (end_.empty()) end_ = why.substr(0, kMostWords);
+  }
 
   std::vector<int> silent(double seconds) const {
     const std::lock_guard lock(beats_mutex_);
@@ -314,7 +320,8 @@ class StoreServer::Loop {
       else
         miss(rank);
       connection.rank = kind == Ask::beat ? rank : -1;
-      connection.out += FrameWriter(Answer::done).bytes();
+      const std::lock_guard lock(beats_mutex_);
+      connection.out += std::move(FrameWriter(Answer::done).text(end_)).bytes();
       return;
     }
     std::vector<Id> woken;
@@ -358,6 +365,7 @@ class StoreServer::Loop {
   mutable std::mutex beats_mutex_;
   std::map<int, double> beats_;  // rank -> when it was last heard of
   std::set<int> seen_;
+  std::string end_;  // why the job is over; empty: it is not
 };
 
 StoreServer::StoreServer(const StoreServerOptions& options) : loop_(std::make_unique<Loop>(options)) {}
@@ -366,6 +374,7 @@ int StoreServer::port() const { return loop_->port(); }
 std::vector<int> StoreServer::descriptors() const { return loop_->descriptors(); }
 void StoreServer::start() { loop_->start(); }
 void StoreServer::serve(int lifeline, double grace_seconds) { loop_->serve(lifeline, grace_seconds); }
+void StoreServer::tell_end(const std::string& why) { loop_->tell_end(why); }
 std::vector<int> StoreServer::seen() const { return loop_->seen(); }
 std::vector<int> StoreServer::present() const { return loop_->present(); }
 std::vector<int> StoreServer::silent(double seconds) const { return loop_->silent(seconds); }

@@ -36,6 +36,9 @@ class StoreServer {
   std::vector<int> present() const;
   std::vector<int> silent(double seconds) const;
 
+  // The answer to every heartbeat from now on tells why the job is over.
+  void tell_end(const std::string& why);
+
  private:
   class Loop;
   std::unique_ptr<Loop> loop_;

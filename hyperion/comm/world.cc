@@ -8,7 +8,10 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
+#include <exception>
+#include <thread>
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
@@ -16,6 +19,7 @@
 #include "hyperion/comm/local_transport.h"
 #include "hyperion/comm/nccl_transport.h"
 #include "hyperion/comm/store.h"
+#include "hyperion/comm/waiting.h"
 
 C10_DECLARE_int(caffe2_log_level);
 
@@ -50,8 +54,43 @@ void quieten_c10d() {
   if (std::getenv("TORCH_CPP_LOG_LEVEL") == nullptr) FLAGS_caffe2_log_level = 2;
 }
 
+// Gloo's own thread throws where a peer sends more than was asked for, and nobody can catch it there.
+void explain_mismatch() {
+  static const std::terminate_handler before = std::get_terminate();
+  std::set_terminate([] {
+    try {
+      if (std::current_exception()) std::rethrow_exception(std::current_exception());
+    } catch (const std::exception& error) {
+      if (std::string_view(error.what()).find("collective mismatch") == std::string_view::npos) before();
+      const auto text = base::error_text(base::Error(
+          format("a rank asks for another operation, shape or type than this one, which waited {}", waiting_text()),
+          "--parallel.check_calls=true names that rank"));
+      std::fputs(text.c_str(), stderr);
+      std::fflush(stderr);
+      ::_exit(1);
+    } catch (...) {
+    }
+    before();
+  });
+}
+
 c10::intrusive_ptr<c10d::Store> open_store(const host::Launch& launch, std::chrono::milliseconds timeout) {
   return c10::make_intrusive<c10d::PrefixStore>(format("hyperion/{}", launch.restarts), connect_store(launch, timeout));
+}
+
+// Whoever could not join says so; who stays silent is gone, stands still or never came.
+std::string who_is_silent(c10d::Store& store, int own, const std::vector<int>& members) {
+  try {
+    const auto key_of = [](int member) { return format("could not join/{}", member); };
+    store.set(key_of(own), "");
+    std::this_thread::sleep_for(std::chrono::seconds(2));
+    std::string silent;
+    for (const int member : members)
+      if (!store.check({key_of(member)})) silent += format("{}{}", silent.empty() ? "" : ", ", member);
+    return silent.empty() ? "" : "; no word from rank " + silent;
+  } catch (const std::exception&) {
+    return "; the store does not answer";
+  }
 }
 
 }  // namespace
@@ -63,6 +102,7 @@ struct World::Link {
   c10::intrusive_ptr<c10d::Store> store;
   int groups = 0;  // made so far
   int local_size = 0;
+  bool wires_for_one = false;
 };
 
 World::World(std::unique_ptr<Link> link) : link_(std::move(link)) {}
@@ -74,13 +114,16 @@ int World::local_size() const { return link_->local_size; }
 std::unique_ptr<World> World::join(const host::Launch& launch, WorldOptions options) {
   auto link = std::make_unique<Link>();
   link->rank = launch.rank, link->size = launch.world, link->timeout = options.timeout;
+  link->wires_for_one = options.wires_for_one;
   link->local_size = launch.world == 1 ? 1 : launch.local_world;
   if (launch.world == 1) {
     link->store = c10::make_intrusive<c10d::HashStore>();
     return std::unique_ptr<World>(new World(std::move(link)));
   }
   base::OperationScope scope("meeting the other processes");
+  const Waiting here("the meeting of all ranks");
   quieten_c10d();
+  explain_mismatch();
   try {
     link->store = open_store(launch, options.timeout);
     link->address = own_address(launch.master_address.empty() ? "127.0.0.1" : launch.master_address);
@@ -102,18 +145,20 @@ std::unique_ptr<Group> World::group(const std::string& name, Wires wires, std::v
   HYPERION_CHECK(found != members.end(), "a rank makes only groups that it belongs to");
   const int own = static_cast<int>(found - members.begin()), count = static_cast<int>(members.size());
   const std::string prefix = format("group/{}/{}/{}", link_->groups++, name, members.front());
-  if (count == 1) return std::make_unique<Group>(name, std::move(make_local_transports(1, link_->timeout).front()));
+  if (count == 1 && !(link_->wires_for_one && wires == Wires::gpu))
+    return std::make_unique<Group>(name, std::move(make_local_transports(1, link_->timeout).front()));
+  const auto store = c10::make_intrusive<c10d::PrefixStore>(prefix, link_->store);
+  const Waiting here(format("joining group {}", name));
   try {
-    const auto store = c10::make_intrusive<c10d::PrefixStore>(prefix, link_->store);
     auto transport = wires == Wires::gpu ? make_nccl_transport(store, own, count, link_->timeout) : nullptr;
     if (transport == nullptr) transport = make_gloo_transport(store, own, count, link_->address, link_->timeout);
     return std::make_unique<Group>(name, std::move(transport));
   } catch (const base::Error&) {
     throw;
   } catch (const std::exception& error) {
-    throw base::PreflightError(
-        format("rank {} could not join the {} ranks of group {}: {}", rank(), count, name, first_line(error.what())),
-        "see that all ranks were started, and what the others say");
+    throw base::PreflightError(format("rank {} failed joining the {} ranks of group {}{}: {}", rank(), count, name,
+                                      who_is_silent(*store, rank(), members), first_line(error.what())),
+                               "see that all ranks were started, and what the others say");
   }
 }
 
@@ -130,6 +175,7 @@ std::string World::from_first(const std::string& key, const std::function<std::s
     }
   }
   std::string text;
+  const Waiting here(format("waiting for rank 0 to say {}", key));
   try {
     text = link_->store->get_to_str(name);
   } catch (const std::exception& error) {

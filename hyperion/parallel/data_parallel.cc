@@ -8,6 +8,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include "hyperion/base/error.h"
+#include "hyperion/kernels/update.h"
 #include "hyperion/nn/module.h"
 #include "hyperion/parallel/quantised.h"
 
@@ -53,7 +54,6 @@ struct DataParallel::State {
   bool closed = false;
   at::Tensor sum;  // of all ranks: flat for zero = 0, else our piece in fp32
   std::vector<comm::Pending> reductions;
-  std::vector<at::Tensor> sent;  // GPU: not to be reused before the group's stream is done with it
 };
 
 // Fires once a backward, when a weight's gradient is whole.
@@ -178,9 +178,12 @@ std::vector<at::Tensor> DataParallel::masters(const std::vector<at::Tensor>& wid
   for (const Part& part : parts_) {
     const at::Tensor& own = part.parameter.weight;
     const at::Tensor& values = by_name.at(part.parameter.name);
-    list.push_back(own.scalar_type() == at::kFloat ? own
-                   : part.whole                    ? values
-                                                   : values.reshape(-1).narrow(0, part.begin, own.numel()).clone());
+    if (own.scalar_type() == at::kFloat)
+      list.push_back(own);
+    else if (!part.whole)
+      list.push_back(values.reshape(-1).narrow(0, part.begin, own.numel()).clone());
+    else  // a model on a GPU may have laid its weights out anew
+      list.push_back(kernels::laid_out_alike(own, values) ? values : own.detach().to(at::kFloat).copy_(values));
   }
   return list;
 }
@@ -350,7 +353,6 @@ void DataParallel::reduce(State& state) {
   } else {
     state.reductions.push_back(reductions_.reduce_scatter(state.sum, sent, kGradients, add));
   }
-  if (sent.is_cuda()) state.sent.push_back(sent);
   if (options_.replicas != nullptr && index_ + 1 == count_) sum_over_replicas(state);
 }
 
@@ -377,7 +379,6 @@ std::vector<at::Tensor> DataParallel::gradients() {
   for (const auto& state : states_) {
     for (auto& reduction : state->reductions) reduction.wait();
     state->reductions.clear();
-    state->sent.clear();
     if (options_.zero == 0 && options_.wire != at::ScalarType::Undefined && state->sum.defined())
       state->sum = state->sum.to(count_ > 1 || options_.same_bits ? at::kFloat : state->plan.type);
   }

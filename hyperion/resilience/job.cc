@@ -156,6 +156,7 @@ void Job::ended(int rank, Ending ending) {
 void Job::blame(int rank, Ending ending, const std::string& why, bool orderly) {
   state_->blame = State::Blame{rank, ending, why, orderly, now()};
   if (neighbours_.tell && !orderly && rank != kElsewhere) neighbours_.tell(format("rank {} {}", rank, why));
+  if (pulse_.end && !orderly) pulse_.end(rank == kElsewhere ? why : format("rank {} {}{}", rank, why, reason_of(rank)));
   if (state_->kill_at > 0) return;
   if (orderly) {
     // Those who were asked to stop take the time they need; others should have heard of it from this rank.
@@ -244,6 +245,13 @@ void Job::check_late() {
 void Job::check_neighbours() {
   if (state_->blame || !neighbours_.failure) return;
   if (const std::string why = neighbours_.failure(); !why.empty()) blame(kElsewhere, {false, 1}, why, false);
+}
+
+// Of what it printed last, the line that says why.
+std::string Job::reason_of(int rank) const {
+  const std::string words = output_.last_words(rank);
+  const size_t begin = words.rfind("error: ");
+  return begin == words.npos ? "" : ", " + words.substr(begin, words.find('\n', begin) - begin);
 }
 
 void Job::report() const {

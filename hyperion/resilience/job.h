@@ -22,6 +22,7 @@ struct JobLimits {
 struct Pulse {
   std::function<std::vector<int>()> seen;                  // ranks that ever beat
   std::function<std::vector<int>(double seconds)> silent;  // that are connected, but have not beaten for this long
+  std::function<void(const std::string& why)> end = {};    // tells the ranks why the job is over
 };
 
 // The launchers of the same job's other machines; empty functions where this is the only one.
@@ -68,6 +69,7 @@ class Job final : public RankEvents {
   void check_late();
   void check_neighbours();
   void report() const;
+  std::string reason_of(int rank) const;
   std::string place_of(int rank) const;
   void signal_all(int number);
   bool all_ended() const;

@@ -107,7 +107,8 @@ int launch_all(const LaunchPlan& plan) {
     }
     node.first_rank += node.ranks;
   }
-  const Pulse pulse{[&] { return store.seen(); }, [&](double seconds) { return store.silent(seconds); }};
+  const Pulse pulse{[&] { return store.seen(); }, [&](double seconds) { return store.silent(seconds); },
+                    [&](const std::string& why) { store.tell_end(why); }};
   return Job(std::move(machines), output, signals, node.world, plan.limits, pulse).run();
 }
 
@@ -138,7 +139,9 @@ int launch_share(const LaunchPlan& plan) {
   std::vector<std::unique_ptr<Ranks>> machines;
   machines.push_back(start_node(node, guardian));
   Pulse pulse;
-  if (store) pulse = {[&] { return store->seen(); }, [&](double seconds) { return store->silent(seconds); }};
+  if (store)
+    pulse = {[&] { return store->seen(); }, [&](double seconds) { return store->silent(seconds); },
+             [&](const std::string& why) { store->tell_end(why); }};
   const Neighbours neighbours{[&] { return board.failure(); },
                               [&](const std::string& why) { board.tell(format("node {}: {}", plan.node, why)); }};
   const int code = Job(std::move(machines), output, signals, node.world, plan.limits, pulse, neighbours).run();

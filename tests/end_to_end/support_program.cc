@@ -18,6 +18,11 @@ namespace hyperion::testing {
 
 namespace fs = std::filesystem;
 
+std::string program() {
+  const char* told = std::getenv("HYPERION_TEST_PROGRAM");
+  return told != nullptr ? told : HYPERION_PROGRAM;
+}
+
 Scratch::Scratch() {
   std::string pattern = (fs::temp_directory_path() / "hyperion-test-XXXXXX").string();
   path_ = ::mkdtemp(pattern.data());
@@ -42,10 +47,11 @@ Program::Program(const Scratch& scratch, const std::vector<std::string>& argumen
   ::setenv("OMP_NUM_THREADS", "2", 1);
   ::setenv("OMP_WAIT_POLICY", "passive", 1);  // several programs share the cores in a test run
   for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
-  std::vector<char*> argv{const_cast<char*>(HYPERION_PROGRAM)};
+  const std::string path = program();
+  std::vector<char*> argv{const_cast<char*>(path.c_str())};
   for (const auto& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
-  if (::chdir(scratch.path().c_str()) == 0) ::execve(HYPERION_PROGRAM, argv.data(), environ);
+  if (::chdir(scratch.path().c_str()) == 0) ::execve(path.c_str(), argv.data(), environ);
   ::_exit(127);
 }
 
@@ -59,15 +65,26 @@ void Program::signal(int number) { ::kill(pid_, number); }
 
 std::string Program::output(const char* name) const { return read_file(folder_ / name); }
 
+bool Program::has_ended() const {
+  siginfo_t state{};
+  return ::waitid(P_PID, static_cast<id_t>(pid_), &state, WEXITED | WNOHANG | WNOWAIT) == 0 && state.si_pid == pid_;
+}
+
 bool Program::wait_for_text(const std::string& text) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (std::chrono::steady_clock::now() < end) {
     if ((output("out") + output("err")).find(text) != std::string::npos) return true;
-    siginfo_t state{};
-    if (::waitid(P_PID, pid_, &state, WEXITED | WNOHANG | WNOWAIT) == 0 && state.si_pid == pid_) return false;
+    if (has_ended()) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
   return false;
+}
+
+bool Program::ends_within(double seconds) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  while (!has_ended() && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  return has_ended();
 }
 
 Finished Program::wait() {

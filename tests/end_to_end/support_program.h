@@ -27,6 +27,9 @@ class Scratch {
   std::filesystem::path path_;
 };
 
+// The one under test: HYPERION_TEST_PROGRAM, else the one that was built with this test.
+std::string program();
+
 class Program {
  public:
   // Starts `hyperion arguments...` with HYPERION_RUNS in the scratch folder and two threads.
@@ -36,9 +39,11 @@ class Program {
   void signal(int number);
   // Until the text shows in either output; false when the program ended or 60 s passed without it.
   bool wait_for_text(const std::string& text);
+  bool ends_within(double seconds);
   Finished wait();
 
  private:
+  bool has_ended() const;
   std::string output(const char* name) const;
   std::filesystem::path folder_;
   pid_t pid_;

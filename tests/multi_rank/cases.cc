@@ -133,7 +133,7 @@ Case read_case(const std::string& text) {
   return which;
 }
 
-Trained train_case(const Case& which, train::Processes& processes) {
+Trained train_case(const Case& which, train::Processes& processes, at::Device device) {
   const auto config = config_of(which, processes.size());
   const bool own = which.family == "own";
   const std::string json = which.family == "resnet" ? resnet_config() : own ? "" : models::config_json(config.model);
@@ -147,13 +147,13 @@ Trained train_case(const Case& which, train::Processes& processes) {
     split = train::open_split(config, models::config_shape(json, "test", config.train.length));
     feed.emplace(split, config, data::Cursor{}, share);
   }
-  train::Stepper stepper(*model, config, at::kCPU, nullptr, &processes);
+  train::Stepper stepper(*model, config, device, nullptr, &processes);
   Trained trained;
   const int64_t steps = which.number("steps", 20);
   auto begin = std::chrono::steady_clock::now();
   auto traffic = processes.traffic();
   for (int64_t step = 1; step <= steps; ++step) {
-    const auto timer = profile::make_step_timer(false);
+    const auto timer = profile::make_step_timer(device.is_cuda());
     auto batch = own ? own_batch(step, share) : feed->next();
     if (which.number("masked", 0) != 0) mask(batch);
     const auto settle = [&] {  // what an update sends has arrived
@@ -185,7 +185,7 @@ Trained train_case(const Case& which, train::Processes& processes) {
   }
   base::Hasher hasher;
   for (const auto& parameter : model->parameters()) {
-    const auto values = parameter.tensor.detach().contiguous();
+    const auto values = parameter.tensor.detach().cpu().contiguous();
     hasher.update({static_cast<const char*>(values.const_data_ptr()), values.nbytes()});
   }
   trained.digest = hasher.hex();

@@ -26,6 +26,6 @@ struct Trained {
 };
 
 // Trains for the case's `steps`, 20 by default, on a batch of 24 shared by the processes.
-Trained train_case(const Case& which, train::Processes& processes);
+Trained train_case(const Case& which, train::Processes& processes, at::Device device);
 
 }  // namespace hyperion::testing

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -19,6 +20,11 @@ namespace {
 using nlohmann::json;
 using Cases = std::vector<std::string>;
 using Outcomes = std::map<std::string, json>;
+
+bool on_gpu() {
+  const char* device = std::getenv("HYPERION_TEST_DEVICE");
+  return device != nullptr && std::string(device).starts_with("cuda");
+}
 
 Outcomes train(int ranks, const Cases& cases, const Environment& environment = {}) {
   Cases command{HYPERION_WORKER};
@@ -60,19 +66,20 @@ double distance(const json& a, const json& b) {
   return std::isnan(most) ? INFINITY : most;
 }
 
-// Prints a line a case, for docs/.
-void expect_as_alone(int ranks, const Cases& cases) {
+// Prints a line a case, for docs/. `environment` is that of the ranks, not of the one alone.
+void expect_as_alone(int ranks, const Cases& cases, const Environment& environment = {}) {
   std::set<std::string> references;
   for (const auto& text : cases) references.insert(alone(text, ranks));
   const auto expected = train(1, Cases(references.begin(), references.end()));
-  const auto found = train(ranks, cases);
+  const auto found = train(ranks, cases, environment);
   for (const auto& text : cases) {
     const auto reference = expected.find(alone(text, ranks));
     const auto outcome = found.find(text);
     ASSERT_TRUE(reference != expected.end() && outcome != found.end()) << text;
     const bool narrow = text.find("bf16") != text.npos || text.find("fp16") != text.npos;
     const double off = distance(outcome->second["losses"], reference->second["losses"]);
-    std::printf("%d ranks  %-62s %.1e\n", ranks, text.c_str(), off);
+    const std::string where = on_gpu() ? " over " + outcome->second["wires"].get<std::string>() : "";
+    std::printf("%d ranks%s  %-62s %.1e\n", ranks, where.c_str(), text.c_str(), off);
     EXPECT_LT(off, narrow ? 3e-2 : 1e-5) << text;
     EXPECT_LT(outcome->second["losses"].back().get<double>(), outcome->second["losses"].front().get<double>() + 0.1);
   }
@@ -103,6 +110,32 @@ TEST(Losses, of_four_processes_are_those_of_one) {
                       "resnet zero=1 rule=sgd", "lora zero=1", "lora zero=3 recompute=full", "own zero=3",
                       "resnet zero=2 sync=1 rule=sgd recompute=full", "gpt2 zero=3 layout=2x2 recompute=full",
                       "llama zero=2 layout=2x2 masked=1", "gpt2 zero=0 precision=bf16 wire=fp16"});
+}
+
+// script/test-gpu-ranks runs these. Ranks share the GPU, so that what they send goes by way of the host over Gloo, on
+// streams beside the computation.
+TEST(OneGpu, shared_by_two_and_four_processes_trains_as_one_does) {
+  if (!on_gpu()) GTEST_SKIP() << "HYPERION_TEST_DEVICE is not cuda";
+  expect_as_alone(
+      2, {"gpt2 zero=0 accumulate=2 steps=10", "gpt2 zero=1 host_optimizer=1 steps=10",
+          "gpt2 zero=2 offload=1 steps=10", "gpt2 zero=3 accumulate=2 steps=10", "llama zero=0 steps=10",
+          "llama zero=1 steps=10", "llama zero=2 recompute=full steps=10", "llama zero=3 recompute=selective steps=10",
+          "moe zero=3 steps=10", "lora zero=3 steps=10", "resnet zero=0 rule=sgd steps=10",
+          "resnet zero=2 sync=1 rule=sgd steps=10", "own zero=3 steps=10",
+          "resnet zero=0 rule=sgd precision=bf16 steps=10", "llama zero=3 precision=bf16 steps=10"});
+  expect_as_alone(4, {"gpt2 zero=0 steps=10", "gpt2 zero=1 steps=10", "gpt2 zero=2 accumulate=2 steps=10",
+                      "gpt2 zero=3 prefetch=2 steps=10", "llama zero=0 steps=10", "llama zero=1 steps=10",
+                      "llama zero=2 steps=10", "llama zero=3 prefetch=0 steps=10", "vit zero=3 steps=10",
+                      "moe zero=2 steps=10", "lora zero=1 steps=10", "gpt2 zero=3 layout=2x2 steps=10"});
+}
+
+TEST(OneGpu, of_one_process_over_nccl_trains_as_without) {
+  if (!on_gpu()) GTEST_SKIP() << "HYPERION_TEST_DEVICE is not cuda";
+  expect_as_alone(1,
+                  {"gpt2 zero=0 accumulate=2 steps=10", "gpt2 zero=1 accumulate=2 steps=10",
+                   "llama zero=2 accumulate=2 steps=10", "llama zero=3 accumulate=2 steps=10", "lora zero=3 steps=10",
+                   "resnet zero=2 sync=1 rule=sgd steps=10", "llama zero=3 precision=bf16 steps=10"},
+                  {{"HYPERION_TEST_WIRES", "nccl"}});
 }
 
 // Every family in every mode, with what can be switched on besides; script/test-matrix runs it.

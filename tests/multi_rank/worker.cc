@@ -1,6 +1,8 @@
 // One process of a multi-rank test: joins the others, trains each case named on the command line, and rank 0 prints
-// what came out, one JSON line a case. Started by launch.h.
+// what came out, one JSON line a case. Started by support_launch.h. On the device of HYPERION_TEST_DEVICE (CPU where it
+// is not set), over the wires of HYPERION_TEST_WIRES (nccl, also for one process; else Gloo).
 #include <cstdio>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -14,10 +16,15 @@ int main(int argc, char** argv) {
   try {
     kernels::set_cpu_threads(1);
     const auto launch = host::find_launch();
+    const char *named = std::getenv("HYPERION_TEST_DEVICE"), *wires = std::getenv("HYPERION_TEST_WIRES");
+    at::Device device = kernels::open_device(named != nullptr ? named : "cpu");
+    if (device.is_cuda())
+      device = kernels::open_device("cuda:" + std::to_string(launch.local_rank % kernels::gpu_count()));
+    const bool nccl = wires != nullptr && std::string(wires) == "nccl";
     parallel::ParallelConfig config;
     config.sync_batch_norm = true;  // makes the group; a case uses it or not
-    const std::shared_ptr<comm::World> world = comm::World::join(launch, {std::chrono::seconds(60)});
-    train::Processes plain(world, config);
+    const std::shared_ptr<comm::World> world = comm::World::join(launch, {std::chrono::seconds(60), nccl});
+    train::Processes plain(world, config, nccl);
     for (int i = 1; i < argc; ++i) {
       const auto which = testing::read_case(argv[i]);
       std::optional<train::Processes> laid_out;
@@ -26,9 +33,9 @@ int main(int argc, char** argv) {
         if (which.settings.count("layout") != 0) own.layout = "dp=" + which.value("layout", "");
         own.zero = which.number("zero", 0);
         own.zeropp = which.value("zeropp", ""), own.node_size = which.number("node_size", 0);
-        laid_out.emplace(world, own);
+        laid_out.emplace(world, own, nccl);
       }
-      const auto trained = testing::train_case(which, laid_out ? *laid_out : plain);
+      const auto trained = testing::train_case(which, laid_out ? *laid_out : plain, device);
       if (!world->first()) continue;
       std::printf("%s\n", nlohmann::json{{"case", which.text},
                                          {"losses", trained.losses},
@@ -40,7 +47,9 @@ int main(int argc, char** argv) {
                                          {"seconds", trained.seconds},
                                          {"exposed", trained.exposed},
                                          {"under_way", trained.under_way},
-                                         {"sent", trained.sent}}
+                                         {"sent", trained.sent},
+                                         {"wires", plain.gradients().kind()},
+                                         {"device", kernels::device_text(device)}}
                               .dump()
                               .c_str());
       std::fflush(stdout);
