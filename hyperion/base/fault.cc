@@ -30,7 +30,7 @@ int64_t whole_number(std::string_view text) {
 std::map<std::string, Armed, std::less<>> parse(std::string_view specs) {
   static const std::map<std::string, Fault, std::less<>> actions = {
       {"kill", Fault::kill},           {"throw", Fault::fail},  {"enospc", Fault::disk_full}, {"tear", Fault::tear},
-      {"interrupt", Fault::interrupt}, {"sleep", Fault::sleep}, {"memory", Fault::memory}};
+      {"interrupt", Fault::interrupt}, {"sleep", Fault::sleep}, {"memory", Fault::memory},    {"flip", Fault::flip}};
   std::map<std::string, Armed, std::less<>> armed;
   while (!specs.empty()) {
     const std::string_view spec = specs.substr(0, specs.find(','));
@@ -41,7 +41,7 @@ std::map<std::string, Armed, std::less<>> parse(std::string_view specs) {
     const std::string name(spec.substr(0, equals));
     if (action == actions.end() || nth < 1 || name.empty() || name.find('@') != name.npos)
       throw ConfigError(format("fault spec \"{}\" cannot be read", spec),
-                        "write name=kill|throw|enospc|tear|interrupt|sleep|memory, optionally followed by @n");
+                        "write name=kill|throw|enospc|tear|interrupt|sleep|memory|flip, optionally followed by @n");
     armed[name] = {action->second, nth};
   }
   return armed;

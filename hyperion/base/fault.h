@@ -1,17 +1,17 @@
 // Named fault points: places where a test can make the program fail as the world would. Off unless HYPERION_FAULTS, or
 // a test, switches one on. Spec: "name=action[@n]", comma separated; action is `kill` (SIGKILL to ourselves), `throw`,
 // `enospc` (a write finds the disk full), `tear` (half of a write lands, then SIGKILL), `interrupt` (SIGINT to
-// ourselves), `sleep` (300 ms) or `memory` (there is none left); @n: at the n-th passing, 1 by default. A spec that
-// cannot be read is a ConfigError.
+// ourselves), `sleep` (300 ms), `memory` (there is none left) or `flip` (one bit of what arrives is turned); @n: at the
+// n-th passing, 1 by default. A spec that cannot be read is a ConfigError.
 #pragma once
 #include <string_view>
 
 namespace hyperion::base {
 
-enum class Fault { none, kill, fail, disk_full, tear, interrupt, sleep, memory };
+enum class Fault { none, kill, fail, disk_full, tear, interrupt, sleep, memory, flip };
 
-// Passes the point: carries out kill, throw, interrupt and sleep here; returns disk_full, tear or memory for the
-// caller to act on.
+// Passes the point: carries out kill, throw, interrupt and sleep here; returns disk_full, tear, memory or flip
+// for the caller to act on.
 Fault fault_point(std::string_view name);
 
 // Replaces the active specs; empty switches all off. For tests in process; HYPERION_FAULTS is read at the first

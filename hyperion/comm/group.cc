@@ -19,6 +19,7 @@
 
 #include "hyperion/base/clock.h"
 #include "hyperion/base/error.h"
+#include "hyperion/base/fault.h"
 #include "hyperion/base/format.h"
 
 namespace hyperion::comm {
@@ -33,6 +34,13 @@ double now() { return base::real_clock().seconds(); }
 int64_t bytes_of(const at::Tensor& tensor) { return static_cast<int64_t>(tensor.nbytes()); }
 
 void check_flat(const at::Tensor& tensor) { HYPERION_CHECK(tensor.is_contiguous(), "groups move contiguous tensors"); }
+
+// What others sent is here. A bad wire or memory can be played: HYPERION_FAULTS=comm.arrive=flip@3.
+void arrived(const at::Tensor& tensor) {
+  if (base::fault_point("comm.arrive") != base::Fault::flip || tensor.numel() == 0) return;
+  const auto bytes = tensor.view(-1).view(at::kByte);
+  bytes.narrow(0, bytes.numel() / 2, 1).bitwise_xor_(0x10);
+}
 
 at::Tensor tree(const std::vector<at::Tensor>& pieces, size_t first, size_t stride) {
   if (first + stride >= pieces.size()) return pieces[first];
@@ -325,8 +333,10 @@ void Group::sum_pieces(const at::Tensor& out, const at::Tensor& in, bool add) {
 Pending Group::reduce_scatter(const at::Tensor& out, const at::Tensor& in, const std::string& caller, bool add) {
   HYPERION_CHECK(in.numel() == out.numel() * size(), "a reduce-scatter gives each rank an equal piece");
   check_flat(in), check_flat(out);
-  return ask("reduce_scatter", in, bytes_of(in) / size() * (size() - 1), caller,
-             [this, out, in, add] { sum_pieces(out, in, add); });
+  return ask("reduce_scatter", in, bytes_of(in) / size() * (size() - 1), caller, [this, out, in, add] {
+    sum_pieces(out, in, add);
+    arrived(out);
+  });
 }
 
 void Group::reduce_small(const at::Tensor& tensor) {
@@ -361,6 +371,7 @@ Pending Group::all_reduce(const at::Tensor& tensor, const std::string& caller) {
   return ask("all_reduce", tensor, bytes, caller, [this, tensor, small] {
     if (size() == 1) return;
     small ? reduce_small(tensor) : reduce_large(tensor);
+    arrived(tensor);
   });
 }
 
@@ -369,7 +380,7 @@ Pending Group::all_gather(const at::Tensor& out, const at::Tensor& in, const std
                  "an all-gather holds every rank's equal piece");
   check_flat(in), check_flat(out);
   return ask("all_gather", in, bytes_of(in) * (size() - 1), caller, [this, out, in] {
-    if (size() > 1) return transport_->all_gather(out, in);
+    if (size() > 1) return transport_->all_gather(out, in), arrived(out);
     if (out.const_data_ptr() != in.const_data_ptr()) out.view(-1).copy_(in.view(-1));
   });
 }
@@ -382,7 +393,8 @@ Pending Group::all_to_all(const at::Tensor& out, const at::Tensor& in, Transport
   const int64_t away = in.numel() - in_counts[own];
   return ask("all_to_all", in, away * static_cast<int64_t>(in.element_size()), caller,
              [this, out, in, out_counts = std::move(out_counts), in_counts = std::move(in_counts)] {
-               if (size() > 1) return transport_->all_to_all(out.view(-1), in.view(-1), out_counts, in_counts);
+               if (size() > 1)
+                 return transport_->all_to_all(out.view(-1), in.view(-1), out_counts, in_counts), arrived(out);
                out.view(-1).copy_(in.view(-1));
              });
 }
@@ -390,7 +402,9 @@ Pending Group::all_to_all(const at::Tensor& out, const at::Tensor& in, Transport
 Pending Group::broadcast(const at::Tensor& tensor, int root, const std::string& caller) {
   check_flat(tensor);
   return ask("broadcast", tensor, rank() == root ? bytes_of(tensor) : 0, caller, [this, tensor, root] {
-    if (size() > 1) transport_->broadcast(tensor, root);
+    if (size() == 1) return;
+    transport_->broadcast(tensor, root);
+    if (rank() != root) arrived(tensor);
   });
 }
 
@@ -401,7 +415,10 @@ Pending Group::send(const at::Tensor& tensor, int to, int tag, const std::string
 
 Pending Group::receive(const at::Tensor& tensor, int from, int tag, const std::string& caller) {
   check_flat(tensor);
-  return ask("receive", tensor, 0, caller, [this, tensor, from, tag] { transport_->receive(tensor, from, tag); });
+  return ask("receive", tensor, 0, caller, [this, tensor, from, tag] {
+    transport_->receive(tensor, from, tag);
+    arrived(tensor);
+  });
 }
 
 Pending Group::barrier(const std::string& caller) {
