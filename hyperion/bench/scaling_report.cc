@@ -37,7 +37,7 @@ std::string table_of(const ScalingResult& result) {
   for (const auto& row : result.rows) {
     if (!row.failed.empty()) {
       rows.push_back({mode_text(row), batch_text(row), format("{}", row.ranks), "-"});
-      failed += format("{} on {} ranks: {}\n", row.mode, row.ranks, row.failed);
+      failed += format("{} on {} {}: {}\n", row.mode, row.ranks, row.ranks == 1 ? "rank" : "ranks", row.failed);
       continue;
     }
     const auto gain = gain_of(result, row);

@@ -21,6 +21,7 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/fault.h"
 #include "hyperion/base/format.h"
+#include "hyperion/base/log.h"
 
 namespace hyperion::comm {
 namespace {
@@ -108,6 +109,20 @@ class Group::Thread {
     }
     changed_.notify_all();
     thread_.join();
+    {
+      const std::lock_guard lock(mutex_);
+      unwatched_ = true;
+    }
+    watching_.notify_all();
+    if (watcher_.joinable()) watcher_.join();
+  }
+
+  void watch(std::chrono::milliseconds after, std::function<void(const std::string&)> report) {
+    HYPERION_CHECK(!watcher_.joinable() && after.count() > 0, "a group is watched once");
+    const std::lock_guard lock(mutex_);
+    patience_ = std::chrono::duration<double>(after).count();
+    report_ = std::move(report);
+    watcher_ = std::thread([this] { look_after(); });
   }
 
   void add(std::shared_ptr<Pending::Work> work) {
@@ -147,11 +162,14 @@ class Group::Thread {
       const auto work = std::move(queue_.front());
       queue_.pop_front();
       const SlowLink slow = slow_;
-      lock.unlock();
       const double start = now();
+      under_way_ = Watched{work, ++calls_, start, start};
+      lock.unlock();
       carry_out(*work, slow);
       const double seconds = now() - start;
       lock.lock();
+      if (patience_ > 0 && work->done_on_device && transport_.queues()) on_device_.push_back(*under_way_);
+      under_way_.reset();
       Traffic& traffic = traffic_[key_of(*work)];
       ++traffic.calls;
       traffic.bytes += work->bytes;
@@ -163,7 +181,6 @@ class Group::Thread {
   }
 
   void carry_out(Pending::Work& work, SlowLink slow) {
-    ++calls_;
     if (broken_) {
       work.error = broken_;
       return;
@@ -187,6 +204,44 @@ class Group::Thread {
     work.asked->block(*stream_);
     work.run();
     work.done_on_device = marked(work.device);
+  }
+
+  struct Watched {
+    std::shared_ptr<Pending::Work> work;
+    int64_t call;
+    double start, told;  // seconds; told of at first when it starts
+  };
+
+  // What does not end: in this thread's hands, or handed to the GPU and not done there. Null: nothing waits too long.
+  Watched* overdue() {
+    while (!on_device_.empty() && on_device_.front().work->done_on_device->query()) on_device_.pop_front();
+    Watched* const oldest = !on_device_.empty() ? &on_device_.front() : under_way_ ? &*under_way_ : nullptr;
+    return oldest != nullptr && now() - oldest->told >= patience_ ? oldest : nullptr;
+  }
+
+  void look_after() {
+    const std::chrono::duration<double> pause(std::clamp(patience_ / 8, 0.005, 1.0));
+    std::unique_lock lock(mutex_);
+    while (!watching_.wait_for(lock, pause, [&] { return unwatched_; })) {
+      Watched* const found = overdue();
+      if (found == nullptr) continue;
+      found->told = now();
+      const Watched late = *found;
+      lock.unlock();
+      tell(late);
+      lock.lock();
+    }
+  }
+
+  void tell(const Watched& late) {
+    const auto& work = *late.work;
+    if (work.operation == "then") return;
+    const double waited = now() - late.start;
+    const std::string who = transport_.missing(late.call, format("{} of {}", work.operation, work.caller));
+    const auto text = format("{} ({}, {}) in group {} has waited {:.0f} s on rank {}{}", work.operation, work.caller,
+                             base::bytes_text(static_cast<uint64_t>(work.bytes)), group_, waited, transport_.rank(),
+                             who.empty() ? "" : "; " + who);
+    report_ ? report_(text) : base::log_warn(text);
   }
 
   // Once one call has failed the ranks no longer agree on what comes next: everything after it fails the same way.
@@ -219,7 +274,13 @@ class Group::Thread {
   int64_t calls_ = 0;
   std::exception_ptr broken_;
   std::optional<c10::Stream> stream_;
-  std::thread thread_;
+  std::optional<Watched> under_way_;
+  std::deque<Watched> on_device_;
+  double patience_ = 0;
+  std::function<void(const std::string&)> report_;
+  bool unwatched_ = false;
+  std::condition_variable watching_;
+  std::thread thread_, watcher_;
 };
 
 SlowLink slow_link_of(const std::string& text) {
@@ -256,6 +317,9 @@ int Group::size() const { return transport_->size(); }
 std::string Group::kind() const { return transport_->kind(); }
 std::map<std::string, Traffic> Group::traffic() const { return thread_->traffic(); }
 void Group::reset_traffic() { thread_->reset(); }
+void Group::watch(std::chrono::milliseconds after, std::function<void(const std::string&)> report) {
+  thread_->watch(after, std::move(report));
+}
 void Group::set_slow_link(SlowLink link) { thread_->set_slow_link(link); }
 
 Traffic Group::total() const {

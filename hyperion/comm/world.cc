@@ -59,7 +59,7 @@ c10::intrusive_ptr<c10d::Store> open_store(const host::Launch& launch, std::chro
 struct World::Link {
   int rank = 0, size = 1;
   std::string address;
-  std::chrono::milliseconds timeout;
+  std::chrono::milliseconds timeout, stall;
   c10::intrusive_ptr<c10d::Store> store;
   int groups = 0;  // made so far
   int local_size = 0;
@@ -74,6 +74,7 @@ int World::local_size() const { return link_->local_size; }
 std::unique_ptr<World> World::join(const host::Launch& launch, WorldOptions options) {
   auto link = std::make_unique<Link>();
   link->rank = launch.rank, link->size = launch.world, link->timeout = options.timeout;
+  link->stall = std::min(options.stall, options.timeout / 2);
   link->local_size = launch.world == 1 ? 1 : launch.local_world;
   if (launch.world == 1) {
     link->store = c10::make_intrusive<c10d::HashStore>();
@@ -107,7 +108,9 @@ std::unique_ptr<Group> World::group(const std::string& name, Wires wires, std::v
     const auto store = c10::make_intrusive<c10d::PrefixStore>(prefix, link_->store);
     auto transport = wires == Wires::gpu ? make_nccl_transport(store, own, count, link_->timeout) : nullptr;
     if (transport == nullptr) transport = make_gloo_transport(store, own, count, link_->address, link_->timeout);
-    return std::make_unique<Group>(name, std::move(transport));
+    auto group = std::make_unique<Group>(name, std::move(transport));
+    if (link_->stall.count() > 0) group->watch(link_->stall);
+    return group;
   } catch (const base::Error&) {
     throw;
   } catch (const std::exception& error) {

@@ -1,5 +1,6 @@
 // `hyperion comm-check` and `bench comm` on several processes, as a user runs them.
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <filesystem>
 #include <fstream>
@@ -97,6 +98,16 @@ TEST_F(CommCheck, a_rank_that_does_not_come_ends_the_others_with_its_number) {
   EXPECT_NE(results[0].err.find("rank 2"), std::string::npos) << results[0].err;
 }
 
+TEST_F(CommCheck, a_rank_that_stands_still_is_told_of_before_it_is_given_up) {
+  Ranks job(2, {HYPERION_PROGRAM, "comm-check", "--device", "cpu", "--seconds", "30", "--timeout", "6"},
+            {{"HYPERION_RUNS", folder_ / "runs"}});
+  ASSERT_TRUE(job.wait_for_text(0, "comm-check  all_reduce 64.0 KiB"));
+  job.signal(1, SIGSTOP);
+  EXPECT_TRUE(job.wait_for_text(0, "has waited 3 s on rank 0; no word from rank 1"));
+  EXPECT_FALSE(job.wait_for_text(0, "has waited 30 s")) << "it ends within its timeout";
+  EXPECT_NE(job.wait(1)[0].err.find("failed on rank 0; no word from rank 1"), std::string::npos);
+}
+
 TEST_F(CommCheck, the_bench_gives_time_and_both_bandwidths_by_size) {
   const auto results =
       Ranks(2,
@@ -121,7 +132,8 @@ TEST_F(CommCheck, the_bench_gives_time_and_both_bandwidths_by_size) {
 TEST_F(CommCheck, scaling_runs_each_mode_on_each_number_of_ranks_and_tells_what_they_cost) {
   std::ofstream(folder_ / "tiny.toml") << "[train]\nbatch = 12\nlength = 16\n[model]\nlayers = 2\nheads = 2\nwidth = "
                                           "32\ncontext = 16\n[data]\nsource = \"text\"\npath = \""
-                                       << (folder_ / "tiny.toml").string() << "\"\n[optim]\nwarmup = 1\n";
+                                       << HYPERION_SOURCE "/README.md"
+                                       << "\"\n[optim]\nwarmup = 1\n";
   const auto bench = [&](const Words& more) {
     Words words{HYPERION_PROGRAM, "bench",    "scaling",      folder_ / "tiny.toml", "--device", "cpu", "--steps", "4",
                 "--json",         "--folder", folder_ / "out"};
