@@ -28,11 +28,19 @@ int64_t whole_number(std::string_view text) {
 }
 
 std::map<std::string, Armed, std::less<>> parse(std::string_view specs) {
-  static const std::map<std::string, Fault, std::less<>> actions = {
-      {"kill", Fault::kill},           {"throw", Fault::fail},          {"enospc", Fault::disk_full},
-      {"tear", Fault::tear},           {"interrupt", Fault::interrupt}, {"sleep", Fault::sleep},
-      {"memory", Fault::memory},       {"freeze", Fault::freeze},       {"stall", Fault::stall},
-      {"operation", Fault::operation}, {"shape", Fault::shape},         {"type", Fault::type}};
+  static const std::map<std::string, Fault, std::less<>> actions = {{"kill", Fault::kill},
+                                                                    {"throw", Fault::fail},
+                                                                    {"enospc", Fault::disk_full},
+                                                                    {"tear", Fault::tear},
+                                                                    {"interrupt", Fault::interrupt},
+                                                                    {"sleep", Fault::sleep},
+                                                                    {"memory", Fault::memory},
+                                                                    {"freeze", Fault::freeze},
+                                                                    {"stall", Fault::stall},
+                                                                    {"operation", Fault::operation},
+                                                                    {"shape", Fault::shape},
+                                                                    {"type", Fault::type},
+                                                                    {"flip", Fault::flip}};
   std::map<std::string, Armed, std::less<>> armed;
   while (!specs.empty()) {
     const std::string_view spec = specs.substr(0, specs.find(','));
@@ -42,9 +50,10 @@ std::map<std::string, Armed, std::less<>> parse(std::string_view specs) {
     const int64_t nth = at == spec.npos ? 1 : whole_number(spec.substr(at + 1));
     const std::string name(spec.substr(0, equals));
     if (action == actions.end() || nth < 1 || name.empty() || name.find('@') != name.npos)
-      throw ConfigError(format("fault spec \"{}\" cannot be read", spec),
-                        "write name=kill|throw|enospc|tear|interrupt|freeze|stall|sleep|memory|operation|shape|type, "
-                        "optionally followed by @n");
+      throw ConfigError(
+          format("fault spec \"{}\" cannot be read", spec),
+          "write name=kill|throw|enospc|tear|interrupt|freeze|stall|sleep|memory|operation|shape|type|flip, "
+          "optionally followed by @n");
     armed[name] = {action->second, nth};
   }
   return armed;

@@ -2,14 +2,29 @@
 // a test, switches one on. Spec: "name=action[@n]", comma separated; action is `kill` (SIGKILL to ourselves), `throw`,
 // `enospc` (a write finds the disk full), `tear` (half of a write lands, then SIGKILL), `interrupt` (SIGINT to
 // ourselves), `freeze` (SIGSTOP), `stall` (sleeps for ever while other threads go on), `sleep` (300 ms), `memory`
-// (there is none left), or `operation`, `shape` or `type` (asks the other ranks for something else); @n: at the n-th
-// passing, 1 by default. A spec that cannot be read is a ConfigError.
+// (there is none left), `operation`, `shape` or `type` (asks the other ranks for something else) or `flip` (one bit of
+// what arrives is turned); @n: at the n-th passing, 1 by default. A spec that cannot be read is a ConfigError.
 #pragma once
 #include <string_view>
 
 namespace hyperion::base {
 
-enum class Fault { none, kill, fail, disk_full, tear, interrupt, freeze, stall, sleep, memory, operation, shape, type };
+enum class Fault {
+  none,
+  kill,
+  fail,
+  disk_full,
+  tear,
+  interrupt,
+  freeze,
+  stall,
+  sleep,
+  memory,
+  operation,
+  shape,
+  type,
+  flip
+};
 
 // Passes the point: carries out kill, throw, interrupt, freeze, stall and sleep here; returns the others for the caller
 // to act on.

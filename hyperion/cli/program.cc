@@ -13,6 +13,7 @@
 #include "hyperion/base/files.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/signals.h"
+#include "hyperion/cli/comm_commands.h"
 #include "hyperion/cli/commands.h"
 #include "hyperion/cli/completion.h"
 #include "hyperion/cli/launch_commands.h"
@@ -365,6 +366,7 @@ void add_machine_commands(CLI::App& app, Flags& flags) {
       "\nExamples:\n  hyperion bench data --tokenizer gpt2.tiktoken --tokenizer ./Qwen2.5-0.5B --text book.txt\n"
       "  hyperion bench data --set sets/wikitext");
   add_timing_commands(app, *bench);
+  add_comm_commands(app, *bench, flags.rank);
   app.add_subcommand("presets", "the models a recipe can name")->footer("\nExample:\n  hyperion presets");
   auto* runs = app.add_subcommand("runs", "look at runs")->require_subcommand(1);
   auto* list = runs->add_subcommand("ls", "all runs, newest first");
@@ -419,6 +421,7 @@ std::vector<std::string> command_names(const CLI::App& app) {
 
 int dispatch(CLI::App& app, Flags& flags) {
   if (const auto code = run_timing_command(app)) return *code;
+  if (const auto code = run_comm_command(app)) return *code;
   auto* command = app.get_subcommands().front();
   const std::string name = command->get_name();
   if (name == "train") return flags.train.overrides = overrides_of(command, flags), train_command(flags.train);

@@ -5,6 +5,7 @@
 #include "hyperion/base/clock.h"
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/base/log.h"
 #include "hyperion/checkpoint/load.h"
 #include "hyperion/checkpoint/step_folder.h"
 #include "hyperion/cli/commands.h"
@@ -44,6 +45,12 @@ int dry_run(const train::RunConfig& config, const base::Settings& settings, cons
   return 0;
 }
 
+// Before anything touches a GPU.
+void apply_nccl(const train::RunConfig& config, const host::Launch& launch) {
+  const auto done = comm::apply(config.parallel.nccl);
+  if (!done.empty() && launch.rank == 0) base::log_info("environment: " + done);
+}
+
 // What cannot work is found before anything is made or changed, or another process waited for.
 void check_start(const train::RunConfig& config, const std::string& model, const host::Launch& launch) {
   const auto shape = shape_of(config, model);
@@ -54,7 +61,8 @@ void check_start(const train::RunConfig& config, const std::string& model, const
 }
 
 train::Processes join(const train::RunConfig& config, const host::Launch& launch) {
-  const comm::WorldOptions options{std::chrono::seconds(config.parallel.timeout)};
+  const comm::WorldOptions options{std::chrono::seconds(config.parallel.timeout),
+                                   std::chrono::seconds(config.parallel.stall)};
   // NCCL wants a GPU for each process; where they share one, tensors go by way of the host.
   const bool gpu = kernels::open_device(config.train.device).is_cuda() && launch.local_world > 0 &&
                    launch.local_world <= kernels::gpu_count();
@@ -106,6 +114,7 @@ int train_command(const TrainOptions& options) {
       options.run.empty() ? train::default_run_name(options.recipe, base::real_clock().unix_seconds()) : options.run;
   if (options.dry_run) return dry_run(config, settings, name);
   const auto launch = host::find_launch();
+  apply_nccl(config, launch);
   check_start(config, train::model_config(base::real_files(), config), launch);
   // A run may be resumed from any folder.
   for (auto& path : config.data.path) path = std::filesystem::absolute(path).lexically_normal();
@@ -146,6 +155,7 @@ int resume_command(const ResumeOptions& options) {
     throw base::ConfigError(
         format("run {} is at step {} already, past train.steps = {}", place.name(), step, config.train.steps),
         "name more steps, or leave --steps out");
+  apply_nccl(config, launch);
   check_start(config, files.exists(place.model()) ? files.read(place.model()) : train::model_config(files, config),
               launch);
   auto processes = join(config, launch);

@@ -5,14 +5,11 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include <cstdlib>
-#include <thread>
 
-#include "hyperion/base/format.h"
+#include "hyperion/comm/roll_call.h"
 
 namespace hyperion::comm {
 namespace {
-
-using base::format;
 
 // Gloo knows few types, and moves bytes of any.
 at::Tensor bytes(const at::Tensor& tensor) { return tensor.view(-1).view(at::kByte); }
@@ -25,14 +22,14 @@ std::vector<int64_t> scaled(const Transport::Counts& counts, int64_t width) {
 
 class GlooTransport final : public Transport {
  public:
-  GlooTransport(c10::intrusive_ptr<c10d::Store> store, int rank, int size, const std::string& address,
+  GlooTransport(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, const std::string& address,
                 std::chrono::milliseconds timeout)
-      : store_(std::move(store)) {
+      : ranks_(store, rank, size) {
     const auto options = c10d::ProcessGroupGloo::Options::create(timeout);
     const char* interface = std::getenv("GLOO_SOCKET_IFNAME");
     options->devices.push_back(interface != nullptr ? c10d::ProcessGroupGloo::createDeviceForInterface(interface)
                                                     : c10d::ProcessGroupGloo::createDeviceForHostname(address));
-    group_ = c10::make_intrusive<c10d::ProcessGroupGloo>(store_, rank, size, options);
+    group_ = c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, size, options);
   }
 
   int rank() const override { return group_->getRank(); }
@@ -71,29 +68,11 @@ class GlooTransport final : public Transport {
   }
   void barrier() override { group_->barrier()->wait(); }
 
-  // Every rank whose call failed says where it was. Who stays silent is gone or stands still; who was at an earlier
-  // call, or at another, never came to this one.
   std::string blame(int64_t call, const std::string& doing) override {
-    try {
-      store_->set(format("failed/{}", rank()), format("{} {}", call, doing));
-      std::this_thread::sleep_for(std::chrono::seconds(2));
-      std::string silent, elsewhere;
-      for (int i = 0; i < size(); ++i) {
-        const std::string key = format("failed/{}", i);
-        if (!store_->check({key})) {
-          silent += format("{}{}", silent.empty() ? "" : ", ", i);
-          continue;
-        }
-        const std::string said = store_->get_to_str(key);
-        if (said != format("{} {}", call, doing))
-          elsewhere += format("{}rank {} was at call {}", elsewhere.empty() ? "" : "; ", i, said);
-      }
-      return (silent.empty() ? "" : "no word from rank " + silent) + (silent.empty() || elsewhere.empty() ? "" : "; ") +
-             elsewhere;
-    } catch (const std::exception&) {
-      return "the store does not answer, so the process that holds it (rank 0, or the launcher) is gone or stands "
-             "still";
-    }
+    return ranks_.missing("failed", call, doing, std::chrono::seconds(2));
+  }
+  std::string missing(int64_t call, const std::string& doing) override {
+    return ranks_.missing("waiting", call, doing, std::chrono::seconds(1));
   }
 
  private:
@@ -113,7 +92,7 @@ class GlooTransport final : public Transport {
     bool write;
   };
 
-  c10::intrusive_ptr<c10d::Store> store_;
+  RollCall ranks_;
   c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
 };
 

@@ -19,7 +19,9 @@
 
 #include "hyperion/base/clock.h"
 #include "hyperion/base/error.h"
+#include "hyperion/base/fault.h"
 #include "hyperion/base/format.h"
+#include "hyperion/base/log.h"
 #include "hyperion/comm/waiting.h"
 
 namespace hyperion::comm {
@@ -34,6 +36,13 @@ double now() { return base::real_clock().seconds(); }
 int64_t bytes_of(const at::Tensor& tensor) { return static_cast<int64_t>(tensor.nbytes()); }
 
 void check_flat(const at::Tensor& tensor) { HYPERION_CHECK(tensor.is_contiguous(), "groups move contiguous tensors"); }
+
+// What others sent is here. A bad wire or memory can be played: HYPERION_FAULTS=comm.arrive=flip@3.
+void arrived(const at::Tensor& tensor) {
+  if (base::fault_point("comm.arrive") != base::Fault::flip || tensor.numel() == 0) return;
+  const auto bytes = tensor.view(-1).view(at::kByte);
+  bytes.narrow(0, bytes.numel() / 2, 1).bitwise_xor_(0x10);
+}
 
 at::Tensor tree(const std::vector<at::Tensor>& pieces, size_t first, size_t stride) {
   if (first + stride >= pieces.size()) return pieces[first];
@@ -103,6 +112,20 @@ class Group::Thread {
     changed_.notify_all();
     thread_.join();
     for (const auto& work : lingering_) work->done_on_device->synchronize();
+    {
+      const std::lock_guard lock(mutex_);
+      unwatched_ = true;
+    }
+    watching_.notify_all();
+    if (watcher_.joinable()) watcher_.join();
+  }
+
+  void watch(std::chrono::milliseconds after, std::function<void(const std::string&)> report) {
+    HYPERION_CHECK(!watcher_.joinable() && after.count() > 0, "a group is watched once");
+    const std::lock_guard lock(mutex_);
+    patience_ = std::chrono::duration<double>(after).count();
+    report_ = std::move(report);
+    watcher_ = std::thread([this] { look_after(); });
   }
 
   void add(std::shared_ptr<Pending::Work> work) {
@@ -142,11 +165,14 @@ class Group::Thread {
       const auto work = std::move(queue_.front());
       queue_.pop_front();
       const SlowLink slow = slow_;
-      lock.unlock();
       const double start = now();
+      under_way_ = Watched{work, ++calls_, start, start};
+      lock.unlock();
       carry_out(*work, slow);
       const double seconds = now() - start;
       lock.lock();
+      if (patience_ > 0 && work->done_on_device && transport_.queues()) on_device_.push_back(*under_way_);
+      under_way_.reset();
       Traffic& traffic = traffic_[key_of(*work)];
       ++traffic.calls;
       traffic.bytes += work->bytes;
@@ -159,7 +185,6 @@ class Group::Thread {
   }
 
   void carry_out(Pending::Work& work, SlowLink slow) {
-    ++calls_;
     if (broken_) {
       work.error = broken_;
       return;
@@ -184,6 +209,44 @@ class Group::Thread {
     work.asked->block(*stream_);
     work.run();
     work.done_on_device = marked(work.device);
+  }
+
+  struct Watched {
+    std::shared_ptr<Pending::Work> work;
+    int64_t call;
+    double start, told;  // seconds; told of at first when it starts
+  };
+
+  // What does not end: in this thread's hands, or handed to the GPU and not done there. Null: nothing waits too long.
+  Watched* overdue() {
+    while (!on_device_.empty() && on_device_.front().work->done_on_device->query()) on_device_.pop_front();
+    Watched* const oldest = !on_device_.empty() ? &on_device_.front() : under_way_ ? &*under_way_ : nullptr;
+    return oldest != nullptr && now() - oldest->told >= patience_ ? oldest : nullptr;
+  }
+
+  void look_after() {
+    const std::chrono::duration<double> pause(std::clamp(patience_ / 8, 0.005, 1.0));
+    std::unique_lock lock(mutex_);
+    while (!watching_.wait_for(lock, pause, [&] { return unwatched_; })) {
+      Watched* const found = overdue();
+      if (found == nullptr) continue;
+      found->told = now();
+      const Watched late = *found;
+      lock.unlock();
+      tell(late);
+      lock.lock();
+    }
+  }
+
+  void tell(const Watched& late) {
+    const auto& work = *late.work;
+    if (work.operation == "then") return;
+    const double waited = now() - late.start;
+    const std::string who = transport_.missing(late.call, format("{} of {}", work.operation, work.caller));
+    const auto text = format("{} ({}, {}) in group {} has waited {:.0f} s on rank {}{}", work.operation, work.caller,
+                             base::bytes_text(static_cast<uint64_t>(work.bytes)), group_, waited, transport_.rank(),
+                             who.empty() ? "" : "; " + who);
+    report_ ? report_(text) : base::log_warn(text);
   }
 
   // Once one call has failed the ranks no longer agree on what comes next: everything after it fails the same way.
@@ -227,7 +290,13 @@ class Group::Thread {
   int64_t calls_ = 0;
   std::exception_ptr broken_;
   std::optional<c10::Stream> stream_;
-  std::thread thread_;
+  std::optional<Watched> under_way_;
+  std::deque<Watched> on_device_;
+  double patience_ = 0;
+  std::function<void(const std::string&)> report_;
+  bool unwatched_ = false;
+  std::condition_variable watching_;
+  std::thread thread_, watcher_;
 };
 
 SlowLink slow_link_of(const std::string& text) {
@@ -265,6 +334,9 @@ int Group::size() const { return transport_->size(); }
 std::string Group::kind() const { return transport_->kind(); }
 std::map<std::string, Traffic> Group::traffic() const { return thread_->traffic(); }
 void Group::reset_traffic() { thread_->reset(); }
+void Group::watch(std::chrono::milliseconds after, std::function<void(const std::string&)> report) {
+  thread_->watch(after, std::move(report));
+}
 void Group::set_slow_link(SlowLink link) { thread_->set_slow_link(link); }
 
 Traffic Group::total() const {
@@ -366,8 +438,10 @@ void Group::sum_pieces(const at::Tensor& out, const at::Tensor& in, bool add) {
 Pending Group::reduce_scatter(const at::Tensor& out, const at::Tensor& in, const std::string& caller, bool add) {
   HYPERION_CHECK(in.numel() == out.numel() * size(), "a reduce-scatter gives each rank an equal piece");
   check_flat(in), check_flat(out);
-  return ask("reduce_scatter", in, bytes_of(in) / size() * (size() - 1), caller,
-             [this, out, in, add] { sum_pieces(out, in, add); });
+  return ask("reduce_scatter", in, bytes_of(in) / size() * (size() - 1), caller, [this, out, in, add] {
+    sum_pieces(out, in, add);
+    arrived(out);
+  });
 }
 
 void Group::reduce_small(const at::Tensor& tensor) {
@@ -402,6 +476,7 @@ Pending Group::all_reduce(const at::Tensor& tensor, const std::string& caller) {
   return ask("all_reduce", tensor, bytes, caller, [this, tensor, small] {
     if (alone_) return;
     small ? reduce_small(tensor) : reduce_large(tensor);
+    arrived(tensor);
   });
 }
 
@@ -410,7 +485,7 @@ Pending Group::all_gather(const at::Tensor& out, const at::Tensor& in, const std
                  "an all-gather holds every rank's equal piece");
   check_flat(in), check_flat(out);
   return ask("all_gather", in, bytes_of(in) * (size() - 1), caller, [this, out, in] {
-    if (!alone_) return transport_->all_gather(out, in);
+    if (!alone_) return transport_->all_gather(out, in), arrived(out);
     if (out.const_data_ptr() != in.const_data_ptr()) out.view(-1).copy_(in.view(-1));
   });
 }
@@ -423,7 +498,8 @@ Pending Group::all_to_all(const at::Tensor& out, const at::Tensor& in, Transport
   const int64_t away = in.numel() - in_counts[own];
   return ask("all_to_all", in, away * static_cast<int64_t>(in.element_size()), caller,
              [this, out, in, out_counts = std::move(out_counts), in_counts = std::move(in_counts)] {
-               if (!alone_) return transport_->all_to_all(out.view(-1), in.view(-1), out_counts, in_counts);
+               if (!alone_)
+                 return transport_->all_to_all(out.view(-1), in.view(-1), out_counts, in_counts), arrived(out);
                out.view(-1).copy_(in.view(-1));
              });
 }
@@ -431,7 +507,9 @@ Pending Group::all_to_all(const at::Tensor& out, const at::Tensor& in, Transport
 Pending Group::broadcast(const at::Tensor& tensor, int root, const std::string& caller) {
   check_flat(tensor);
   return ask("broadcast", tensor, rank() == root ? bytes_of(tensor) : 0, caller, [this, tensor, root] {
-    if (!alone_) transport_->broadcast(tensor, root);
+    if (alone_) return;
+    transport_->broadcast(tensor, root);
+    if (rank() != root) arrived(tensor);
   });
 }
 
@@ -442,7 +520,10 @@ Pending Group::send(const at::Tensor& tensor, int to, int tag, const std::string
 
 Pending Group::receive(const at::Tensor& tensor, int from, int tag, const std::string& caller) {
   check_flat(tensor);
-  return ask("receive", tensor, 0, caller, [this, tensor, from, tag] { transport_->receive(tensor, from, tag); });
+  return ask("receive", tensor, 0, caller, [this, tensor, from, tag] {
+    transport_->receive(tensor, from, tag);
+    arrived(tensor);
+  });
 }
 
 Pending Group::barrier(const std::string& caller) {

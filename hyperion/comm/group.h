@@ -85,6 +85,10 @@ class Group {
   void reset_traffic();
   Traffic total() const;
 
+  // From now on what waits longer than `after` is told of: operation, group, bytes, who asked, and which ranks are
+  // missing, once each time that long has passed. To the log, or to `report`, from a thread of its own.
+  void watch(std::chrono::milliseconds after, std::function<void(const std::string&)> report = {});
+
   void set_slow_link(SlowLink link);
   // From now on the ranks compare what they ask for before they do it: a rank that asks for another operation, size or
   // type is named instead of waited for, or worse. Costs a small exchange each time.

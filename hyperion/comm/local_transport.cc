@@ -43,6 +43,12 @@ class Meeting {
     arrive(lock, round + 1, rank);
   }
 
+  // Ranks that others wait for now.
+  std::string absent() {
+    const std::lock_guard lock(mutex_);
+    return not_here();
+  }
+
   void post(int from, int to, int tag, const at::Tensor& tensor) {
     const std::lock_guard lock(mutex_);
     letters_[{from, to, tag}].push_back(tensor.clone());
@@ -67,11 +73,15 @@ class Meeting {
       return;
     }
     if (changed_.wait_for(lock, timeout_, [&] { return round_ != round; })) return;
-    std::string missing;
-    for (int i = 0; i < size(); ++i)
-      if (!here_[i]) missing += format("{}{}", missing.empty() ? "" : ", ", i);
     throw base::Error(
-        format("rank {} waited {} ms in {} for rank {}", rank, timeout_.count(), offers_[rank].operation, missing));
+        format("rank {} waited {} ms in {} for rank {}", rank, timeout_.count(), offers_[rank].operation, not_here()));
+  }
+
+  std::string not_here() const {
+    std::string list;
+    for (int i = 0; i < size(); ++i)
+      if (!here_[i]) list += format("{}{}", list.empty() ? "" : ", ", i);
+    return list;
   }
 
   // Every rank sees the same offers, so all of them throw.
@@ -137,6 +147,10 @@ class LocalTransport final : public Transport {
   void send(const at::Tensor& tensor, int to, int tag) override { meeting_->post(rank_, to, tag, tensor); }
   void receive(const at::Tensor& tensor, int from, int tag) override {
     tensor.copy_(meeting_->collect(from, rank_, tag));
+  }
+  std::string missing(int64_t /*call*/, const std::string& /*doing*/) override {
+    const auto list = meeting_->absent();
+    return list.empty() ? "" : "no word from rank " + list;
   }
   void barrier() override {
     meeting_->meet(rank_, {"barrier", 0, {}, {}, {}}, [](const std::vector<Offer>&) {});

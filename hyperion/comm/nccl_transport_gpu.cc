@@ -3,6 +3,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
 #include "hyperion/comm/nccl_transport.h"
+#include "hyperion/comm/roll_call.h"
 
 namespace hyperion::comm {
 namespace {
@@ -17,7 +18,8 @@ std::vector<int64_t> scaled(const Transport::Counts& counts, int64_t width) {
 
 class NcclTransport final : public Transport {
  public:
-  NcclTransport(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, std::chrono::milliseconds timeout) {
+  NcclTransport(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, std::chrono::milliseconds timeout)
+      : ranks_(store, rank, size) {
     const auto options = c10d::ProcessGroupNCCL::Options::create(/*is_high_priority_stream=*/true);
     options->timeout = timeout;
     group_ = c10::make_intrusive<c10d::ProcessGroupNCCL>(store, rank, size, options);
@@ -53,7 +55,16 @@ class NcclTransport final : public Transport {
   }
   void barrier() override { group_->barrier()->wait(); }
 
+  std::string blame(int64_t call, const std::string& doing) override {
+    return ranks_.missing("failed", call, doing, std::chrono::seconds(2));
+  }
+  std::string missing(int64_t call, const std::string& doing) override {
+    return ranks_.missing("waiting", call, doing, std::chrono::seconds(1));
+  }
+  bool queues() const override { return true; }
+
  private:
+  RollCall ranks_;
   c10::intrusive_ptr<c10d::ProcessGroupNCCL> group_;
 };
 

@@ -27,8 +27,12 @@ class Transport {
   virtual void receive(const at::Tensor& tensor, int from, int tag) = 0;
   virtual void barrier() = 0;
 
-  // What a rank can learn once a call has failed: which ranks are to blame. Empty: cannot be told.
+  // What a rank can learn of a call that has failed, or that does not end: which ranks are to blame, or missing from
+  // it. May take two seconds. From any thread. Empty: cannot be told.
   virtual std::string blame(int64_t /*call*/, const std::string& /*doing*/) { return {}; }
+  virtual std::string missing(int64_t /*call*/, const std::string& /*doing*/) { return {}; }
+  // Whether calls return when they are done, or only queued on a GPU's stream.
+  virtual bool queues() const { return false; }
 };
 
 }  // namespace hyperion::comm

@@ -98,7 +98,7 @@ std::string who_is_silent(c10d::Store& store, int own, const std::vector<int>& m
 struct World::Link {
   int rank = 0, size = 1;
   std::string address;
-  std::chrono::milliseconds timeout;
+  std::chrono::milliseconds timeout, stall;
   c10::intrusive_ptr<c10d::Store> store;
   int groups = 0;  // made so far
   int local_size = 0;
@@ -115,6 +115,7 @@ std::unique_ptr<World> World::join(const host::Launch& launch, WorldOptions opti
   auto link = std::make_unique<Link>();
   link->rank = launch.rank, link->size = launch.world, link->timeout = options.timeout;
   link->wires_for_one = options.wires_for_one;
+  link->stall = std::min(options.stall, options.timeout / 2);
   link->local_size = launch.world == 1 ? 1 : launch.local_world;
   if (launch.world == 1) {
     link->store = c10::make_intrusive<c10d::HashStore>();
@@ -152,7 +153,9 @@ std::unique_ptr<Group> World::group(const std::string& name, Wires wires, std::v
   try {
     auto transport = wires == Wires::gpu ? make_nccl_transport(store, own, count, link_->timeout) : nullptr;
     if (transport == nullptr) transport = make_gloo_transport(store, own, count, link_->address, link_->timeout);
-    return std::make_unique<Group>(name, std::move(transport));
+    auto group = std::make_unique<Group>(name, std::move(transport));
+    if (link_->stall.count() > 0) group->watch(link_->stall);
+    return group;
   } catch (const base::Error&) {
     throw;
   } catch (const std::exception& error) {

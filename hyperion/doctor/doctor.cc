@@ -1,10 +1,13 @@
 #include "hyperion/doctor/doctor.h"
 
+#include <unistd.h>
+
 #include <cstdlib>
 
 #include "hyperion/base/clock.h"
 #include "hyperion/base/error.h"
 #include "hyperion/base/signals.h"
+#include "hyperion/comm/nccl_settings.h"
 #include "hyperion/comm/versions.h"
 #include "hyperion/doctor/gpu_checks.h"
 #include "hyperion/doctor/machine_checks.h"
@@ -79,8 +82,11 @@ void examine_libraries(const comm::Versions& versions, std::vector<Check>& check
   checks.push_back(check_gloo(comm::gloo_fault()));
 }
 
-void examine_job(const std::optional<host::Launch>& launch, std::vector<Check>& checks) {
+void examine_job(const std::optional<host::Launch>& launch, const host::GpuSurvey& survey, std::vector<Check>& checks) {
   checks.push_back(check_launch(environment));
+  std::vector<std::string> gpus;
+  for (const auto& gpu : survey.gpus) gpus.push_back(gpu.name);
+  checks.push_back(check_nccl(comm::nccl_variables_set(::environ), gpus, comm::has_slingshot()));
   const int port = launch && launch->master_port > 0 ? launch->master_port : host::kDefaultPort;
   checks.push_back(check_port(port, host::port_is_free(port), launch));
 }
@@ -107,7 +113,7 @@ std::vector<Check> examine(const DoctorOptions& options) {
   examine_gpus(survey, versions, checks);
   base::throw_if_stopped("examining this machine");
   examine_libraries(versions, checks);
-  examine_job(launch, checks);
+  examine_job(launch, survey, checks);
   examine_tools(survey, versions, checks);
   return checks;
 }

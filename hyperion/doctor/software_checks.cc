@@ -1,10 +1,12 @@
 #include "hyperion/doctor/software_checks.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/comm/nccl_settings.h"
 
 namespace hyperion::doctor {
 namespace {
@@ -82,6 +84,27 @@ Check check_launch(const host::Lookup& lookup) {
     check.finding = error.what();
     check.hint = error.hint();
   }
+  return check;
+}
+
+Check check_nccl(const std::vector<std::string>& set, const std::vector<std::string>& gpus, bool slingshot) {
+  Check check{"NCCL/RCCL settings", kJobGroup, Verdict::ok, "", ""};
+  for (const auto& variable : set) check.finding += (check.finding.empty() ? "" : ", ") + variable;
+  if (set.empty()) check.finding = "none in the environment; [nccl] of a recipe sets them";
+  const bool mi250x =
+      std::any_of(gpus.begin(), gpus.end(), [](const auto& name) { return name.find("MI250X") != name.npos; });
+  if (!mi250x) return check;
+  comm::NcclConfig preset;
+  preset.preset = "mi250x";
+  std::string missing;
+  for (const auto& [name, value, origin] : comm::nccl_variables(preset, slingshot)) {
+    const bool there =
+        std::any_of(set.begin(), set.end(), [&](const auto& text) { return text.starts_with(name + "="); });
+    if (!there) missing += base::format("{}{}={}", missing.empty() ? "" : ", ", name, value);
+  }
+  if (missing.empty()) return check;
+  check.verdict = Verdict::warn;
+  check.hint = base::format("--nccl.preset=mi250x sets {}", missing);
   return check;
 }
 

@@ -22,6 +22,9 @@ Check check_torch(const comm::Versions& versions);
 Check check_gloo(const std::string& fault);  // as comm::gloo_fault() gives it
 Check check_launch(const host::Lookup& lookup);
 
+// Variables of NCCL, RCCL and the network under them; what nccl.preset would add to them on nodes it is made for.
+Check check_nccl(const std::vector<std::string>& set, const std::vector<std::string>& gpus, bool slingshot);
+
 // `launch` is nothing where its variables could not be read.
 Check check_port(int port, bool is_free, const std::optional<host::Launch>& launch);
 

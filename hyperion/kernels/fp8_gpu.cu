@@ -1,7 +1,7 @@
 // A tile of 128 rows and 64 columns at a time: a thread finds 4 rows of 8 columns, and what is to be turned goes
 // through shared memory, a word of 4 rows at a time, so that both forms are written in whole lines.
 #include "hyperion/kernels/fp8_math.h"
-#include "hyperion/kernels/gpu_vectors.h"
+#include "hyperion/kernels/gpu_activations.h"
 
 namespace hyperion::kernels {
 namespace {
@@ -71,23 +71,6 @@ struct Norms {
   }
 };
 
-struct Both {
-  float value, slope;
-};
-
-template <Activation KIND>
-__device__ inline Both gelu_of(float x) {
-  if constexpr (KIND == Activation::gelu_tanh) {
-    constexpr float kScale = 0.7978845608028654f, kCube = 0.044715f;
-    const float t = 1.0f - __fdividef(2.0f, 1.0f + __expf(2.0f * kScale * (x + kCube * x * x * x)));
-    const float inner = kScale * (1.0f + 3.0f * kCube * x * x);
-    return {0.5f * x * (1.0f + t), 0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * inner};
-  } else {
-    const float below = 0.5f * (1.0f + erff(x * 0.7071067811865476f));
-    return {x * below, below + x * 0.3989422804014327f * __expf(-0.5f * x * x)};
-  }
-}
-
 template <Activation KIND, bool BACKWARD>
 struct Activated {
   const Bfloat16 *x, *upstream;
@@ -113,14 +96,13 @@ struct Activated {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
       if constexpr (kGated) {
-        const float s = __fdividef(1.0f, 1.0f + __expf(-in[i])), silu = in[i] * s;
-        v[i] = silu * up[i];
         if constexpr (BACKWARD) {
-          in[i] = above[i] * up[i] * s * (1.0f + in[i] * (1.0f - s));
-          up[i] = above[i] * silu;
+          gate<Bfloat16>(in[i], up[i], above[i], in[i], up[i], v[i]);
+        } else {
+          v[i] = in[i] * sigmoid_of<Bfloat16>(in[i]) * up[i];
         }
       } else {
-        const Both both = gelu_of<KIND>(in[i]);
+        const Both both = gelu_of<Bfloat16, KIND>(in[i]);
         v[i] = both.value;
         if constexpr (BACKWARD) in[i] = above[i] * both.slope;
       }

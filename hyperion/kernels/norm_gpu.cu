@@ -67,6 +67,7 @@ __global__ void __launch_bounds__(BLOCK ? kMost : kWarps* kLanes) forward_rows(N
       norm.inverse[row] = inverse;
     }
   }
+  if (norm.y == nullptr) return;
 #pragma unroll
   for (int v = 0; v < VECTORS; ++v) {
     const int piece = v * across + place;
@@ -110,6 +111,7 @@ __global__ void forward_any(NormForward<T> norm) {
       norm.inverse[row] = inverse;
     }
   }
+  if (norm.y == nullptr) return;
   for (int64_t i = threadIdx.x; i < norm.width; i += blockDim.x) {
     const float scaled = (to_float(x[i]) - mean) * inverse * to_float(norm.weight[i]);
     store(norm.y[row * norm.width + i], LAYER ? scaled + to_float(norm.bias[i]) : scaled);

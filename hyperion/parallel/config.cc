@@ -28,7 +28,10 @@ void describe(base::Settings& settings, ParallelConfig& config) {
       .flag("check_calls", config.check_calls, "compare what the processes ask of each other before it is done")
       .integer("check_every", config.check_every, {0, 1'000'000'000},
                "compare the weights of all processes; 0: only at the start", "steps")
-      .integer("timeout", config.timeout, {1, 86'400}, "after which a process that others wait for is given up", "s");
+      .integer("timeout", config.timeout, {1, 86'400}, "after which a process that others wait for is given up", "s")
+      .integer("stall", config.stall, {0, 86'400},
+               "after which it is told of, with who is missing, at half of the timeout at the latest; 0: never", "s");
+  comm::describe(settings, config.nccl);
 }
 
 ZeroPlusPlus zeropp_of(const ParallelConfig& config) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "hyperion/comm/nccl_settings.h"
 #include "hyperion/strategy/layout.h"
 
 namespace hyperion::base {
@@ -13,9 +14,10 @@ namespace hyperion::parallel {
 
 struct ParallelConfig {
   std::string layout;  // "dp=4"; empty: all processes share the batch
-  int64_t zero = 0, bucket = 25, prefetch = 1, check_every = 100, timeout = 60;
+  int64_t zero = 0, bucket = 25, prefetch = 1, check_every = 100, timeout = 60, stall = 15;
   std::string wire = "own", zeropp;
   int64_t node_size = 0;
+  comm::NcclConfig nccl;
   bool sync_batch_norm = false, same_bits = false, check_calls = false;
 };
 void describe(base::Settings& settings, ParallelConfig& config);

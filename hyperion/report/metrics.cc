@@ -36,6 +36,7 @@ void each_field(Record& record, Visit&& visit) {
   visit("optimizer_ms", record.optimizer_ms);
   visit("comm_ms", record.comm_ms);
   visit("comm_total_ms", record.comm_total_ms);
+  visit("comm_bytes", record.comm_bytes);
   visit("samples", record.samples);
   visit("sample_hash", record.sample_hash);
 }

@@ -25,6 +25,7 @@ struct StepRecord {
   std::optional<int64_t> memory_allocated, memory_reserved, memory_peak;  // bytes
   double data_wait_ms = 0, forward_ms = 0, backward_ms = 0, optimizer_ms = 0;
   std::optional<double> comm_ms, comm_total_ms;  // exposed, and all of it
+  std::optional<int64_t> comm_bytes;             // that this rank sent
   int64_t samples = 0;                           // of the run so far
   std::string sample_hash = {};                  // of what those samples held, 16 hexadecimal digits
 };

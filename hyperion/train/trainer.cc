@@ -328,6 +328,7 @@ void Trainer::settle() {
     const auto traffic = processes_->traffic();
     record.comm_ms = (traffic.exposed - told_traffic_.exposed) * 1e3;
     record.comm_total_ms = (traffic.seconds - told_traffic_.seconds) * 1e3;
+    record.comm_bytes = traffic.bytes - told_traffic_.bytes;
     told_traffic_ = traffic;
   }
   const auto memory = profile::memory_use(device_.is_cuda());

@@ -7,6 +7,7 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <mutex>
 #include <thread>
 
@@ -169,6 +170,34 @@ TEST(Group, names_a_rank_that_stays_away_and_fails_all_that_follows) {
       100ms);
   EXPECT_NE(errors[0].find("for rank 2"), std::string::npos) << errors[0];
   EXPECT_NE(errors[1].find("for rank"), std::string::npos) << errors[1];
+}
+
+TEST(Group, tells_of_a_call_that_waits_while_it_waits_and_who_is_missing) {
+  std::mutex mutex;
+  std::vector<std::string> told;
+  expect_none(on_ranks(3, [&](Group& group) {
+    if (group.rank() == 2) std::this_thread::sleep_for(600ms);
+    if (group.rank() != 2)
+      group.watch(100ms, [&](const std::string& text) {
+        const std::lock_guard lock(mutex);
+        told.push_back(text);
+      });
+    const auto tensor = at::zeros({2000});
+    group.all_reduce(tensor, "gradients").wait();
+    group.barrier("end").wait();
+  }));
+  ASSERT_GE(told.size(), 2u) << "each of the two that waited";
+  EXPECT_NE(told[0].find("all_reduce (gradients, 10.4 KiB) in group test has waited"), std::string::npos) << told[0];
+  EXPECT_NE(told[0].find("; no word from rank 2"), std::string::npos) << told[0];
+}
+
+TEST(Group, says_nothing_of_calls_that_end_in_time) {
+  std::atomic<int> told = 0;
+  expect_none(on_ranks(2, [&](Group& group) {
+    group.watch(5s, [&](const std::string&) { ++told; });
+    for (int i = 0; i < 50; ++i) group.barrier("test").wait();
+  }));
+  EXPECT_EQ(told, 0);
 }
 
 TEST(Group, compares_calls_before_they_are_made) {

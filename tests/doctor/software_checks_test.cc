@@ -47,6 +47,19 @@ TEST(software_checks, gloo_out_of_order_fails_with_its_words) {
   EXPECT_EQ(check_gloo("connection refused").finding, "connection refused");
 }
 
+TEST(software_checks, variables_of_nccl_are_shown_and_the_preset_is_offered_where_it_fits) {
+  const Check none = check_nccl({}, {"NVIDIA H200"}, false);
+  EXPECT_EQ(none.verdict, Verdict::ok);
+  EXPECT_TRUE(says(none.finding, "none"));
+  const Check some = check_nccl({"NCCL_DEBUG=INFO", "NCCL_P2P_DISABLE=1"}, {}, false);
+  EXPECT_EQ(some.finding, "NCCL_DEBUG=INFO, NCCL_P2P_DISABLE=1");
+  const Check bare = check_nccl({"NCCL_CROSS_NIC=0"}, {"AMD Instinct MI250X"}, true);
+  EXPECT_EQ(bare.verdict, Verdict::warn);
+  EXPECT_TRUE(says(bare.hint, "--nccl.preset=mi250x sets HSA_FORCE_FINE_GRAIN_PCIE=1"));
+  EXPECT_TRUE(says(bare.hint, "NCCL_SOCKET_IFNAME=hsn"));
+  EXPECT_FALSE(says(bare.hint, "NCCL_CROSS_NIC"));
+}
+
 Check launcher(const std::map<std::string, std::string>& table) {
   return check_launch([&](const char* name) -> const char* {
     const auto found = table.find(name);

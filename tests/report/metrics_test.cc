@@ -51,8 +51,8 @@ class MetricsFiles : public ::testing::Test {
 using Steps = std::vector<int64_t>;
 
 TEST_F(MetricsFiles, read_back_bit_for_bit) {
-  StepRecord full{7,   0.1, 1e-300, 3e-4, 12.125, 4096, 1.0 / 7,           315.5, 0.4, 1, 2, int64_t{1} << 60, 0.1,
-                  0.2, 0.3, 0.4,    0.5,  0.6,    640,  "0123456789abcdef"};
+  StepRecord full{7,   0.1, 1e-300, 3e-4, 12.125, 4096, 1.0 / 7,           315.5, 0.4, 1, 2, int64_t{1} << 60, 0.1, 0.2,
+                  0.3, 0.4, 0.5,    0.6,  99,     640,  "0123456789abcdef"};
   EvalRecord evaluation{7, "validation \"a\"", 0.7, 2.01, 0.9, 0.95};
   MetricsWriter writer(base::real_files(), run_, 0, 0);
   writer.write(full);
@@ -67,6 +67,7 @@ TEST_F(MetricsFiles, read_back_bit_for_bit) {
   EXPECT_EQ(step.tflops, full.tflops);
   EXPECT_EQ(step.memory_peak, full.memory_peak);
   EXPECT_EQ(step.comm_total_ms, full.comm_total_ms);
+  EXPECT_EQ(step.comm_bytes, full.comm_bytes);
   EXPECT_EQ(step.samples, full.samples);
   EXPECT_EQ(step.sample_hash, full.sample_hash);
   EXPECT_EQ(metrics.evaluations[0].split, evaluation.split);
@@ -81,9 +82,9 @@ TEST_F(MetricsFiles, carry_the_keys_of_the_conventions_and_null_for_the_unknown)
   EXPECT_EQ(
       keys,
       "step loss grad_norm lr step_ms tokens tokens_per_s tflops mfu memory_allocated memory_reserved memory_peak "
-      "data_wait_ms forward_ms backward_ms optimizer_ms comm_ms comm_total_ms samples sample_hash ");
-  for (const char* key :
-       {"tflops", "mfu", "memory_allocated", "memory_reserved", "memory_peak", "comm_ms", "comm_total_ms"}) {
+      "data_wait_ms forward_ms backward_ms optimizer_ms comm_ms comm_total_ms comm_bytes samples sample_hash ");
+  for (const char* key : {"tflops", "mfu", "memory_allocated", "memory_reserved", "memory_peak", "comm_ms",
+                          "comm_total_ms", "comm_bytes"}) {
     EXPECT_TRUE(object.at(key).is_null()) << key;
   }
   const std::string csv = read("metrics.rank-0.csv");
