@@ -4,6 +4,8 @@
 #include <ATen/ops/empty_like.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "hyperion/base/error.h"
@@ -34,11 +36,13 @@ struct Kept {
     const auto low = [](int64_t bits) { return static_cast<uint32_t>(bits); };
     const auto high = [](int64_t bits) { return static_cast<uint32_t>(static_cast<uint64_t>(bits) >> 32); };
     const bool recorded = device.is_cuda() && recording();
+    // p in steps of 2^-16, and the scale that belongs to it: the mean is kept exactly.
+    const auto below = static_cast<uint32_t>(std::clamp<int64_t>(std::llround(p * 65536), p > 0 ? 1 : 0, 65535));
     return {{low(key), high(key)},
             low(counter),
             high(counter),
-            static_cast<float>(p),
-            static_cast<float>(1 / (1 - p)),
+            below,
+            65536.0f / static_cast<float>(65536 - below),
             recorded ? pointer<const uint32_t>(step_on(device)) : nullptr};
   }
   void save(AutogradContext* context) const {

@@ -8,12 +8,13 @@ namespace hyperion::kernels {
 
 template <class T>
 void dropout_cpu(const DropoutTensors<T>& tensors, const DropoutNumbers& numbers) {
-  const int64_t count = tensors.rows * tensors.width, blocks = (count + 3) / 4;
+  const int64_t count = tensors.rows * tensors.width, blocks = (count + kDropoutShare - 1) / kDropoutShare;
   at::parallel_for(0, blocks, 1 << 12, [&](int64_t begin, int64_t end) {
     for (int64_t block = begin; block < end; ++block) {
-      const auto words = base::philox(numbers.key, block, numbers.step, numbers.micro_batch);
-      const int64_t last = std::min<int64_t>(count, block * 4 + 4);
-      for (int64_t i = block * 4; i < last; ++i) dropout_element_of(tensors, i, words.word[i & 3], numbers);
+      const auto words = dropout_words(numbers, block, numbers.step);
+      const int64_t first = block * kDropoutShare, last = std::min<int64_t>(count, first + kDropoutShare);
+      for (int64_t i = first; i < last; ++i)
+        dropout_element_of(tensors, i, dropout_bits(words, static_cast<int>(i - first)), numbers);
     }
   });
 }

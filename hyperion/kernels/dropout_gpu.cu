@@ -10,7 +10,7 @@ __device__ inline uint32_t step_of(const DropoutNumbers& numbers) {
   return numbers.step_at != nullptr ? *numbers.step_at : numbers.step;
 }
 
-// 16 bytes at once: four random words serve four elements.
+// 16 bytes at once; of fp32 that is half of what shares its random words.
 template <class T>
 __global__ void __launch_bounds__(kThreads) dropout_pieces(DropoutTensors<T> t, DropoutNumbers numbers) {
   constexpr int kCount = kWide<T>;
@@ -26,12 +26,11 @@ __global__ void __launch_bounds__(kThreads) dropout_pieces(DropoutTensors<T> t, 
 #pragma unroll
       for (int i = 0; i < kCount; ++i) x[i] += more[i];
     }
+    constexpr int kPieces = kDropoutShare / kCount;
+    auto words = dropout_words(numbers, piece / kPieces, step);
+    if (kPieces > 1 && piece % kPieces != 0) words.word[0] = words.word[2], words.word[1] = words.word[3];
 #pragma unroll
-    for (int four = 0; four < kCount / 4; ++four) {
-      const auto words = base::philox(numbers.key, piece * (kCount / 4) + four, step, numbers.micro_batch);
-#pragma unroll
-      for (int i = 0; i < 4; ++i) x[four * 4 + i] = dropout_element(x[four * 4 + i], words.word[i], numbers);
-    }
+    for (int i = 0; i < kCount; ++i) x[i] = dropout_element(x[i], dropout_bits(words, i), numbers);
     if (t.residual != nullptr) {
       load_floats(t.residual + piece * kCount, more);
 #pragma unroll
@@ -45,13 +44,14 @@ __global__ void __launch_bounds__(kThreads) dropout_pieces(DropoutTensors<T> t, 
 template <class T>
 __global__ void dropout_any(DropoutTensors<T> t, DropoutNumbers numbers) {
   const uint32_t step = step_of(numbers);
-  const int64_t count = t.rows * t.width, blocks = (count + 3) / 4;
+  const int64_t count = t.rows * t.width, blocks = (count + kDropoutShare - 1) / kDropoutShare;
   for (int64_t block = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; block < blocks;
        block += int64_t{gridDim.x} * blockDim.x) {
-    const auto words = base::philox(numbers.key, block, step, numbers.micro_batch);
+    const auto words = dropout_words(numbers, block, step);
 #pragma unroll
-    for (int i = 0; i < 4; ++i)
-      if (block * 4 + i < count) dropout_element_of(t, block * 4 + i, words.word[i], numbers);
+    for (int i = 0; i < kDropoutShare; ++i)
+      if (block * kDropoutShare + i < count)
+        dropout_element_of(t, block * kDropoutShare + i, dropout_bits(words, i), numbers);
   }
 }
 
@@ -71,7 +71,7 @@ void dropout_gpu(const DropoutTensors<T>& t, const DropoutNumbers& numbers, void
   if (addresses && pieces) {
     dropout_pieces<<<grid_for(count / kWide<T>, kThreads), kThreads, 0, queue>>>(t, numbers);
   } else {
-    dropout_any<<<grid_for((count + 3) / 4, kThreads), kThreads, 0, queue>>>(t, numbers);
+    dropout_any<<<grid_for((count + kDropoutShare - 1) / kDropoutShare, kThreads), kThreads, 0, queue>>>(t, numbers);
   }
   check_launch("dropout");
 }

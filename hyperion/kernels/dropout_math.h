@@ -10,12 +10,22 @@ namespace hyperion::kernels {
 struct DropoutNumbers {
   base::StreamKey key;
   uint32_t step, micro_batch;
-  float p, scale;
+  uint32_t below;  // of 65536: what is drawn from 16 bits below it is dropped
+  float scale;
   const uint32_t* step_at = nullptr;  // on the GPU: read in place of `step`; null: none
 };
 
+// Eight elements share four random words, 16 bits each: on a GPU these numbers cost more than the bytes moved.
+constexpr int kDropoutShare = 8;
+constexpr base::RandomWords dropout_words(const DropoutNumbers& numbers, uint64_t eight, uint32_t step) {
+  return base::philox<7>(numbers.key, eight, step, numbers.micro_batch);
+}
+constexpr uint32_t dropout_bits(const base::RandomWords& words, int i) {
+  return words.word[i / 2] >> i % 2 * 16 & 0xffffu;
+}
+
 constexpr float dropout_element(float value, uint32_t bits, const DropoutNumbers& numbers) {
-  return base::unit_float(bits) < numbers.p ? 0.0f : value * numbers.scale;
+  return bits < numbers.below ? 0.0f : value * numbers.scale;
 }
 
 // [rows, width]; bias (of width) and residual may be null. The element's number is its place in memory.

@@ -28,8 +28,9 @@ TEST_P(Dropout, keeps_the_elements_its_random_numbers_say) {
     const auto x = at::randn({count}, options());
     const auto y = dropout(x, 0.3, {kKey, 7, 2}).to(at::kCPU), in = x.to(at::kCPU);
     for (int64_t i = 0; i < count; ++i) {
-      const bool dropped = base::unit_float(base::random_bits(kKey, i, 7, 2)) < 0.3f;
-      EXPECT_FLOAT_EQ(y[i].item<float>(), dropped ? 0.0f : in[i].item<float>() * static_cast<float>(1 / 0.7));
+      const auto words = base::philox<7>(kKey, i / 8, 7, 2);
+      const uint32_t bits = words.word[i % 8 / 2] >> (i % 2 == 0 ? 0 : 16) & 0xffff, below = 19661;  // 0.3 of 65536
+      EXPECT_FLOAT_EQ(y[i].item<float>(), bits < below ? 0.0f : in[i].item<float>() * 65536 / (65536 - 19661));
     }
   }
 }
