@@ -13,9 +13,9 @@ namespace hyperion::comm {
 
 struct WorldOptions {
   std::chrono::milliseconds timeout = std::chrono::seconds(60);  // of one collective, and of finding one another
-  bool wires_for_one = false;  // a group of one, too, moves what it moves over the wires it asks for: to try NCCL
   // A collective that waits so long, or half of the timeout where that is less, is told of; 0: none is.
   std::chrono::milliseconds stall = std::chrono::seconds(15);
+  bool wires_for_one = false;  // a group of one, too, moves what it moves over the wires it asks for: to try NCCL
 };
 
 // Host memory, and GPU memory by way of it, over Gloo; or GPU to GPU over NCCL, where this build has it.
