@@ -61,8 +61,8 @@ void check_start(const train::RunConfig& config, const std::string& model, const
 }
 
 train::Processes join(const train::RunConfig& config, const host::Launch& launch) {
-  const comm::WorldOptions options{std::chrono::seconds(config.parallel.timeout),
-                                   std::chrono::seconds(config.parallel.stall)};
+  const comm::WorldOptions options{.timeout = std::chrono::seconds(config.parallel.timeout),
+                                   .stall = std::chrono::seconds(config.parallel.stall)};
   // NCCL wants a GPU for each process; where they share one, tensors go by way of the host.
   const bool gpu = kernels::open_device(config.train.device).is_cuda() && launch.local_world > 0 &&
                    launch.local_world <= kernels::gpu_count();

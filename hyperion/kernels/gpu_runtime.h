@@ -35,10 +35,11 @@ inline void check_launch(const char* kernel) {
   }
 }
 
-// More than 48 KiB of shared memory a block must be asked for; AMD's blocks have 64 KiB without asking.
+// More than 48 KiB of shared memory a block, the kernel's own included, must be asked for; AMD's blocks have 64 KiB
+// without asking.
 inline void allow_shared_memory([[maybe_unused]] const void* kernel, [[maybe_unused]] size_t bytes) {
 #ifndef __HIPCC__
-  if (bytes > (48 << 10))
+  if (bytes > (40 << 10))
     cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
 #endif
 }
