@@ -41,6 +41,7 @@ TuneResult tune(const std::string& name, train::RunConfig config) {
                                "a GPU's matrix products and attention have several ways; a CPU's have one");
   config.train.optimize = "max";
   config.train.deterministic = false;
+  config.parallel = {};
   kernels::allow_tf32(config.train.precision == "tf32");
   {
     RandomTraining training(config, device);

@@ -20,12 +20,12 @@ struct Ranked {
   float logit;
   int32_t expert;
 };
-constexpr Ranked kBeforeAll{std::numeric_limits<float>::infinity(), -1};
-constexpr Ranked kBehindAll{-std::numeric_limits<float>::infinity(), std::numeric_limits<int32_t>::max()};
+constexpr float kHighest = std::numeric_limits<float>::infinity();
+constexpr Ranked kBeforeAll{kHighest, -1}, kBehindAll{-kHighest, std::numeric_limits<int32_t>::max()};
 constexpr bool before(const Ranked& a, const Ranked& b) {
   return a.logit > b.logit || (a.logit == b.logit && a.expert < b.expert);
 }
-constexpr Ranked ranked(float logit, int32_t expert) { return {logit == logit ? logit : kBehindAll.logit, expert}; }
+constexpr Ranked ranked(float logit, int32_t expert) { return {logit == logit ? logit : -kHighest, expert}; }
 
 template <class T>
 void top_k_cpu(const T* logits, const TopKShape& shape, int64_t* experts, float* weights);
