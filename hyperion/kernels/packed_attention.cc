@@ -76,11 +76,7 @@ struct PackedAttention : torch::autograd::Function<PackedAttention> {
                             const std::optional<at::Tensor>& cosines, const std::optional<at::Tensor>& sines,
                             int64_t queries, int64_t keys, int64_t width, bool causal) {
     const Heads heads{queries, keys, width};
-    if (cosines)
-      with_type(packed.scalar_type(), [&]<class T>(T) {
-        rotate_heads_gpu(pointer<T>(packed), packed.size(0) * packed.size(1), queries + 2 * keys, queries + keys, width,
-                         rotation_of(*cosines, *sines), stream_of(packed));
-      });
+    if (cosines) rotate_packed(packed, heads, *cosines, *sines);
     const auto backend = attention_backend();
     const auto a = attended(views_of(packed, heads), causal, backend);
     context->save_for_backward({packed, or_none(cosines), or_none(sines), a.output, a.sums, a.seed, a.offset});
@@ -141,6 +137,13 @@ AttentionBackend chosen_backend = AttentionBackend::cudnn;
 
 AttentionBackend attention_backend() { return chosen_backend; }
 void use_attention_backend(AttentionBackend backend) { chosen_backend = backend; }
+
+void rotate_packed(const at::Tensor& packed, const Heads& heads, const at::Tensor& cosines, const at::Tensor& sines) {
+  with_type(packed.scalar_type(), [&]<class T>(T) {
+    rotate_heads_gpu(pointer<T>(packed), packed.size(0) * packed.size(1), heads.queries + 2 * heads.keys,
+                     heads.queries + heads.keys, heads.width, rotation_of(cosines, sines), stream_of(packed));
+  });
+}
 
 at::Tensor packed_attention(const at::Tensor& packed, const Heads& heads, const at::Tensor& cosines,
                             const at::Tensor& sines, bool causal) {
