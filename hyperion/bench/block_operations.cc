@@ -8,8 +8,6 @@
 #include <ATen/ops/randint.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 
-#include <cmath>
-
 #include "hyperion/bench/operation_shapes.h"
 #include "hyperion/kernels/block_ops.h"
 
@@ -19,14 +17,6 @@ namespace {
 using base::format;
 using kernels::Activation;
 
-struct Mlp {
-  int64_t tokens, width, inner;
-};
-Mlp mlp_of(const Place& place) {
-  return choose<Mlp>(place, {{1024, 768, 3072}, {8192, 1280, 5120}, {32768, 1280, 5120}},
-                     {{32, 64, 256}, {128, 128, 512}, {256, 256, 1024}});
-}
-
 // The least a product of [tokens, in] with [in, out] moves and reckons; the backward is two of them.
 void cost_of_product(Operation& operation, const Place& place, int64_t tokens, int64_t in, int64_t out) {
   const double flops = 2.0 * static_cast<double>(tokens) * static_cast<double>(in) * static_cast<double>(out);
@@ -34,11 +24,6 @@ void cost_of_product(Operation& operation, const Place& place, int64_t tokens, i
   operation.forward = {bytes, flops}, operation.backward = {2 * bytes, 2 * flops};
   operation.shape = format("{} x {} -> {}", tokens, in, out);
   operation.matrix = true;
-}
-
-// A matrix whose products keep the size of what they take in.
-at::Tensor matrix(const Place& place, int64_t out, int64_t in) {
-  return trained(random(place, {out, in}).mul_(1 / std::sqrt(static_cast<double>(in))).detach());
 }
 
 Operation mlp_norm_up(const Place& place) {

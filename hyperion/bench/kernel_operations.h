@@ -51,4 +51,15 @@ std::vector<OperationEntry> kernel_operations();  // all of them
 std::vector<OperationEntry> single_operations();
 std::vector<OperationEntry> block_operations();
 
+// What a feed-forward layer of GPT-2 does at a size, step by step.
+struct MlpStep {
+  const char *pass, *name;
+  std::function<void()> work;
+};
+struct MlpSteps {
+  std::string shape;
+  std::vector<MlpStep> list;
+};
+MlpSteps mlp_steps(const OperationPlace& place);
+
 }  // namespace hyperion::bench

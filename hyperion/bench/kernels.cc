@@ -62,19 +62,33 @@ class KernelBench {
       row.pass = "both";
       row.cost = {operation.forward.bytes + operation.backward.bytes,
                   operation.forward.flops + operation.backward.flops};
-      row.ours = time(both(operation, operation.ours), what);
+      row.ours = time_ours(row, both(operation, operation.ours), what);
       row.aten = operation.aten ? time(both(operation, operation.aten), "ATen's " + what) : Spread{};
       return finish(row, dtype);
     }
     row.pass = "forward", row.cost = operation.forward;
-    row.ours = time(forward(operation, operation.ours), what);
+    row.ours = time_ours(row, forward(operation, operation.ours), what);
     row.aten = operation.aten ? time(forward(operation, operation.aten), "ATen's " + what) : Spread{};
     finish(row, dtype);
     if (operation.backward.bytes == 0) return;
     row.pass = "backward", row.cost = operation.backward;
-    row.ours = time(backward(operation, operation.ours), what);
+    row.ours = time_ours(row, backward(operation, operation.ours), what);
     row.aten = operation.aten ? time(backward(operation, operation.aten), "ATen's " + what) : Spread{};
     finish(row, dtype);
+  }
+
+  void measure_mlp(Size size, const std::string& dtype) {
+    profile::release_cached_memory(device_.place().is_cuda());
+    const auto steps = mlp_steps({device_.place(), type_of(dtype), size});
+    const size_t first = result_.mlp.size();
+    double whole = 0;
+    for (const auto& step : steps.list) {
+      const auto what = format("mlp {} {}: {}", name_of(size), dtype, step.name);
+      progress_.show(what);
+      result_.mlp.push_back({name_of(size), dtype, steps.shape, step.pass, step.name, time(step.work, what)});
+      whole += result_.mlp.back().ours.median;
+    }
+    for (size_t i = first; i < result_.mlp.size(); ++i) result_.mlp[i].share = result_.mlp[i].ours.median / whole;
   }
 
  private:
@@ -105,6 +119,18 @@ class KernelBench {
     for (const auto& input : operation.inputs)
       if (input.requires_grad()) list.push_back(input);
     return list;
+  }
+
+  Spread time_ours(KernelRow& row, const std::function<void()>& work, const std::string& what) {
+    if (device_.place().is_cuda()) {
+      work();  // what libraries keep for good is theirs, not the call's
+      profile::release_cached_memory(true);
+      profile::reset_peak(true);
+      const auto before = profile::memory_use(true).allocated.value_or(0);
+      work();
+      row.extra = static_cast<double>(profile::memory_use(true).peak.value_or(before) - before);
+    }
+    return time(work, what);
   }
 
   Spread time(std::function<void()> work, const std::string& what) {
@@ -190,6 +216,10 @@ KernelResult run_kernel_bench(const KernelBenchOptions& options) {
     for (const Size size : {Size::small, Size::medium, Size::large})
       for (const auto& dtype : dtypes)
         if (wanted(options.only, entry.name) && wanted(options.sizes, name_of(size))) bench.measure(entry, size, dtype);
+  const bool mlp = wanted(options.only, "mlp_norm_up") || wanted(options.only, "mlp_gelu_down");
+  for (const Size size : {Size::small, Size::medium, Size::large})
+    for (const auto& dtype : dtypes)
+      if (mlp && wanted(options.sizes, name_of(size))) bench.measure_mlp(size, dtype);
   return result;
 }
 

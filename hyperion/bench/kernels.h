@@ -27,6 +27,7 @@ struct KernelRow {
   bool matrix = false;
   Spread ours, aten;   // seconds a call; no repeats: PyTorch has none
   double ceiling = 0;  // seconds that the machine would need at the measured ceiling
+  double extra = -1;   // bytes of memory that a call holds at most beside its inputs; -1: not known, on a CPU
 
   bool bound_by_products = false;
   double rate() const;     // GB/s, or TFLOP/s where bound by products
@@ -35,9 +36,17 @@ struct KernelRow {
   std::string name() const;
 };
 
+// One operation of a GPT-2's feed-forward layer, as fused blocks run it.
+struct MlpRow {
+  std::string size, dtype, shape, pass, step;
+  Spread ours;
+  double share = 0;  // of the layer's time, forward and backward together
+};
+
 struct KernelResult {
   std::string device_name;
   std::vector<KernelRow> rows;
+  std::vector<MlpRow> mlp;  // in the order they run; measured with the `mlp_` operations
   // The roofs: the best copy, in GB/s, and the best product of each type, in TFLOP/s.
   double copy_gb_s = 0;
   std::vector<std::pair<std::string, double>> product_tflops;

@@ -16,15 +16,24 @@ namespace {
 using base::format;
 
 std::string table_of(const KernelResult& result) {
-  std::vector<std::vector<std::string>> rows = {
-      {"operation", "pass", "size", "dtype", "shape", "us", "+-", "rate", "", "of ceiling", "ATen us", "ATen/ours"}};
+  std::vector<std::vector<std::string>> rows = {{"operation", "pass", "size", "dtype", "shape", "us", "+-", "rate", "",
+                                                 "of ceiling", "ATen us", "ATen/ours", "extra MiB"}};
   for (const auto& row : result.rows)
     rows.push_back({row.operation, row.pass, row.size, row.dtype, row.shape, format("{:.2f}", 1e6 * row.ours.median),
                     noise_text(row.ours), format("{:.4g}", row.rate()), row.bound_by_products ? "TFLOP/s" : "GB/s",
                     format("{:.1f}%", row.percent()),
                     row.aten.repeats > 0 ? format("{:.2f}", 1e6 * row.aten.median) : "",
-                    row.ratio() > 0 ? format("{:.2f}x", row.ratio()) : ""});
+                    row.ratio() > 0 ? format("{:.2f}x", row.ratio()) : "",
+                    row.extra >= 0 ? format("{:.1f}", row.extra / (1 << 20)) : ""});
   return aligned(rows, {0, 1, 2, 3, 4, 8});
+}
+
+std::string mlp_table_of(const KernelResult& result) {
+  std::vector<std::vector<std::string>> rows = {{"size", "dtype", "shape", "pass", "step", "us", "+-", "share"}};
+  for (const auto& row : result.mlp)
+    rows.push_back({row.size, row.dtype, row.shape, row.pass, row.step, format("{:.2f}", 1e6 * row.ours.median),
+                    noise_text(row.ours), format("{:.1f}%", 100 * row.share)});
+  return aligned(rows, {0, 1, 2, 3, 4});
 }
 
 base::Json row_json(const KernelRow& row) {
@@ -40,7 +49,8 @@ base::Json row_json(const KernelRow& row) {
           {"unit", row.bound_by_products ? "TFLOP/s" : "GB/s"},
           {"percent_of_ceiling", row.percent()},
           {"aten_us", row.aten.repeats > 0 ? base::Json(1e6 * row.aten.median) : base::Json(nullptr)},
-          {"aten_over_ours", row.ratio() > 0 ? base::Json(row.ratio()) : base::Json(nullptr)}};
+          {"aten_over_ours", row.ratio() > 0 ? base::Json(row.ratio()) : base::Json(nullptr)},
+          {"extra_bytes", row.extra >= 0 ? base::Json(row.extra) : base::Json(nullptr)}};
 }
 
 std::string json_of(const KernelResult& result) {
@@ -51,22 +61,35 @@ std::string json_of(const KernelResult& result) {
     rows.push_back(row_json(row));
   }
   for (const auto& [dtype, tflops] : result.product_tflops) products[dtype] = tflops;
+  base::Json mlp = base::Json::array();
+  for (const auto& row : result.mlp)
+    mlp.push_back({{"size", row.size},
+                   {"dtype", row.dtype},
+                   {"shape", row.shape},
+                   {"pass", row.pass},
+                   {"step", row.step},
+                   {"us", 1e6 * row.ours.median},
+                   {"share", row.share}});
   auto json = result_json(figures);
-  json.update({{"rows", rows}, {"copy_gb_s", result.copy_gb_s}, {"product_tflops", products}, {"notes", result.notes}});
+  json.update({{"rows", rows},
+               {"mlp", mlp},
+               {"copy_gb_s", result.copy_gb_s},
+               {"product_tflops", products},
+               {"notes", result.notes}});
   return json.dump(2) + "\n";
 }
 
 std::string csv_of(const KernelResult& result) {
   std::vector<std::vector<std::string>> rows = {{"operation", "pass", "size", "dtype", "shape", "us", "us_low",
                                                  "us_high", "bytes", "flops", "rate", "unit", "percent_of_ceiling",
-                                                 "aten_us", "aten_over_ours"}};
+                                                 "aten_us", "aten_over_ours", "extra_bytes"}};
   for (const auto& row : result.rows)
-    rows.push_back({row.operation, row.pass, row.size, row.dtype, row.shape, format("{:.6g}", 1e6 * row.ours.median),
-                    format("{:.6g}", 1e6 * row.ours.low), format("{:.6g}", 1e6 * row.ours.high),
-                    format("{:.0f}", row.cost.bytes), format("{:.0f}", row.cost.flops), format("{:.6g}", row.rate()),
-                    row.bound_by_products ? "TFLOP/s" : "GB/s", format("{:.4g}", row.percent()),
-                    row.aten.repeats > 0 ? format("{:.6g}", 1e6 * row.aten.median) : "",
-                    row.ratio() > 0 ? format("{:.4g}", row.ratio()) : ""});
+    rows.push_back(
+        {row.operation, row.pass, row.size, row.dtype, row.shape, format("{:.6g}", 1e6 * row.ours.median),
+         format("{:.6g}", 1e6 * row.ours.low), format("{:.6g}", 1e6 * row.ours.high), format("{:.0f}", row.cost.bytes),
+         format("{:.0f}", row.cost.flops), format("{:.6g}", row.rate()), row.bound_by_products ? "TFLOP/s" : "GB/s",
+         format("{:.4g}", row.percent()), row.aten.repeats > 0 ? format("{:.6g}", 1e6 * row.aten.median) : "",
+         row.ratio() > 0 ? format("{:.4g}", row.ratio()) : "", row.extra >= 0 ? format("{:.0f}", row.extra) : ""});
   return csv_text(rows);
 }
 
@@ -98,6 +121,8 @@ Outcome kernel_outcome(const KernelResult& result) {
     table += format(", {} product {:.4g} TFLOP/s", dtype, tflops);
   table += "\n";
   for (const auto& note : result.notes) table += "note: " + note + "\n";
+  if (!result.mlp.empty())
+    table += "\nA feed-forward layer by operation, as fused blocks run it\n\n" + mlp_table_of(result);
   return {"kernels", table, json_of(result), csv_of(result), {{"kernels.svg", svg_of(result)}}};
 }
 

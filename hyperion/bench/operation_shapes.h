@@ -2,6 +2,7 @@
 #pragma once
 #include <ATen/ops/randn.h>
 
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -31,6 +32,19 @@ struct Table {
 // Activations of a batch: GPT-2's narrowest, then 64 MiB and 320 MiB in 16 bits.
 inline Table activations(const Place& place) {
   return choose<Table>(place, {{1024, 768}, {16384, 2048}, {32768, 5120}}, {{32, 128}, {256, 512}, {1024, 1024}});
+}
+
+// Feed-forward layers of GPT-2 and GPT-2 Large.
+struct Mlp {
+  int64_t tokens, width, inner;
+};
+inline Mlp mlp_of(const Place& place) {
+  return choose<Mlp>(place, {{1024, 768, 3072}, {8192, 1280, 5120}, {32768, 1280, 5120}},
+                     {{32, 64, 256}, {128, 128, 512}, {256, 256, 1024}});
+}
+// A matrix whose products keep the size of what they take in.
+inline at::Tensor matrix(const Place& place, int64_t out, int64_t in) {
+  return trained(random(place, {out, in}).mul_(1 / std::sqrt(static_cast<double>(in))).detach());
 }
 
 struct HeadShape {

@@ -22,6 +22,7 @@
 #include "hyperion/kernels/activations.h"
 #include "hyperion/kernels/attention.h"
 #include "hyperion/kernels/batch_norm.h"
+#include "hyperion/kernels/block_ops.h"
 #include "hyperion/kernels/cross_entropy.h"
 #include "hyperion/kernels/dropout.h"
 #include "hyperion/kernels/gelu.h"
@@ -151,7 +152,8 @@ Operation batch_norm_relu(const Place& place) {
   const auto wide = place.options().dtype(at::kFloat);
   const auto mean = at::zeros({images.channels}, wide), variance = at::ones({images.channels}, wide);
   const double elements = images.elements(), bytes = elements * width_of(place);
-  // The input is read for its statistics and again with them; in the backward input, output and its gradient likewise.
+  // The input is read for its statistics and again with them; in the backward input and gradient likewise, the second
+  // time as it passed the activation, which is the residual's.
   return {format("{0} x {1} x {2} x {2}", images.batch, images.channels, images.side),
           {tensor(), tensor(), trained(at::ones({images.channels}, wide)), trained(at::zeros({images.channels}, wide))},
           [=](const Inputs& in) {
@@ -161,7 +163,7 @@ Operation batch_norm_relu(const Place& place) {
             return at::batch_norm(in[0], in[2], in[3], mean, variance, true, 0.1, 1e-5, true).add(in[1]).relu();
           },
           {4 * bytes, 8 * elements},
-          {8 * bytes, 12 * elements}};
+          {6 * bytes, 12 * elements}};
 }
 
 at::Tensor heads_tensor(const Place& place) {
@@ -184,6 +186,35 @@ Operation rope(const Place& place) {
           plain,
           {2 * bytes, 3 * heads.elements()},
           {2 * bytes, 3 * heads.elements()}};
+}
+
+// As fused blocks do it: queries and keys turn where they lie among the values. PyTorch's is the same out of place.
+Operation rope_packed(const Place& place) {
+  const auto heads = heads_of(place);
+  const auto frequencies = kernels::rope_frequencies(heads.width, {}).to(place.device);
+  const auto [cosines, sines] = kernels::rope_tables(frequencies, 0, heads.length, at::kFloat);
+  const auto half = [&](const at::Tensor& table) { return table.narrow(1, 0, heads.width / 2).contiguous(); };
+  OperationCall ours;
+  if (place.gpu())
+    ours = [heads, c = half(cosines), s = half(sines)](const Inputs& in) {
+      kernels::rotate_packed(in[0], {heads.heads, heads.heads, heads.width}, c, s);
+      return in[0];
+    };
+  const auto plain = [heads, c = cosines.to(place.type), s = sines.to(place.type)](const Inputs& in) {
+    const auto both = in[0]
+                          .view({heads.batch, heads.length, 3 * heads.heads, heads.width})
+                          .narrow(2, 0, 2 * heads.heads)
+                          .transpose(1, 2);
+    const auto halves = both.chunk(2, -1);
+    return both.mul(c).add(at::cat({halves[1].neg(), halves[0]}, -1).mul(s));
+  };
+  const double bytes = 2 * heads.elements() * width_of(place);
+  return {heads.text(),
+          {random(place, {heads.batch, heads.length, 3 * heads.heads * heads.width})},
+          ours,
+          plain,
+          {2 * bytes, 6 * heads.elements()},
+          {}};
 }
 
 Operation attention(const Place& place) {
@@ -368,6 +399,7 @@ std::vector<OperationEntry> single_operations() {
       {"expert_rows", expert_rows, held_mixture},
       {"batch_norm_relu", batch_norm_relu, held_images},
       {"rope", rope, held_heads},
+      {"rope_packed", rope_packed, held_heads},
       {"attention", attention, held_heads},
       {"cross_entropy", cross_entropy, held_logits},
       {"adamw", adamw, held_parameters},

@@ -20,46 +20,53 @@ constexpr auto kChannelsLast = at::MemoryFormat::ChannelsLast;
 struct BatchNorm : torch::autograd::Function<BatchNorm> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const at::Tensor& weight,
                             const at::Tensor& bias, const std::optional<at::Tensor>& residual,
-                            const at::Tensor& running_mean, const at::Tensor& running_var, double momentum,
-                            double epsilon, bool relu) {
+                            const at::Tensor& running_mean, const at::Tensor& running_var,
+                            const std::optional<at::Tensor>& batches, double momentum, double epsilon, bool relu) {
     const int64_t channels = input.size(1), rows = input.numel() / channels;
     auto output = at::empty_like(input);
     const auto numbers = at::empty({4, channels}, weight.options());
     const auto partial = at::empty({batch_norm_parts(rows, channels), 2, channels}, weight.options());
-    float* room = pointer<float>(numbers);
     const auto added = residual ? residual->contiguous(kChannelsLast) : at::Tensor();
+    at::Tensor mask;
+    if (relu && residual)
+      mask = at::empty({batch_norm_mask_bytes(input.numel(), input.element_size())}, weight.options().dtype(at::kByte));
     with_type(input.scalar_type(), [&]<class T>(T) {
       batch_norm_forward_gpu(
-          BatchNormForward<T>{pointer<T>(input), pointer<T>(added), pointer<T>(output), pointer<float>(weight),
-                              pointer<float>(bias), pointer<float>(running_mean), pointer<float>(running_var), room,
-                              room + channels, room + 2 * channels, room + 3 * channels, pointer<float>(partial), rows,
-                              channels, static_cast<float>(momentum), static_cast<float>(epsilon), true, relu},
+          BatchNormForward<T>{pointer<T>(input), pointer<T>(added), pointer<T>(output), pointer<uint8_t>(mask),
+                              pointer<float>(weight), pointer<float>(bias), pointer<float>(running_mean),
+                              pointer<float>(running_var), pointer<int64_t>(or_none(batches)), pointer<float>(numbers),
+                              pointer<float>(partial), rows, channels, static_cast<float>(momentum),
+                              static_cast<float>(epsilon), relu},
           stream_of(input));
     });
-    context->save_for_backward({input, relu ? output : at::Tensor(), weight, numbers});
+    context->save_for_backward({input, mask, numbers});
     context->saved_data["residual"] = residual.has_value();
+    context->saved_data["relu"] = relu;
     return output;
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& upstream) {
     const auto kept = context->get_saved_variables();
-    const auto &input = kept[0], &output = kept[1], &weight = kept[2], &numbers = kept[3];
+    const auto &input = kept[0], &mask = kept[1], &numbers = kept[2];
     const int64_t channels = input.size(1), rows = input.numel() / channels;
     const auto above = upstream[0].contiguous(kChannelsLast);
-    const bool residual = context->saved_data.at("residual").toBool(), relu = output.defined();
-    auto of_input = at::empty_like(input), of_weight = at::empty_like(weight), of_bias = at::empty_like(weight);
-    // Without an activation the residual's gradient is what came from above.
-    const auto of_residual = residual && relu ? at::empty_like(input) : at::Tensor();
-    const auto partial = at::empty({batch_norm_parts(rows, channels), 2, channels}, weight.options());
+    const bool relu = context->saved_data.at("relu").toBool();
+    auto of_input = at::empty_like(input);
+    const auto of_both = at::empty({2, channels}, numbers.options());
+    const auto of_residual = mask.defined() ? at::empty_like(input) : at::Tensor();
+    const auto partial = at::empty({2 * batch_norm_parts(rows, channels) + 3, channels}, numbers.options());
     with_type(input.scalar_type(), [&]<class T>(T) {
       batch_norm_backward_gpu(
-          BatchNormBackward<T>{pointer<T>(input), pointer<T>(output), pointer<T>(above), pointer<T>(of_input),
-                               pointer<T>(of_residual), pointer<float>(weight), pointer<float>(numbers),
-                               pointer<float>(numbers) + channels, pointer<float>(of_weight), pointer<float>(of_bias),
-                               pointer<float>(partial), rows, channels, relu},
+          BatchNormBackward<T>{pointer<T>(input), pointer<T>(above), pointer<uint8_t>(mask), pointer<T>(of_input),
+                               pointer<T>(of_residual), pointer<float>(numbers), pointer<float>(of_both),
+                               pointer<float>(of_both) + channels, pointer<float>(partial), rows, channels, relu},
           stream_of(input));
     });
-    return {of_input, of_weight, of_bias, residual ? (relu ? of_residual : above) : at::Tensor(), {}, {}, {}, {}, {}};
+    variable_list gradients(10);
+    gradients[0] = of_input, gradients[1] = of_both[0], gradients[2] = of_both[1];
+    // Without an activation the residual's gradient is what came from above.
+    if (context->saved_data.at("residual").toBool()) gradients[3] = relu ? of_residual : above;
+    return gradients;
   }
 };
 
@@ -67,12 +74,14 @@ struct BatchNorm : torch::autograd::Function<BatchNorm> {
 
 at::Tensor batch_norm_training(const at::Tensor& input, const BatchNormState& state, const at::Tensor& residual,
                                bool relu) {
-  const bool ours = input.is_cuda() && input.size(1) % 8 == 0 && input.numel() > 0 &&
+  constexpr int64_t kMostChannels = 32768;
+  const bool ours = input.is_cuda() && input.size(1) % 8 == 0 && input.size(1) <= kMostChannels && input.numel() > 0 &&
                     input.is_contiguous(kChannelsLast) &&
                     (!residual.defined() || residual.scalar_type() == input.scalar_type());
   if (ours)
     return BatchNorm::apply(input, state.weight, state.bias, maybe(residual), state.running_mean, state.running_var,
-                            state.momentum, state.epsilon, relu);
+                            maybe(state.batches), state.momentum, state.epsilon, relu);
+  if (state.batches.defined()) at::Tensor(state.batches).add_(1);
   auto output = at::batch_norm(input, state.weight, state.bias, state.running_mean, state.running_var,
                                /*training=*/true, state.momentum, state.epsilon, /*cudnn_enabled=*/true);
   if (residual.defined()) output = output.add_(residual);

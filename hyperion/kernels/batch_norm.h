@@ -9,11 +9,12 @@ namespace hyperion::kernels {
 struct BatchNormState {
   at::Tensor weight, bias, running_mean, running_var;
   double momentum, epsilon;
+  at::Tensor batches = {};  // int64, one number, counted up by one; may be undefined
 };
 
 // relu(norm(input) + residual): [batch, channels, height, width]; the residual may be undefined, and relu left out.
-// Differentiable; keeps input and output. On a GPU, channels last and a multiple of 8, one kernel of ours each way;
-// else PyTorch's operations.
+// Differentiable. On a GPU, channels last and a multiple of 8, kernels of ours, which keep the input and with both
+// residual and relu a bit an element; else PyTorch's operations.
 at::Tensor batch_norm_training(const at::Tensor& input, const BatchNormState& state, const at::Tensor& residual,
                                bool relu);
 

@@ -1,5 +1,7 @@
 // Channels are a multiple of the 16-byte vector (the caller sees to it). A block sums a strip of channels over some of
-// the rows; parts are added up in a fixed order.
+// the rows; the last one of a strip to end adds up the parts, in a fixed order, and reckons what the second pass needs.
+#include <atomic>
+
 #include "hyperion/kernels/batch_norm_math.h"
 #include "hyperion/kernels/gpu_vectors.h"
 
@@ -7,19 +9,41 @@ namespace hyperion::kernels {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int64_t kBlocks = 528;  // that share the sums: four a multiprocessor
-constexpr int kDown = 32;         // threads that share a channel's parts
+constexpr int64_t kSumBlocks = 2 * 132, kApplyBlocks = 4 * 132;  // as many as run at once
+constexpr int kMostLanes = 32;                                   // of a block, across the channels
+
+// Blocks of a strip that have ended, by launch in turn, so that launches on several streams keep apart; each is back at
+// zero when its launch ends, so that a recorded launch can be replayed.
+constexpr int kMostStrips = 256, kLaunches = 64;
+__device__ unsigned ended[kLaunches][kMostStrips];
 
 int lanes_for(int64_t channels, int wide) {
   int lanes = 1;
-  while (lanes < 32 && lanes * wide < channels) lanes *= 2;
+  while (lanes < kMostLanes && lanes * wide < channels) lanes *= 2;
   return lanes;
 }
 
-// Adds up what the rows of threads hold: two sums a channel.
+__device__ inline void load_channels(const float* from, float (&out)[4]) {
+  const Words words = load_words(from);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) out[i] = __uint_as_float(words.word[i]);
+}
+__device__ inline void load_channels(const float* from, float (&out)[8]) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const Words words = load_words(from + 4 * half);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) out[4 * half + i] = __uint_as_float(words.word[i]);
+  }
+}
+
+// Adds up what the rows of threads hold, two sums a channel, into this block's part. True in all threads of the block
+// that is the last of its strip: every part is then there to read.
 template <int COUNT>
-__device__ inline void write_part(float (&first)[COUNT], float (&second)[COUNT], float* partial, int64_t channels) {
+__device__ inline bool write_part(const float (&first)[COUNT], const float (&second)[COUNT], float* partial,
+                                  int64_t channels, int launch) {
   __shared__ float sums[2][kThreads][COUNT + 1];
+  __shared__ bool last;
   const int thread = threadIdx.y * blockDim.x + threadIdx.x;
 #pragma unroll
   for (int i = 0; i < COUNT; ++i) sums[0][thread][i] = first[i], sums[1][thread][i] = second[i];
@@ -33,213 +57,311 @@ __device__ inline void write_part(float (&first)[COUNT], float (&second)[COUNT],
     for (unsigned row = 0; row < blockDim.y; ++row) sum += sums[which][row * blockDim.x + lane][place];
     partial[(blockIdx.y * int64_t{2} + which) * channels + channel] = sum;
   }
+  __threadfence();
+  __syncthreads();
+  if (thread == 0) {
+    unsigned& counter = ended[launch][blockIdx.x];
+    last = atomicAdd(&counter, 1u) == gridDim.y - 1;
+    if (last) counter = 0;
+  }
+  __syncthreads();
+  if (last) __threadfence();
+  return last;
+}
+
+// Four channels' sums of one kind over all parts, shared by threads; `then(channel, first, second)` is called once a
+// channel of the strip.
+template <int COUNT, class Then>
+__device__ inline void add_parts(const float* partial, int64_t channels, Then then) {
+  constexpr int kBatch = 8;
+  __shared__ float4 of_threads[kThreads];
+  __shared__ float totals[2][kMostLanes * COUNT];
+  const int thread = threadIdx.y * blockDim.x + threadIdx.x, columns = blockDim.x * COUNT;
+  const int quads = columns / 4, parts = static_cast<int>(gridDim.y);  // quads: a power of two, at most 64
+  const int64_t start = int64_t{blockIdx.x} * columns;
+  const int all = 2 * quads < kThreads ? 2 * quads : kThreads, groups = kThreads / all;
+  const int item = thread % all, group = thread / all, which = item / quads, quad = item % quads;
+  float4 sum{0, 0, 0, 0};
+  if (start + 4 * quad < channels) {
+    const float* from = partial + which * channels + start + 4 * quad;
+    for (int part = group; part < parts; part += kBatch * groups) {
+      float4 batch[kBatch];
+#pragma unroll
+      for (int k = 0; k < kBatch; ++k) {
+        const int at = part + k * groups;
+        batch[k] =
+            at < parts ? *reinterpret_cast<const float4*>(from + int64_t{at} * 2 * channels) : float4{0, 0, 0, 0};
+      }
+#pragma unroll
+      for (int k = 0; k < kBatch; ++k)
+        sum.x += batch[k].x, sum.y += batch[k].y, sum.z += batch[k].z, sum.w += batch[k].w;
+    }
+  }
+  of_threads[thread] = sum;
+  __syncthreads();
+  if (group == 0) {
+    for (int g = 1; g < groups; ++g) {
+      const float4 more = of_threads[g * all + item];
+      sum.x += more.x, sum.y += more.y, sum.z += more.z, sum.w += more.w;
+    }
+    totals[which][4 * quad] = sum.x, totals[which][4 * quad + 1] = sum.y;
+    totals[which][4 * quad + 2] = sum.z, totals[which][4 * quad + 3] = sum.w;
+  }
+  __syncthreads();
+  for (int column = thread; column < columns; column += kThreads)
+    if (start + column < channels) then(start + column, totals[0][column], totals[1][column]);
 }
 
 // Sums of x and x^2, each less the first row's value, which keeps the squares from cancelling.
 template <class T>
-__global__ void __launch_bounds__(kThreads) statistics(BatchNormForward<T> n) {
-  constexpr int kCount = kWide<T>;
+__global__ void __launch_bounds__(kThreads, 2) statistics(BatchNormForward<T> n, int launch) {
+  constexpr int kCount = kWide<T>, kBatch = 8;
   const int64_t channel = (blockIdx.x * int64_t{blockDim.x} + threadIdx.x) * kCount;
   float sum[kCount], squares[kCount], base[kCount];
 #pragma unroll
   for (int i = 0; i < kCount; ++i) sum[i] = squares[i] = 0;
   if (channel < n.channels) {
     load_floats(n.x + channel, base);
-#pragma unroll 4
-    for (int64_t row = blockIdx.y * int64_t{blockDim.y} + threadIdx.y; row < n.rows;
-         row += int64_t{gridDim.y} * blockDim.y) {
-      float x[kCount];
-      load_floats(n.x + row * n.channels + channel, x);
+    const int64_t step = int64_t{gridDim.y} * blockDim.y;
+    for (int64_t row = blockIdx.y * int64_t{blockDim.y} + threadIdx.y; row < n.rows; row += kBatch * step) {
+      Words batch[kBatch];
 #pragma unroll
-      for (int i = 0; i < kCount; ++i) {
-        const float value = x[i] - base[i];
-        sum[i] += value;
-        squares[i] += value * value;
+      for (int k = 0; k < kBatch; ++k)
+        if (row + k * step < n.rows) batch[k] = load_streamed(n.x + (row + k * step) * n.channels + channel);
+#pragma unroll
+      for (int k = 0; k < kBatch; ++k) {
+        if (row + k * step >= n.rows) continue;
+        float x[kCount];
+        to_floats<T>(batch[k], x);
+#pragma unroll
+        for (int i = 0; i < kCount; ++i) {
+          const float value = x[i] - base[i];
+          sum[i] += value;
+          squares[i] += value * value;
+        }
       }
     }
   }
-  write_part(sum, squares, n.partial, n.channels);
-}
-
-// A channel's parts, by threadIdx.y, added up in every thread of threadIdx.y == 0.
-__device__ inline void add_parts(const float* partial, int64_t parts, int64_t channels, int64_t channel, float& first,
-                                 float& second) {
-  __shared__ float sums[2][kDown][33];
-  first = second = 0;
-  if (channel < channels)
-#pragma unroll 4
-    for (int64_t part = threadIdx.y; part < parts; part += kDown) {
-      first += partial[2 * part * channels + channel];
-      second += partial[(2 * part + 1) * channels + channel];
-    }
-  sums[0][threadIdx.y][threadIdx.x] = first, sums[1][threadIdx.y][threadIdx.x] = second;
-  __syncthreads();
-  if (threadIdx.y != 0) return;
-  for (int i = 1; i < kDown; ++i) first += sums[0][i][threadIdx.x], second += sums[1][i][threadIdx.x];
-}
-
-template <class T>
-__global__ void scales(BatchNormForward<T> n, int64_t parts) {
-  const int64_t channel = blockIdx.x * int64_t{32} + threadIdx.x;
-  float mean, variance;
-  if (n.training) {
-    float sum, squares;
-    add_parts(n.partial, parts, n.channels, channel, sum, squares);
-    if (threadIdx.y != 0 || channel >= n.channels) return;
+  if (!write_part(sum, squares, n.partial, n.channels, launch)) return;
+  if (n.batches != nullptr && blockIdx.x == 0 && threadIdx.x == 0 && threadIdx.y == 0) ++*n.batches;
+  add_parts<kCount>(n.partial, n.channels, [&](int64_t c, float total, float square) {
     const auto count = static_cast<float>(n.rows);
-    const float off = sum / count;
-    mean = to_float(n.x[channel]) + off;
-    variance = fmaxf(squares / count - off * off, 0.0f);
+    const float off = total / count, mean = to_float(n.x[c]) + off;
+    const float variance = fmaxf(square / count - off * off, 0.0f);
     if (n.momentum > 0) {
-      n.running_mean[channel] += n.momentum * (mean - n.running_mean[channel]);
-      n.running_var[channel] += n.momentum * (variance * (count / (count - 1)) - n.running_var[channel]);
+      n.running_mean[c] += n.momentum * (mean - n.running_mean[c]);
+      n.running_var[c] += n.momentum * (variance * (count / (count - 1)) - n.running_var[c]);
     }
-  } else {
-    if (threadIdx.y != 0 || channel >= n.channels) return;
-    mean = n.running_mean[channel], variance = n.running_var[channel];
-  }
-  const float inverse = rsqrtf(variance + n.epsilon), scale = inverse * n.weight[channel];
-  n.mean[channel] = mean, n.inverse[channel] = inverse;
-  n.scale[channel] = scale, n.shift[channel] = n.bias[channel] - mean * scale;
+    const float inverse = rsqrtf(variance + n.epsilon), scale = inverse * n.weight[c];
+    n.numbers[c] = mean, n.numbers[n.channels + c] = inverse;
+    n.numbers[2 * n.channels + c] = scale, n.numbers[3 * n.channels + c] = n.bias[c] - mean * scale;
+  });
 }
 
-// A thread keeps its channels and walks down the rows.
-template <class T>
+// A thread keeps its channels and walks up the rows: the last ones read are the likeliest to be in the cache still.
+template <class T, bool RESIDUAL>
 __global__ void __launch_bounds__(kThreads) apply(BatchNormForward<T> n) {
-  constexpr int kCount = kWide<T>;
+  constexpr int kCount = kWide<T>, kBatch = RESIDUAL ? 2 : 4;
   const int64_t channel = (blockIdx.x * int64_t{blockDim.x} + threadIdx.x) * kCount;
   if (channel >= n.channels) return;
   float scale[kCount], shift[kCount];
+  load_channels(n.numbers + 2 * n.channels + channel, scale);
+  load_channels(n.numbers + 3 * n.channels + channel, shift);
+  const int64_t step = int64_t{gridDim.y} * blockDim.y;
+  for (int64_t row = n.rows - 1 - blockIdx.y * int64_t{blockDim.y} - threadIdx.y; row >= 0; row -= kBatch * step) {
+    Words xs[kBatch], residuals[RESIDUAL ? kBatch : 1];
 #pragma unroll
-  for (int i = 0; i < kCount; ++i) scale[i] = n.scale[channel + i], shift[i] = n.shift[channel + i];
-#pragma unroll 2
-  for (int64_t row = blockIdx.y * int64_t{blockDim.y} + threadIdx.y; row < n.rows;
-       row += int64_t{gridDim.y} * blockDim.y) {
-    const int64_t at = row * n.channels + channel;
-    float x[kCount], residual[kCount];
-    load_floats(n.x + at, x);
-    if (n.residual != nullptr) load_floats(n.residual + at, residual);
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      x[i] = x[i] * scale[i] + shift[i];
-      if (n.residual != nullptr) x[i] += residual[i];
-      if (n.relu) x[i] = fmaxf(x[i], 0.0f);
+    for (int k = 0; k < kBatch; ++k) {
+      if (row - k * step < 0) continue;
+      const int64_t at = (row - k * step) * n.channels + channel;
+      xs[k] = load_streamed(n.x + at);
+      if constexpr (RESIDUAL) residuals[k] = load_streamed(n.residual + at);
     }
-    store_floats(n.y + at, x);
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k) {
+      if (row - k * step < 0) continue;
+      const int64_t at = (row - k * step) * n.channels + channel;
+      float x[kCount], residual[kCount];
+      to_floats<T>(xs[k], x);
+      if constexpr (RESIDUAL) to_floats<T>(residuals[k], residual);
+      unsigned passed = 0;
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) {
+        x[i] = fmaf(x[i], scale[i], shift[i]);
+        if constexpr (RESIDUAL) x[i] += residual[i];
+        passed |= x[i] > 0 ? 1u << i : 0u;
+        if (n.relu) x[i] = fmaxf(x[i], 0.0f);
+      }
+      store_floats(n.y + at, x);
+      if constexpr (RESIDUAL)
+        if (n.mask != nullptr) n.mask[at / kCount] = static_cast<uint8_t>(passed);
+    }
   }
 }
 
-template <class T>
-__global__ void __launch_bounds__(kThreads) gradient_sums(BatchNormBackward<T> n) {
-  constexpr int kCount = kWide<T>;
+// Whether an element's gradient passes: always; where x scale + shift is above 0; where the mask says so.
+enum class Gate { open, found, masked };
+
+// The sums of the gradient and of it along x. What came through a mask is written: the residual's gradient, and what
+// the second pass reads.
+template <class T, Gate GATE>
+__global__ void __launch_bounds__(kThreads, 2) gradient_sums(BatchNormBackward<T> n, int64_t parts, int launch) {
+  constexpr int kCount = kWide<T>, kBatch = 4;
   const int64_t channel = (blockIdx.x * int64_t{blockDim.x} + threadIdx.x) * kCount;
-  float sum[kCount], along[kCount], mean[kCount], inverse[kCount];
+  float sum[kCount], along[kCount];
 #pragma unroll
   for (int i = 0; i < kCount; ++i) sum[i] = along[i] = 0;
   if (channel < n.channels) {
+    float mean[kCount], scale[GATE == Gate::found ? kCount : 1], shift[GATE == Gate::found ? kCount : 1];
+    load_channels(n.numbers + channel, mean);
+    if constexpr (GATE == Gate::found) {
+      load_channels(n.numbers + 2 * n.channels + channel, scale);
+      load_channels(n.numbers + 3 * n.channels + channel, shift);
+    }
+    const int64_t step = int64_t{gridDim.y} * blockDim.y;
+    for (int64_t row = blockIdx.y * int64_t{blockDim.y} + threadIdx.y; row < n.rows; row += kBatch * step) {
+      Words xs[kBatch], dys[kBatch];
+      unsigned masks[kBatch];
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) mean[i] = n.mean[channel + i], inverse[i] = n.inverse[channel + i];
-#pragma unroll 2
-    for (int64_t row = blockIdx.y * int64_t{blockDim.y} + threadIdx.y; row < n.rows;
-         row += int64_t{gridDim.y} * blockDim.y) {
-      const int64_t at = row * n.channels + channel;
-      float x[kCount], y[kCount], dy[kCount];
-      load_floats(n.x + at, x);
-      load_floats(n.dy + at, dy);
-      if (n.relu) load_floats(n.y + at, y);
+      for (int k = 0; k < kBatch; ++k) {
+        if (row + k * step >= n.rows) continue;
+        const int64_t at = (row + k * step) * n.channels + channel;
+        xs[k] = load_streamed(n.x + at);
+        dys[k] = load_streamed(n.dy + at);
+        if constexpr (GATE == Gate::masked) masks[k] = n.mask[at / kCount];
+      }
 #pragma unroll
-      for (int i = 0; i < kCount; ++i) {
-        const float gradient = n.relu && !(y[i] > 0) ? 0.0f : dy[i];
-        sum[i] += gradient;
-        along[i] += gradient * (x[i] - mean[i]) * inverse[i];
+      for (int k = 0; k < kBatch; ++k) {
+        if (row + k * step >= n.rows) continue;
+        float x[kCount], dy[kCount];
+        to_floats<T>(xs[k], x);
+        to_floats<T>(dys[k], dy);
+#pragma unroll
+        for (int i = 0; i < kCount; ++i) {
+          if constexpr (GATE == Gate::found) dy[i] = fmaf(x[i], scale[i], shift[i]) > 0 ? dy[i] : 0.0f;
+          if constexpr (GATE == Gate::masked) dy[i] = (masks[k] >> i & 1u) != 0 ? dy[i] : 0.0f;
+          sum[i] += dy[i];
+          along[i] += dy[i] * (x[i] - mean[i]);
+        }
+        if constexpr (GATE == Gate::masked) store_floats(n.dresidual + (row + k * step) * n.channels + channel, dy);
       }
     }
   }
-  write_part(sum, along, n.partial, n.channels);
+  if (!write_part(sum, along, n.partial, n.channels, launch)) return;
+  add_parts<kCount>(n.partial, n.channels, [&](int64_t c, float total, float far) {
+    const float mean = n.numbers[c], inverse = n.numbers[n.channels + c], scale = n.numbers[2 * n.channels + c];
+    const float share = 1.0f / static_cast<float>(n.rows);
+    n.dbias[c] = total, n.dweight[c] = far * inverse;
+    // dx = scale (g - mean of g - normal x mean of g along the normal), as of_g g + of_x x + rest.
+    float* terms = n.partial + parts * 2 * n.channels;
+    const float of_x = -scale * inverse * inverse * far * share;
+    terms[c] = scale, terms[n.channels + c] = of_x;
+    terms[2 * n.channels + c] = -scale * total * share - of_x * mean;
+  });
 }
 
-template <class T>
-__global__ void add_gradients(BatchNormBackward<T> n, int64_t parts) {
-  const int64_t channel = blockIdx.x * int64_t{32} + threadIdx.x;
-  float sum, along;
-  add_parts(n.partial, parts, n.channels, channel, sum, along);
-  if (threadIdx.y != 0 || channel >= n.channels) return;
-  n.dbias[channel] = sum, n.dweight[channel] = along;
-}
-
-template <class T>
-__global__ void __launch_bounds__(kThreads) gradients(BatchNormBackward<T> n) {
-  constexpr int kCount = kWide<T>;
+// `from`: dy, or what the first pass wrote through the mask.
+template <class T, Gate GATE>
+__global__ void __launch_bounds__(kThreads) gradients(BatchNormBackward<T> n, const T* from, const float* terms) {
+  constexpr int kCount = kWide<T>, kBatch = 2;
   const int64_t channel = (blockIdx.x * int64_t{blockDim.x} + threadIdx.x) * kCount;
   if (channel >= n.channels) return;
-  float mean[kCount], inverse[kCount], scale[kCount], level[kCount], along[kCount];
-  const float share = 1.0f / static_cast<float>(n.rows);
+  float of_g[kCount], of_x[kCount], rest[kCount], shift[GATE == Gate::found ? kCount : 1];
+  load_channels(terms + channel, of_g);
+  load_channels(terms + n.channels + channel, of_x);
+  load_channels(terms + 2 * n.channels + channel, rest);
+  if constexpr (GATE == Gate::found) load_channels(n.numbers + 3 * n.channels + channel, shift);
+  const int64_t step = int64_t{gridDim.y} * blockDim.y;
+  for (int64_t row = n.rows - 1 - blockIdx.y * int64_t{blockDim.y} - threadIdx.y; row >= 0; row -= kBatch * step) {
+    Words xs[kBatch], dys[kBatch];
 #pragma unroll
-  for (int i = 0; i < kCount; ++i) {
-    mean[i] = n.mean[channel + i], inverse[i] = n.inverse[channel + i];
-    scale[i] = n.weight[channel + i] * inverse[i];
-    level[i] = n.dbias[channel + i] * share, along[i] = n.dweight[channel + i] * share;
-  }
-#pragma unroll 2
-  for (int64_t row = blockIdx.y * int64_t{blockDim.y} + threadIdx.y; row < n.rows;
-       row += int64_t{gridDim.y} * blockDim.y) {
-    const int64_t at = row * n.channels + channel;
-    float x[kCount], y[kCount], dy[kCount];
-    load_floats(n.x + at, x);
-    load_floats(n.dy + at, dy);
-    if (n.relu) load_floats(n.y + at, y);
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      if (n.relu && !(y[i] > 0)) dy[i] = 0;
-      x[i] = scale[i] * (dy[i] - level[i] - (x[i] - mean[i]) * inverse[i] * along[i]);
+    for (int k = 0; k < kBatch; ++k) {
+      if (row - k * step < 0) continue;
+      const int64_t at = (row - k * step) * n.channels + channel;
+      xs[k] = load_streamed(n.x + at);
+      dys[k] = load_streamed(from + at);
     }
-    store_floats(n.dx + at, x);
-    if (n.dresidual != nullptr) store_floats(n.dresidual + at, dy);
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k) {
+      if (row - k * step < 0) continue;
+      float x[kCount], dy[kCount];
+      to_floats<T>(xs[k], x);
+      to_floats<T>(dys[k], dy);
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) {
+        // of_g is the forward's scale.
+        if constexpr (GATE == Gate::found) dy[i] = fmaf(x[i], of_g[i], shift[i]) > 0 ? dy[i] : 0.0f;
+        x[i] = of_g[i] * dy[i] + (of_x[i] * x[i] + rest[i]);
+      }
+      store_floats(n.dx + (row - k * step) * n.channels + channel, x);
+    }
   }
 }
 
+// Blocks of (lanes, rows) over strips of channels and as many groups of rows as are wanted or needed.
 template <class T>
 struct Shape {
   dim3 threads, blocks;
-  Shape(int64_t rows, int64_t channels, int64_t parts) {
+  Shape(int64_t rows, int64_t channels, int64_t wanted) {
     const int lanes = lanes_for(channels, kWide<T>);
     threads = dim3(static_cast<unsigned>(lanes), static_cast<unsigned>(kThreads / lanes));
     const int64_t strips = (channels + lanes * kWide<T> - 1) / (lanes * kWide<T>);
-    const int64_t down = (rows + threads.y - 1) / threads.y;
-    blocks = dim3(static_cast<unsigned>(strips), static_cast<unsigned>(parts < down ? parts : down));
+    const int64_t needed = (rows + threads.y - 1) / threads.y, most = strips < wanted ? wanted / strips : 1;
+    blocks = dim3(static_cast<unsigned>(strips), static_cast<unsigned>(most < needed ? most : needed));
   }
 };
 
-unsigned columns_of(int64_t channels) { return static_cast<unsigned>((channels + 31) / 32); }
+int next_launch() {
+  static std::atomic<unsigned> launches{0};
+  return static_cast<int>(launches++ % kLaunches);
+}
+
+template <class T, Gate GATE>
+void backward_as(const BatchNormBackward<T>& norm, GpuStream stream) {
+  const Shape<T> sums(norm.rows, norm.channels, kSumBlocks), all(norm.rows, norm.channels, kApplyBlocks);
+  const int64_t parts = sums.blocks.y;
+  gradient_sums<T, GATE><<<sums.blocks, sums.threads, 0, stream>>>(norm, parts, next_launch());
+  const float* terms = norm.partial + parts * 2 * norm.channels;
+  if constexpr (GATE == Gate::found) {
+    gradients<T, Gate::found><<<all.blocks, all.threads, 0, stream>>>(norm, norm.dy, terms);
+  } else {
+    const T* from = GATE == Gate::masked ? norm.dresidual : norm.dy;
+    gradients<T, Gate::open><<<all.blocks, all.threads, 0, stream>>>(norm, from, terms);
+  }
+}
 
 }  // namespace
 
 int64_t batch_norm_parts(int64_t rows, int64_t channels) {
-  const int64_t lanes = lanes_for(channels, 8), strips = (channels + lanes * 8 - 1) / (lanes * 8);
-  const int64_t down = kThreads / lanes, most = (rows + 4 * down - 1) / (4 * down), wanted = kBlocks / strips;
-  const int64_t parts = most < wanted ? most : wanted;
-  return parts < 1 ? 1 : parts;
+  const Shape<Bfloat16> narrow(rows, channels, kSumBlocks);
+  const Shape<float> wide(rows, channels, kSumBlocks);
+  return narrow.blocks.y > wide.blocks.y ? narrow.blocks.y : wide.blocks.y;
 }
+
+int64_t batch_norm_mask_bytes(int64_t elements, int64_t element_bytes) { return elements * element_bytes / 16; }
 
 template <class T>
 void batch_norm_forward_gpu(const BatchNormForward<T>& norm, void* stream) {
   const auto queue = static_cast<GpuStream>(stream);
-  const int64_t parts = batch_norm_parts(norm.rows, norm.channels);
-  const Shape<T> sums(norm.rows, norm.channels, parts), all(norm.rows, norm.channels, 16 * parts);
-  if (norm.training) statistics<T><<<sums.blocks, sums.threads, 0, queue>>>(norm);
-  scales<T><<<columns_of(norm.channels), dim3(32, kDown), 0, queue>>>(norm, sums.blocks.y);
-  apply<T><<<all.blocks, all.threads, 0, queue>>>(norm);
+  const Shape<T> sums(norm.rows, norm.channels, kSumBlocks), all(norm.rows, norm.channels, kApplyBlocks);
+  statistics<T><<<sums.blocks, sums.threads, 0, queue>>>(norm, next_launch());
+  if (norm.residual != nullptr)
+    apply<T, true><<<all.blocks, all.threads, 0, queue>>>(norm);
+  else
+    apply<T, false><<<all.blocks, all.threads, 0, queue>>>(norm);
   check_launch("batch_norm_forward");
 }
 
 template <class T>
 void batch_norm_backward_gpu(const BatchNormBackward<T>& norm, void* stream) {
   const auto queue = static_cast<GpuStream>(stream);
-  const int64_t parts = batch_norm_parts(norm.rows, norm.channels);
-  const Shape<T> sums(norm.rows, norm.channels, parts), all(norm.rows, norm.channels, 16 * parts);
-  gradient_sums<T><<<sums.blocks, sums.threads, 0, queue>>>(norm);
-  add_gradients<T><<<columns_of(norm.channels), dim3(32, kDown), 0, queue>>>(norm, sums.blocks.y);
-  gradients<T><<<all.blocks, all.threads, 0, queue>>>(norm);
+  if (!norm.relu) {
+    backward_as<T, Gate::open>(norm, queue);
+  } else if (norm.mask == nullptr) {
+    backward_as<T, Gate::found>(norm, queue);
+  } else {
+    backward_as<T, Gate::masked>(norm, queue);
+  }
   check_launch("batch_norm_backward");
 }
 

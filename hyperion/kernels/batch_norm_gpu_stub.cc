@@ -4,6 +4,7 @@
 namespace hyperion::kernels {
 
 int64_t batch_norm_parts(int64_t, int64_t) { return 1; }
+int64_t batch_norm_mask_bytes(int64_t, int64_t) { return 1; }
 template <class T>
 void batch_norm_forward_gpu(const BatchNormForward<T>&, void*) {
   throw base::Error("this build has no GPU kernels", "build the cuda preset");

@@ -41,6 +41,9 @@ struct Heads {
 at::Tensor packed_attention(const at::Tensor& packed, const Heads& heads, const at::Tensor& cosines,
                             const at::Tensor& sines, bool causal);
 
+// What it does before it attends, on a GPU: queries and keys turn where they lie. Not differentiable.
+void rotate_packed(const at::Tensor& packed, const Heads& heads, const at::Tensor& cosines, const at::Tensor& sines);
+
 // The mean cross entropy of hidden W^T against targets, -100: not counted. hidden: [..., width]; W: [classes, width].
 // Holds a part of the logits at a time; the gradients are found on the way forward and scaled on the way back.
 at::Tensor linear_cross_entropy(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& targets);

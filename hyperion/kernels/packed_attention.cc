@@ -88,11 +88,7 @@ struct PackedAttention : torch::autograd::Function<PackedAttention> {
                             const std::optional<at::Tensor>& cosines, const std::optional<at::Tensor>& sines,
                             int64_t queries, int64_t keys, int64_t width, bool causal) {
     const Heads heads{queries, keys, width};
-    if (cosines)
-      with_type(packed.scalar_type(), [&]<class T>(T) {
-        rotate_heads_gpu(pointer<T>(packed), packed.size(0) * packed.size(1), queries + 2 * keys, queries + keys, width,
-                         rotation_of(*cosines, *sines), stream_of(packed));
-      });
+    if (cosines) rotate_packed(packed, heads, *cosines, *sines);
     const auto views = views_of(packed, heads);
     const auto backend = backend_for(views, causal);
     const auto a = attended(views, causal, backend);
@@ -149,6 +145,13 @@ at::Tensor by_parts(const at::Tensor& packed, const Heads& heads, const at::Tens
 }
 
 }  // namespace
+
+void rotate_packed(const at::Tensor& packed, const Heads& heads, const at::Tensor& cosines, const at::Tensor& sines) {
+  with_type(packed.scalar_type(), [&]<class T>(T) {
+    rotate_heads_gpu(pointer<T>(packed), packed.size(0) * packed.size(1), heads.queries + 2 * heads.keys,
+                     heads.queries + heads.keys, heads.width, rotation_of(cosines, sines), stream_of(packed));
+  });
+}
 
 at::Tensor packed_attention(const at::Tensor& packed, const Heads& heads, const at::Tensor& cosines,
                             const at::Tensor& sines, bool causal) {

@@ -47,13 +47,15 @@ at::Tensor BatchNorm2d::then(const at::Tensor& input, const at::Tensor& residual
     throw base::ConfigError("batch norm cannot train on one value a channel: it has no variance",
                             "use a larger micro-batch or larger images");
   const bool learn = pass.training && !pass.recomputing;
-  if (learn) num_batches_tracked_.add_(1);
   // Without momentum the running statistics stay as they are, and what autograd saves is the same.
   const double momentum = learn ? kMomentum : 0;
   const bool plainly = pass.reference || across != nullptr;
   if (pass.training && !plainly)
-    return kernels::batch_norm_training(input, {weight_, bias_, running_mean_, running_var_, momentum, kEpsilon},
-                                        residual, relu);
+    return kernels::batch_norm_training(
+        input,
+        {weight_, bias_, running_mean_, running_var_, momentum, kEpsilon, learn ? num_batches_tracked_ : at::Tensor()},
+        residual, relu);
+  if (learn) num_batches_tracked_.add_(1);
   auto output = plainly ? plain(input, pass.training, learn, across)
                         : at::batch_norm(input, weight_, bias_, running_mean_, running_var_, /*training=*/false,
                                          momentum, kEpsilon, /*cudnn_enabled=*/true);

@@ -50,8 +50,19 @@ TEST(KernelBench, each_row_has_time_rate_and_ceiling) {
     EXPECT_EQ(row.ratio() > 0, row.operation != "nf4_dequantise") << row.name();
     backward += row.pass == "backward";
   }
-  EXPECT_EQ(tiny_result().rows.size() - backward, kernel_operations().size() - 1);  // the global norm is a GPU's
-  EXPECT_EQ(backward, kernel_operations().size() - 4);  // AdamW and NF4 have none, the loss is timed as a whole
+  EXPECT_EQ(tiny_result().rows.size() - backward, kernel_operations().size() - 2);  // two are a GPU's alone
+  // Those two, AdamW and NF4 have none; the loss is timed as a whole.
+  EXPECT_EQ(backward, kernel_operations().size() - 5);
+}
+
+TEST(KernelBench, a_feed_forward_layer_is_shown_step_by_step) {
+  double shares = 0;
+  for (const auto& row : tiny_result().mlp) {
+    EXPECT_GT(row.ours.median, 0) << row.step;
+    shares += row.share;
+  }
+  EXPECT_NEAR(shares, 1, 1e-9);
+  EXPECT_NE(kernel_outcome(tiny_result()).table.find("product up, bias"), std::string::npos);
 }
 
 TEST(KernelBench, ceilings_are_of_bytes_or_of_products) {

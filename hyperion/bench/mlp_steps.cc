@@ -1,0 +1,41 @@
+#include "hyperion/bench/operation_shapes.h"
+#include "hyperion/kernels/activations.h"
+#include "hyperion/kernels/norm.h"
+#include "hyperion/kernels/products.h"
+
+namespace hyperion::bench {
+
+using kernels::Activation;
+
+MlpSteps mlp_steps(const OperationPlace& place) {
+  const auto mlp = mlp_of(place);
+  const auto x = random(place, {mlp.tokens, mlp.width}), above = random(place, {mlp.tokens, mlp.width});
+  const kernels::NormWeights norm{random(place, {mlp.width}), random(place, {mlp.width}), 1e-5};
+  const auto up = matrix(place, mlp.inner, mlp.width).detach(), down = matrix(place, mlp.width, mlp.inner).detach();
+  const auto up_bias = random(place, {mlp.inner}), down_bias = random(place, {mlp.width});
+  const auto normal = kernels::normalise(x, norm);
+  const auto inner = random(place, {mlp.tokens, mlp.inner}), active = kernels::activate(inner, Activation::gelu_tanh);
+  const auto of_inner = random(place, {mlp.tokens, mlp.inner});
+  MlpSteps steps{base::format("{} x {} -> {}", mlp.tokens, mlp.width, mlp.inner), {}};
+  const auto add = [&](const char* pass, const char* name, std::function<void()> work) {
+    steps.list.push_back({pass, name, std::move(work)});
+  };
+  add("forward", "norm", [=] { kernels::normalise(x, norm); });
+  add("forward", "product up, bias",
+      [=] { kernels::product({.a = normal.output, .b = up, .b_turned = true, .bias = up_bias}); });
+  add("forward", "gelu", [=] { kernels::activate(inner, Activation::gelu_tanh); });
+  add("forward", "product down, bias, residual",
+      [=] { kernels::product({.a = active, .b = down, .b_turned = true, .bias = down_bias, .added = x}); });
+  add("backward", "product: of gelu", [=] { kernels::product({.a = above, .b = down}); });
+  add("backward", "gelu, its value again, bias",
+      [=] { kernels::activation_gradients(inner, of_inner, Activation::gelu_tanh, true, true); });
+  add("backward", "product: weight down", [=] { kernels::product({.a = above, .b = active, .a_turned = true}); });
+  add("backward", "product: of norm", [=] { kernels::product({.a = of_inner, .b = up}); });
+  add("backward", "norm, its value again, residual, bias",
+      [=] { kernels::norm_gradients(x, norm, normal.statistics, above, above, {.output = true, .sums = true}); });
+  add("backward", "product: weight up",
+      [=] { kernels::product({.a = of_inner, .b = normal.output, .a_turned = true}); });
+  return steps;
+}
+
+}  // namespace hyperion::bench
