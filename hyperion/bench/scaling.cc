@@ -106,7 +106,8 @@ std::vector<std::string> job_words(const ScalingOptions& options, const ScalingR
                                     "--memory.report=true",
                                     "--eval.every=0",
                                     "--eval.batches=1",
-                                    "--checkpoint.every=0"};
+                                    "--checkpoint.every=0",
+                                    "--optim.warmup=0"};
   for (auto& flag : mode_flags(row.mode)) words.push_back(flag);
   if (row.batch > 0) words.push_back(format("--train.batch={}", row.batch * row.ranks));
   for (const auto& setting : options.settings) words.push_back("--" + setting);

@@ -26,7 +26,8 @@ TEST_F(FaultTest, is_quiet_unless_switched_on) {
 }
 
 TEST_F(FaultTest, strikes_once_at_the_nth_passing) {
-  set_faults("a=enospc@3,b=tear");
+  set_faults("a=enospc@3,b=tear,c=flip");
+  EXPECT_EQ(fault_point("c"), Fault::flip);
   EXPECT_EQ(fault_point("a"), Fault::none);
   EXPECT_EQ(fault_point("b"), Fault::tear);
   EXPECT_EQ(fault_point("a"), Fault::none);

@@ -64,6 +64,33 @@ TEST_F(Bench, a_start_is_timed_in_processes_of_its_own) {
   EXPECT_NE(done.out.find("exec to end of first step"), std::string::npos) << done.out;
 }
 
+TEST_F(Bench, wires_are_tried_by_the_ranks_of_a_launch) {
+  const auto bench = run(scratch_, {"launch", "-n", "2", "--", "bench", "comm", "--device", "cpu", "--max", "1KiB",
+                                    "--seconds", "0.01", "--folder", folder("comm")});
+  EXPECT_EQ(bench.code, 0) << bench.err;
+  EXPECT_NE(bench.out.find("busbw GB/s"), std::string::npos) << bench.out;
+  const auto compared = run(scratch_, {"compare", folder("comm"), folder("comm"), "--json"});
+  EXPECT_EQ(compared.code, 0) << compared.err;
+  const auto check = run(scratch_, {"launch", "-n", "3", "--", "comm-check", "--device", "cpu", "--sizes", "1KiB",
+                                    "--seconds", "0.01", "--tolerance", "1000"});
+  EXPECT_EQ(check.code, 0) << check.err;
+  EXPECT_NE(check.out.find("all is well"), std::string::npos) << check.out;
+}
+
+TEST_F(Bench, nccl_is_set_up_from_the_recipe_and_only_with_variables_of_its_own) {
+  const auto recipe = testing::tiny_recipe(scratch_).string();
+  const auto done = run(
+      scratch_,
+      {"train", recipe, "--steps", "5", "--run", "set", "--device", "cpu", "--nccl.preset=mi250x", "--nccl.p2p=off"},
+      {{"NCCL_CROSS_NIC", "0"}});
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_NE(done.err.find("NCCL_P2P_DISABLE=1 (nccl.p2p)"), std::string::npos) << done.err;
+  EXPECT_NE(done.err.find("NCCL_CROSS_NIC stays 0"), std::string::npos) << done.err;
+  EXPECT_EQ(run(scratch_, {"train", recipe, "--nccl.variables=LD_PRELOAD=x.so"}).code, 2);
+  const auto doctor = run(scratch_, {"doctor", "--quick"}, {{"NCCL_DEBUG", "INFO"}});
+  EXPECT_NE(doctor.out.find("NCCL_DEBUG=INFO"), std::string::npos) << doctor.out;
+}
+
 TEST_F(Bench, an_unknown_workload_is_a_usage_error) {
   const auto done = run(scratch_, {"bench", "ladder", "tiny-gtp2"});
   EXPECT_EQ(done.code, 2);

@@ -99,7 +99,7 @@ TEST_F(CommCheck, a_rank_that_does_not_come_ends_the_others_with_its_number) {
 }
 
 TEST_F(CommCheck, a_rank_that_stands_still_is_told_of_before_it_is_given_up) {
-  Ranks job(2, {HYPERION_PROGRAM, "comm-check", "--device", "cpu", "--seconds", "30", "--timeout", "6"},
+  Ranks job(2, {HYPERION_PROGRAM, "comm-check", "--device", "cpu", "--seconds", "3", "--timeout", "6"},
             {{"HYPERION_RUNS", folder_ / "runs"}});
   ASSERT_TRUE(job.wait_for_text(0, "comm-check  all_reduce 64.0 KiB"));
   job.signal(1, SIGSTOP);
