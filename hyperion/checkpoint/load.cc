@@ -32,7 +32,7 @@ void check_step(const Path& step_folder, int64_t step) {
     throw CorruptError(format("{} holds the manifest of step {}", step_folder.string(), step));
 }
 
-// Tensors that are put together of the slices of several shards. No memory is taken before all slices are known to fit.
+// Tensors of which several shards hold slices.
 class Assembly {
  public:
   // False: `name` is no slice.
@@ -42,7 +42,7 @@ class Assembly {
     const std::string place = format("{}: slice \"{}\"", path.string(), name);
     Origin origin = origin_of(found->second, place);
     const at::Tensor part = file.tensor(name);
-    Whole& whole = wholes_[origin.of];
+    LoadedCheckpoint::Sliced& whole = wholes_[origin.of];
     if (whole.parts.empty()) whole.shape = origin.shape, whole.type = part.scalar_type();
     if (whole.shape != origin.shape || whole.type != part.scalar_type() || part.dim() != 1)
       throw CorruptError(place + " is not of the tensor that the others are of");
@@ -50,7 +50,7 @@ class Assembly {
     return true;
   }
 
-  void finish(LoadedCheckpoint& loaded) const {
+  void finish(LoadedCheckpoint& loaded) {
     for (const auto& [name, whole] : wholes_) {
       int64_t count = 1, end = 0;
       for (const int64_t size : whole.shape) count *= size;
@@ -63,11 +63,10 @@ class Assembly {
       if (end != count)
         throw CorruptError(format("{}: the slices of tensor \"{}\" hold {} of its {} elements", loaded.path.string(),
                                   name, end, count));
-      const auto tensor = at::empty(whole.shape, whole.type);
-      for (const auto& [begin, part] : whole.parts) tensor.view(-1).narrow(0, begin, part.numel()).copy_(part);
-      if (!loaded.tensors.emplace(name, tensor).second)
+      if (loaded.tensors.count(name) != 0)
         throw CorruptError(format("{}: tensor \"{}\" is there whole and in slices", loaded.path.string(), name));
     }
+    loaded.sliced = std::move(wholes_);
   }
 
  private:
@@ -75,11 +74,6 @@ class Assembly {
     std::string of;
     int64_t begin;
     std::vector<int64_t> shape;
-  };
-  struct Whole {
-    std::vector<int64_t> shape;
-    at::ScalarType type = at::kFloat;
-    std::map<int64_t, at::Tensor> parts;  // by where they begin
   };
 
   static Origin origin_of(const std::string& text, const std::string& place) {
@@ -100,7 +94,7 @@ class Assembly {
     }
   }
 
-  std::map<std::string, Whole> wholes_;
+  std::map<std::string, LoadedCheckpoint::Sliced> wholes_;
 };
 
 void add_tensors(LoadedCheckpoint& loaded, Assembly& assembly, const SafetensorsFile& file, const Path& path) {
@@ -113,10 +107,47 @@ void add_tensors(LoadedCheckpoint& loaded, Assembly& assembly, const Safetensors
 
 }  // namespace
 
-const at::Tensor& LoadedCheckpoint::tensor(const std::string& name) const {
-  const auto found = tensors.find(name);
-  if (found == tensors.end()) throw CorruptError(format("{} holds no tensor \"{}\"", path.string(), name));
-  return found->second;
+namespace {
+
+// What the tensor of that name is in, whole or in slices; one of the two is null.
+std::pair<const at::Tensor*, const LoadedCheckpoint::Sliced*> find(const LoadedCheckpoint& loaded,
+                                                                   const std::string& name) {
+  if (const auto found = loaded.tensors.find(name); found != loaded.tensors.end()) return {&found->second, nullptr};
+  if (const auto found = loaded.sliced.find(name); found != loaded.sliced.end()) return {nullptr, &found->second};
+  throw CorruptError(format("{} holds no tensor \"{}\"", loaded.path.string(), name));
+}
+
+}  // namespace
+
+at::Tensor LoadedCheckpoint::tensor(const std::string& name) const {
+  const auto [whole, slices] = find(*this, name);
+  if (whole != nullptr) return *whole;
+  const auto together = at::empty(slices->shape, slices->type);
+  copy_stretch(name, 0, together.view(-1));
+  return together;
+}
+
+std::vector<int64_t> LoadedCheckpoint::shape(const std::string& name) const {
+  const auto [whole, slices] = find(*this, name);
+  return whole != nullptr ? whole->sizes().vec() : slices->shape;
+}
+
+at::ScalarType LoadedCheckpoint::type(const std::string& name) const {
+  const auto [whole, slices] = find(*this, name);
+  return whole != nullptr ? whole->scalar_type() : slices->type;
+}
+
+void LoadedCheckpoint::copy_stretch(const std::string& name, int64_t begin, const at::Tensor& out) const {
+  const auto [whole, slices] = find(*this, name);
+  const int64_t end = begin + out.numel();
+  if (whole != nullptr) {
+    out.copy_(whole->reshape(-1).narrow(0, begin, out.numel()));
+    return;
+  }
+  for (auto part = slices->parts.begin(); part != slices->parts.end(); ++part) {
+    const int64_t from = std::max(begin, part->first), to = std::min(end, part->first + part->second.numel());
+    if (from < to) out.narrow(0, from - begin, to - from).copy_(part->second.narrow(0, from - part->first, to - from));
+  }
 }
 
 LoadedCheckpoint load_checkpoint(base::FileSystem& files, const Path& step_folder) {

@@ -11,8 +11,20 @@ struct LoadedCheckpoint {
   std::string state;                          // the JSON object of the Snapshot
   std::map<std::string, at::Tensor> tensors;  // CPU views of the mapped file: copy from them, never write to them
 
-  // Throws CorruptError that names the checkpoint where there is no such tensor.
-  const at::Tensor& tensor(const std::string& name) const;
+  // A tensor that several processes wrote, each its slices: views of the mapped files by where they begin.
+  struct Sliced {
+    std::vector<int64_t> shape;
+    at::ScalarType type = at::kFloat;
+    std::map<int64_t, at::Tensor> parts;
+  };
+  std::map<std::string, Sliced> sliced;
+
+  // Each throws CorruptError that names the checkpoint where there is no such tensor.
+  at::Tensor tensor(const std::string& name) const;  // of slices a copy, put together
+  std::vector<int64_t> shape(const std::string& name) const;
+  at::ScalarType type(const std::string& name) const;
+  // Elements [begin, begin + out.numel()) of the flattened tensor, of whatever type, and nothing else of it.
+  void copy_stretch(const std::string& name, int64_t begin, const at::Tensor& out) const;
 };
 
 // One step-N folder. Throws CorruptError, or FileError where a file is missing or cannot be read.

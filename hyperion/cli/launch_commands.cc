@@ -16,6 +16,7 @@
 #include "hyperion/cli/usage.h"
 #include "hyperion/comm/meeting.h"
 #include "hyperion/host/addresses.h"
+#include "hyperion/host/cores.h"
 #include "hyperion/host/launch.h"
 #include "hyperion/host/system_files.h"
 #include "hyperion/interop/open_model.h"
@@ -49,8 +50,11 @@ void add_launch_command(CLI::App& app, LaunchOptions& options) {
                    "rank0: what rank 0 prints (the default); all: every line behind its rank; none")
       ->check(one_of({"rank0", "all", "none"}));
   launch->add_option("--logs", options.logs, "folder for what ranks print (default: launch and time, among the runs)");
-  launch->add_option("--bind", options.bind, "cores: each rank gets cores of its own, by NUMA node (the default); none")
-      ->check(one_of({"cores", "none"}));
+  launch
+      ->add_option("--bind", options.bind,
+                   "gpu: each rank gets cores of its own, of its GPU's NUMA node; cores: by NUMA node; none; auto (the "
+                   "default): gpu where there are as many GPUs as ranks here, else cores")
+      ->check(one_of({"auto", "gpu", "cores", "none"}));
   launch->add_option("--nodes", options.nodes, "host:slots,host:slots: machines that ssh reaches, filled in order");
   launch
       ->add_option("--listen", options.listen, "address where ranks meet (default 127.0.0.1; to be told with --nodes)")
@@ -154,7 +158,7 @@ int launch_command(const LaunchOptions& options, const std::vector<std::string>&
   plan.show = options.show == "all"    ? resilience::Show::all
               : options.show == "none" ? resilience::Show::none
                                        : resilience::Show::rank0;
-  plan.bind_cores = options.bind == "cores";
+  plan.bind = options.bind;
   plan.limits.frozen_seconds = options.frozen_seconds;
   return resilience::launch(plan);
 }
@@ -182,17 +186,6 @@ void add_rendezvous_command(CLI::App& app, RendezvousOptions& options, host::Ran
 
 namespace {
 
-std::string listed(const std::vector<int>& cores) {
-  std::string text;
-  for (size_t i = 0; i < cores.size(); ++i) {
-    size_t last = i;
-    while (last + 1 < cores.size() && cores[last + 1] == cores[last] + 1) ++last;
-    text += format("{}{}", text.empty() ? "" : ",", cores[i]) + (last > i ? format("-{}", cores[last]) : "");
-    i = last;
-  }
-  return text;
-}
-
 std::string meeting_json(const host::Launch& launch, const comm::Meeting& meeting) {
   base::Json json{{"launcher", launcher_name(launch.launcher)}, {"world", launch.world}, {"seconds", meeting.seconds}};
   for (const auto& member : meeting.members)
@@ -209,7 +202,7 @@ std::string meeting_table(const host::Launch& launch, const comm::Meeting& meeti
                             meeting.members.size(), meeting.seconds);
   for (const auto& member : meeting.members)
     text += format("rank {:<4} local rank {:<3} {}  process {}  cores {}\n", member.rank, member.local_rank,
-                   member.host, member.process, listed(member.cores));
+                   member.host, member.process, host::cores_text(member.cores));
   return text;
 }
 

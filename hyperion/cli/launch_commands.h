@@ -11,7 +11,7 @@ namespace hyperion::cli {
 
 struct LaunchOptions {
   int64_t ranks = 0;
-  std::string logs, show = "rank0", bind = "cores", nodes, listen, ssh = "ssh -o BatchMode=yes";
+  std::string logs, show = "rank0", bind = "auto", nodes, listen, ssh = "ssh -o BatchMode=yes";
   int64_t port = 0, node_count = 1, node_rank = -1;
   std::string master;
   std::string emit, name = "hyperion", image = "hyperion:latest";

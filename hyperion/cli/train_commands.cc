@@ -6,6 +6,7 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/log.h"
+#include "hyperion/base/signals.h"
 #include "hyperion/checkpoint/load.h"
 #include "hyperion/checkpoint/step_folder.h"
 #include "hyperion/cli/commands.h"
@@ -56,11 +57,12 @@ void check_start(const train::RunConfig& config, const std::string& model, const
   const auto shape = shape_of(config, model);
   train::check(config, shape);
   train::check_processes(config, launch.world);
-  train::check_memory(config, shape, kernels::open_device(config.train.device));
+  train::check_memory(config, shape, kernels::open_device(config.train.device), launch.world);
   train::check_fit(train::open_split(config, shape), shape, config);
 }
 
 train::Processes join(const train::RunConfig& config, const host::Launch& launch) {
+  base::throw_if_stopped("starting");  // the job may have ended while this rank was still reading its settings
   const comm::WorldOptions options{.timeout = std::chrono::seconds(config.parallel.timeout),
                                    .stall = std::chrono::seconds(config.parallel.stall)};
   // NCCL wants a GPU for each process; where they share one, tensors go by way of the host.

@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <tuple>
 
@@ -71,6 +72,71 @@ std::vector<std::vector<int>> share_cores(const base::Path& root, std::vector<in
   std::vector<std::vector<int>> shares(count);
   for (size_t i = 0; i < cores.size(); ++i) shares[i * count / cores.size()].push_back(cores[i]);
   return shares;
+}
+
+std::vector<std::vector<int>> share_cores_by_node(const base::Path& root, const std::vector<int>& cores,
+                                                  const std::vector<int>& nodes) {
+  auto node_of = node_of_core(root);
+  std::vector<std::vector<int>> shares(nodes.size());
+  for (const int node : nodes) {
+    std::vector<int> here;
+    for (const int core : cores)
+      if (node >= 0 && node_of.count(core) != 0 && node_of[core] == node) here.push_back(core);
+    const auto of_node = share_cores(root, here, static_cast<int>(std::count(nodes.begin(), nodes.end(), node)));
+    if (of_node.empty()) return {};
+    for (size_t i = 0, next = 0; i < nodes.size(); ++i)
+      if (nodes[i] == node) shares[i] = of_node[next++];
+  }
+  return shares;
+}
+
+std::vector<int> gpu_nodes(const base::Path& root, const char* visible) {
+  constexpr const char* kDevices = "/sys/bus/pci/devices";
+  std::vector<std::string> places;  // 0000:17:00.0: their order is that of the bus
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(base::Path(root.string() + kDevices), ignored))
+    places.push_back(entry.path().filename().string());
+  std::sort(places.begin(), places.end());
+  std::vector<int> nodes;
+  for (const auto& place : places) {
+    const auto fact = [&](const char* name) {
+      return system_text(root, base::format("{}/{}/{}", kDevices, place, name)).value_or("");
+    };
+    const std::string vendor = fact("vendor"), kind = fact("class");
+    const bool computes = kind.starts_with("0x0300") || kind.starts_with("0x0302") || kind.starts_with("0x1200");
+    if (!computes || !(vendor.starts_with("0x10de") || vendor.starts_with("0x1002"))) continue;
+    nodes.push_back(static_cast<int>(whole_number(fact("numa_node")).value_or(-1)));
+  }
+  if (visible == nullptr) return nodes;
+  std::vector<int> named;
+  for (const std::string& part : split(visible, ',')) {
+    const auto index = whole_number(part);
+    if (!index || *index < 0 || *index >= std::ssize(nodes)) return {};
+    named.push_back(nodes[static_cast<size_t>(*index)]);
+  }
+  return named;
+}
+
+std::string cores_text(const std::vector<int>& cores) {
+  std::string text;
+  for (size_t i = 0; i < cores.size(); ++i) {
+    size_t last = i;
+    while (last + 1 < cores.size() && cores[last + 1] == cores[last] + 1) ++last;
+    text +=
+        base::format("{}{}", text.empty() ? "" : ",", cores[i]) + (last > i ? base::format("-{}", cores[last]) : "");
+    i = last;
+  }
+  return text;
+}
+
+std::string nodes_text(const base::Path& root, const std::vector<int>& cores) {
+  auto node_of = node_of_core(root);
+  std::vector<int> nodes;
+  for (const int core : cores)
+    if (node_of.count(core) != 0) nodes.push_back(node_of[core]);
+  std::sort(nodes.begin(), nodes.end());
+  nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+  return cores_text(nodes);
 }
 
 }  // namespace hyperion::host

@@ -11,6 +11,7 @@
 #include "hyperion/base/format.h"
 #include "hyperion/interop/weight_files.h"
 #include "hyperion/models/registry.h"
+#include "hyperion/nn/without_memory.h"
 
 namespace hyperion::interop {
 namespace {
@@ -165,6 +166,29 @@ HuggingFaceModel open_hugging_face(base::FileSystem& files, const Path& folder, 
   for (const auto& parameter : opened.model->parameters()) fill(parameter.name, parameter.tensor);
   for (const auto& buffer : opened.model->buffers()) fill(buffer.name, buffer.tensor);
   return opened;
+}
+
+ModelOutline outline_hugging_face(base::FileSystem& files, const Path& folder) {
+  const base::OperationScope scope("interop.open");
+  const auto config = files.read(folder / "config.json");
+  const auto weights = std::make_shared<const WeightFiles>(files, folder);
+  check_size(config, folder, *weights);
+  ModelOutline outline;
+  {
+    const nn::WithoutMemory only_names;
+    outline.model = models::make_model(config, (folder / "config.json").string());
+  }
+  const auto matching = std::make_shared<const Matching>(*outline.model, *weights);
+  matching->throw_if_wrong(folder);
+  at::NoGradGuard no_grad;
+  for (const auto& buffer : outline.model->buffers())
+    if (matching->has(buffer.name)) at::Tensor(buffer.tensor).copy_(matching->tensor(buffer.name));
+  outline.values = [weights, matching](const std::string& name, int64_t begin, const at::Tensor& out) {
+    const auto mapped = matching->tensor(name).reshape(-1).narrow(0, begin, out.numel());
+    out.copy_(mapped);
+    forget_pages(mapped);
+  };
+  return outline;
 }
 
 }  // namespace hyperion::interop

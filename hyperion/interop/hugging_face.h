@@ -27,6 +27,14 @@ struct HuggingFaceModel {
 HuggingFaceModel open_hugging_face(base::FileSystem& files, const base::Path& folder, at::Device device,
                                    std::optional<at::ScalarType> type = {});
 
+// The same with parameters without memory (nn/without_memory.h), whose values are read from the mapped files when asked
+// for; buffers have theirs.
+struct ModelOutline {
+  std::unique_ptr<models::Model> model;
+  models::Values values;
+};
+ModelOutline outline_hugging_face(base::FileSystem& files, const base::Path& folder);
+
 // Writes a folder that `transformers` loads. `config` is the model's config.json; tokenizer and image processor files
 // of `source` (may be empty) go along. A model that transformers has no class for is a ConfigError. Written beside and
 // renamed; `to` must not exist (ConfigError).

@@ -14,6 +14,7 @@
 #include "hyperion/interop/hugging_face.h"
 #include "hyperion/interop/peft.h"
 #include "hyperion/models/registry.h"
+#include "hyperion/nn/without_memory.h"
 
 namespace hyperion::interop {
 namespace {
@@ -165,6 +166,34 @@ OpenedModel open_model(base::FileSystem& files, const std::string& argument, at:
     opened.bytes = false;
   }
   return opened;
+}
+
+ModelOutline outline_model(base::FileSystem& files, const std::string& argument) {
+  if (names_folder(files, argument)) {
+    return outline_hugging_face(files, argument);
+  }
+  Path run;
+  const auto loaded = std::make_shared<const checkpoint::LoadedCheckpoint>(find_checkpoint(files, argument, run));
+  if (base::parse_json(loaded->state, loaded->path.string()).contains("adapter")) return {};
+  ModelOutline outline;
+  {
+    const nn::WithoutMemory only_names;
+    outline.model = models::make_model(config_of(*loaded), loaded->path.string());
+  }
+  const auto check = [&](const std::string& name, const at::Tensor& tensor) {
+    if (at::IntArrayRef(loaded->shape("model." + name)) != tensor.sizes())
+      throw base::CorruptError(format("{}: {} has another shape than the model", loaded->path.string(), name));
+  };
+  at::NoGradGuard no_grad;
+  for (const auto& parameter : outline.model->parameters()) check(parameter.name, parameter.tensor);
+  for (const auto& buffer : outline.model->buffers()) {
+    check(buffer.name, buffer.tensor);
+    at::Tensor(buffer.tensor).copy_(loaded->tensor("model." + buffer.name));
+  }
+  outline.values = [loaded](const std::string& name, int64_t begin, const at::Tensor& out) {
+    loaded->copy_stretch("model." + name, begin, out);
+  };
+  return outline;
 }
 
 std::string weights_digest(base::FileSystem& files, const std::string& argument) {

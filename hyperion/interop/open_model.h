@@ -6,6 +6,7 @@
 #include <string>
 
 #include "hyperion/base/files.h"
+#include "hyperion/interop/hugging_face.h"
 #include "hyperion/models/model.h"
 
 namespace hyperion::interop {
@@ -41,6 +42,10 @@ std::string read_model_config(base::FileSystem& files, const std::string& argume
 // adapter, kRunAdapter, beside it.
 OpenedModel open_model(base::FileSystem& files, const std::string& argument, at::Device device,
                        std::optional<at::ScalarType> type = {});
+
+// The same with parameters without memory (nn/without_memory.h): `values` reads them from the mapped files when asked
+// for. Null where it cannot be had so: the MODEL has an adapter to merge.
+ModelOutline outline_model(base::FileSystem& files, const std::string& argument);
 
 // What tells the weights of a MODEL from any others: a hash of its files. An adapter belongs to one such set.
 std::string weights_digest(base::FileSystem& files, const std::string& argument);

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,10 @@ struct Buffer {
 
 enum class Input { tokens, images };
 
+// Where parameters that were made without memory (nn/without_memory.h) get their values from: elements [begin, begin +
+// out.numel()) of the one of that name; `out` is fp32 on the CPU.
+using Values = std::function<void(const std::string& name, int64_t begin, const at::Tensor& out)>;
+
 class Model {
  public:
   virtual ~Model() = default;
@@ -45,7 +50,8 @@ class Model {
   virtual std::vector<Buffer> buffers() = 0;
   // Everything it holds for good: parameters, buffers, weights in 4 bits.
   virtual std::vector<at::Tensor> held() = 0;
-  virtual void initialise(uint64_t seed) = 0;  // fp32, on the CPU
+  virtual void initialise(uint64_t seed) = 0;  // fp32, on the CPU; parameters without memory stay so
+  virtual Values initial_values(uint64_t /*seed*/) { return {}; }
   virtual void to(at::Device device, at::ScalarType type) = 0;
   virtual nn::Adapters& adapters() = 0;
   // Puts the weights of all linear layers but the output "lm_head" into 4 bits (kernels/nf4.h), where they lie now.

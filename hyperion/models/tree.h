@@ -13,6 +13,11 @@ class Tree : public nn::Module, public Model {
   std::vector<Buffer> buffers() final;
   std::vector<at::Tensor> held() final;
   void initialise(uint64_t seed) final { nn::Module::initialise(seed); }
+  Values initial_values(uint64_t seed) final {
+    return [this, seed](const std::string& name, int64_t begin, const at::Tensor& out) {
+      nn::Module::initial_values(seed, name, begin, out);
+    };
+  }
   void to(at::Device device, at::ScalarType type) final { move_to(device, type); }
   nn::Adapters& adapters() final { return adapters_; }
   void quantise() final;

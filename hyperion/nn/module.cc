@@ -2,22 +2,33 @@
 
 #include <ATen/ops/empty.h>
 
+#include "hyperion/base/error.h"
 #include "hyperion/base/random.h"
+#include "hyperion/nn/without_memory.h"
 
 namespace hyperion::nn {
 namespace {
 
-void fill_uniform(base::StreamKey key, float bound, const at::Tensor& values) {
+// Elements from `begin` on of the parameter of that name.
+void fill(const Init& init, uint64_t seed, const std::string& name, int64_t begin, const at::Tensor& values) {
+  if (init.deviation == 0 && init.bound == 0) {
+    values.fill_(init.constant);
+    return;
+  }
+  const auto key = base::stream_key(seed, "init/" + name);
+  const auto first = static_cast<uint64_t>(begin), count = static_cast<uint64_t>(values.numel());
   auto* out = values.mutable_data_ptr<float>();
-  for (int64_t i = 0; i < values.numel(); ++i)
-    out[i] = bound * (2 * base::unit_float(base::random_bits(key, static_cast<uint64_t>(i))) - 1);
+  if (init.deviation > 0) return base::fill_normal(key, first, count, init.deviation, out);
+  for (uint64_t i = 0; i < count; ++i)
+    out[i] = init.bound * (2 * base::unit_float(base::random_bits(key, first + i)) - 1);
 }
 
 }  // namespace
 
 at::Tensor Module::parameter(const std::string& name, at::IntArrayRef shape, Init init, Traits traits) {
   entries_[name] = {init, traits};
-  return register_parameter(name, at::empty(shape, at::kFloat));
+  return register_parameter(name,
+                            WithoutMemory::wanted() ? without_memory(shape, at::kFloat) : at::empty(shape, at::kFloat));
 }
 
 void Module::forget_parameter(const std::string& name) {
@@ -34,21 +45,26 @@ void Module::visit(const std::function<void(const std::string& path, Module& mod
 
 void Module::initialise(uint64_t seed, const std::string& prefix) {
   for (auto& item : named_parameters(/*recurse=*/false)) {
-    const Init init = entries_.at(item.key()).init;
-    at::Tensor values = at::empty(item.value().sizes(), at::kFloat);
-    if (init.deviation > 0) {
-      const auto key = base::stream_key(seed, "init/" + prefix + item.key());
-      base::fill_normal(key, 0, values.numel(), init.deviation, values.mutable_data_ptr<float>());
-    } else if (init.bound > 0) {
-      const auto key = base::stream_key(seed, "init/" + prefix + item.key());
-      fill_uniform(key, init.bound, values);
-    } else {
-      values.fill_(init.constant);
-    }
+    if (!has_memory(item.value())) continue;
+    const at::Tensor values = at::empty(item.value().sizes(), at::kFloat);
+    fill(entries_.at(item.key()).init, seed, prefix + item.key(), 0, values);
     item.value().data().copy_(values);
   }
   for (auto& child : named_children())
     if (auto* module = dynamic_cast<Module*>(child.value().get())) module->initialise(seed, prefix + child.key() + ".");
+}
+
+void Module::initial_values(uint64_t seed, const std::string& name, int64_t begin, const at::Tensor& out) const {
+  const Module* owner = this;
+  std::string rest = name;
+  for (size_t dot = rest.find('.'); owner->entries_.count(rest) == 0 && dot != rest.npos; dot = rest.find('.')) {
+    const auto child = owner->named_children().find(rest.substr(0, dot));
+    const auto* module = child == nullptr ? nullptr : dynamic_cast<const Module*>(child->get());
+    HYPERION_CHECK(module != nullptr, "no module of the tree holds " + name);
+    owner = module;
+    rest.erase(0, dot + 1);
+  }
+  fill(owner->entries_.at(rest).init, seed, name, begin, out);
 }
 
 std::vector<NamedParameter> Module::list_parameters(const std::string& prefix) const {
@@ -62,12 +78,20 @@ std::vector<NamedParameter> Module::list_parameters(const std::string& prefix) c
 }
 
 void Module::move_to(at::Device device, at::ScalarType type) {
-  for (auto& item : list_parameters())
-    item.tensor.set_data(item.tensor.data().to(device, item.traits.wide ? at::kFloat : type));
+  bool complete = true;
+  for (auto& item : list_parameters()) {
+    const auto own = item.traits.wide ? at::kFloat : type;
+    if (has_memory(item.tensor)) {
+      item.tensor.set_data(item.tensor.data().to(device, own));
+    } else {
+      item.tensor.set_data(without_memory(item.tensor.sizes(), item.tensor.options().device(device).dtype(own)));
+      complete = false;
+    }
+  }
   for (auto& buffer : buffers()) buffer.set_data(buffer.to(device));
   visit([&](const std::string&, Module& module) {
     module.move_held(device);
-    if (device.is_cuda()) module.lay_out();
+    if (device.is_cuda() && complete) module.lay_out();
   });
 }
 

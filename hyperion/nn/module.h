@@ -46,8 +46,10 @@ class Module : public torch::nn::Module {
   virtual at::Tensor forward(const at::Tensor& input, Pass& pass) = 0;
   virtual Unit unit() const { return Unit::plain; }
 
-  // Sets every parameter of the tree from the seed and its full name alone.
+  // Sets every parameter of the tree that has memory from the seed and its full name alone.
   void initialise(uint64_t seed, const std::string& prefix = {});
+  // What `initialise` makes of elements [begin, begin + out.numel()) of one parameter; `out` is fp32 on the CPU.
+  void initial_values(uint64_t seed, const std::string& name, int64_t begin, const at::Tensor& out) const;
 
   // Every parameter of the tree, a module's own before its children's.
   std::vector<NamedParameter> list_parameters(const std::string& prefix = {}) const;

@@ -7,9 +7,13 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
+
 #include "hyperion/base/error.h"
 #include "hyperion/kernels/update.h"
 #include "hyperion/nn/module.h"
+#include "hyperion/nn/projection.h"
+#include "hyperion/nn/without_memory.h"
 #include "hyperion/parallel/quantised.h"
 
 namespace hyperion::parallel {
@@ -43,6 +47,7 @@ struct DataParallel::State {
   at::Tensor full;       // the weights, of which the model's are views; undefined for zero = 0
   at::Tensor shard;      // our piece of them: a view of `full`, for zero = 3 memory of its own
   at::Tensor secondary;  // our part of the node's copy; undefined until this step's first gather is done with
+  at::Tensor wide;       // until masters are made of it: our piece in fp32 of weights that came without memory
   bool present = true;
   comm::Pending gathering;
 
@@ -103,6 +108,10 @@ void number_units(std::vector<Weight>& weights, nn::Module* root, std::map<nn::M
     const int unit = static_cast<int>(units.size()) + 1;
     units[&block] = unit;
     for (const auto& parameter : block.parameters()) unit_of[parameter.unsafeGetTensorImpl()] = unit;
+    block.visit([&](const std::string&, nn::Module& module) {
+      if (const auto* projection = dynamic_cast<nn::Projection*>(&module))
+        for (const auto& piece : projection->packed()) unit_of[piece.unsafeGetTensorImpl()] = unit;
+    });
   };
   root->visit([&](const std::string&, nn::Module& module) {
     if (module.unit() == nn::Unit::block) add(module);
@@ -145,7 +154,9 @@ DataParallel::DataParallel(comm::Group& gradients, comm::Group& gathers, std::ve
                         false,
                         slice.begin,
                         weight.tensor.sizes().vec()});
+      filled_.push_back(state->wide.defined() ? state->wide.narrow(0, slice.at, slice.count) : at::Tensor());
     }
+    state->wide.reset();
   }
 }
 
@@ -156,6 +167,10 @@ DataParallel::~DataParallel() {
 
 void DataParallel::adopt(State& state) {
   const auto options = weights_[state.plan.places.front().weight].tensor.options().requires_grad(false);
+  if (options_.zero == 3 && std::any_of(state.plan.places.begin(), state.plan.places.end(), [&](const Place& place) {
+        return !nn::has_memory(weights_[place.weight].tensor);
+      }))
+    return fill(state);
   state.full = at::zeros({state.plan.length}, options);
   for (const Place& place : state.plan.places) {
     at::Tensor& weight = weights_[place.weight].tensor;
@@ -169,22 +184,54 @@ void DataParallel::adopt(State& state) {
   release(state);
 }
 
-std::vector<at::Tensor> DataParallel::masters(const std::vector<at::Tensor>& wide) const {
+// Of a bucket whose weights, some or all, have no memory: only our own piece ever gets any.
+void DataParallel::fill(State& state) {
+  constexpr int64_t kAtOnce = 1 << 20;
+  const auto options = weights_[state.plan.places.front().weight].tensor.options().requires_grad(false);
+  state.shard = at::zeros({state.plan.piece}, options);
+  if (state.plan.trained && state.plan.type != at::kFloat)
+    state.wide = at::zeros({state.plan.piece}, options.dtype(at::kFloat));
+  for (const Slice& slice : slices_of(state.plan, weights_, reductions_.rank())) {
+    const Weight& weight = weights_[slice.weight];
+    const bool there = nn::has_memory(weight.tensor);
+    HYPERION_CHECK(there || options_.values, "nothing tells the values of " + weight.name);
+    for (int64_t done = 0; done < slice.count; done += kAtOnce) {
+      const int64_t count = std::min(kAtOnce, slice.count - done);
+      const auto values = there ? weight.tensor.detach().reshape(-1).narrow(0, slice.begin + done, count)
+                                : at::empty({count}, at::kFloat);
+      if (!there) options_.values(weight.name, slice.begin + done, values);
+      state.shard.narrow(0, slice.at + done, count).copy_(values);
+      if (state.wide.defined()) state.wide.narrow(0, slice.at + done, count).copy_(values);
+    }
+  }
+  state.full = at::empty({state.plan.length}, options);  // a view wants memory to be there, if never touched
+  for (const Place& place : state.plan.places) {
+    at::Tensor& weight = weights_[place.weight].tensor;
+    weight.set_data(state.full.narrow(0, place.begin, weight.numel()).view(weight.sizes()));
+  }
+  release(state);
+}
+
+std::vector<at::Tensor> DataParallel::masters(const std::vector<at::Tensor>& wide) {
   std::map<std::string, at::Tensor> by_name;
   size_t next = 0;
   for (const auto& weight : weights_)
     if (weight.tensor.requires_grad()) by_name[weight.name] = wide.at(next++);
   std::vector<at::Tensor> list;
-  for (const Part& part : parts_) {
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    const Part& part = parts_[i];
     const at::Tensor& own = part.parameter.weight;
     const at::Tensor& values = by_name.at(part.parameter.name);
     if (own.scalar_type() == at::kFloat)
       list.push_back(own);
+    else if (!filled_.empty() && filled_[i].defined())
+      list.push_back(filled_[i]);
     else if (!part.whole)
       list.push_back(values.reshape(-1).narrow(0, part.begin, own.numel()).clone());
     else  // a model on a GPU may have laid its weights out anew
       list.push_back(kernels::laid_out_alike(own, values) ? values : own.detach().to(at::kFloat).copy_(values));
   }
+  filled_.clear();
   return list;
 }
 
@@ -193,7 +240,7 @@ void DataParallel::fetch(State& state) {
   take_memory(state.full);
   if (state.secondary.defined()) {
     state.gathering = options_.secondary->all_gather(state.full, state.secondary, kWeights);
-  } else if (options_.quantised_weights) {
+  } else if (options_.quantised_weights && at::isFloatingType(state.plan.type)) {
     state.gathering = gather_quantised(gathers_, state.full, state.shard, kWeights);
   } else {
     state.gathering = gathers_.all_gather(state.full, state.shard, kWeights);

@@ -10,6 +10,7 @@
 // Without communication until the last micro-batch for 0 and 1; 2 and 3 reduce each, as they have no room for a sum.
 // The loss must be divided by what all ranks count, so that gradients only need to be added.
 #pragma once
+#include <functional>
 #include <map>
 #include <memory>
 #include <vector>
@@ -34,6 +35,9 @@ struct DataParallelOptions {
   // gather of a step but the first; gradients are reduced in 8 bits, within nodes first.
   bool quantised_weights = false;
   comm::Group *secondary = nullptr, *node = nullptr, *across_nodes = nullptr;
+  // For weights without memory (nn/without_memory.h), which zero = 3 takes: each rank asks for its own piece alone.
+  // Elements [begin, begin + out.numel()) of the weight of that name; `out` is fp32 on the CPU.
+  std::function<void(const std::string& name, int64_t begin, const at::Tensor& out)> values = {};
 };
 
 // The weights of a tree with their blocks; a null root has none.
@@ -55,8 +59,9 @@ class DataParallel final : public nn::AroundBlocks {
     std::vector<int64_t> shape;
   };
   const std::vector<Part>& parts() const { return parts_; }
-  // One a part, fp32: the part itself where it is fp32, else its values of `wide`, one a trained weight.
-  std::vector<at::Tensor> masters(const std::vector<at::Tensor>& wide) const;
+  // One a part, fp32: the part itself where it is fp32, else its values of `wide`, one a trained weight (undefined for
+  // one that came without memory). To be asked once.
+  std::vector<at::Tensor> masters(const std::vector<at::Tensor>& wide);
 
   // Around each forward; the end only where no backward follows.
   void begin_pass();
@@ -98,6 +103,7 @@ class DataParallel final : public nn::AroundBlocks {
   struct State;  // of one bucket
 
   void adopt(State& state);
+  void fill(State& state);
   void hold();
   void let_go();
   void fetch(State& state);
@@ -125,6 +131,7 @@ class DataParallel final : public nn::AroundBlocks {
   std::vector<std::unique_ptr<State>> states_;
   std::vector<std::pair<State*, size_t>> place_of_;  // by weight
   std::vector<Part> parts_;
+  std::vector<at::Tensor> filled_;  // by part: fp32 values of weights that came without memory; else undefined
   int64_t index_ = 0, count_ = 1;
   ptrdiff_t next_ = -1;  // the bucket whose gradients go next: from the last to the first
   int held_ = 0;

@@ -92,7 +92,7 @@ int launch_all(const LaunchPlan& plan) {
   comm::StoreServer store({listen, plan.port, comm::job_key(node.secret, plan.job)});
   store.start();
   node.master = reachable(listen), node.port = store.port(), node.job = plan.job;
-  node.command = plan.command, node.bind_cores = plan.bind_cores;
+  node.command = plan.command, node.bind = plan.bind;
   std::vector<std::unique_ptr<Ranks>> machines;
   for (size_t i = 0; i < nodes.size(); ++i) {
     node.node = static_cast<int>(i), node.ranks = nodes[i].slots;
@@ -126,7 +126,7 @@ int launch_share(const LaunchPlan& plan) {
   // Not by the address: a pod may know its own under another name.
   node.job = format("{} ranks at port {}", plan.ranks, plan.port);
   node.secret = comm::find_job_secret();
-  node.command = plan.command, node.bind_cores = plan.bind_cores;
+  node.command = plan.command, node.bind = plan.bind;
   const comm::StoreAddress place{node.master, node.port, comm::job_key(node.secret, node.job)};
   RankOutput output(base::real_files(), plan.logs, node.world, plan.show);
   std::unique_ptr<comm::StoreServer> store;

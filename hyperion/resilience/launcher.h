@@ -24,9 +24,9 @@ struct LaunchPlan {
   base::Path logs;                   // the folder for what ranks print
   std::string job;                   // its name, for ranks to tell
   Show show = Show::rank0;
-  bool bind_cores = true;
-  std::string listen;  // where the store listens; empty: 127.0.0.1, which only does for this machine
-  int port = 0;        // 0: one of the system's choosing
+  std::string bind = "auto";  // which cores ranks get: gpu, cores, none, or auto of the first two
+  std::string listen;         // where the store listens; empty: 127.0.0.1, which only does for this machine
+  int port = 0;               // 0: one of the system's choosing
   std::vector<std::string> remote_shell = {"ssh", "-o", "BatchMode=yes"};
   // One launcher a machine, each started by someone else (a pod's): this is the one of machine `node` of `node_count`.
   // The first hosts the store, at `master` and `port`; all know the same HYPERION_JOB_SECRET.

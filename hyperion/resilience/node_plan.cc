@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hyperion/base/format.h"
+#include "hyperion/base/log.h"
 #include "hyperion/comm/job_secret.h"
 #include "hyperion/host/cores.h"
 #include "hyperion/host/cpu.h"
@@ -25,31 +26,41 @@ bool sets(const std::vector<std::string>& environment, std::string_view name) {
   });
 }
 
+// Cores a rank; empty: nobody is bound.
+std::vector<std::vector<int>> shares_of(const NodePlan& plan) {
+  if (plan.bind == "none" || plan.ranks < 2) return {};
+  const auto cores = host::allowed_cores();
+  if (plan.bind != "cores") {
+    auto nodes = host::gpu_nodes("/", std::getenv("CUDA_VISIBLE_DEVICES"));
+    if (std::ssize(nodes) >= plan.ranks) {  // the GPU of a rank is that of its local rank
+      nodes.resize(static_cast<size_t>(plan.ranks));
+      if (auto shares = host::share_cores_by_node("/", cores, nodes); !shares.empty()) return shares;
+    }
+    if (plan.bind == "gpu")
+      base::log_warn("--bind gpu: the NUMA nodes of the ranks' GPUs are not known here, or too small; bound by cores");
+  }
+  return host::share_cores("/", cores, plan.ranks);
+}
+
 }  // namespace
 
 base::Json to_json(const NodePlan& plan) {
-  return {{"node", plan.node},
-          {"first_rank", plan.first_rank},
-          {"ranks", plan.ranks},
-          {"world", plan.world},
-          {"master", plan.master},
-          {"port", plan.port},
-          {"job", plan.job},
-          {"secret", plan.secret},
-          {"command", plan.command},
-          {"environment", plan.environment},
-          {"bind_cores", plan.bind_cores}};
+  return {{"node", plan.node},       {"first_rank", plan.first_rank},
+          {"ranks", plan.ranks},     {"world", plan.world},
+          {"master", plan.master},   {"port", plan.port},
+          {"job", plan.job},         {"secret", plan.secret},
+          {"command", plan.command}, {"environment", plan.environment},
+          {"bind", plan.bind}};
 }
 
 NodePlan node_plan_from_json(const base::Json& json) {
-  return {json.at("node"),    json.at("first_rank"),  json.at("ranks"),     json.at("world"),
-          json.at("master"),  json.at("port"),        json.at("job"),       json.at("secret"),
-          json.at("command"), json.at("environment"), json.at("bind_cores")};
+  return {json.at("node"),    json.at("first_rank"),  json.at("ranks"), json.at("world"),
+          json.at("master"),  json.at("port"),        json.at("job"),   json.at("secret"),
+          json.at("command"), json.at("environment"), json.at("bind")};
 }
 
 std::unique_ptr<Ranks> start_node(const NodePlan& plan, Guardian& guardian) {
-  std::vector<std::vector<int>> shares;
-  if (plan.bind_cores && plan.ranks > 1) shares = host::share_cores("/", host::allowed_cores(), plan.ranks);
+  const auto shares = shares_of(plan);
   const int threads = std::max(1, host::this_cpu().usable_cores() / plan.ranks);
   const bool threads_told = std::getenv("OMP_NUM_THREADS") != nullptr || sets(plan.environment, "OMP_NUM_THREADS");
   std::vector<LocalRank> ranks;

@@ -17,7 +17,7 @@ struct NodePlan {
   std::string job, secret;
   std::vector<std::string> command;      // a program and its arguments, run once a rank
   std::vector<std::string> environment;  // NAME=VALUE of the launcher that a rank elsewhere shall have too
-  bool bind_cores = true;
+  std::string bind = "auto";             // as LaunchPlan
 };
 
 base::Json to_json(const NodePlan& plan);

@@ -35,37 +35,42 @@ void refuse_if_short(const MemoryNeed& need, double available, const char* where
 
 }  // namespace
 
-MemoryNeed memory_need(const RunConfig& config, const strategy::ModelShape& shape) {
+MemoryNeed memory_need(const RunConfig& config, const strategy::ModelShape& shape, int64_t processes) {
   const auto parameters = static_cast<double>(shape.parameters);
+  const auto shards = static_cast<double>(parallel::layout_of(config.parallel, processes).dp_shard);
+  const auto shared = [&](int64_t from_zero) { return config.parallel.zero >= from_zero ? 1 / shards : 1.0; };
   const bool narrow = compute_type(config.train.precision) != at::kFloat;
   const double element = narrow ? 2 : 4;
   MemoryNeed need;
-  need.weights = element * parameters;
+  need.weights = element * parameters * shared(3);
   if (config.lora.rank > 0) {  // of the adapter itself nothing is certain before the model is made
-    if (config.model.quantize == "nf4") need.weights = 0.5 * parameters;
+    if (config.model.quantize == "nf4") need.weights = 0.5 * parameters * shared(3);
     return need;
   }
-  need.gradients = (narrow && config.train.accumulate > 1 ? 4 : element) * parameters;
+  need.gradients = (narrow && config.train.accumulate > 1 ? 4 : element) * parameters * shared(2);
   if (!config.memory.offload_optimizer && config.memory.budget.empty()) {
-    need.masters = narrow ? 4 * parameters : 0;
-    need.moments = (config.optim.rule == "adamw" ? 8 : 4) * parameters;
+    need.masters = narrow ? 4 * parameters * shared(1) : 0;
+    need.moments = (config.optim.rule == "adamw" ? 8 : 4) * parameters * shared(1);
   }
   const MemoryConfig& memory = config.memory;
   if (memory.recompute != "none" || memory.offload_activations || !memory.budget.empty() || memory.on_oom == "adapt")
     return need;
   // Of one part of the batch; a fifth less than reckoned, so that nothing is refused that would fit.
-  const int64_t units = config.train.batch / config.train.accumulate * (shape.context > 0 ? config.train.length : 1);
+  const int64_t units =
+      config.train.batch / config.train.accumulate / processes * (shape.context > 0 ? config.train.length : 1);
   need.activations = 0.8 * shape.activation_bytes(units, static_cast<int64_t>(element));
   return need;
 }
 
-void check_memory(const RunConfig& config, const strategy::ModelShape& shape, c10::Device device) {
-  const MemoryNeed need = memory_need(config, shape);
+void check_memory(const RunConfig& config, const strategy::ModelShape& shape, c10::Device device, int64_t processes) {
+  const MemoryNeed need = memory_need(config, shape, processes);
   const auto host = static_cast<double>(host::memory().usable());
   if (device.is_cpu()) return refuse_if_short(need, host, "this machine");
   refuse_if_short(need, gpu_memory(), "the GPU");
   MemoryNeed start;  // weights are initialised in fp32 on the CPU
   start.weights = (config.lora.rank > 0 ? 2 : 4) * static_cast<double>(shape.parameters);
+  if (config.parallel.zero == 3 && config.lora.rank == 0)
+    start.weights /= static_cast<double>(parallel::layout_of(config.parallel, processes).dp_shard);
   refuse_if_short(start, host, "this machine");
 }
 

@@ -9,14 +9,15 @@
 namespace hyperion::train {
 
 // Bytes that training surely holds at once; activations only as far as they are certain, so a little more is used in
-// truth.
+// truth. Of one process where several share the batch and what parallel.zero cuts.
 struct MemoryNeed {
   double weights = 0, gradients = 0, masters = 0, moments = 0, activations = 0;
   double all() const { return weights + gradients + masters + moments + activations; }
 };
-MemoryNeed memory_need(const RunConfig& config, const strategy::ModelShape& shape);
+MemoryNeed memory_need(const RunConfig& config, const strategy::ModelShape& shape, int64_t processes = 1);
 
 // Throws PreflightError with the estimate and what there is when the run cannot fit on the device.
-void check_memory(const RunConfig& config, const strategy::ModelShape& shape, c10::Device device);
+void check_memory(const RunConfig& config, const strategy::ModelShape& shape, c10::Device device,
+                  int64_t processes = 1);
 
 }  // namespace hyperion::train

@@ -14,7 +14,9 @@
 #include "hyperion/kernels/choices.h"
 #include "hyperion/kernels/device.h"
 #include "hyperion/kernels/dropout.h"
+#include "hyperion/nn/projection.h"
 #include "hyperion/nn/saved_bytes.h"
+#include "hyperion/nn/without_memory.h"
 #include "hyperion/parallel/batch_statistics.h"
 #include "hyperion/parallel/data_parallel.h"
 #include "hyperion/parallel/equal_ranks.h"
@@ -45,7 +47,7 @@ std::string shown(int64_t bytes) { return base::bytes_text(static_cast<uint64_t>
 }  // namespace
 
 Stepper::Stepper(models::Model& model, const RunConfig& config, at::Device device, LossFunction loss,
-                 Processes* processes)
+                 Processes* processes, const models::Values& values)
     : model_(model),
       config_(config),
       device_(device),
@@ -57,11 +59,13 @@ Stepper::Stepper(models::Model& model, const RunConfig& config, at::Device devic
   if (type_ == at::kHalf) loss_scale_.emplace(config.train.loss_scale);
   std::vector<at::Tensor> wide, masters;  // wide: the trained values before they are narrowed
   for (const auto& parameter : model.parameters())
-    if (parameter.tensor.requires_grad()) wide.push_back(parameter.tensor.detach().to(device, at::kFloat));
+    if (parameter.tensor.requires_grad())
+      wide.push_back(nn::has_memory(parameter.tensor) ? parameter.tensor.detach().to(device, at::kFloat)
+                                                      : at::Tensor());
   model.to(device, type_);
   const bool several = processes != nullptr && processes->size() > 1;
   if (several || config.parallel.zero > 0 || config.parallel.same_bits) {
-    make_parallel(wide);
+    make_parallel(wide, values);
     return;
   }
   residents_ = nn::Residents(model.held());
@@ -106,17 +110,26 @@ Stepper::Stepper(models::Model& model, const RunConfig& config, at::Device devic
 
 Stepper::~Stepper() = default;
 
-void Stepper::make_parallel(const std::vector<at::Tensor>& wide) {
+void Stepper::make_parallel(const std::vector<at::Tensor>& wide, const models::Values& values) {
   HYPERION_CHECK(processes_ != nullptr, "a run that is cut needs its processes, be it one");
   std::vector<parallel::Weight> weights;
   for (const auto& parameter : model_.parameters()) {
     weights.push_back({parameter.name, parameter.tensor, parameter.decay, 0});
     if (parameter.tensor.requires_grad()) weights_.push_back(parameter.tensor);
   }
+  // Weights in 4 bits are no parameters, but are cut all the same: what travels is the packed form.
+  if (config_.parallel.zero == 3 && model_.tree() != nullptr)
+    model_.tree()->visit([&](const std::string& path, nn::Module& module) {
+      if (const auto* projection = dynamic_cast<nn::Projection*>(&module))
+        for (const auto& piece : projection->packed())
+          weights.push_back({format("{}.packed.{}", path, weights.size()), piece, false, 0});
+    });
+  for (const auto& weight : weights) taken_over_ += static_cast<int64_t>(weight.tensor.nbytes());
   const auto& config = config_.parallel;
   parallel::DataParallelOptions options{config.zero, config.bucket << 20, config.prefetch};
   if (config.wire != "own") options.wire = compute_type(config.wire);
   options.same_bits = config_.parallel.same_bits;
+  options.values = values;
   options.replicas = processes_->replicas();
   const auto plus = parallel::zeropp_of(config);
   options.quantised_weights = plus.weights;
@@ -309,8 +322,7 @@ MemoryReport Stepper::held() const {
   if (parallel_) {
     const auto bytes = parallel_->bytes(accumulate_);
     report.gradients = bytes.gradients;
-    for (const auto& parameter : model_.parameters()) report.weights -= static_cast<int64_t>(parameter.tensor.nbytes());
-    report.weights += bytes.weights;
+    report.weights += bytes.weights - taken_over_;
     return report;
   }
   for (const auto& weight : weights_) report.gradients += static_cast<int64_t>(weight.nbytes());

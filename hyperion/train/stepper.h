@@ -45,9 +45,9 @@ class Stepper {
  public:
   // Takes a model initialised in fp32 on the CPU, and moves it to the device and precision of the run.
   // The loss is the cross entropy unless another is given. With several processes each has a Stepper of the same model,
-  // and hands its share of each batch to `run`.
+  // and hands its share of each batch to `run`. `values`: of parameters without memory, which only zero = 3 takes.
   Stepper(models::Model& model, const RunConfig& config, at::Device device, LossFunction loss = nullptr,
-          Processes* processes = nullptr);
+          Processes* processes = nullptr, const models::Values& values = {});
   ~Stepper();
 
   // One batch of train.batch rows, of several processes this one's share. `step` counts from 1. Out of memory: with
@@ -80,7 +80,7 @@ class Stepper {
   void backward(const at::Tensor& loss);
   void take_gradients(int64_t index);
   void drop_gradients();
-  void make_parallel(const std::vector<at::Tensor>& wide);
+  void make_parallel(const std::vector<at::Tensor>& wide, const models::Values& values);
   void equalise_buffers();
   int64_t parts() const;  // of the batch, over all processes
   [[noreturn]] void out_of_memory(int64_t step) const;
@@ -108,6 +108,7 @@ class Stepper {
   double counted_ = 0;  // targets of this step's batch, over all processes
   std::unique_ptr<parallel::BatchStatistics> statistics_;
   std::unique_ptr<parallel::DataParallel> parallel_;
+  int64_t taken_over_ = 0;  // bytes of what `parallel_` holds now, in whole
 };
 
 }  // namespace hyperion::train

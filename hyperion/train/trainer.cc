@@ -1,6 +1,7 @@
 #include "hyperion/train/trainer.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
 #include <cmath>
@@ -21,6 +22,7 @@
 #include "hyperion/checkpoint/step_folder.h"
 #include "hyperion/data/cursor.h"
 #include "hyperion/data/prepared.h"
+#include "hyperion/host/cores.h"
 #include "hyperion/host/cpu.h"
 #include "hyperion/host/launch.h"
 #include "hyperion/host/peaks.h"
@@ -28,6 +30,8 @@
 #include "hyperion/interop/peft.h"
 #include "hyperion/kernels/device.h"
 #include "hyperion/models/registry.h"
+#include "hyperion/nn/projection.h"
+#include "hyperion/nn/without_memory.h"
 #include "hyperion/optim/clip.h"
 #include "hyperion/parallel/data_parallel.h"
 #include "hyperion/profile/memory.h"
@@ -55,6 +59,20 @@ at::Device open_device(const LoopConfig& train, const Processes* processes) {
   kernels::allow_tf32(train.precision == "tf32");
   if (train.deterministic) kernels::use_deterministic_algorithms();
   return device;
+}
+
+// Puts the weights of a model that was made without memory into 4 bits: only one of them at a time is ever whole.
+void pack_one_by_one(models::Model& model, at::ScalarType type, const models::Values& values) {
+  if (model.tree() == nullptr) return;
+  const at::NoGradGuard no_grad;
+  model.tree()->visit([&](const std::string& path, nn::Module& module) {
+    auto* projection = dynamic_cast<nn::Projection*>(&module);
+    if (projection == nullptr || path == "lm_head" || nn::has_memory(projection->weight())) return;
+    const auto whole = at::empty(projection->weight().sizes(), at::kFloat);
+    values(path + ".weight", 0, whole.view(-1));
+    at::Tensor(projection->weight()).set_data(whole.to(type));
+    projection->quantise();
+  });
 }
 
 class Trainer {
@@ -100,6 +118,7 @@ class Trainer {
   void check_tokenizer();
   void keep_tokenizer();
   void make_model();
+  void make_outline(bool begun);
   void plan_memory();
   void make_adapted();
   double restore();  // returns the seconds trained before
@@ -132,6 +151,7 @@ class Trainer {
   strategy::ModelShape shape_;
   data::Split split_;
   std::unique_ptr<models::Model> model_;
+  models::Values values_;    // of what the model was made without
   std::string base_digest_;  // of the weights an adapter is trained beside
   optim::Schedule schedule_;
   RunLog log_;
@@ -179,6 +199,7 @@ void Trainer::check_tokenizer() {
 void Trainer::make_model() {
   const bool begun = request_.resume && !checkpoint::list_checkpoints(files_, request_.run.checkpoints()).empty();
   if (config_.lora.rank > 0) return make_adapted();
+  if (config_.parallel.zero == 3) return make_outline(begun);
   if (!config_.model.from.empty() && !begun) {
     model_ = interop::open_base(files_, config_.model.from, at::kCPU, at::kFloat).model;
     return;
@@ -187,11 +208,39 @@ void Trainer::make_model() {
   model_->initialise(config_.train.seed);
 }
 
+// Names and shapes alone: each process gives memory to its own piece, which is all it has room for.
+void Trainer::make_outline(bool begun) {
+  if (!config_.model.from.empty() && !begun) {
+    auto outline = interop::outline_model(files_, config_.model.from);
+    if (outline.model) {
+      model_ = std::move(outline.model), values_ = std::move(outline.values);
+      return;
+    }
+    model_ = interop::open_base(files_, config_.model.from, at::kCPU, at::kFloat).model;
+    return;
+  }
+  const nn::WithoutMemory only_names;
+  model_ = models::make_model(model_config_, "the model");
+  model_->initialise(config_.train.seed);  // of a module of one's own, whatever has memory all the same
+  values_ = model_->initial_values(config_.train.seed);
+}
+
 // The frozen model in the type it is used in, with an adapter; also on resume, as checkpoints hold the adapter alone.
 void Trainer::make_adapted() {
   base_digest_ = interop::weights_digest(files_, config_.model.from);
-  model_ = interop::open_base(files_, config_.model.from, at::kCPU, compute_type(config_.train.precision)).model;
-  if (config_.model.quantize == "nf4") model_->quantise();
+  const auto type = compute_type(config_.train.precision);
+  const bool packed = config_.model.quantize == "nf4";
+  if (config_.parallel.zero == 3) {
+    auto outline = interop::outline_model(files_, config_.model.from);
+    model_ = std::move(outline.model), values_ = std::move(outline.values);
+  }
+  if (model_) {
+    model_->to(at::kCPU, type);
+    if (packed) pack_one_by_one(*model_, type, values_);
+  } else {
+    model_ = interop::open_base(files_, config_.model.from, at::kCPU, type).model;
+  }
+  if (packed) model_->quantise();
   auto& adapters = model_->adapters();
   adapters.add(interop::kRunAdapter, nn::config_of(config_.lora), config_.train.seed);
   int64_t trained = 0;
@@ -223,7 +272,8 @@ void Trainer::prepare() {
   keep_tokenizer();
   make_model();
   base::throw_if_stopped("preparing the model");
-  stepper_ = std::make_unique<Stepper>(*model_, config_, device_, nullptr, processes_);
+  stepper_ = std::make_unique<Stepper>(*model_, config_, device_, nullptr, processes_, values_);
+  values_ = nullptr;  // and with it the files it reads from
   plan_memory();
   const double seconds_before = request_.resume ? restore() : 0;  // sets step_
   feed_.emplace(split_, config_, start_, share(), device_.is_cuda());
@@ -242,14 +292,16 @@ double Trainer::restore() {
   const Json state = base::parse_json(loaded.state, loaded.path.string());
   at::NoGradGuard no_grad;
   for (auto& item : stepper_->state()) {
-    const at::Tensor& saved = loaded.tensor(item.name);
     const bool whole = item.begin < 0;
-    if (saved.sizes() != (whole ? item.tensor.sizes() : at::IntArrayRef(item.shape)) ||
-        saved.scalar_type() != item.tensor.scalar_type())
+    if (at::IntArrayRef(loaded.shape(item.name)) != (whole ? item.tensor.sizes() : at::IntArrayRef(item.shape)) ||
+        loaded.type(item.name) != item.tensor.scalar_type())
       throw base::ConfigError(
           format("{} of {} has another shape or type than this run's", item.name, loaded.path.string()),
           "the model and precision of a run cannot change on resume");
-    item.tensor.copy_(whole ? saved : saved.reshape(-1).narrow(0, item.begin, item.tensor.numel()));
+    if (whole)
+      item.tensor.copy_(loaded.tensor(item.name));
+    else
+      loaded.copy_stretch(item.name, item.begin, item.tensor);
   }
   stepper_->state_changed();
   if (const auto digest = state.value("base_digest", base_digest_); digest != base_digest_)
@@ -276,7 +328,13 @@ void Trainer::run() {
                         base::with_commas(shape_.parameters), base::with_commas(units()),
                         shape_.context > 0 ? "tokens" : "images", config_.train.precision,
                         kernels::device_text(device_)));
-  if (several()) base::log_info(processes_->text());
+  if (several()) {
+    const auto cores = host::allowed_cores();
+    const auto nodes = host::nodes_text("/", cores);
+    base::log_info(processes_->text());
+    base::log_info(format("rank {} on cores {}{}", processes_->rank(), host::cores_text(cores),
+                          nodes.empty() ? "" : ", NUMA node " + nodes));
+  }
   prepare();
   const auto due = [&](int64_t every) { return every > 0 && step_ % every == 0 && step_ < config_.train.steps; };
   while (step_ < config_.train.steps) {
@@ -429,8 +487,8 @@ void Trainer::finish() {
   validate();
   base::current_activity().step = -1;
   log_.progress().clear();
-  std::optional<parallel::DataParallel::Whole> whole;
-  if (auto* cut = stepper_->parallel()) whole.emplace(*cut);
+  std::optional<parallel::DataParallel::Whole> whole;  // a model that is cut may have no room to be so without need
+  if (auto* cut = stepper_->parallel(); cut != nullptr && !split_.questions.empty()) whole.emplace(*cut);
   if (!first()) return;  // what is left is the first process's alone
   Answers answers;
   if (!split_.questions.empty()) {

@@ -59,6 +59,41 @@ TEST(Cores, shares_differ_by_one_core_at_most_and_leave_none_out) {
   }
 }
 
+// Two nodes of four cores; GPUs 0 and 1 hang on the second node, GPU 2 on the first, and a network card on none.
+struct WithGpus : Tree {
+  WithGpus() {
+    file("/sys/devices/system/node/online", "0-1");
+    file("/sys/devices/system/node/node0/cpulist", "0-3");
+    file("/sys/devices/system/node/node1/cpulist", "4-7");
+    device("0000:17:00.0", "0x10de", "0x030200", "1");
+    device("0000:2a:00.0", "0x10de", "0x030200", "1");
+    device("0000:3d:00.0", "0x15b3", "0x020000", "0");
+    device("0000:63:00.0", "0x1002", "0x120000", "0");
+  }
+  void device(const std::string& place, const char* vendor, const char* kind, const char* node) {
+    const std::string folder = "/sys/bus/pci/devices/" + place + "/";
+    file(folder + "vendor", vendor), file(folder + "class", kind), file(folder + "numa_node", node);
+  }
+};
+
+TEST(Cores, gpus_are_found_with_their_nodes_as_far_as_they_are_visible) {
+  WithGpus tree;
+  EXPECT_EQ(gpu_nodes(tree.root(), nullptr), (std::vector<int>{1, 1, 0}));
+  EXPECT_EQ(gpu_nodes(tree.root(), "2,0"), (std::vector<int>{0, 1}));
+  EXPECT_TRUE(gpu_nodes(tree.root(), "").empty());
+  EXPECT_TRUE(gpu_nodes(tree.root(), "GPU-1234").empty());
+  EXPECT_TRUE(gpu_nodes(tree.root(), "7").empty());
+}
+
+TEST(Cores, of_a_process_are_of_the_node_of_its_gpu) {
+  WithGpus tree;
+  EXPECT_EQ(share_cores_by_node(tree.root(), first(8), {1, 1, 0}), (Shares{{4, 5}, {6, 7}, {0, 1, 2, 3}}));
+  EXPECT_TRUE(share_cores_by_node(tree.root(), first(8), {1, -1}).empty()) << "one is not known";
+  EXPECT_TRUE(share_cores_by_node(tree.root(), first(5), {1, 1}).empty()) << "one core for two";
+  EXPECT_EQ(cores_text({0, 1, 2, 3, 8}), "0-3,8");
+  EXPECT_EQ(nodes_text(tree.root(), {2, 3, 4}), "0-1");
+}
+
 TEST(Cores, more_processes_than_cores_are_not_bound) { EXPECT_TRUE(share_cores("/", first(2), 3).empty()); }
 
 }  // namespace

@@ -7,12 +7,14 @@
 #include <torch/nn/modules/linear.h>
 
 #include <chrono>
+#include <fstream>
 #include <sstream>
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/hash.h"
 #include "hyperion/models/adapt.h"
 #include "hyperion/models/registry.h"
+#include "hyperion/nn/without_memory.h"
 #include "hyperion/parallel/data_parallel.h"
 #include "hyperion/train/stepper.h"
 
@@ -34,7 +36,8 @@ train::RunConfig config_of(const Case& which, int64_t processes) {
     model.preset = which.family == "moe" ? "mixtral-tiny" : which.family == "gpt2" ? "gpt2-tiny" : "llama-tiny";
     model.heads = 2, model.width = 32, model.context = 32;
     if (which.family == "moe") model.experts = 4, model.inner = 32;
-    if (which.family == "llama" || which.family == "lora") model.inner = 48, model.key_value_heads = 1;
+    if (which.family == "llama" || which.family == "lora" || which.family == "qlora")
+      model.inner = 48, model.key_value_heads = 1;
     if (which.family == "gpt2") model.dropout = 0.1;
     config.data.digits = 2;
     config.train.length = 16;
@@ -42,7 +45,8 @@ train::RunConfig config_of(const Case& which, int64_t processes) {
   if (which.family == "vit") model.width = 32, model.heads = 2, model.inner = 64, model.image = 16;
   if (which.family == "resnet") model.image = 8;
   if (which.family != "resnet") model.layers = which.number("layers", 3);
-  if (which.family == "gpt2" || which.family == "llama") model.width = which.number("width", 32);
+  if (which.family == "gpt2" || which.family == "llama" || which.family == "qlora")
+    model.width = which.number("width", 32);
   config.train.batch = kRows;
   config.train.accumulate = which.number("accumulate", 1);
   config.train.precision = which.value("precision", "fp32");
@@ -95,6 +99,16 @@ std::unique_ptr<models::Model> own_module() {
   return models::adapt(net, [net](const at::Tensor& x) { return net->forward(x); });
 }
 
+// What this process has in memory, at most since the last `forget_peak`.
+int64_t peak_bytes() {
+  std::ifstream status("/proc/self/status");
+  int64_t kilobytes = 0;
+  for (std::string word; status >> word;)
+    if (word == "VmHWM:") status >> kilobytes;
+  return kilobytes << 10;
+}
+void forget_peak() { std::ofstream("/proc/self/clear_refs") << "5"; }
+
 // The same rows whoever asks: each process takes its own of them.
 Batch own_batch(int64_t step, train::Share share) {
   const auto all = at::arange(kRows * 8, at::kFloat).add(static_cast<double>(step) * 31.7).mul(1.3).sin().mul(2);
@@ -137,9 +151,20 @@ Trained train_case(const Case& which, train::Processes& processes, at::Device de
   const auto config = config_of(which, processes.size());
   const bool own = which.family == "own";
   const std::string json = which.family == "resnet" ? resnet_config() : own ? "" : models::config_json(config.model);
-  auto model = own ? own_module() : models::make_model(json, "test");
-  if (!own) model->initialise(config.train.seed);
-  if (which.family == "lora") model->adapters().add("test", {.rank = 4}, config.train.seed);
+  forget_peak();
+  const int64_t before = peak_bytes();
+  models::Values values;
+  std::unique_ptr<models::Model> model;
+  if (which.number("outline", 0) != 0) {
+    const nn::WithoutMemory only_names;
+    model = models::make_model(json, "test");
+    values = model->initial_values(config.train.seed);
+  } else {
+    model = own ? own_module() : models::make_model(json, "test");
+    if (!own) model->initialise(config.train.seed);
+  }
+  if (which.family == "qlora") model->quantise();
+  if (which.family == "lora" || which.family == "qlora") model->adapters().add("test", {.rank = 4}, config.train.seed);
   const train::Share share{processes.rank(), processes.size()};
   data::Split split;
   std::optional<train::Feed> feed;
@@ -147,8 +172,10 @@ Trained train_case(const Case& which, train::Processes& processes, at::Device de
     split = train::open_split(config, models::config_shape(json, "test", config.train.length));
     feed.emplace(split, config, data::Cursor{}, share);
   }
-  train::Stepper stepper(*model, config, device, nullptr, &processes);
+  train::Stepper stepper(*model, config, device, nullptr, &processes, values);
   Trained trained;
+  trained.made = peak_bytes() - before;
+  for (const auto& parameter : model->parameters()) trained.model += static_cast<int64_t>(parameter.tensor.nbytes());
   const int64_t steps = which.number("steps", 20);
   auto begin = std::chrono::steady_clock::now();
   auto traffic = processes.traffic();

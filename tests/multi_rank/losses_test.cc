@@ -94,8 +94,8 @@ TEST(Losses, of_one_process_that_is_cut_are_those_of_one_that_is_not) {
 TEST(Losses, of_two_processes_are_those_of_one) {
   expect_as_alone(2, {"gpt2 zero=1 accumulate=2 host_optimizer=1", "llama zero=2 accumulate=2 recompute=full masked=1",
                       "moe zero=3 recompute=selective", "vit zero=3 recompute=selective accumulate=2",
-                      "resnet zero=0 accumulate=2 rule=sgd", "lora zero=2", "own zero=1",
-                      "resnet zero=3 sync=1 rule=sgd", "gpt2 zero=3 precision=bf16"});
+                      "resnet zero=0 accumulate=2 rule=sgd", "lora zero=2", "own zero=1", "qlora zero=0",
+                      "qlora zero=3 accumulate=2", "resnet zero=3 sync=1 rule=sgd", "gpt2 zero=3 precision=bf16"});
 }
 
 TEST(Losses, of_three_processes_are_those_of_one) {
@@ -108,6 +108,7 @@ TEST(Losses, of_four_processes_are_those_of_one) {
   expect_as_alone(4, {"gpt2 zero=3 recompute=full", "gpt2 zero=0 clip=0", "llama zero=0 masked=1",
                       "llama zero=3 prefetch=0 masked=1", "moe zero=0 recompute=full", "vit zero=2 recompute=full",
                       "resnet zero=1 rule=sgd", "lora zero=1", "lora zero=3 recompute=full", "own zero=3",
+                      "qlora zero=3 recompute=full", "qlora zero=3 precision=bf16",
                       "resnet zero=2 sync=1 rule=sgd recompute=full", "gpt2 zero=3 layout=2x2 recompute=full",
                       "llama zero=2 layout=2x2 masked=1", "gpt2 zero=0 precision=bf16 wire=fp16"});
 }
@@ -242,6 +243,32 @@ TEST(Bytes, DISABLED_counted_are_those_of_the_network) {
     std::printf("zero %s: %.2f MB a step counted, %.2f MB on the interface\n", zero.c_str(), expected / 1e6,
                 measured / 1e6);
     EXPECT_NEAR(measured, expected, 0.1 * expected) << zero;
+  }
+}
+
+TEST(Bytes, of_weights_in_4_bits_are_cut_too) {
+  const std::string text = "qlora zero=3 steps=2 width=64 layers=6";
+  const double whole = train(1, {text}).at(text)["weights"].get<double>();
+  for (const int ranks : {2, 4}) {
+    const json outcome = train(ranks, {text}).at(text);
+    EXPECT_NEAR(outcome["weights"].get<double>(), whole / ranks, 0.03 * whole / ranks);
+  }
+}
+
+// 25 million parameters in blocks of a twelfth: a model that no process could hold is made as well.
+TEST(Outline, is_all_a_process_makes_of_what_others_hold) {
+  const std::string model = "gpt2 zero=3 layers=8 width=512 length=8 steps=2";
+  const auto found =
+      train(4, {model, model + " outline=1", model + " precision=bf16", model + " outline=1 precision=bf16"});
+  for (const std::string precision : {"", " precision=bf16"}) {
+    const json whole = found.at(model + precision), outline = found.at(model + " outline=1" + precision);
+    EXPECT_EQ(outline["losses"], whole["losses"]) << "the same values, to the bit";
+    EXPECT_EQ(outline["digest"], whole["digest"]);
+    const double bytes = 4.0 / (precision.empty() ? 4 : 2) * outline["model"].get<double>();  // in fp32
+    std::printf("making %.0f MB of weights%s took %.0f MB of each of 4 processes, whole first %.0f MB\n", bytes / 1e6,
+                precision.c_str(), outline["made"].get<double>() / 1e6, whole["made"].get<double>() / 1e6);
+    EXPECT_LT(outline["made"].get<double>(), 0.45 * bytes) << "a quarter of weights and masters, and a little";
+    EXPECT_GT(whole["made"].get<double>(), 0.95 * bytes);
   }
 }
 

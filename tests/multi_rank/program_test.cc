@@ -132,6 +132,27 @@ TEST_F(Program, resumes_after_a_kill_in_every_mode_and_on_another_number_of_proc
   }
 }
 
+TEST_F(Program, begins_with_the_pieces_of_other_weights_that_each_rank_holds) {
+  expect_fine(2, train("base", {"--zero", "3"}));
+  expect_fine(1, {HYPERION_PROGRAM, "export", "base", "--to", folder_ / "exported"});
+  for (const std::string from : {folder_ / "exported", run("base")}) {
+    const std::string name = fs::path(from).filename();
+    expect_fine(1, train(name + "-alone", {"--train.accumulate=3", "--model.from=" + from}));
+    expect_fine(3, train(name + "-cut", {"--zero", "3", "--model.from=" + from}));
+    expect_near(losses(name + "-cut"), losses(name + "-alone"));
+    EXPECT_LT(losses(name + "-cut").front(), losses("base").front() - 0.5) << "it began where the other ended";
+  }
+  for (const std::string form : {"none", "nf4"}) {
+    SCOPED_TRACE(form);
+    const Words adapter{"--model.from=base", "--lora.rank=4", "--model.quantize=" + form};
+    Words alone = adapter, cut = adapter;
+    alone.push_back("--train.accumulate=3"), cut.push_back("--zero=3");
+    expect_fine(1, train(form + "-alone", alone));
+    expect_fine(3, train(form + "-cut", cut));
+    expect_near(losses(form + "-cut"), losses(form + "-alone"));
+  }
+}
+
 TEST_F(Program, a_stop_asked_of_one_rank_stops_all_after_a_checkpoint) {
   expect_fine(1, train("alone", {"--train.accumulate=3"}));
   Ranks ranks(3, train("stopped", {"--zero", "3"}), environment(),

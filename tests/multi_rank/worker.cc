@@ -48,6 +48,8 @@ int main(int argc, char** argv) {
                                          {"exposed", trained.exposed},
                                          {"under_way", trained.under_way},
                                          {"sent", trained.sent},
+                                         {"model", trained.model},
+                                         {"made", trained.made},
                                          {"wires", plain.gradients().kind()},
                                          {"device", kernels::device_text(device)}}
                               .dump()
