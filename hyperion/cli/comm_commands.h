@@ -7,7 +7,8 @@
 
 namespace hyperion::cli {
 
-// `bench`: the command that `bench comm` and `bench scaling` are added to. What they remember lives as long as the program.
+// `bench`: the command that `bench comm` and `bench scaling` are added to. What they remember lives as long as the
+// program.
 void add_comm_commands(CLI::App& app, CLI::App& bench, host::RankFlags& rank);
 
 // Runs the one that was given; nothing where it was another.
