@@ -29,6 +29,19 @@ bool on_gpu(const at::Tensor& tensor) { return tensor.is_cuda() && tensor.scalar
 // `values` in plain operations.
 Fp8Matrix plain(const at::Tensor& values, const Fp8Map& map, Part part, Fp8Forms forms) {
   const auto wide = values.to(at::kFloat);
+  const auto sums = forms.sums ? wide.sum(0).to(values.scalar_type()) : at::Tensor();
+  if (map.by_rows()) {
+    Fp8Matrix matrix{{}, {}, {}, {}, sums};
+    const auto narrow = [&](const at::Tensor& rows, at::Tensor& form, at::Tensor& inverse) {
+      const double limit = fp8_largest(type_of(part));
+      const auto most = rows.abs().amax(1);
+      form = (rows * (limit / most.clamp_min(0x1p-100)).unsqueeze(1)).clamp(-limit, limit).to(scalar_of(part));
+      inverse = most / limit;
+    };
+    if (forms.straight) narrow(wide, matrix.straight, matrix.inverse);
+    if (forms.turned) narrow(wide.t().contiguous(), matrix.turned, matrix.turned_inverse);
+    return matrix;
+  }
   const auto largest = map.largest(part);
   const bool first = map.measured_first() && !forms.again;
   if (first) largest.zero_();
@@ -37,7 +50,7 @@ Fp8Matrix plain(const at::Tensor& values, const Fp8Map& map, Part part, Fp8Forms
   const double limit = fp8_largest(type_of(part));
   const auto narrow = (wide * map.scale(part)).clamp(-limit, limit).to(scalar_of(part));
   return {forms.straight ? narrow : at::Tensor(), forms.turned ? narrow.t().contiguous() : at::Tensor(),
-          map.inverse(part), forms.sums ? wide.sum(0).to(values.scalar_type()) : at::Tensor()};
+          map.inverse(part), map.inverse(part), sums};
 }
 
 // Runs `make(tiles)` once, or twice where the scale must first follow the values.
@@ -45,23 +58,40 @@ template <class Make>
 Fp8Matrix tiled(const at::Tensor& like, int64_t rows, int64_t columns, const Fp8Map& map, Part part, Fp8Forms forms,
                 Make make) {
   HYPERION_CHECK(rows % 4 == 0 && columns % 8 == 0, "matrices in 8 bits have sides of multiples of 16");
-  Fp8Tiles tiles{rows, columns, type_of(part), nullptr, pointer<float>(map.largest(part)), nullptr, nullptr, nullptr};
-  if (map.measured_first() && !forms.again) {
+  Fp8Tiles tiles{rows, columns, type_of(part), nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr};
+  Fp8Matrix matrix;
+  if (map.by_rows()) {
+    const auto fp32 = like.options().dtype(at::kFloat);
+    if (forms.straight) matrix.inverse = at::zeros({rows}, fp32);
+    if (forms.turned) matrix.turned_inverse = at::zeros({columns}, fp32);
+    tiles.largest_of_rows = pointer<float>(matrix.inverse);
+    tiles.largest_of_columns = pointer<float>(matrix.turned_inverse);
+    make(tiles);
+  } else {
+    tiles.largest = pointer<float>(map.largest(part));
+    tiles.scale = pointer<float>(map.scale(part));
+    matrix.inverse = matrix.turned_inverse = map.inverse(part);
+  }
+  if (!map.by_rows() && map.measured_first() && !forms.again) {
+    tiles.scale = nullptr;
     map.largest(part).zero_();
     make(tiles);
     map.follow(part);
+    tiles.scale = pointer<float>(map.scale(part));
   }
-  Fp8Matrix matrix;
   const auto options = like.options().dtype(scalar_of(part));
   if (forms.straight) matrix.straight = at::empty({rows, columns}, options);
   if (forms.turned) matrix.turned = at::empty({columns, rows}, options);
-  matrix.inverse = map.inverse(part);
   at::Tensor partial;
   if (forms.sums) partial = at::empty({fp8_tile_rows(rows), columns}, like.options().dtype(at::kFloat));
-  tiles.scale = pointer<float>(map.scale(part));
   tiles.straight = pointer<uint8_t>(matrix.straight), tiles.turned = pointer<uint8_t>(matrix.turned);
   tiles.sums = pointer<float>(partial);
   make(tiles);
+  if (map.by_rows()) {  // the largest of each row becomes what gives its values back
+    const double limit = fp8_largest(type_of(part));
+    if (forms.straight) matrix.inverse.div_(limit);
+    if (forms.turned) matrix.turned_inverse.div_(limit);
+  }
   if (forms.sums) matrix.sums = column_sums(partial).to(like.scalar_type());
   return matrix;
 }
@@ -105,6 +135,7 @@ void Fp8Scales::history_changed() {
 at::Tensor Fp8Map::scale(Part part) const { return scales_->scale_[3 * index_ + part]; }
 at::Tensor Fp8Map::inverse(Part part) const { return scales_->inverse_[3 * index_ + part][0]; }
 at::Tensor Fp8Map::largest(Part part) const { return scales_->largest_[3 * index_ + part]; }
+bool Fp8Map::by_rows() const { return scales_->options_.by_rows; }
 bool Fp8Map::measured_first() const { return scales_->fresh_ || scales_->options_.current; }
 void Fp8Map::follow(Part part) const { scales_->follow(3 * index_ + part, 1, /*shift=*/false); }
 
@@ -177,10 +208,12 @@ at::Tensor fp8_product(const Fp8Product& p, at::ScalarType type) {
                          .b_type = of(p.b),
                          .a_inverse = pointer<const float>(p.a_inverse),
                          .b_inverse = pointer<const float>(p.b_inverse),
+                         .by_rows = p.a_inverse.dim() == 1,
                          .fast = p.fast};
     if (product_gpu(raw, measuring_choices(), stream_of(p.a))) return out;
   }
-  auto out = at::mm(p.a.to(at::kFloat), p.b.to(at::kFloat).t()) * p.a_inverse * p.b_inverse;
+  const auto a_inverse = p.a_inverse.dim() == 0 ? p.a_inverse : p.a_inverse.unsqueeze(1);
+  auto out = at::mm(p.a.to(at::kFloat), p.b.to(at::kFloat).t()) * a_inverse * p.b_inverse;
   if (p.bias.defined()) out += p.bias;
   if (p.added.defined()) out += p.added;
   return out.to(type);

@@ -13,6 +13,7 @@
 namespace hyperion::kernels {
 
 struct Fp8Options {
+  bool by_rows = false;  // each row of each factor of a product has its own scale, found as `current` ones are
   bool current = false;  // scales follow each matrix itself, at the cost of a pass over it; else the steps before
   int64_t history = 16;  // steps whose largest value counts
 };
@@ -53,6 +54,7 @@ class Fp8Map {
   at::Tensor scale(Fp8Scales::Part part) const;
   at::Tensor inverse(Fp8Scales::Part part) const;  // what gives the values back
   at::Tensor largest(Fp8Scales::Part part) const;
+  bool by_rows() const;
   bool measured_first() const;              // whether a matrix's scale must follow the matrix itself
   void follow(Fp8Scales::Part part) const;  // the scale from `largest` alone
 
@@ -67,9 +69,9 @@ struct Fp8Forms {
 };
 
 struct Fp8Matrix {
-  at::Tensor straight, turned;  // [rows, columns] and [columns, rows] in 8 bits, as asked for
-  at::Tensor inverse;
-  at::Tensor sums;  // of the columns, in the input's type
+  at::Tensor straight, turned;         // [rows, columns] and [columns, rows] in 8 bits, as asked for
+  at::Tensor inverse, turned_inverse;  // of each form: one number, or one a row of it
+  at::Tensor sums;                     // of the columns, in the input's type
 };
 // Of [rows, columns].
 Fp8Matrix fp8_matrix(const at::Tensor& values, const Fp8Map& map, Fp8Scales::Part part, Fp8Forms forms);

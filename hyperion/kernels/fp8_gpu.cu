@@ -114,7 +114,67 @@ struct Activated {
   }
 };
 
-template <class Source, Fp8Type TYPE>
+__device__ inline void raise(float* largest, float met) {
+  // Positive floats are ordered as their bits are.
+  if (met > 0) atomicMax(reinterpret_cast<int*>(largest), __float_as_int(met));
+}
+
+template <Fp8Type TYPE>
+__device__ inline float scale_for(float largest) {
+  return fp8_largest(TYPE) / fmaxf(largest, 0x1p-100f);
+}
+
+// The largest size of each row and column that `wanted` has a place for.
+template <class Source>
+__global__ void __launch_bounds__(kThreads) largest_kernel(Source source, Fp8Tiles t) {
+  __shared__ float of_warps[kThreads / kLanes][kTileColumns];
+  const int piece = static_cast<int>(threadIdx.x) % (kTileColumns / kCount),
+            quad = static_cast<int>(threadIdx.x) / (kTileColumns / kCount);
+  const int lane = static_cast<int>(threadIdx.x) % kLanes, warp = static_cast<int>(threadIdx.x) / kLanes;
+  const int64_t column = int64_t{blockIdx.x} * kTileColumns + piece * kCount,
+                row = int64_t{blockIdx.y} * kTileRows + quad * kRows;
+  const bool inside = column < t.columns && row < t.rows;
+  float of_row[kRows] = {}, of_column[kCount] = {};
+  if (inside) {
+    typename Source::Loaded loaded[kRows];
+#pragma unroll
+    for (int j = 0; j < kRows; ++j) loaded[j] = source.load(row + j, column);
+#pragma unroll
+    for (int j = 0; j < kRows; ++j) {
+      float v[kCount];
+      source.find(loaded[j], row + j, column, v);
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) {
+        of_row[j] = fmaxf(of_row[j], fabsf(v[i]));
+        of_column[i] = fmaxf(of_column[i], fabsf(v[i]));
+      }
+    }
+  }
+  if (t.largest_of_rows != nullptr) {
+#pragma unroll
+    for (int j = 0; j < kRows; ++j) {
+      for (int distance = 1; distance < kTileColumns / kCount; distance *= 2)
+        of_row[j] = fmaxf(of_row[j], exchange(of_row[j], distance));
+      if (piece == 0 && row < t.rows) raise(t.largest_of_rows + row + j, of_row[j]);
+    }
+  }
+  if (t.largest_of_columns == nullptr) return;
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    of_column[i] = fmaxf(of_column[i], exchange(of_column[i], 8));
+    of_column[i] = fmaxf(of_column[i], exchange(of_column[i], 16));
+    if (lane < kTileColumns / kCount) of_warps[warp][piece * kCount + i] = of_column[i];
+  }
+  __syncthreads();
+  const int64_t mine = int64_t{blockIdx.x} * kTileColumns + threadIdx.x;
+  if (threadIdx.x >= kTileColumns || mine >= t.columns) return;
+  float most = 0;
+  for (int w = 0; w < kThreads / kLanes; ++w) most = fmaxf(most, of_warps[w][threadIdx.x]);
+  raise(t.largest_of_columns + mine, most);
+}
+
+// BY_ROWS: each row has its scale, and in the turned form each column.
+template <class Source, Fp8Type TYPE, bool BY_ROWS>
 __global__ void __launch_bounds__(kThreads) tiles_kernel(Source source, Fp8Tiles t) {
   __shared__ uint32_t quads[kTileColumns][kTileRows / kRows + 1];
   __shared__ float of_warps[kThreads / kLanes][kTileColumns];
@@ -134,22 +194,30 @@ __global__ void __launch_bounds__(kThreads) tiles_kernel(Source source, Fp8Tiles
     for (int j = 0; j < kRows; ++j) {
       float v[kCount];
       source.find(loaded[j], row + j, column, v);
+      const float along = BY_ROWS && t.straight != nullptr ? scale_for<TYPE>(t.largest_of_rows[row + j]) : scale;
+      float s[kCount];
 #pragma unroll
       for (int i = 0; i < kCount; ++i) {
-        most = fmaxf(most, fabsf(v[i]));
+        if constexpr (!BY_ROWS) most = fmaxf(most, fabsf(v[i]));
         sum[i] += v[i];
-        v[i] *= scale;
+        s[i] = v[i] * along;
       }
-      low[j] = narrow_four<TYPE>(v[0], v[1], v[2], v[3]);
-      high[j] = narrow_four<TYPE>(v[4], v[5], v[6], v[7]);
+      low[j] = narrow_four<TYPE>(s[0], s[1], s[2], s[3]);
+      high[j] = narrow_four<TYPE>(s[4], s[5], s[6], s[7]);
       if (t.straight != nullptr)
         *reinterpret_cast<uint2*>(t.straight + (row + j) * t.columns + column) = make_uint2(low[j], high[j]);
+      if (BY_ROWS && t.turned != nullptr) {
+#pragma unroll
+        for (int i = 0; i < kCount; ++i) v[i] *= scale_for<TYPE>(t.largest_of_columns[column + i]);
+        low[j] = narrow_four<TYPE>(v[0], v[1], v[2], v[3]);
+        high[j] = narrow_four<TYPE>(v[4], v[5], v[6], v[7]);
+      }
     }
   }
-  most = block_max(most);
-  // Positive floats are ordered as their bits are.
-  if (threadIdx.x == 0 && t.largest != nullptr && most > 0)
-    atomicMax(reinterpret_cast<int*>(t.largest), __float_as_int(most));
+  if constexpr (!BY_ROWS) {
+    most = block_max(most);
+    if (threadIdx.x == 0 && t.largest != nullptr) raise(t.largest, most);
+  }
   if (t.sums != nullptr) {
     const int lane = static_cast<int>(threadIdx.x) % kLanes, warp = static_cast<int>(threadIdx.x) / kLanes;
 #pragma unroll
@@ -195,10 +263,17 @@ void launch(const Source& source, const Fp8Tiles& t, void* stream) {
   const dim3 grid(static_cast<unsigned>((t.columns + kTileColumns - 1) / kTileColumns),
                   static_cast<unsigned>(fp8_tile_rows(t.rows)));
   const auto queue = static_cast<GpuStream>(stream);
-  if (t.type == Fp8Type::e4m3) {
-    tiles_kernel<Source, Fp8Type::e4m3><<<grid, kThreads, 0, queue>>>(source, t);
+  const bool by_rows = t.largest_of_rows != nullptr || t.largest_of_columns != nullptr, fine = t.type == Fp8Type::e4m3;
+  if (by_rows && t.straight == nullptr && t.turned == nullptr) {
+    largest_kernel<Source><<<grid, kThreads, 0, queue>>>(source, t);
+  } else if (by_rows && fine) {
+    tiles_kernel<Source, Fp8Type::e4m3, true><<<grid, kThreads, 0, queue>>>(source, t);
+  } else if (by_rows) {
+    tiles_kernel<Source, Fp8Type::e5m2, true><<<grid, kThreads, 0, queue>>>(source, t);
+  } else if (fine) {
+    tiles_kernel<Source, Fp8Type::e4m3, false><<<grid, kThreads, 0, queue>>>(source, t);
   } else {
-    tiles_kernel<Source, Fp8Type::e5m2><<<grid, kThreads, 0, queue>>>(source, t);
+    tiles_kernel<Source, Fp8Type::e5m2, false><<<grid, kThreads, 0, queue>>>(source, t);
   }
   check_launch("fp8 tiles");
 }

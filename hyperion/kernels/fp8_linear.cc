@@ -21,7 +21,7 @@ NarrowWeight narrow_weight(const at::Tensor& weight, bool in_out, const Fp8Map& 
   const bool turned = in_out != backward;
   const auto made = fp8_matrix(weight, map, Fp8Scales::weight,
                                {.straight = !turned, .turned = turned, .sums = false, .again = backward});
-  return {turned ? made.turned : made.straight, made.inverse};
+  return {turned ? made.turned : made.straight, turned ? made.turned_inverse : made.inverse};
 }
 
 at::Tensor forward_product(const Fp8Matrix& x, const at::Tensor& weight, bool in_out, const Fp8Map& map,
@@ -36,8 +36,8 @@ at::Tensor input_gradient(const Fp8Matrix& above, const at::Tensor& weight, bool
 }
 
 at::Tensor weight_gradient(const Fp8Matrix& x, const Fp8Matrix& above, bool in_out, at::ScalarType type) {
-  return in_out ? fp8_product({x.turned, x.inverse, above.turned, above.inverse}, type)
-                : fp8_product({above.turned, above.inverse, x.turned, x.inverse}, type);
+  return in_out ? fp8_product({x.turned, x.turned_inverse, above.turned, above.turned_inverse}, type)
+                : fp8_product({above.turned, above.turned_inverse, x.turned, x.turned_inverse}, type);
 }
 
 Fp8Map map_of(AutogradContext* context) {

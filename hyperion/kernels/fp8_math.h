@@ -39,7 +39,10 @@ struct Fp8Tiles {
   const float* scale;          // what values are multiplied with; null: only `largest` and `sums` are found
   float* largest;              // raised to the largest size met
   uint8_t *straight, *turned;  // [rows, columns] and [columns, rows]
-  float* sums;                 // [fp8_tile_rows(rows), columns]: of the columns, before scaling
+  // In place of one scale and its `largest`: of each row for the straight form, of each column for the turned one.
+  // Raised where there is neither form yet, read where there is.
+  float *largest_of_rows, *largest_of_columns;
+  float* sums;  // [fp8_tile_rows(rows), columns]: of the columns, before scaling
 };
 int64_t fp8_tile_rows(int64_t rows);
 

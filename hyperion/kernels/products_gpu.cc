@@ -54,7 +54,8 @@ uint32_t alignment_of(const void* pointer) {
   return alignment;
 }
 
-using Key = std::tuple<int64_t, int64_t, int64_t, bool, bool, int, int, int, bool, bool, bool, int, bool, uint32_t>;
+using Key =
+    std::tuple<int64_t, int64_t, int64_t, bool, bool, int, int, int, bool, bool, bool, bool, int, bool, uint32_t>;
 
 template <auto Destroy>
 struct Deleter {
@@ -99,6 +100,9 @@ Plan describe(const RawProduct& p) {
   set(made, CUBLASLT_MATMUL_DESC_TRANSB, p.a_turned ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(made, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue(p));
   const auto a_type = type_of(p.type), b_type = type_of(p.b_type), out = type_of(p.out);
+  if (p.by_rows)
+    for (const auto side : {CUBLASLT_MATMUL_DESC_A_SCALE_MODE, CUBLASLT_MATMUL_DESC_B_SCALE_MODE})
+      set(made, side, int32_t{CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F});
   if (p.fast) set(made, CUBLASLT_MATMUL_DESC_FAST_ACCUM, int8_t{1});
   if (p.bias != nullptr) set(made, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, out);
   plan.a = p.b_turned ? layout(b_type, p.k, p.columns) : layout(b_type, p.columns, p.k);
@@ -164,11 +168,13 @@ const char* name_of(ProductType type) {
 
 ChoiceFor choice_for(const RawProduct& p, uint32_t alignment) {
   const bool rounded = p.type == ProductType::fp32 && p.may_round_to_tf32;
-  return {device_text({c10::kCUDA, at::cuda::current_device()}), base::format("cuBLASLt {}", cublasLtGetVersion()),
-          base::format("product {}x{}x{} {}{} {}{} to {}{}{} at {}", p.rows, p.columns, p.k, p.a_turned ? "t" : "n",
-                       p.b_turned ? "t" : "n", rounded ? "tf32" : name_of(p.type),
-                       p.b_type == p.type ? "" : base::format("x{}", name_of(p.b_type)), name_of(p.out),
-                       p.bias != nullptr ? " + bias" : "", p.c != nullptr ? " + matrix" : "", alignment)};
+  return {
+      device_text({c10::kCUDA, at::cuda::current_device()}), base::format("cuBLASLt {}", cublasLtGetVersion()),
+      base::format("product {}x{}x{} {}{} {}{} to {}{}{} at {}", p.rows, p.columns, p.k, p.a_turned ? "t" : "n",
+                   p.b_turned ? "t" : "n", rounded ? "tf32" : name_of(p.type),
+                   base::format("{}{}", p.b_type == p.type ? "" : base::format("x{}", name_of(p.b_type)),
+                                p.by_rows ? " by rows" : ""),
+                   name_of(p.out), p.bias != nullptr ? " + bias" : "", p.c != nullptr ? " + matrix" : "", alignment)};
 }
 
 // An algorithm is plain bytes, good for the same version of the library.
@@ -248,6 +254,7 @@ bool product_gpu(const RawProduct& p, bool measure, void* stream) {
                 static_cast<int>(p.b_type),
                 static_cast<int>(p.out),
                 p.fast,
+                p.by_rows,
                 p.c != nullptr,
                 p.may_round_to_tf32,
                 static_cast<int>(epilogue(p)),

@@ -13,11 +13,11 @@ struct RawProduct {
   bool a_turned, b_turned;
   ProductType type, out;
   bool may_round_to_tf32;
-  // Of products in 8 bits: b's own type, what gives the values back (one number on the device each), and whether sums
-  // may be made in fewer bits. b is turned, a is not.
+  // Of products in 8 bits: b's own type, what gives the values back (one number on the device each, or one a row of a
+  // and of b^T), and whether sums may be made in fewer bits. b is turned, a is not.
   ProductType b_type = type;
   const float *a_inverse = nullptr, *b_inverse = nullptr;
-  bool fast = false;
+  bool by_rows = false, fast = false;
 };
 
 // False where cuBLASLt knows no way to do all this in one call; nothing has been done then.

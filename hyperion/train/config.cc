@@ -48,8 +48,9 @@ base::Settings bind(RunConfig& config) {
       .flag("deterministic", train.deterministic, "bit-for-bit repeatable on a GPU too, at some cost in speed")
       .integer("log_every", train.log_every, {1, 1'000'000}, "a step line where there is no terminal", "steps");
   settings.section("fp8", "products in 8 bits, where train.precision is fp8")
-      .choice("scale", config.fp8.scale, {"delayed", "current"},
-              "what a matrix is scaled by: the largest value of the steps before, or its own, which takes a pass more")
+      .choice("scale", config.fp8.scale, {"delayed", "current", "rows"},
+              "what a matrix is scaled by: the largest value of the steps before; its own, which takes a pass more; or "
+              "each row by its own")
       .integer("history", config.fp8.history, {1, 1024}, "that delayed scales look back", "steps")
       .flag("measure", config.fp8.measure, "leave a layer in bf16 whose products would not be faster");
   settings.section("eval", "validation")

@@ -86,9 +86,10 @@ Stepper::Stepper(models::Model& model, const RunConfig& config, at::Device devic
     if (model.tree() == nullptr)
       throw base::ConfigError("train.precision = \"fp8\" needs a model whose blocks are known",
                               "use bf16 for a module of your own");
-    fp8_ = std::make_unique<nn::Fp8Maps>(*model.tree(), device,
-                                         kernels::Fp8Options{config.fp8.scale == "current", config.fp8.history},
-                                         config.fp8.measure && !config.train.deterministic);
+    fp8_ = std::make_unique<nn::Fp8Maps>(
+        *model.tree(), device,
+        kernels::Fp8Options{config.fp8.scale == "rows", config.fp8.scale == "current", config.fp8.history},
+        config.fp8.measure && !config.train.deterministic);
   }
   use(config.memory);
   const auto& optimize = config.train.optimize;

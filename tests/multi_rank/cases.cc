@@ -47,6 +47,7 @@ train::RunConfig config_of(const Case& which, int64_t processes) {
   if (which.family != "resnet") model.layers = which.number("layers", 3);
   if (which.family == "gpt2" || which.family == "llama" || which.family == "qlora")
     model.width = which.number("width", 32);
+  config.train.seed = which.number("seed", 1);
   config.train.batch = kRows;
   config.train.accumulate = which.number("accumulate", 1);
   config.train.precision = which.value("precision", "fp32");

@@ -53,7 +53,7 @@ std::string alone(const std::string& text, int ranks) {
     const std::string key = word.substr(0, word.find('='));
     if (key == "accumulate") accumulate = std::stoll(word.substr(11));
     if (key == "sync") sync = true;
-    const std::set<std::string> same{"masked", "clip", "rule", "precision", "steps"};
+    const std::set<std::string> same{"masked", "clip", "rule", "precision", "steps", "seed"};
     if (same.count(key) != 0) out += " " + word;
   }
   return out + " accumulate=" + std::to_string(sync ? accumulate : accumulate * ranks);
@@ -150,8 +150,11 @@ TEST(Losses, DISABLED_matrix) {
           const bool images = family == "vit" || family == "resnet" || family == "own";
           if (more == " masked=1" && images) continue;
           if (more.find("recompute") != more.npos && family == "own") continue;
-          cases.push_back(family + " zero=" + zero + more + (family == "resnet" ? " rule=sgd" : ""));
-          if (family == "resnet") cases.push_back(cases.back() + " sync=1");
+          // Of the experts' seeds one is taken with which no token is so near to two of them that rounding decides.
+          cases.push_back(family + " zero=" + zero + more + (family == "resnet" ? " rule=sgd" : "") +
+                          (family == "moe" ? " seed=3" : ""));
+          // In parts, synchronised batch norms see samples that no process alone takes together.
+          if (family == "resnet" && more.find("accumulate") == more.npos) cases.push_back(cases.back() + " sync=1");
         }
     expect_as_alone(ranks, cases);
   }

@@ -109,7 +109,7 @@ TEST_P(Step, fp8_follows_bf16_and_keeps_what_its_scales_come_from) {
   const auto wide = trained(config, GetParam(), 12);
   config.train.precision = "fp8";
   config.fp8.measure = false;  // so small a model would stay in bf16
-  for (const std::string scale : {"delayed", "current"}) {
+  for (const std::string scale : {"delayed", "current", "rows"}) {
     config.fp8.scale = scale;
     const auto narrow = trained(config, GetParam(), 12);
     for (size_t i = 0; i < wide.losses.size(); ++i)
