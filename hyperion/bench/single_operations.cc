@@ -25,6 +25,7 @@
 #include "hyperion/kernels/block_ops.h"
 #include "hyperion/kernels/cross_entropy.h"
 #include "hyperion/kernels/dropout.h"
+#include "hyperion/kernels/fp8.h"
 #include "hyperion/kernels/gelu.h"
 #include "hyperion/kernels/nf4.h"
 #include "hyperion/kernels/norm.h"
@@ -323,6 +324,25 @@ Operation nf4_dequantise(const Place& place) {
           {}};
 }
 
+// Both forms in 8 bits, and the largest size met.
+Operation fp8_quantise(const Place& place) {
+  const auto table = activations(place);
+  const auto scales = std::make_shared<kernels::Fp8Scales>(1, place.device, kernels::Fp8Options{});
+  const auto elements = static_cast<double>(table.elements());
+  const auto values = random(place, {table.rows, table.width});
+  scales->next_step();  // from here on no pass is made to look for a scale
+  return {table.text(),
+          {},
+          [scales, values](const Inputs&) {
+            return kernels::fp8_matrix(values, kernels::Fp8Map(*scales, 0), kernels::Fp8Scales::input,
+                                       {.straight = true, .turned = true})
+                .straight;
+          },
+          nullptr,
+          {elements * (width_of(place) + 2), 3 * elements},
+          {}};
+}
+
 struct Mixture {
   int64_t tokens, experts, choices, width;
 };
@@ -405,6 +425,7 @@ std::vector<OperationEntry> single_operations() {
       {"adamw", adamw, held_parameters},
       {"global_norm", global_norm, held_parameters},
       {"nf4_dequantise", nf4_dequantise, held_nf4},
+      {"fp8_quantise", fp8_quantise, held_nf4},
   };
 }
 
