@@ -150,7 +150,13 @@ void Job::ended(int rank, Ending ending) {
   }
   if (first) state_->followers.push_back(first->rank);
   const char* how = !orderly ? "ended with" : ending.by_signal ? "was stopped by" : "stopped in good order, with";
-  blame(rank, ending, format("{} {}", how, ending.text()), orderly);
+  std::vector<int> frozen;  // whom it may have waited for in vain
+  for (const auto& [other, since] : state_->frozen_since)
+    if (other != rank) frozen.push_back(other);
+  const std::string beside = orderly || frozen.empty()
+                                 ? ""
+                                 : format(", while {} {} frozen", listed(frozen), frozen.size() == 1 ? "was" : "were");
+  blame(rank, ending, format("{} {}{}", how, ending.text(), beside), orderly);
 }
 
 void Job::blame(int rank, Ending ending, const std::string& why, bool orderly) {

@@ -99,7 +99,7 @@ fs::path recipe(const Scratch& scratch) {
 
 // In every survivor's words: the culprit, and a collective or the meeting in which it was missed.
 std::string what_is_unsaid(const std::string& said, int culprit) {
-  const std::regex named("rank " + std::to_string(culprit) + "\\b"),
+  const std::regex named("rank ([0-9]+, )*" + std::to_string(culprit) + "\\b"),
       operation("all_gather|all_reduce|reduce_scatter|broadcast|barrier|meeting|joining|waited for rank");
   return std::string(std::regex_search(said, named) ? "" : "culprit") +
          (std::regex_search(said, operation) ? "" : " operation");

@@ -258,20 +258,24 @@ TEST(Bytes, of_weights_in_4_bits_are_cut_too) {
   }
 }
 
-// 25 million parameters in blocks of a twelfth: a model that no process could hold is made as well.
+// 38 million parameters, of which a block has a twelfth: a model that no process could hold is made as well.
 TEST(Outline, is_all_a_process_makes_of_what_others_hold) {
-  const std::string model = "gpt2 zero=3 layers=8 width=512 length=8 steps=2";
-  const auto found =
-      train(4, {model, model + " outline=1", model + " precision=bf16", model + " outline=1 precision=bf16"});
+  const std::string model = "gpt2 zero=3 rule=sgd layers=12 width=512 length=8 steps=2";
+  // Each in processes of its own: memory that an earlier case gave back would be taken again unseen.
+  const auto alone = [&](const std::string& text) { return train(4, {text}).at(text); };
   for (const std::string precision : {"", " precision=bf16"}) {
-    const json whole = found.at(model + precision), outline = found.at(model + " outline=1" + precision);
+    const json whole = alone(model + precision), outline = alone(model + " outline=1" + precision);
     EXPECT_EQ(outline["losses"], whole["losses"]) << "the same values, to the bit";
     EXPECT_EQ(outline["digest"], whole["digest"]);
-    const double bytes = 4.0 / (precision.empty() ? 4 : 2) * outline["model"].get<double>();  // in fp32
-    std::printf("making %.0f MB of weights%s took %.0f MB of each of 4 processes, whole first %.0f MB\n", bytes / 1e6,
-                precision.c_str(), outline["made"].get<double>() / 1e6, whole["made"].get<double>() / 1e6);
-    EXPECT_LT(outline["made"].get<double>(), 0.45 * bytes) << "a quarter of weights and masters, and a little";
-    EXPECT_GT(whole["made"].get<double>(), 0.95 * bytes);
+    const double bytes = (precision.empty() ? 1 : 2) * outline["model"].get<double>();  // in fp32
+    const double kept = outline["weights"].get<double>() + outline["optimizer"].get<double>();
+    std::printf(
+        "making %.0f MB of weights%s took %.0f MB of each of 4 processes, to keep %.0f MB; whole first %.0f MB\n",
+        bytes / 1e6, precision.c_str(), outline["made"].get<double>() / 1e6, kept / 1e6,
+        whole["made"].get<double>() / 1e6);
+    EXPECT_LT(outline["made"].get<double>(), kept + 0.25 * bytes) << "what it keeps, a block or two, and no more";
+    EXPECT_LT(outline["made"].get<double>(), 0.9 * bytes);
+    EXPECT_GT(whole["made"].get<double>(), 1.2 * bytes);
   }
 }
 

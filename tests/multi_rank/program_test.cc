@@ -135,12 +135,15 @@ TEST_F(Program, resumes_after_a_kill_in_every_mode_and_on_another_number_of_proc
 TEST_F(Program, begins_with_the_pieces_of_other_weights_that_each_rank_holds) {
   expect_fine(2, train("base", {"--zero", "3"}));
   expect_fine(1, {HYPERION_PROGRAM, "export", "base", "--to", folder_ / "exported"});
+  const std::string all = read(recipe());  // with a model of its own no longer
+  std::ofstream(recipe()) << all.substr(0, all.find("[model]")) << all.substr(all.find("[data]"));
   for (const std::string from : {folder_ / "exported", run("base")}) {
     const std::string name = fs::path(from).filename();
     expect_fine(1, train(name + "-alone", {"--train.accumulate=3", "--model.from=" + from}));
     expect_fine(3, train(name + "-cut", {"--zero", "3", "--model.from=" + from}));
     expect_near(losses(name + "-cut"), losses(name + "-alone"));
-    EXPECT_LT(losses(name + "-cut").front(), losses("base").front() - 0.5) << "it began where the other ended";
+    ASSERT_FALSE(losses(name + "-cut").empty());
+    EXPECT_LT(losses(name + "-cut").front(), losses("base").front() - 0.1) << "it began where the other ended";
   }
   for (const std::string form : {"none", "nf4"}) {
     SCOPED_TRACE(form);

@@ -104,6 +104,18 @@ TEST_F(JobTest, blames_the_first_failure_and_stops_the_rest_gently_then_not) {
   EXPECT_TRUE(said("rank 1 of 3 (made up) ended with exit code 7; ranks 0 and 2 ended after it")) << said_;
 }
 
+TEST_F(JobTest, says_who_was_frozen_when_another_gave_up) {
+  limits_.frozen_seconds = 30;
+  std::string told;
+  Pulse pulse;
+  pulse.end = [&](const std::string& why) { told = why; };
+  MadeUpRanks::Story story{{{0, {false, 1}, 0.5}}};
+  story.stopped = {2};
+  EXPECT_EQ(run(3, story, pulse), 1);
+  EXPECT_TRUE(said("rank 0 of 3 (made up) ended with exit code 1, while rank 2 was frozen; ")) << said_;
+  EXPECT_EQ(told, "rank 0 ended with exit code 1, while rank 2 was frozen") << "what the other ranks are told";
+}
+
 TEST_F(JobTest, blames_a_crash_above_an_exit_of_the_same_moment) {
   // Rank 0 is looked at first, but left only because rank 1 was gone.
   EXPECT_EQ(run(2, {{{0, {false, 1}, 0}, {1, {true, SIGKILL}, 0}}}), 128 + SIGKILL);
