@@ -20,6 +20,8 @@ int main(int argc, char** argv) {
     at::Device device = kernels::open_device(named != nullptr ? named : "cpu");
     if (device.is_cuda())
       device = kernels::open_device("cuda:" + std::to_string(launch.local_rank % kernels::gpu_count()));
+    kernels::allow_tf32(false);  // as a run in fp32 does
+    if (device.is_cuda()) kernels::use_deterministic_algorithms();
     const bool nccl = wires != nullptr && std::string(wires) == "nccl";
     parallel::ParallelConfig config;
     config.sync_batch_norm = true;  // makes the group; a case uses it or not
