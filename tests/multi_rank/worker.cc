@@ -25,7 +25,8 @@ int main(int argc, char** argv) {
     const bool nccl = wires != nullptr && std::string(wires) == "nccl";
     parallel::ParallelConfig config;
     config.sync_batch_norm = true;  // makes the group; a case uses it or not
-    const std::shared_ptr<comm::World> world = comm::World::join(launch, {.timeout = std::chrono::seconds(60), .wires_for_one = nccl});
+    const std::shared_ptr<comm::World> world =
+        comm::World::join(launch, {.timeout = std::chrono::seconds(60), .wires_for_one = nccl});
     train::Processes plain(world, config, nccl);
     for (int i = 1; i < argc; ++i) {
       const auto which = testing::read_case(argv[i]);
