@@ -406,9 +406,13 @@ void Group::compare_calls(const std::string& operation, const at::Tensor& like, 
       format("{} of {} for {}", operation,
              like.defined() ? format("{} x {}", like.numel(), c10::toString(like.scalar_type())) : "nothing", caller)
           .substr(0, kWords - 1);
-  const auto here = at::zeros({kWords}, at::kByte), all = at::zeros({size(), kWords}, at::kByte);
+  const auto here = at::zeros({kWords}, at::kByte);
   std::memcpy(here.mutable_data_ptr(), own.data(), own.size());
-  transport_->all_gather(all, here);
+  // NCCL moves the memory of GPUs alone.
+  const at::Device wires = like.defined() && transport_->queues() ? like.device() : at::Device(at::kCPU);
+  const auto told = at::zeros({size(), kWords}, at::TensorOptions(wires).dtype(at::kByte));
+  transport_->all_gather(told, here.to(wires));
+  const auto all = told.to(at::kCPU);
   for (int i = 0; i < size(); ++i) {
     const std::string other(static_cast<const char*>(all[i].const_data_ptr()));
     if (other != own)
