@@ -1,6 +1,7 @@
 #include <cstdio>
 #include <functional>
 #include <optional>
+#include <sstream>
 
 #include "hyperion/base/clock.h"
 #include "hyperion/base/error.h"
@@ -61,14 +62,39 @@ void check_start(const train::RunConfig& config, const std::string& model, const
   train::check_fit(train::open_split(config, shape), shape, config);
 }
 
-train::Processes join(const train::RunConfig& config, const host::Launch& launch) {
+// The first line in which two resolved recipes differ, but for what belongs to a machine.
+std::string difference(const std::string& own, const std::string& first) {
+  std::istringstream ours(own), theirs(first);
+  std::string mine, other, section;
+  for (;;) {
+    const bool more = static_cast<bool>(std::getline(ours, mine)),
+               there = static_cast<bool>(std::getline(theirs, other));
+    if (!more && !there) return {};
+    if (more && mine.starts_with("[")) section = mine;
+    const bool of_machine = mine.starts_with("threads =") || mine.starts_with("device =");
+    if (more != there || (mine != other && !of_machine))
+      return format("{} {} here, {} there", section, more ? mine : "nothing", there ? other : "nothing");
+  }
+}
+
+// Ranks with other settings would train something that no one asked for, and say nothing.
+void expect_same_settings(comm::World& world, const std::string& settings) {
+  const std::string differs = difference(settings, world.from_first("settings", [&] { return settings; }));
+  if (!differs.empty())
+    throw base::ConfigError(format("rank {} has other settings than rank 0: {}", world.rank(), differs),
+                            "start every rank with the same recipe, flags and HYPERION_ variables");
+}
+
+train::Processes join(const train::RunConfig& config, const std::string& settings, const host::Launch& launch) {
   base::throw_if_stopped("starting");  // the job may have ended while this rank was still reading its settings
   const comm::WorldOptions options{.timeout = std::chrono::seconds(config.parallel.timeout),
                                    .stall = std::chrono::seconds(config.parallel.stall)};
   // NCCL wants a GPU for each process; where they share one, tensors go by way of the host.
   const bool gpu = kernels::open_device(config.train.device).is_cuda() && launch.local_world > 0 &&
                    launch.local_world <= kernels::gpu_count();
-  return train::Processes(comm::World::join(launch, options), config.parallel, gpu);
+  auto world = comm::World::join(launch, options);
+  expect_same_settings(*world, settings);
+  return train::Processes(std::move(world), config.parallel, gpu);
 }
 
 // The run's folder is made or opened by the first process; the others are told where it is.
@@ -123,7 +149,7 @@ int train_command(const TrainOptions& options) {
   if (std::filesystem::is_directory(config.model.from))
     config.model.from = std::filesystem::absolute(config.model.from).lexically_normal();
   auto& files = base::real_files();
-  auto processes = join(config, launch);
+  auto processes = join(config, settings.toml(false), launch);
   auto run = shared_folder(
       processes, [&] { return train::RunFolder::create(files, interop::runs_folder(), name, settings.toml(false)); });
   try {
@@ -160,7 +186,7 @@ int resume_command(const ResumeOptions& options) {
   apply_nccl(config, launch);
   check_start(config, files.exists(place.model()) ? files.read(place.model()) : train::model_config(files, config),
               launch);
-  auto processes = join(config, launch);
+  auto processes = join(config, settings.toml(false), launch);
   auto run =
       shared_folder(processes, [&] { return locked ? std::move(*locked) : train::RunFolder::open(files, path); });
   if (!options.overrides.empty() && processes.first())

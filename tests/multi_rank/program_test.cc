@@ -94,6 +94,17 @@ timeout = 8
   fs::path folder_;
 };
 
+TEST_F(Program, refuses_ranks_whose_settings_differ) {
+  const auto results = Ranks(2, train("mixed"), environment(),
+                             {{1, {{"HYPERION_TRAIN__BATCH", "14"}, {"HYPERION_TRAIN__THREADS", "1"}}}})
+                           .wait();
+  EXPECT_EQ(results[1].code, 2);
+  EXPECT_NE(results[1].err.find("rank 1 has other settings than rank 0: [train] batch = 14 here, batch = 12 there"),
+            std::string::npos)
+      << results[1].err;
+  EXPECT_NE(results[0].code, 0);
+}
+
 TEST_F(Program, one_rank_tells_and_every_rank_keeps_its_table_and_shard) {
   expect_fine(1, train("alone", {"--train.accumulate=3"}));
   const auto results = Ranks(3, train("three", {"--zero", "2"}), environment()).wait();
