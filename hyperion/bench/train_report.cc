@@ -82,7 +82,9 @@ std::string fp8_of(const TrainResult& result) {
                       format("{}", layer.out), figure(layer.wide), figure(layer.narrow), figure(layer.rounding),
                       measured ? format("{:.2f}x", layer.wide / layer.narrow) : "",
                       measured ? format("{:.2f}x", layer.wide / (layer.narrow + layer.rounding)) : "",
-                      layer.taken ? "yes" : "no: slower"});
+                      layer.taken ? "yes"
+                      : measured  ? "no: slower"
+                                  : "no: a side is no multiple of 16"});
     }
   return rows.size() > 1 ? "\n" + aligned(rows, {0}) : "";
 }

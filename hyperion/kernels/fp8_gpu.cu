@@ -124,7 +124,7 @@ __device__ inline float scale_for(float largest) {
   return fp8_largest(TYPE) / fmaxf(largest, 0x1p-100f);
 }
 
-// The largest size of each row and column that `wanted` has a place for.
+// The largest size of each row and of each column, where there is a place for them.
 template <class Source>
 __global__ void __launch_bounds__(kThreads) largest_kernel(Source source, Fp8Tiles t) {
   __shared__ float of_warps[kThreads / kLanes][kTileColumns];
