@@ -93,12 +93,8 @@ struct NormLinear : torch::autograd::Function<NormLinear> {
     const auto weight = joined(weights, side);
     if (trained) {
       const auto x = fp8_norm(kept[0], norm, statistics, map, {.turned = true, .again = true});
-      const auto of_weights = parted(weight_gradient(x, above, in_out, weight.scalar_type()), weights, side);
-      std::copy(of_weights.begin(), of_weights.end(), gradients.begin() + 4);
-      if (!biases.empty()) {
-        const auto of_biases = parted(above.sums, biases, 0);
-        std::copy(of_biases.begin(), of_biases.end(), gradients.begin() + 4 + static_cast<int64_t>(count));
-      }
+      place_gradients(weight_gradient(x, above, in_out, weight.scalar_type()), above.sums, weights, biases, side,
+                      gradients, 4);
     }
     const auto of_normal = input_gradient(above, weight, in_out, map);
     const auto found = norm_gradients(kept[0], norm, statistics, shaped_like(of_normal, kept[0]), upstream[0]);

@@ -55,6 +55,13 @@ std::vector<at::Tensor> parted(const at::Tensor& whole, at::TensorList parts, in
   return views;
 }
 
+void place_gradients(const at::Tensor& of_weight, const at::Tensor& of_bias, at::TensorList weights,
+                     at::TensorList biases, int64_t dimension, std::vector<at::Tensor>& places, size_t first) {
+  for (const auto& part : parted(of_weight, weights, dimension)) places[first++] = part;
+  if (biases.empty()) return;
+  for (const auto& part : parted(of_bias, biases, 0)) places[first++] = part;
+}
+
 at::Tensor as_rows(const at::Tensor& tensor) { return tensor.reshape({-1, tensor.size(-1)}); }
 
 at::Tensor shaped_like(const at::Tensor& rows, const at::Tensor& like) {

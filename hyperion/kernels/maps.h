@@ -14,6 +14,10 @@ at::Tensor joined(at::TensorList parts, int64_t dimension);
 // Views of `whole`, shaped as the parts are.
 std::vector<at::Tensor> parted(const at::Tensor& whole, at::TensorList parts, int64_t dimension);
 
+// The gradients of maps taken as one, cut apart: the weights' into the places from `first` on, then the biases'.
+void place_gradients(const at::Tensor& of_weight, const at::Tensor& of_bias, at::TensorList weights,
+                     at::TensorList biases, int64_t dimension, std::vector<at::Tensor>& places, size_t first);
+
 // [..., width] as [rows, width].
 at::Tensor as_rows(const at::Tensor& tensor);
 // [rows, columns] shaped as `like` but for the last side.

@@ -57,12 +57,7 @@ struct NormLinear : torch::autograd::Function<NormLinear> {
     if (trained) {
       const auto [of_weight, of_bias] =
           weight_gradient(as_rows(found.output), above, in_out, /*with_bias=*/!biases.empty() && !sums.defined());
-      const auto of_weights = parted(of_weight, weights, side);
-      std::copy(of_weights.begin(), of_weights.end(), gradients.begin() + 4);
-      if (!biases.empty()) {
-        const auto of_biases = parted(sums.defined() ? sums : of_bias, biases, 0);
-        std::copy(of_biases.begin(), of_biases.end(), gradients.begin() + 4 + static_cast<int64_t>(count));
-      }
+      place_gradients(of_weight, sums.defined() ? sums : of_bias, weights, biases, side, gradients, 4);
     }
     gradients[0] = found.input, gradients[1] = found.weight, gradients[2] = found.bias;
     return gradients;
