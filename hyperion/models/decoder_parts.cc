@@ -92,7 +92,7 @@ class Block final : public nn::Module {
 class CausalDecoder::Decoder final : public nn::Module {
  public:
   Decoder(const LlamaConfig& config, const FeedForwardPart& part)
-      : frequencies_(nn::rope_frequencies(config.head_width, config.rope)) {
+      : rotation_(nn::rope_frequencies(config.head_width, config.rope)) {
     embed_tokens_ = register_module(
         "embed_tokens", std::make_shared<nn::Embedding>(config.vocabulary, config.width, Init::normal(kDeviation)));
     layers_ = register_module("layers", std::make_shared<nn::Stack>(config.layers, [&](int64_t i) {
@@ -103,15 +103,13 @@ class CausalDecoder::Decoder final : public nn::Module {
 
   at::Tensor forward(const at::Tensor& ids, Pass& pass) override {
     const auto hidden = run(*embed_tokens_, ids, pass);
-    frequencies_ = frequencies_.to(ids.device());
-    const int64_t first = pass.cache != nullptr ? pass.cache->length() : 0;
-    nn::set_rotation(pass, frequencies_, first, ids.size(1), hidden.scalar_type());
+    rotation_.tell(pass, pass.cache != nullptr ? pass.cache->length() : 0, hidden);
     return run(*norm_, run(*layers_, hidden, pass), pass);
   }
   const at::Tensor& token_table() const { return embed_tokens_->weight(); }
 
  private:
-  at::Tensor frequencies_;  // fp32 whatever the parameters are
+  nn::Rotation rotation_;
   std::shared_ptr<nn::Embedding> embed_tokens_;
   std::shared_ptr<nn::Stack> layers_;
   std::shared_ptr<nn::RmsNorm> norm_;

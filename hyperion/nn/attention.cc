@@ -2,20 +2,33 @@
 
 #include "hyperion/base/format.h"
 #include "hyperion/kernels/attention.h"
+#include "hyperion/kernels/graph.h"
 #include "hyperion/nn/recompute.h"
 
 namespace hyperion::nn {
 
-void set_rotation(Pass& pass, const at::Tensor& frequencies, int64_t first, int64_t length, at::ScalarType type) {
-  std::tie(pass.cosines, pass.sines) = pass.places.defined() ? kernels::rope_tables(frequencies, pass.places, type)
-                                                             : kernels::rope_tables(frequencies, first, length, type);
-  if (!pass.fused_blocks) return;
-  const auto [cosines, sines] = pass.places.defined() ? kernels::rope_tables(frequencies, pass.places, at::kFloat)
-                                                      : kernels::rope_tables(frequencies, first, length, at::kFloat);
-  const auto half = [&](const at::Tensor& table) {
-    return table.narrow(-1, 0, table.size(-1) / 2).reshape({-1, table.size(-1) / 2}).contiguous();
-  };
-  pass.half_cosines = half(cosines), pass.half_sines = half(sines);
+void Rotation::tell(Pass& pass, int64_t first, const at::Tensor& hidden) {
+  const Key key{first, hidden.size(1), hidden.scalar_type(), hidden.device(), pass.fused_blocks};
+  if (pass.places.defined() || !known_ || *known_ != key) {
+    frequencies_ = frequencies_.to(hidden.device());
+    const auto tables = [&](at::ScalarType type) {
+      return pass.places.defined() ? kernels::rope_tables(frequencies_, pass.places, type)
+                                   : kernels::rope_tables(frequencies_, first, hidden.size(1), type);
+    };
+    std::tie(cosines_, sines_) = tables(hidden.scalar_type());
+    if (pass.fused_blocks) {
+      const auto half = [](const at::Tensor& table) {
+        return table.narrow(-1, 0, table.size(-1) / 2).reshape({-1, table.size(-1) / 2}).contiguous();
+      };
+      const auto [cosines, sines] = tables(at::kFloat);
+      half_cosines_ = half(cosines), half_sines_ = half(sines);
+    }
+    known_.reset();
+    // What a graph records it makes anew in each replay.
+    if (!pass.places.defined() && !kernels::recording()) known_ = key;
+  }
+  pass.cosines = cosines_, pass.sines = sines_;
+  if (pass.fused_blocks) pass.half_cosines = half_cosines_, pass.half_sines = half_sines_;
 }
 
 at::Tensor rotate(const at::Tensor& input, const Pass& pass) { return kernels::rope(input, pass.cosines, pass.sines); }

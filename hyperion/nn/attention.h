@@ -1,6 +1,9 @@
 // The parts of a transformer that have no parameters: attention over the cache, rotary positions, and named dropout.
 #pragma once
+#include <optional>
 #include <string_view>
+#include <tuple>
+#include <utility>
 
 #include "hyperion/kernels/dropout.h"
 #include "hyperion/kernels/rope.h"
@@ -12,9 +15,20 @@ using kernels::rope_frequencies;
 using kernels::RopeConfig;
 using kernels::RopeScaling;
 
-// Gives the pass the rotation of its tokens: at the pass's places, else first .. first + length - 1; on the
-// frequencies' device, in `type`.
-void set_rotation(Pass& pass, const at::Tensor& frequencies, int64_t first, int64_t length, at::ScalarType type);
+// The tables of rotary positions, made when they change.
+class Rotation {
+ public:
+  explicit Rotation(at::Tensor frequencies) : frequencies_(std::move(frequencies)) {}
+  // Gives the pass the rotation of its tokens: at the pass's places, else from `first` on. hidden: [batch, length,
+  // ...].
+  void tell(Pass& pass, int64_t first, const at::Tensor& hidden);
+
+ private:
+  using Key = std::tuple<int64_t, int64_t, at::ScalarType, at::Device, bool>;
+  at::Tensor frequencies_;  // fp32 whatever the parameters are
+  std::optional<Key> known_;
+  at::Tensor cosines_, sines_, half_cosines_, half_sines_;
+};
 
 // Turns queries or keys [batch, heads, length, head width] by the pass's rotation.
 at::Tensor rotate(const at::Tensor& input, const Pass& pass);
