@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "hyperion/kernels/graph.h"
+#include "hyperion/kernels/graph_fills.h"
 
 namespace hyperion::kernels {
 namespace {
@@ -33,7 +34,7 @@ void beside(Work work) {
 }  // namespace
 
 struct Graph::Form {
-  at::cuda::CUDAGraph graph;
+  at::cuda::CUDAGraph graph{/*keep_graph=*/true};
 };
 
 Graph::Graph() : form_(std::make_unique<Form>()) {}
@@ -58,6 +59,8 @@ void Graph::record(const std::function<void()>& work) {
     }
     now_recording = false;
     form_->graph.capture_end();
+    fill_by_kernels(form_->graph.raw_cuda_graph());
+    form_->graph.instantiate();
   });
   for (const auto& each : std::exchange(pending, {})) each();
 }
