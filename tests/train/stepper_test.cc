@@ -1,10 +1,12 @@
 #include "hyperion/train/stepper.h"
 
+#include <ATen/Context.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <map>
 
+#include "hyperion/kernels/device.h"
 #include "hyperion/models/registry.h"
 #include "hyperion/train/feed.h"
 #include "tests/kernels/support_devices.h"
@@ -186,6 +188,34 @@ TEST_P(Step, a_recorded_step_drops_what_the_step_itself_does) {
   const auto graph = trained(config, GetParam(), 8);
   EXPECT_EQ(graph.recorded, GetParam().is_cuda());
   for (size_t i = 0; i < plain.losses.size(); ++i) EXPECT_NEAR(graph.losses[i], plain.losses[i], 1e-3) << i;
+}
+
+TEST_P(Step, repeats_its_bits_where_it_is_told_to) {
+  if (!GetParam().is_cuda()) GTEST_SKIP() << "a CPU's bits repeat anyhow";
+  struct Deterministic {
+    Deterministic() { kernels::use_deterministic_algorithms(); }
+    ~Deterministic() {
+      at::globalContext().setDeterministicAlgorithms(false, false);
+      at::globalContext().setDeterministicCuDNN(false);
+    }
+  } const deterministic;
+  for (const std::string preset : {"", "llama-tiny", "mixtral-tiny"})
+    for (const std::string mode : {"fused", "graph", "max"}) {
+      SCOPED_TRACE(preset + " " + mode);
+      auto config = small();
+      if (preset.empty()) {
+        config.model.width = 128, config.model.context = 512;
+        config.train.batch = 16, config.train.length = 500;  // many blocks of queries to a key
+      } else {
+        config.model = {};
+        config.model.preset = preset;
+      }
+      config.train.precision = "bf16", config.train.deterministic = true, config.train.optimize = mode;
+      const auto once = trained(config, GetParam(), 6), twice = trained(config, GetParam(), 6);
+      EXPECT_EQ(once.losses, twice.losses);
+      ASSERT_EQ(once.weights.size(), twice.weights.size());
+      for (size_t i = 0; i < once.weights.size(); ++i) EXPECT_TRUE(once.weights[i].equal(twice.weights[i])) << i;
+    }
 }
 
 TEST_P(Step, sgd_learns_and_keeps_one_moment) {
