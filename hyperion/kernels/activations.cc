@@ -60,14 +60,15 @@ at::Tensor activate(const at::Tensor& given, Activation kind) {
 }
 
 ActivationGradients activation_gradients(const at::Tensor& given, const at::Tensor& upstream, Activation kind,
-                                         bool with_value, bool with_sums) {
+                                         bool with_value, bool with_sums, bool in_place) {
   if (!given.is_cuda() || given.numel() == 0) {
     auto out = on_cpu(given, upstream, kind);
     if (with_sums) out.sums = out.input.reshape({-1, given.size(-1)}).sum(0);
     return out;
   }
   const auto input = given.contiguous(), above = upstream.contiguous();
-  ActivationGradients out{at::empty_like(input), with_value ? at::empty_like(above) : at::Tensor(), at::Tensor()};
+  ActivationGradients out{in_place ? input : at::empty_like(input), with_value ? at::empty_like(above) : at::Tensor(),
+                          at::Tensor()};
   const int64_t width = above.size(-1), rows = above.numel() / width;
   at::Tensor partial;
   if (with_sums) {

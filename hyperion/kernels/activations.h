@@ -14,8 +14,9 @@ struct ActivationGradients {
   at::Tensor again;      // the activated value, where it was asked for
   at::Tensor sums = {};  // of the input's gradient over its rows, likewise
 };
+// in_place: on a GPU the gradient takes the place of the input.
 ActivationGradients activation_gradients(const at::Tensor& input, const at::Tensor& upstream, Activation kind,
-                                         bool with_value, bool with_sums = false);
+                                         bool with_value, bool with_sums = false, bool in_place = false);
 
 // Differentiable; keeps the input alone.
 at::Tensor activation(const at::Tensor& input, Activation kind);

@@ -29,8 +29,9 @@ std::pair<at::Tensor, at::Tensor> norm_linear(const at::Tensor& hidden, const No
 
 // residual + maps(activation(input)); without an activation the input itself. Keeps the input alone.
 at::Tensor linear_residual(const at::Tensor& input, const Maps& maps, const at::Tensor& residual);
+// last_use: the input's gradient may take the input's place; a second backward is an error then.
 at::Tensor activated_linear_residual(const at::Tensor& input, Activation kind, const Maps& maps,
-                                     const at::Tensor& residual);
+                                     const at::Tensor& residual, bool last_use = false);
 
 struct Heads {
   int64_t queries, keys, width;  // keys: as many values; may be fewer than queries

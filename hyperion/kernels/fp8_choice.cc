@@ -23,7 +23,7 @@ Fp8Gain measured(const MapShape& s, c10::Device device) {
   gain.wide = microseconds_of(device, [&] {
     product({.a = x, .b = weight, .b_turned = !s.in_out});
     product({.a = above, .b = weight, .b_turned = s.in_out});
-    weight_gradient(x, above, s.in_out, /*with_bias=*/false);
+    weight_gradient(x, above, s.in_out);
   });
   Fp8Scales scales(1, device, {});
   const Fp8Map map(scales, 0);

@@ -18,7 +18,7 @@ constexpr int64_t kNone = -1;
 struct LinearResidual : torch::autograd::Function<LinearResidual> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const at::Tensor& weight,
                             const std::optional<at::Tensor>& bias, const std::optional<at::Tensor>& residual,
-                            bool in_out, int64_t kind) {
+                            bool in_out, int64_t kind, bool last_use) {
     const auto active = kind == kNone ? input : activate(input, static_cast<Activation>(kind));
     const auto out = product({.a = as_rows(active),
                               .b = weight,
@@ -28,6 +28,7 @@ struct LinearResidual : torch::autograd::Function<LinearResidual> {
     context->save_for_backward({input, weight});
     context->saved_data["in_out"] = in_out;
     context->saved_data["kind"] = kind;
+    context->saved_data["last_use"] = last_use;
     context->saved_data["bias"] = bias.has_value();
     context->saved_data["residual"] = residual.has_value();
     context->saved_data["sums"] = kind != kNone && sums_wanted(input);
@@ -46,41 +47,41 @@ struct LinearResidual : torch::autograd::Function<LinearResidual> {
     auto of_input = product({.a = above, .b = kept[1], .b_turned = in_out});
     at::Tensor active = kept[0];
     if (kind != kNone) {
+      const bool last_use = context->saved_data.at("last_use").toBool();
       const auto found = activation_gradients(as_rows(kept[0]), of_input, static_cast<Activation>(kind), trained,
-                                              context->saved_data.at("sums").toBool());
+                                              context->saved_data.at("sums").toBool(), last_use);
+      if (last_use) kept[0].unsafeGetTensorImpl()->bump_version();  // whoever else kept it is told
       of_input = found.input, active = found.again;
       if (found.sums.defined()) leave_sums(of_input, found.sums);
     }
-    std::pair<at::Tensor, at::Tensor> of_map;
-    if (trained) of_map = weight_gradient(as_rows(active), above, in_out, with_bias && !sums.defined());
-    if (with_bias && !of_map.second.defined()) of_map.second = sums.defined() ? sums : column_sums(above);
     return {of_input.view(kept[0].sizes()),
-            of_map.first,
-            of_map.second,
+            trained ? weight_gradient(as_rows(active), above, in_out) : at::Tensor(),
+            with_bias && !sums.defined() ? column_sums(above) : sums,
             context->saved_data.at("residual").toBool() ? upstream[0] : at::Tensor(),
+            {},
             {},
             {}};
   }
 };
 
-at::Tensor apply(const at::Tensor& input, int64_t kind, const Maps& maps, const at::Tensor& residual) {
+at::Tensor apply(const at::Tensor& input, int64_t kind, const Maps& maps, const at::Tensor& residual, bool last_use) {
   HYPERION_CHECK(maps.weights.size() == 1 && maps.biases.size() <= 1, "a residual is added to one map");
   if (maps.fp8)
     return linear_residual_fp8(input, kind == kNone ? std::nullopt : std::optional(static_cast<Activation>(kind)), maps,
                                residual);
   return LinearResidual::apply(input, maps.weights[0], maps.biases.empty() ? std::nullopt : maybe(maps.biases[0]),
-                               maybe(residual), maps.in_out, kind);
+                               maybe(residual), maps.in_out, kind, last_use);
 }
 
 }  // namespace
 
 at::Tensor linear_residual(const at::Tensor& input, const Maps& maps, const at::Tensor& residual) {
-  return apply(input, kNone, maps, residual);
+  return apply(input, kNone, maps, residual, false);
 }
 
 at::Tensor activated_linear_residual(const at::Tensor& input, Activation kind, const Maps& maps,
-                                     const at::Tensor& residual) {
-  return apply(input, static_cast<int64_t>(kind), maps, residual);
+                                     const at::Tensor& residual, bool last_use) {
+  return apply(input, static_cast<int64_t>(kind), maps, residual, last_use);
 }
 
 }  // namespace hyperion::kernels

@@ -55,9 +55,9 @@ struct NormLinear : torch::autograd::Function<NormLinear> {
                        upstream[0], {.output = trained, .sums = context->saved_data.at("sums").toBool()});
     if (found.sums.defined()) leave_sums(found.input, found.sums);
     if (trained) {
-      const auto [of_weight, of_bias] =
-          weight_gradient(as_rows(found.output), above, in_out, /*with_bias=*/!biases.empty() && !sums.defined());
-      place_gradients(of_weight, sums.defined() ? sums : of_bias, weights, biases, side, gradients, 4);
+      const auto of_weight = weight_gradient(as_rows(found.output), above, in_out);
+      const auto of_bias = biases.empty() || sums.defined() ? sums : column_sums(above);
+      place_gradients(of_weight, of_bias, weights, biases, side, gradients, 4);
     }
     gradients[0] = found.input, gradients[1] = found.weight, gradients[2] = found.bias;
     return gradients;

@@ -77,13 +77,10 @@ void add_product(at::Tensor out, const Product& p, bool first) {
   first ? out.copy_(value) : out.add_(value);
 }
 
-std::pair<at::Tensor, at::Tensor> weight_gradient(const at::Tensor& x, const at::Tensor& upstream, bool in_out,
-                                                  bool with_bias) {
-  const Product p{.a = in_out ? x : upstream, .b = in_out ? upstream : x, .a_turned = true};
-  if (!with_bias) return {product(p), at::Tensor()};
-  // cuBLASLt can sum the bias's gradient beside the product; on an H200 that costs more than a pass of its own (62.1 ms
-  // against 59.5 for a step of GPT-2 124M at batch 32).
-  return {product(p), column_sums(upstream)};
+// cuBLASLt can sum a bias's gradient beside the product; on an H200 that costs more than a pass of its own (62.1 ms
+// against 59.5 for a step of GPT-2 124M at batch 32).
+at::Tensor weight_gradient(const at::Tensor& x, const at::Tensor& upstream, bool in_out) {
+  return product({.a = in_out ? x : upstream, .b = in_out ? upstream : x, .a_turned = true});
 }
 
 at::Tensor column_sums(const at::Tensor& given) {

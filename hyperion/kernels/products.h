@@ -3,8 +3,6 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
-#include <utility>
-
 namespace hyperion::kernels {
 
 // [rows, k] x [k, columns], each transposed before where it says so; `bias` [columns] and `added` [rows, columns] may
@@ -20,10 +18,9 @@ void product_into(at::Tensor out, const Product& product);  // out: contiguous
 // out (fp32) += a b, or = where `first`.
 void add_product(at::Tensor out, const Product& product, bool first);
 
-// Of out = x W + b: W's gradient, shaped [in, out] or, unless in_out, [out, in]; and b's, undefined unless asked for.
-// x: [rows, in], upstream: [rows, out].
-std::pair<at::Tensor, at::Tensor> weight_gradient(const at::Tensor& x, const at::Tensor& upstream, bool in_out,
-                                                  bool with_bias);
+// Of out = x W: W's gradient, shaped as W: [in, out] or, unless in_out, [out, in]. x: [rows, in], upstream: [rows,
+// out].
+at::Tensor weight_gradient(const at::Tensor& x, const at::Tensor& upstream, bool in_out);
 
 // The sums of [rows, columns] over its rows.
 at::Tensor column_sums(const at::Tensor& input);

@@ -83,6 +83,7 @@ struct Plan {
   Operation operation;
   Layout a, b, d;
   std::optional<cublasLtMatmulAlgo_t> algorithm;  // none: it cannot be done
+  size_t workspace = 0;
 };
 
 cublasLtEpilogue_t epilogue(const RawProduct& p) {
@@ -117,21 +118,30 @@ void point(const Plan& plan, const RawProduct& p) {
   if (p.a_inverse != nullptr) set(plan.operation.get(), CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, p.a_inverse);
 }
 
-void* workspace() {
-  // One a device, for good: products of one stream follow each other.
-  static std::array<void*, 64> made{};
-  const auto device = static_cast<size_t>(at::cuda::current_device());
-  if (made[device] == nullptr) made[device] = c10::cuda::CUDACachingAllocator::raw_alloc(kWorkspace);
-  return made[device];
+// Our own: PyTorch's would take 32 MiB for each stream it is asked for on.
+cublasLtHandle_t handle() {
+  static std::array<cublasLtHandle_t, 64> made{};
+  auto& mine = made[static_cast<size_t>(at::cuda::current_device())];
+  if (mine == nullptr) check(cublasLtCreate(&mine), "its handle");
+  return mine;
 }
 
-cublasStatus_t launch(const Plan& plan, const RawProduct& p, const cublasLtMatmulAlgo_t& algorithm, void* d,
-                      cudaStream_t stream) {
+// One a stream, as large as was asked for so far: products of one stream follow each other. What was outgrown stays,
+// for graphs that were recorded with it.
+void* workspace(size_t bytes, cudaStream_t stream) {
+  if (bytes == 0) return nullptr;
+  static std::map<std::pair<int, cudaStream_t>, std::pair<void*, size_t>> made;
+  auto& [at, size] = made[{at::cuda::current_device(), stream}];
+  if (size < bytes) at = c10::cuda::CUDACachingAllocator::raw_alloc(bytes), size = bytes;
+  return at;
+}
+
+cublasStatus_t launch(const Plan& plan, const RawProduct& p, const cublasLtMatmulAlgo_t& algorithm, size_t needed,
+                      void* d, cudaStream_t stream) {
   const float one = 1, beta = p.c != nullptr ? 1 : 0;
   const void* c = p.c != nullptr ? p.c : d;
-  return cublasLtMatmul(at::cuda::getCurrentCUDABlasLtHandle(), plan.operation.get(), &one, p.b, plan.a.get(), p.a,
-                        plan.b.get(), &beta, c, plan.d.get(), d, plan.d.get(), &algorithm, workspace(), kWorkspace,
-                        stream);
+  return cublasLtMatmul(handle(), plan.operation.get(), &one, p.b, plan.a.get(), p.a, plan.b.get(), &beta, c,
+                        plan.d.get(), d, plan.d.get(), &algorithm, workspace(needed, stream), needed, stream);
 }
 
 // Microseconds a product takes with each of them, into memory of its own: the product may add to what is there.
@@ -147,7 +157,7 @@ std::vector<float> times(const Plan& plan, const RawProduct& p,
     bool good = true;
     for (int turn = 0; turn <= kRepeats && good; ++turn) {
       if (turn == 1) cudaEventRecord(begin, stream);
-      good = launch(plan, p, each.algo, scratch, stream) == CUBLAS_STATUS_SUCCESS;
+      good = launch(plan, p, each.algo, each.workspaceSize, scratch, stream) == CUBLAS_STATUS_SUCCESS;
     }
     cudaEventRecord(end, stream);
     cudaEventSynchronize(end);
@@ -184,19 +194,19 @@ std::string text_of(const cublasLtMatmulAlgo_t& algorithm) {
   return text;
 }
 
-// Nothing where this plan cannot be done by it.
-std::optional<cublasLtMatmulAlgo_t> algorithm_of(const std::string& text, const Plan& plan) {
+// False where this plan cannot be done by it.
+bool take(const std::string& text, Plan& plan) {
   cublasLtMatmulAlgo_t algorithm;
   if (text.size() != 16 * std::size(algorithm.data) || text.find_first_not_of("0123456789abcdef") != text.npos)
-    return {};
+    return false;
   for (size_t i = 0; i < std::size(algorithm.data); ++i)
     algorithm.data[i] = std::stoull(text.substr(16 * i, 16), nullptr, 16);
   cublasLtMatmulHeuristicResult_t needs;
-  const auto status =
-      cublasLtMatmulAlgoCheck(at::cuda::getCurrentCUDABlasLtHandle(), plan.operation.get(), plan.a.get(), plan.b.get(),
-                              plan.d.get(), plan.d.get(), &algorithm, &needs);
-  if (status != CUBLAS_STATUS_SUCCESS || needs.workspaceSize > kWorkspace) return {};
-  return algorithm;
+  const auto status = cublasLtMatmulAlgoCheck(handle(), plan.operation.get(), plan.a.get(), plan.b.get(), plan.d.get(),
+                                              plan.d.get(), &algorithm, &needs);
+  if (status != CUBLAS_STATUS_SUCCESS || needs.workspaceSize > kWorkspace) return false;
+  plan.algorithm = algorithm, plan.workspace = needs.workspaceSize;
+  return true;
 }
 
 std::vector<cublasLtMatmulHeuristicResult_t> offered(const Plan& plan, uint32_t alignment, int most) {
@@ -206,14 +216,17 @@ std::vector<cublasLtMatmulHeuristicResult_t> offered(const Plan& plan, uint32_t 
     check(cublasLtMatmulPreferenceSetAttribute(preference, what, &value, sizeof value), "a preference");
   };
   prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{kWorkspace});
+  if (at::globalContext().deterministicAlgorithms())  // parts of a sum that meet in memory do so in any order
+    prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+           uint32_t{CUBLASLT_REDUCTION_SCHEME_MASK & ~CUBLASLT_REDUCTION_SCHEME_INPLACE});
   for (const auto what : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
                           CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
     prefer(what, alignment);
   std::vector<cublasLtMatmulHeuristicResult_t> found(static_cast<size_t>(most));
   int count = 0;
   const auto status =
-      cublasLtMatmulAlgoGetHeuristic(at::cuda::getCurrentCUDABlasLtHandle(), plan.operation.get(), plan.a.get(),
-                                     plan.b.get(), plan.d.get(), plan.d.get(), preference, most, found.data(), &count);
+      cublasLtMatmulAlgoGetHeuristic(handle(), plan.operation.get(), plan.a.get(), plan.b.get(), plan.d.get(),
+                                     plan.d.get(), preference, most, found.data(), &count);
   cublasLtMatmulPreferenceDestroy(preference);
   found.resize(status == CUBLAS_STATUS_SUCCESS ? static_cast<size_t>(count) : 0);
   return found;
@@ -223,17 +236,18 @@ std::vector<cublasLtMatmulHeuristicResult_t> offered(const Plan& plan, uint32_t 
 void choose(Plan& plan, const RawProduct& p, uint32_t alignment, bool measure, cudaStream_t stream) {
   if (measure)
     if (const auto kept = kept_choices().find(choice_for(p, alignment)))
-      if ((plan.algorithm = algorithm_of(kept->way, plan))) return;
+      if (take(kept->way, plan)) return;
   cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
   cudaStreamIsCapturing(stream, &capturing);
   const bool now = measure && capturing == cudaStreamCaptureStatusNone;
   const auto found = offered(plan, alignment, now ? kTried : 1);
   if (found.empty()) return;
-  plan.algorithm = found[0].algo;
+  plan.algorithm = found[0].algo, plan.workspace = found[0].workspaceSize;
   if (!now) return;
   const auto taken = times(plan, p, found, stream);
   const auto best = std::min_element(taken.begin(), taken.end());
-  plan.algorithm = found[static_cast<size_t>(best - taken.begin())].algo;
+  const auto& fastest = found[static_cast<size_t>(best - taken.begin())];
+  plan.algorithm = fastest.algo, plan.workspace = fastest.workspaceSize;
   if (*best < 1e9f) kept_choices().keep(choice_for(p, alignment), {text_of(*plan.algorithm), *best, taken[0]});
 }
 
@@ -272,7 +286,7 @@ bool product_gpu(const RawProduct& p, bool measure, void* stream) {
   const Plan& plan = found->second;
   if (!plan.algorithm) return false;
   point(plan, p);
-  check(launch(plan, p, *plan.algorithm, p.d, queue), "a product");
+  check(launch(plan, p, *plan.algorithm, plan.workspace, p.d, queue), "a product");
   return true;
 }
 

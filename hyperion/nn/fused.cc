@@ -72,8 +72,8 @@ at::Tensor linear_residual(const at::Tensor& input, const Projection& map, const
 
 at::Tensor activated_linear_residual(const at::Tensor& input, Activation kind, const Projection& map,
                                      const at::Tensor& residual, const Dropped& dropped) {
-  if (dropped.p == 0) return kernels::activated_linear_residual(input, kind, maps_of({&map}, input), residual);
-  return dropped_residual(kernels::activated_linear_residual(input, kind, bare(map, input), {}), map, residual,
+  if (dropped.p == 0) return kernels::activated_linear_residual(input, kind, maps_of({&map}, input), residual, true);
+  return dropped_residual(kernels::activated_linear_residual(input, kind, bare(map, input), {}, true), map, residual,
                           dropped);
 }
 
