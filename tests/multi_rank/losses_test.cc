@@ -181,7 +181,7 @@ TEST(Overlap, DISABLED_hides_most_of_a_slow_link) {
 
 // The same tree of sums over all micro-batches, and the same order of the norm.
 TEST(SameBits, on_one_two_and_four_processes_for_every_zero) {
-  std::map<std::string, std::set<std::string>> losses, digests;  // by family
+  std::map<std::string, std::set<std::string>> losses, validations, digests;  // by family
   for (const int ranks : {1, 2, 4}) {
     Cases cases;
     for (const std::string family : {"gpt2", "moe"})
@@ -190,10 +190,12 @@ TEST(SameBits, on_one_two_and_four_processes_for_every_zero) {
     for (const auto& [text, outcome] : train(ranks, cases)) {
       const std::string family = text.substr(0, text.find(' '));
       losses[family].insert(outcome["losses"].dump() + outcome["norms"].dump());
+      validations[family].insert(outcome["validation"].dump());
       digests[family].insert(outcome["digest"].get<std::string>());
     }
   }
   for (const auto& [family, values] : losses) EXPECT_EQ(values.size(), 1u) << family;
+  for (const auto& [family, values] : validations) EXPECT_EQ(values.size(), 1u) << family;
   for (const auto& [family, values] : digests) EXPECT_EQ(values.size(), 1u) << family;
 }
 
