@@ -21,8 +21,8 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/fault.h"
 #include "hyperion/base/format.h"
-#include "hyperion/base/log.h"
 #include "hyperion/comm/waiting.h"
+#include "hyperion/comm/watch.h"
 
 namespace hyperion::comm {
 namespace {
@@ -100,7 +100,8 @@ void Pending::wait() {
 
 class Group::Thread {
  public:
-  Thread(std::string group, Transport& transport) : group_(std::move(group)), transport_(transport) {
+  Thread(std::string group, Transport& transport)
+      : group_(std::move(group)), transport_(transport), watch_(group_, transport) {
     if (const char* text = std::getenv("HYPERION_SLOW_LINK")) slow_ = slow_link_of(text);
     thread_ = std::thread([this] { loop(); });
   }
@@ -112,21 +113,9 @@ class Group::Thread {
     changed_.notify_all();
     thread_.join();
     for (const auto& work : lingering_) work->done_on_device->synchronize();
-    {
-      const std::lock_guard lock(mutex_);
-      unwatched_ = true;
-    }
-    watching_.notify_all();
-    if (watcher_.joinable()) watcher_.join();
   }
 
-  void watch(std::chrono::milliseconds after, std::function<void(const std::string&)> report) {
-    HYPERION_CHECK(!watcher_.joinable() && after.count() > 0, "a group is watched once");
-    const std::lock_guard lock(mutex_);
-    patience_ = std::chrono::duration<double>(after).count();
-    report_ = std::move(report);
-    watcher_ = std::thread([this] { look_after(); });
-  }
+  Watch& watch() { return watch_; }
 
   void add(std::shared_ptr<Pending::Work> work) {
     work->waited = [this, key = key_of(*work)](double seconds) {
@@ -166,13 +155,14 @@ class Group::Thread {
       queue_.pop_front();
       const SlowLink slow = slow_;
       const double start = now();
-      under_way_ = Watched{work, ++calls_, start, start};
+      ++calls_;
       lock.unlock();
+      watch_.begun({work->operation, work->caller, work->bytes, calls_});
       carry_out(*work, slow);
       const double seconds = now() - start;
+      const bool queued = work->done_on_device && transport_.queues();
+      watch_.ended(queued ? [work] { return work->done_on_device->query(); } : std::function<bool()>());
       lock.lock();
-      if (patience_ > 0 && work->done_on_device && transport_.queues()) on_device_.push_back(*under_way_);
-      under_way_.reset();
       Traffic& traffic = traffic_[key_of(*work)];
       ++traffic.calls;
       traffic.bytes += work->bytes;
@@ -209,44 +199,6 @@ class Group::Thread {
     work.asked->block(*stream_);
     work.run();
     work.done_on_device = marked(work.device);
-  }
-
-  struct Watched {
-    std::shared_ptr<Pending::Work> work;
-    int64_t call;
-    double start, told;  // seconds; told of at first when it starts
-  };
-
-  // What does not end: in this thread's hands, or handed to the GPU and not done there. Null: nothing waits too long.
-  Watched* overdue() {
-    while (!on_device_.empty() && on_device_.front().work->done_on_device->query()) on_device_.pop_front();
-    Watched* const oldest = !on_device_.empty() ? &on_device_.front() : under_way_ ? &*under_way_ : nullptr;
-    return oldest != nullptr && now() - oldest->told >= patience_ ? oldest : nullptr;
-  }
-
-  void look_after() {
-    const std::chrono::duration<double> pause(std::clamp(patience_ / 8, 0.005, 1.0));
-    std::unique_lock lock(mutex_);
-    while (!watching_.wait_for(lock, pause, [&] { return unwatched_; })) {
-      Watched* const found = overdue();
-      if (found == nullptr) continue;
-      found->told = now();
-      const Watched late = *found;
-      lock.unlock();
-      tell(late);
-      lock.lock();
-    }
-  }
-
-  void tell(const Watched& late) {
-    const auto& work = *late.work;
-    if (work.operation == "then") return;
-    const double waited = now() - late.start;
-    const std::string who = transport_.missing(late.call, format("{} of {}", work.operation, work.caller));
-    const auto text = format("{} ({}, {}) in group {} has waited {:.0f} s on rank {}{}", work.operation, work.caller,
-                             base::bytes_text(static_cast<uint64_t>(work.bytes)), group_, waited, transport_.rank(),
-                             who.empty() ? "" : "; " + who);
-    report_ ? report_(text) : base::log_warn(text);
   }
 
   // Once one call has failed the ranks no longer agree on what comes next: everything after it fails the same way.
@@ -290,13 +242,8 @@ class Group::Thread {
   int64_t calls_ = 0;
   std::exception_ptr broken_;
   std::optional<c10::Stream> stream_;
-  std::optional<Watched> under_way_;
-  std::deque<Watched> on_device_;
-  double patience_ = 0;
-  std::function<void(const std::string&)> report_;
-  bool unwatched_ = false;
-  std::condition_variable watching_;
-  std::thread thread_, watcher_;
+  Watch watch_;
+  std::thread thread_;
 };
 
 SlowLink slow_link_of(const std::string& text) {
@@ -335,7 +282,7 @@ std::string Group::kind() const { return transport_->kind(); }
 std::map<std::string, Traffic> Group::traffic() const { return thread_->traffic(); }
 void Group::reset_traffic() { thread_->reset(); }
 void Group::watch(std::chrono::milliseconds after, std::function<void(const std::string&)> report) {
-  thread_->watch(after, std::move(report));
+  thread_->watch().start(after, std::move(report));
 }
 void Group::set_slow_link(SlowLink link) { thread_->set_slow_link(link); }
 

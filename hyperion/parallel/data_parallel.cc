@@ -72,30 +72,17 @@ class DataParallel::ReadyHook final : public torch::autograd::PostAccumulateGrad
   size_t weight_;
 };
 
-// Of a block's output: its backward comes before any of the block's.
-struct DataParallel::Enter : torch::autograd::Function<Enter> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& output, int64_t owner, int64_t unit) {
+// Passes a tensor on, and calls the owner when its gradient comes back.
+template <void (DataParallel::*Then)(int)>
+struct DataParallel::InBackward : torch::autograd::Function<InBackward<Then>> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& tensor, int64_t owner, int64_t unit) {
     context->saved_data["owner"] = owner;
     context->saved_data["unit"] = unit;
-    return output;
+    return tensor;
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    reinterpret_cast<DataParallel*>(context->saved_data["owner"].toInt())
-        ->enter_backward(static_cast<int>(context->saved_data["unit"].toInt()));
-    return {gradients[0], {}, {}};
-  }
-};
-
-// Of a block's input: its backward comes after all of the block's, which were made later and so run first.
-struct DataParallel::Leave : torch::autograd::Function<Leave> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& input, int64_t owner, int64_t unit) {
-    context->saved_data["owner"] = owner;
-    context->saved_data["unit"] = unit;
-    return input;
-  }
-  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    reinterpret_cast<DataParallel*>(context->saved_data["owner"].toInt())
-        ->leave_backward(static_cast<int>(context->saved_data["unit"].toInt()));
+    auto* owner = reinterpret_cast<DataParallel*>(context->saved_data["owner"].toInt());
+    (owner->*Then)(static_cast<int>(context->saved_data["unit"].toInt()));
     return {gradients[0], {}, {}};
   }
 };
@@ -302,6 +289,9 @@ at::Tensor DataParallel::run(nn::Module& block, const at::Tensor& input, const F
     release(unit);
     return output;
   }
+  // The output's backward comes before any of the block's, the input's after all of them.
+  using Enter = InBackward<&DataParallel::enter_backward>;
+  using Leave = InBackward<&DataParallel::leave_backward>;
   const auto owner = reinterpret_cast<int64_t>(this);
   const auto output = forward(Leave::apply(input, owner, unit));
   if (unit != last_unit_) release(unit);  // the last is the backward's first

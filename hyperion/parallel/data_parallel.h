@@ -98,8 +98,8 @@ class DataParallel final : public nn::AroundBlocks {
 
  private:
   class ReadyHook;
-  struct Enter;
-  struct Leave;
+  template <void (DataParallel::*)(int)>
+  struct InBackward;
   struct State;  // of one bucket
 
   void adopt(State& state);

@@ -55,7 +55,7 @@ base::Settings bind(RunConfig& config) {
       .flag("measure", config.fp8.measure, "leave a layer in bf16 whose products would not be faster");
   settings.section("eval", "validation")
       .integer("every", config.eval.every, {0, 1'000'000'000}, "between validations; 0: only at the end", "steps")
-      .integer("batches", config.eval.batches, {1, 1'000'000}, "validation batches each time");
+      .integer("batches", config.eval.batches, {1, 1'000'000}, "validation batches of train.batch samples each time");
   settings.section("checkpoint", "what a resume starts from")
       .integer("every", config.checkpoint.every, {0, 1'000'000'000}, "between checkpoints; 0: only at the end", "steps")
       .integer("keep", config.checkpoint.keep, {1, 1'000'000}, "newest checkpoints kept");

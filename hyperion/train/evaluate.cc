@@ -1,8 +1,11 @@
 #include "hyperion/train/evaluate.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/tensor.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/topk.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
 #include <cmath>
@@ -12,6 +15,7 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/signals.h"
 #include "hyperion/comm/group.h"
+#include "hyperion/data/images.h"
 #include "hyperion/kernels/cross_entropy.h"
 #include "hyperion/models/decode.h"
 #include "hyperion/parallel/data_parallel.h"
@@ -25,10 +29,40 @@ std::string trimmed(std::string text) {
   return text.substr(std::min(text.size(), text.find_first_not_of(' ')));
 }
 
+// Rows of one forward, fixed by model and batch alone: products of another size may round otherwise. No more than a
+// batch has, and few enough for a model that must train on parts of its batches.
+int64_t rows_at_once(const strategy::ModelShape& shape, const data::Split& split, const RunConfig& config) {
+  constexpr int64_t kTokens = 8192, kLogits = 1 << 28, kPatch = 16 * 16;
+  int64_t tokens = config.train.length;
+  if (!split.validation) {
+    const auto image = split.validation_images->shape();
+    tokens = std::max<int64_t>(1, image.height * image.width / kPatch);
+  }
+  const int64_t logits = tokens * std::max<int64_t>(1, shape.vocabulary);
+  return std::clamp<int64_t>(std::min(kTokens / tokens, kLogits / logits), 1, config.train.batch);
+}
+
 // How often the right class is among the k best.
-double among_best(const at::Tensor& logits, const at::Tensor& targets, int64_t k) {
-  const auto best = std::get<1>(at::topk(logits, std::min(k, logits.size(-1)), -1));
-  return static_cast<double>(best.eq(targets.unsqueeze(-1)).sum().item<int64_t>());
+at::Tensor among_best(const at::Tensor& logits, const at::Tensor& targets, int64_t k) {
+  return std::get<1>(at::topk(logits, std::min(k, logits.size(-1)), -1)).eq(targets.unsqueeze(-1)).sum();
+}
+
+// Sums over some rows, fp64 [4] on their device: loss, right at first, right among five, counted.
+at::Tensor sums_of(models::Model& model, const Batch& batch, const RunConfig& config, parallel::DataParallel* weights) {
+  nn::Pass pass;
+  pass.reference = config.train.optimize == "reference";
+  pass.fused_blocks = !pass.reference && batch.inputs.is_cuda();
+  batch.tell(pass);
+  if (weights != nullptr) weights->begin_pass();
+  if (weights != nullptr && weights->weights_are_cut()) pass.around = weights;
+  const auto logits = model.logits(batch.inputs, pass);
+  if (weights != nullptr) weights->end_pass();
+  const bool images = batch.targets.dim() == 1;
+  const auto counted = static_cast<double>(batch.counted_in_all());
+  const auto loss = kernels::cross_entropy(logits, batch.targets).to(at::kDouble).mul(counted);
+  const auto right = among_best(logits, batch.targets, 1).to(at::kDouble);
+  const auto right_of_5 = images ? among_best(logits, batch.targets, 5).to(at::kDouble) : at::zeros_like(right);
+  return at::stack({loss, right, right_of_5, at::full_like(right, counted)});
 }
 
 }  // namespace
@@ -39,40 +73,26 @@ report::EvalRecord evaluate(models::Model& model, at::Device device, const data:
   base::fault_point("train.evaluate");
   at::NoGradGuard no_grad;
   const at::ScalarType type = model.parameters().front().tensor.scalar_type();
-  const int64_t rows = config.train.batch / config.train.accumulate, samples = validation_samples(split);
+  const int64_t samples = std::min(validation_samples(split), config.eval.batches * config.train.batch);
+  const int64_t rows = rows_at_once(model.shape(config.train.length), split, config);
+  const int64_t parts = (samples + rows - 1) / rows;
   const int64_t ranks = among != nullptr ? among->group.size() : 1, rank = among != nullptr ? among->group.rank() : 0;
-  double loss = 0, right = 0, right_of_5 = 0, count = 0;
-  int64_t sample = 0;
-  for (int64_t batch = 0; batch < config.eval.batches && sample < samples; ++batch) {
+  // By part; those of other ranks stay zero, so that adding up what all ranks have rounds nothing.
+  const auto table = at::zeros({parts, 4}, at::TensorOptions(device).dtype(at::kDouble));
+  for (int64_t first = 0; first < parts; first += ranks) {
     if (ranks == 1) base::throw_if_stopped("evaluating");
-    const Batch whole = validation_batch(split, sample, std::min(rows, samples - sample), config);
-    sample += whole.rows();
-    // Where there are fewer rows than processes, some compute a row that does not count, as all must take part.
-    const bool counts = rank < whole.rows();
-    const auto part = to_device(counts ? whole.part(rank, ranks) : whole.part(0, whole.rows()), device, type);
-    nn::Pass pass;
-    pass.reference = config.train.optimize == "reference";
-    pass.fused_blocks = !pass.reference && device.is_cuda();
-    part.tell(pass);
-    if (among != nullptr && among->weights != nullptr) {
-      among->weights->begin_pass();
-      if (among->weights->weights_are_cut()) pass.around = among->weights;
-    }
-    const auto logits = model.logits(part.inputs, pass);
-    if (among != nullptr && among->weights != nullptr) among->weights->end_pass();
-    if (!counts) continue;
-    const auto here = static_cast<double>(part.counted_in_all());
-    loss += kernels::cross_entropy(logits, part.targets).item<double>() * here;
-    right += among_best(logits, part.targets, 1);
-    if (!split.validation) right_of_5 += among_best(logits, part.targets, 5);
-    count += here;
+    // Where fewer parts than processes are left, some compute one that does not count, as all must take part.
+    const int64_t part = std::min(first + rank, parts - 1), sample = part * rows;
+    const Batch batch = validation_batch(split, sample, std::min(rows, samples - sample), config);
+    const auto sums =
+        sums_of(model, to_device(batch, device, type), config, among != nullptr ? among->weights : nullptr);
+    if (part == first + rank) table[part].copy_(sums);
   }
-  if (ranks > 1) {
-    const auto sums = at::tensor({loss, right, right_of_5, count}, at::kDouble);
-    among->group.all_reduce(sums, "evaluation").wait();
-    const auto* values = sums.const_data_ptr<double>();
-    loss = values[0], right = values[1], right_of_5 = values[2], count = values[3];
-  }
+  const auto known = table.cpu();
+  if (ranks > 1) among->group.all_reduce(known, "evaluation").wait();
+  double loss = 0, right = 0, right_of_5 = 0, count = 0;
+  for (const auto *sums = known.const_data_ptr<double>(), *end = sums + known.numel(); sums != end; sums += 4)
+    loss += sums[0], right += sums[1], right_of_5 += sums[2], count += sums[3];
   count = std::max(count, 1.0);
   report::EvalRecord record;
   record.split = "validation";

@@ -16,6 +16,7 @@
 #include "hyperion/models/registry.h"
 #include "hyperion/nn/without_memory.h"
 #include "hyperion/parallel/data_parallel.h"
+#include "hyperion/train/evaluate.h"
 #include "hyperion/train/stepper.h"
 
 namespace hyperion::testing {
@@ -66,6 +67,7 @@ train::RunConfig config_of(const Case& which, int64_t processes) {
   config.parallel.node_size = which.number("node_size", 0);
   config.parallel.sync_batch_norm = which.number("sync", 0) != 0;
   config.parallel.same_bits = which.number("same_bits", 0) != 0;
+  if (config.parallel.same_bits) config.data.sums = 1000, config.data.validation = 0.1;  // 4 batches and 4 samples
   train::check_processes(config, processes);
   return config;
 }
@@ -203,6 +205,10 @@ Trained train_case(const Case& which, train::Processes& processes, at::Device de
   trained.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   trained.exposed = processes.traffic().exposed - traffic.exposed;
   trained.under_way = processes.traffic().seconds - traffic.seconds;
+  if (config.parallel.same_bits) {
+    const train::Among among{processes.control(), stepper.parallel()};
+    trained.validation = train::evaluate(*model, device, split, config, &among).loss;
+  }
   for (const auto& item : stepper.state())
     if (item.name.starts_with("optimizer.")) trained.optimizer += static_cast<int64_t>(item.tensor.nbytes());
   std::optional<parallel::DataParallel::Whole> whole;

@@ -68,12 +68,12 @@ timeout = 8
     for (size_t rank = 0; rank < results.size(); ++rank)
       ASSERT_EQ(results[rank].code, 0) << "rank " << rank << ": " << results[rank].err;
   }
-  std::vector<double> losses(const std::string& name) const {
+  std::vector<double> losses(const std::string& name, bool of_validation = false) const {
     std::vector<double> list;
     std::istringstream lines(read(run(name) / "metrics.jsonl"));
     for (std::string line; std::getline(lines, line);) {
       const auto record = nlohmann::json::parse(line);
-      if (!record.contains("split")) list.push_back(record["loss"]);
+      if (record.contains("split") == of_validation) list.push_back(record["loss"]);
     }
     return list;
   }
@@ -228,6 +228,9 @@ TEST_F(Program, gives_the_same_bits_on_one_two_and_four_processes) {
   expect_fine(4, train("bits-4", {"--deterministic=layout", "--train.batch=16", "--zero", "1"}));
   EXPECT_EQ(losses("bits-2"), losses("bits-1"));
   EXPECT_EQ(losses("bits-4"), losses("bits-1"));
+  EXPECT_EQ(losses("bits-1", true).size(), 2u);
+  EXPECT_EQ(losses("bits-2", true), losses("bits-1", true));
+  EXPECT_EQ(losses("bits-4", true), losses("bits-1", true));
 }
 
 }  // namespace

@@ -43,6 +43,7 @@ int main(int argc, char** argv) {
       std::printf("%s\n", nlohmann::json{{"case", which.text},
                                          {"losses", trained.losses},
                                          {"norms", trained.norms},
+                                         {"validation", trained.validation},
                                          {"digest", trained.digest},
                                          {"weights", trained.weights},
                                          {"gradients", trained.gradients},

@@ -1,0 +1,101 @@
+#include "hyperion/comm/c10d_transport.h"
+
+#include "hyperion/comm/roll_call.h"
+
+namespace hyperion::comm {
+namespace {
+
+// Gloo knows few types, and moves bytes of any.
+at::Tensor bytes(const at::Tensor& tensor) { return tensor.view(-1).view(at::kByte); }
+
+std::vector<int64_t> scaled(const Transport::Counts& counts, int64_t width) {
+  std::vector<int64_t> list;
+  for (const int64_t count : counts) list.push_back(count * width);
+  return list;
+}
+
+class C10dTransport final : public Transport {
+ public:
+  C10dTransport(std::string kind, c10::intrusive_ptr<c10d::Backend> backend, bool queues,
+                const c10::intrusive_ptr<c10d::Store>& store)
+      : kind_(std::move(kind)),
+        queues_(queues),
+        ranks_(store, backend->getRank(), backend->getSize()),
+        backend_(std::move(backend)) {}
+
+  int rank() const override { return backend_->getRank(); }
+  int size() const override { return backend_->getSize(); }
+  std::string kind() const override { return kind_; }
+
+  void all_to_all(const at::Tensor& out, const at::Tensor& in, const Counts& out_counts,
+                  const Counts& in_counts) override {
+    const int64_t width = in.element_size();
+    Reachable here(*this, in, /*read=*/true, /*write=*/false), there(*this, out, false, true);
+    auto to = bytes(there.tensor), from = bytes(here.tensor);
+    auto out_bytes = scaled(out_counts, width), in_bytes = scaled(in_counts, width);
+    backend_->alltoall_base(to, from, out_bytes, in_bytes, {})->wait();
+  }
+  void all_gather(const at::Tensor& out, const at::Tensor& in) override {
+    Reachable here(*this, in, true, false), there(*this, out, false, true);
+    auto to = bytes(there.tensor), from = bytes(here.tensor);
+    backend_->_allgather_base(to, from, {})->wait();
+  }
+  void broadcast(const at::Tensor& tensor, int root) override {
+    Reachable here(*this, tensor, rank() == root, rank() != root);
+    std::vector<at::Tensor> list{bytes(here.tensor)};
+    c10d::BroadcastOptions options;
+    options.rootRank = root;
+    backend_->broadcast(list, options)->wait();
+  }
+  void send(const at::Tensor& tensor, int to, int tag) override {
+    Reachable here(*this, tensor, true, false);
+    std::vector<at::Tensor> list{bytes(here.tensor)};
+    backend_->send(list, to, tag)->wait();
+  }
+  void receive(const at::Tensor& tensor, int from, int tag) override {
+    Reachable here(*this, tensor, false, true);
+    std::vector<at::Tensor> list{bytes(here.tensor)};
+    backend_->recv(list, from, tag)->wait();
+  }
+  void barrier() override { backend_->barrier()->wait(); }
+
+  std::string blame(int64_t call, const std::string& doing) override {
+    return ranks_.missing("failed", call, doing, std::chrono::seconds(2));
+  }
+  std::string missing(int64_t call, const std::string& doing) override {
+    return ranks_.missing("waiting", call, doing, std::chrono::seconds(1));
+  }
+  bool queues() const override { return queues_; }
+
+ private:
+  // A tensor where the backend reaches it: itself, or of a GPU's a copy in host memory, there and back.
+  struct Reachable {
+    Reachable(const C10dTransport& owner, const at::Tensor& given, bool read, bool write)
+        : given(given), copied_back(write && !(owner.queues_ || given.is_cpu())) {
+      tensor = owner.queues_ || given.is_cpu() ? given
+               : read                          ? given.cpu()
+                                               : at::empty_like(given, given.options().device(at::kCPU));
+    }
+    ~Reachable() noexcept(false) {
+      if (copied_back) given.copy_(tensor);
+    }
+    Reachable(const Reachable&) = delete;
+    Reachable& operator=(const Reachable&) = delete;
+    at::Tensor given, tensor;
+    bool copied_back;
+  };
+
+  std::string kind_;
+  bool queues_;
+  RollCall ranks_;
+  c10::intrusive_ptr<c10d::Backend> backend_;
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> make_c10d_transport(std::string kind, c10::intrusive_ptr<c10d::Backend> backend, bool queues,
+                                               const c10::intrusive_ptr<c10d::Store>& store) {
+  return std::make_unique<C10dTransport>(std::move(kind), std::move(backend), queues, store);
+}
+
+}  // namespace hyperion::comm
