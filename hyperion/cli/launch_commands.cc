@@ -102,11 +102,12 @@ std::vector<std::string> take_launched_command(int& argc, char** argv) {
 
 namespace {
 
-int emit(const LaunchOptions& options) {
+int emit(const LaunchOptions& options, bool foreign) {
   if (options.ranks == 0 || options.ranks % options.node_count != 0)
     throw base::ConfigError("--emit needs -n, the ranks of the whole job, as a multiple of --node-count", "add -n 8");
   resilience::JobTemplate job;
-  job.name = options.name, job.image = options.image, job.command = options.command;
+  job.name = options.name, job.image = options.image;
+  job.command = options.command, job.foreign = foreign;
   job.nodes = static_cast<int>(options.node_count);
   job.ranks_per_node = static_cast<int>(options.ranks / options.node_count);
   job.gpus_per_node = options.gpus_per_node < 0 ? job.ranks_per_node : static_cast<int>(options.gpus_per_node);
@@ -142,7 +143,8 @@ int launch_command(const LaunchOptions& options, const std::vector<std::string>&
                             "write it after --: hyperion launch -n 4 -- train recipes/quickstart.toml");
   if (options.ranks == 0 && options.nodes.empty())
     throw base::ConfigError("`hyperion launch` needs to know how many ranks", "add -n 4");
-  if (!options.emit.empty()) return emit(options);
+  const bool ours = std::find(commands.begin(), commands.end(), options.command[0]) != commands.end();
+  if (!options.emit.empty()) return emit(options, !ours);
   resilience::LaunchPlan plan;
   if (!options.nodes.empty()) plan.nodes = resilience::parse_nodes(options.nodes);
   plan.listen = options.listen;
@@ -151,8 +153,7 @@ int launch_command(const LaunchOptions& options, const std::vector<std::string>&
   plan.ranks = static_cast<int>(options.ranks);
   read_share(options, plan);
   plan.command = options.command;
-  if (std::find(commands.begin(), commands.end(), options.command[0]) != commands.end())
-    plan.command.insert(plan.command.begin(), std::filesystem::read_symlink("/proc/self/exe").string());
+  if (ours) plan.command.insert(plan.command.begin(), std::filesystem::read_symlink("/proc/self/exe").string());
   plan.job = format("launch-{}-{}", base::file_stamp(base::real_clock().unix_seconds()), ::getpid());
   plan.logs = options.logs.empty() ? interop::runs_folder() / plan.job : base::Path(options.logs);
   plan.show = options.show == "all"    ? resilience::Show::all

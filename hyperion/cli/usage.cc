@@ -100,7 +100,11 @@ Message explain(CLI::App& app, const CLI::ParseError& error, int argc, char** ar
   if (flag_unknown) return unknown_flag(named);
   if (!named.unknown_word.empty() || !named.command->get_subcommands({}).empty()) return unknown_command(named);
   const std::string help = format("see `{} --help`", named.path), what = error.what();
-  if (error.get_name() == "ArgumentMismatch") return {format("{} needs a value", what.substr(0, what.find(':'))), help};
+  if (error.get_name() == "ArgumentMismatch") {
+    const std::string flag = what.substr(0, what.find(':'));
+    if (what.find("At Most") != what.npos) return {format("{} is given more than once", flag), "leave all but one out"};
+    return {format("{} needs a value", flag), help};
+  }
   if (error.get_name() == "ExtrasError")
     return {format("unexpected argument{}", what.substr(what.find(':') + 1)), help};
   return {what, help};
