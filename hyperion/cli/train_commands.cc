@@ -227,6 +227,13 @@ std::optional<train::RunFolder> lock_alone(const base::Path& path, const host::L
   return train::RunFolder::open(base::real_files(), path);
 }
 
+// A run may be resumed from any folder.
+void make_absolute(train::RunConfig& config) {
+  for (auto& path : config.data.path) path = std::filesystem::absolute(path).lexically_normal();
+  if (std::filesystem::is_directory(config.model.from))
+    config.model.from = std::filesystem::absolute(config.model.from).lexically_normal();
+}
+
 }  // namespace
 
 int train_command(const TrainOptions& options) {
@@ -234,10 +241,6 @@ int train_command(const TrainOptions& options) {
     throw base::ConfigError("--or-resume needs to know which run", "add --run NAME");
   train::RunConfig config;
   auto settings = resolve(config, options.recipe, options.overrides);
-  // A run may be resumed from any folder.
-  for (auto& path : config.data.path) path = std::filesystem::absolute(path).lexically_normal();
-  if (std::filesystem::is_directory(config.model.from))
-    config.model.from = std::filesystem::absolute(config.model.from).lexically_normal();
   const bool named = !options.run.empty();
   const std::string name =
       named ? options.run : train::default_run_name(options.recipe, base::real_clock().unix_seconds());
@@ -248,6 +251,7 @@ int train_command(const TrainOptions& options) {
   if (options.or_resume && files.exists(place.config())) {
     auto locked = lock_alone(place.path(), launch);
     train::RunConfig past;
+    make_absolute(config);
     const auto changed = changes(name, read_run_config(past, place.config(), {}), settings);
     if (launch.rank == 0)
       for (const auto& change : changed) base::log_info(format("run {} goes on with {}", name, change));
@@ -255,6 +259,7 @@ int train_command(const TrainOptions& options) {
   }
   apply_nccl(config, launch);
   check_start(config, train::model_config(files, config), launch);
+  make_absolute(config);
   auto processes = join(config, settings.toml(false), launch, -1);
   auto run = shared_folder(processes, [&] {
     const auto create = named ? train::RunFolder::create : train::RunFolder::create_numbered;
