@@ -346,10 +346,23 @@ TEST(Launch, ranks_and_launchers_that_wait_for_others_hear_a_stop) {
   }
 }
 
+TEST(Launch, a_slip_in_the_command_is_met_with_what_was_meant) {
+  Scratch scratch;
+  const Finished slip = run(scratch, {"launch", "-n", "2", "--", "tarin", "x.toml"});
+  EXPECT_EQ(slip.code, 2);
+  EXPECT_NE(slip.err.find("hint: did you mean train?"), std::string::npos) << slip.err;
+  const Finished bare = run(scratch, {"launch", "-n", "2", "train", "x.toml"});
+  EXPECT_EQ(bare.code, 2);
+  EXPECT_NE(bare.err.find("unexpected argument train\nhint: the command to start comes after --"), std::string::npos)
+      << bare.err;
+}
+
 TEST(Launch, what_cannot_be_started_is_a_usage_error) {
   Scratch scratch;
   for (const Words& words : {Words{"launch", "-n", "2", "--", "no-such-program"}, Words{"launch", "-n", "2"},
-                             Words{"launch", "--", "presets"}, Words{"launch", "-n", "0", "--", "presets"}}) {
+                             Words{"launch", "--", "presets"}, Words{"launch", "-n", "0", "--", "presets"},
+                             Words{"launch", "-n", "2", "--emit", "slurm", "--nodes", "a:2", "--", "presets"},
+                             Words{"launch", "-n", "2", "--name", "mine", "--", "presets"}}) {
     const Finished done = run(scratch, words);
     EXPECT_EQ(done.code, 2) << done.err;
     EXPECT_NE(done.err.find("hint:"), std::string::npos) << done.err;
