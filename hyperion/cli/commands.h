@@ -16,6 +16,7 @@ struct TrainOptions {
   std::string recipe, run;
   std::vector<Override> overrides;
   bool dry_run = false;
+  bool or_resume = false;  // go on with the run where it is there
 };
 int train_command(const TrainOptions& options);
 

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "hyperion/base/clock.h"
@@ -40,50 +42,76 @@ CLI::Validator plain_name() {
   return {check, "", "name"};
 }
 
+// CLI11 knows nothing of what follows --.
+class LaunchHelp final : public CLI::Formatter {
+ public:
+  std::string make_usage(const CLI::App*, std::string name) const override {
+    return format("Usage: {} [OPTIONS] -- COMMAND [ARGUMENTS]\n", name);
+  }
+  // Without the list of flags that each one excludes: a refusal names them.
+  std::string make_option_opts(const CLI::Option* option) const override {
+    return option->get_type_size() == 0 ? "" : " " + option->get_type_name();
+  }
+};
+
 }  // namespace
 
 void add_launch_command(CLI::App& app, LaunchOptions& options) {
   auto* launch = app.add_subcommand("launch", "run a command as several ranks that end as one");
-  launch->add_option("-n,--ranks", options.ranks, "processes to start")->check(whole_number(1, 65536));
-  launch
-      ->add_option("--show", options.show,
-                   "rank0: what rank 0 prints (the default); all: every line behind its rank; none")
-      ->check(one_of({"rank0", "all", "none"}));
-  launch->add_option("--logs", options.logs, "folder for what ranks print (default: launch and time, among the runs)");
-  launch
-      ->add_option("--bind", options.bind,
-                   "gpu: each rank gets cores of its own, of its GPU's NUMA node; cores: by NUMA node; none; auto (the "
-                   "default): gpu where there are as many GPUs as ranks here, else cores")
-      ->check(one_of({"auto", "gpu", "cores", "none"}));
-  launch->add_option("--nodes", options.nodes, "host:slots,host:slots: machines that ssh reaches, filled in order");
-  launch
-      ->add_option("--listen", options.listen, "address where ranks meet (default 127.0.0.1; to be told with --nodes)")
-      ->check(not_empty());
-  launch->add_option("--port", options.port, "its port (default: a free one)")->check(whole_number(0, 65535));
-  launch->add_option("--ssh", options.ssh, "the remote shell and its flags (default: ssh -o BatchMode=yes)")
-      ->check(not_empty());
+  launch->formatter(std::make_shared<LaunchHelp>());
+  launch->add_option("-n,--ranks", options.ranks, "processes to start, on all machines together")
+      ->check(whole_number(1, 65536));
+  auto* emit = launch
+                   ->add_option("--emit", options.emit,
+                                "slurm, jobset or pytorchjob: print the job for that scheduler, and start nothing")
+                   ->check(one_of({"slurm", "jobset", "pytorchjob"}));
   launch->add_option("--node-count", options.node_count, "machines that each start `launch` for their share of -n")
       ->check(whole_number(1, 65536));
-  launch->add_option("--node-rank", options.node_rank, "which of them this is, from 0")->check(whole_number(0, 65535));
-  launch->add_option("--master", options.master, "HOST:PORT of the first of them, where all ranks meet")
-      ->check(not_empty());
-  launch->add_option("--emit", options.emit, "print the job for a scheduler, and start nothing")
-      ->check(one_of({"slurm", "jobset", "pytorchjob"}));
-  launch->add_option("--name", options.name, "--emit: name of the job (default hyperion)")->check(plain_name());
+  const std::vector<CLI::Option*> of_a_start{
+      launch
+          ->add_option("--show", options.show,
+                       "rank0: what rank 0 prints (the default); all: every line behind its rank; none")
+          ->check(one_of({"rank0", "all", "none"})),
+      launch->add_option("--logs", options.logs,
+                         "folder for what ranks print (default: launch and time, among the runs)"),
+      launch
+          ->add_option("--bind", options.bind,
+                       "gpu: each rank gets cores of its own, of its GPU's NUMA node; cores: by NUMA node; none; auto "
+                       "(the default): gpu where there are as many GPUs as ranks here, else cores")
+          ->check(one_of({"auto", "gpu", "cores", "none"})),
+      launch->add_option("--nodes", options.nodes, "host:slots,host:slots: machines that ssh reaches, filled in order"),
+      launch
+          ->add_option("--listen", options.listen,
+                       "address where ranks meet (default 127.0.0.1; to be told with --nodes)")
+          ->check(not_empty()),
+      launch->add_option("--port", options.port, "its port (default: a free one)")->check(whole_number(0, 65535)),
+      launch->add_option("--ssh", options.ssh, "the remote shell and its flags (default: ssh -o BatchMode=yes)")
+          ->check(not_empty()),
+      launch->add_option("--node-rank", options.node_rank, "of --node-count machines which one this is, from 0")
+          ->check(whole_number(0, 65535)),
+      launch->add_option("--master", options.master, "HOST:PORT of the first of them, where all ranks meet")
+          ->check(not_empty()),
+      launch
+          ->add_option("--frozen-seconds", options.frozen_seconds,
+                       "a rank that is stopped or silent this long ends the job (default 30; 0: never)")
+          ->check(number(0, 1e6))};
+  for (auto* option : of_a_start) option->excludes(emit);
+  launch->add_option("--name", options.name, "--emit: name of the job (default hyperion)")
+      ->check(plain_name())
+      ->needs(emit);
   launch->add_option("--image", options.image, "--emit: the container's image (default hyperion:latest)")
-      ->check(not_empty());
+      ->check(not_empty())
+      ->needs(emit);
   launch->add_option("--gpus-per-node", options.gpus_per_node, "--emit: GPUs to ask for (default: one a rank; 0: none)")
-      ->check(whole_number(0, 1024));
+      ->check(whole_number(0, 1024))
+      ->needs(emit);
   launch->add_flag("--agent", options.agent, "start what stdin tells: how launch calls itself elsewhere")->group("");
-  launch
-      ->add_option("--frozen-seconds", options.frozen_seconds,
-                   "a rank that is stopped or silent this long ends the job (default 30; 0: never)")
-      ->check(number(0, 1e6));
   launch->footer(
       "\nAfter -- comes a command of hyperion, or any program. Ranks find RANK, WORLD_SIZE, LOCAL_RANK,\n"
       "LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT set, and OMP_NUM_THREADS to their share of the cores.\n"
       "The first rank that fails ends the others within 5 s; its code is the job's.\n"
-      "Ctrl-C and SIGTERM go to all ranks: a training run saves its state.\n\n"
+      "Ctrl-C and SIGTERM go to all ranks: a training run saves its state.\n"
+      "A job that --emit printed goes on where it was when it is started again: `train --or-resume`.\n\n"
       "Examples:\n"
       "  hyperion launch -n 4 -- train recipes/quickstart.toml --run mine\n"
       "  hyperion launch -n 2 --show all -- sh -c 'echo I am $RANK of $WORLD_SIZE'\n"
@@ -102,11 +130,12 @@ std::vector<std::string> take_launched_command(int& argc, char** argv) {
 
 namespace {
 
-int emit(const LaunchOptions& options) {
+int emit(const LaunchOptions& options, bool foreign) {
   if (options.ranks == 0 || options.ranks % options.node_count != 0)
     throw base::ConfigError("--emit needs -n, the ranks of the whole job, as a multiple of --node-count", "add -n 8");
   resilience::JobTemplate job;
-  job.name = options.name, job.image = options.image, job.command = options.command;
+  job.name = options.name, job.image = options.image;
+  job.command = options.command, job.foreign = foreign;
   job.nodes = static_cast<int>(options.node_count);
   job.ranks_per_node = static_cast<int>(options.ranks / options.node_count);
   job.gpus_per_node = options.gpus_per_node < 0 ? job.ranks_per_node : static_cast<int>(options.gpus_per_node);
@@ -135,6 +164,25 @@ void read_share(const LaunchOptions& options, resilience::LaunchPlan& plan) {
 
 }  // namespace
 
+namespace {
+
+bool is_program(const std::string& word) {
+  if (word.find('/') != word.npos) return true;  // who starts it will see
+  const char* path = std::getenv("PATH");
+  const auto folders = host::split(path != nullptr ? path : "", ':');
+  return std::any_of(folders.begin(), folders.end(),
+                     [&](const std::string& folder) { return ::access((folder + "/" + word).c_str(), X_OK) == 0; });
+}
+
+void refuse_slip(const std::string& word, const std::vector<std::string>& commands) {
+  const std::string near = base::nearest(word, commands.data(), commands.data() + commands.size());
+  if (!near.empty() && !is_program(word))
+    throw base::ConfigError(format("{} is neither a command of hyperion nor a program here", word),
+                            format("did you mean {}?", near));
+}
+
+}  // namespace
+
 int launch_command(const LaunchOptions& options, const std::vector<std::string>& commands) {
   if (options.agent) return resilience::run_node_agent(STDIN_FILENO, STDOUT_FILENO);
   if (options.command.empty())
@@ -142,7 +190,9 @@ int launch_command(const LaunchOptions& options, const std::vector<std::string>&
                             "write it after --: hyperion launch -n 4 -- train recipes/quickstart.toml");
   if (options.ranks == 0 && options.nodes.empty())
     throw base::ConfigError("`hyperion launch` needs to know how many ranks", "add -n 4");
-  if (!options.emit.empty()) return emit(options);
+  const bool ours = std::find(commands.begin(), commands.end(), options.command[0]) != commands.end();
+  if (!ours) refuse_slip(options.command[0], commands);
+  if (!options.emit.empty()) return emit(options, !ours);
   resilience::LaunchPlan plan;
   if (!options.nodes.empty()) plan.nodes = resilience::parse_nodes(options.nodes);
   plan.listen = options.listen;
@@ -151,8 +201,7 @@ int launch_command(const LaunchOptions& options, const std::vector<std::string>&
   plan.ranks = static_cast<int>(options.ranks);
   read_share(options, plan);
   plan.command = options.command;
-  if (std::find(commands.begin(), commands.end(), options.command[0]) != commands.end())
-    plan.command.insert(plan.command.begin(), std::filesystem::read_symlink("/proc/self/exe").string());
+  if (ours) plan.command.insert(plan.command.begin(), std::filesystem::read_symlink("/proc/self/exe").string());
   plan.job = format("launch-{}-{}", base::file_stamp(base::real_clock().unix_seconds()), ::getpid());
   plan.logs = options.logs.empty() ? interop::runs_folder() / plan.job : base::Path(options.logs);
   plan.show = options.show == "all"    ? resilience::Show::all

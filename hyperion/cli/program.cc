@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <map>
 #include <new>
 
 #include "hyperion/base/error.h"
@@ -64,9 +65,23 @@ void add_short_flags(CLI::App* command, Flags& flags) {
   command->add_option("--parallel", flags.parallel, "same as --parallel.layout: dp=4, for 4 processes");
   command->add_option("--zero", flags.zero, "same as --parallel.zero: 0, 1, 2 or 3");
   command->add_option("--zeropp", flags.zeropp, "same as --parallel.zeropp: weights,secondary,grads");
-  command->add_option("--deterministic", flags.deterministic,
-                      "true: repeatable on a GPU too; layout: on any number of processes, a power of two");
+  command
+      ->add_option("--deterministic", flags.deterministic,
+                   "true: repeatable on a GPU too; layout: on any number of processes, a power of two; or false")
+      ->check(one_of({"true", "false", "layout"}));
   command->allow_extras();
+}
+
+// --steps 5 --train.steps=6
+void refuse_contradictions(const std::vector<Override>& overrides) {
+  std::map<std::string, const Override*> given;
+  for (const auto& one : overrides) {
+    const auto& first = *given.emplace(one.name, &one).first->second;
+    if (first.value != one.value)
+      throw ConfigError(
+          format("{} is given twice: {}={} and {}={}", one.name, first.flag, first.value, one.flag, one.value),
+          "leave one of them out");
+  }
 }
 
 // What is left over after the known flags: --section.key=value or --section.key value.
@@ -109,6 +124,7 @@ std::vector<Override> overrides_of(CLI::App* command, const Flags& flags) {
       throw ConfigError(format("{} needs a value", word), format("write {}=VALUE", word));
     overrides.push_back({name, equals == word.npos ? rest[++i] : word.substr(equals + 1), "--" + name});
   }
+  refuse_contradictions(overrides);
   return overrides;
 }
 
@@ -116,6 +132,9 @@ void add_train_commands(CLI::App& app, Flags& flags) {
   auto* train = app.add_subcommand("train", "train a model from a recipe");
   train->add_option("RECIPE", flags.train.recipe, "a TOML file, such as recipes/quickstart.toml")->required();
   train->add_option("--run", flags.train.run, "name of the run (default: recipe and time)")->check(not_empty());
+  train->add_flag("--or-resume", flags.train.or_resume,
+                  "go on with --run from its newest good checkpoint where it is there, so that the same command can be "
+                  "started again");
   train->add_flag("--dry-run", flags.train.dry_run, "show what would be run; write nothing");
   add_short_flags(train, flags);
   add_rank_flags(train, flags.rank);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 #include <functional>
 #include <optional>
@@ -85,7 +86,20 @@ void expect_same_settings(comm::World& world, const std::string& settings) {
                             "start every rank with the same recipe, flags and HYPERION_ variables");
 }
 
-train::Processes join(const train::RunConfig& config, const std::string& settings, const host::Launch& launch) {
+// Every rank looks at the run's folder for itself. One that sees another one would train another run.
+void expect_same_start(comm::World& world, int64_t step) {
+  const auto text = [](int64_t from) {
+    return from < 0 ? std::string("begins anew") : format("goes on from step {}", from);
+  };
+  const std::string first = world.from_first("start", [&] { return text(step); });
+  if (first != text(step))
+    throw base::ConfigError(format("rank {} {}, and rank 0 {}", world.rank(), text(step), first),
+                            "all ranks need the same folder of runs: HYPERION_RUNS on a disk that they share");
+}
+
+// `step` is where the run goes on; -1: it begins.
+train::Processes join(const train::RunConfig& config, const std::string& settings, const host::Launch& launch,
+                      int64_t step) {
   base::throw_if_stopped("starting");  // the job may have ended while this rank was still reading its settings
   const comm::WorldOptions options{.timeout = std::chrono::seconds(config.parallel.timeout),
                                    .stall = std::chrono::seconds(config.parallel.stall)};
@@ -93,6 +107,7 @@ train::Processes join(const train::RunConfig& config, const std::string& setting
   const bool gpu = kernels::open_device(config.train.device).is_cuda() && launch.local_world > 0 &&
                    launch.local_world <= kernels::gpu_count();
   auto world = comm::World::join(launch, options);
+  expect_same_start(*world, step);
   expect_same_settings(*world, settings);
   return train::Processes(std::move(world), config.parallel, gpu);
 }
@@ -114,15 +129,50 @@ int64_t newest_good_step(base::FileSystem& files, const train::RunFolder& run) {
 }
 
 // A resumed run must be the run it was.
+bool belongs_to_run(const std::string& name) {
+  const bool data = (name.starts_with("data.") && name != "data.threads") || name.starts_with("augment.");
+  return name.starts_with("model.") || name.starts_with("lora.") || data || name == "train.seed" ||
+         name == "train.precision" || name == "train.length" || name == "optim.rule";
+}
+
 void refuse_changes(const std::vector<Override>& overrides) {
-  for (const auto& [name, value, flag] : overrides) {
-    const bool other_data = (name.starts_with("data.") && name != "data.threads") || name.starts_with("augment.");
-    const bool other_run = name.starts_with("model.") || name.starts_with("lora.") || other_data ||
-                           name == "train.seed" || name == "train.precision" || name == "train.length" ||
-                           name == "optim.rule";
-    if (other_run)
+  for (const auto& [name, value, flag] : overrides)
+    if (belongs_to_run(name))
       throw base::ConfigError(format("{} cannot change on resume", name), "start another run with `hyperion train`");
+}
+
+// What only zero 3 has goes where another zero is asked for, unless it was asked for too: then the two contradict.
+base::Settings resume_settings(train::RunConfig& config, const base::Path& run, std::vector<Override> overrides,
+                               bool aloud) {
+  const base::Path file = train::RunFolder::join(run).config();
+  const auto given = [&](const char* name) {
+    return std::find_if(overrides.begin(), overrides.end(), [&](const Override& one) { return one.name == name; });
+  };
+  const auto zero = given("parallel.zero");
+  if (zero != overrides.end() && zero->value != "3" && given("parallel.zeropp") == overrides.end()) {
+    train::RunConfig past;
+    read_run_config(past, file, {});
+    if (!past.parallel.zeropp.empty()) {
+      if (aloud) base::log_info(format("zeropp = {} is left out: zero {} has none", past.parallel.zeropp, zero->value));
+      overrides.push_back({"parallel.zeropp", "", zero->flag});
+    }
   }
+  return read_run_config(config, file, overrides);
+}
+
+// What the run will be other than it was; never what makes it this run.
+std::vector<std::string> changes(const std::string& run, const base::Settings& was, const base::Settings& now) {
+  std::vector<std::string> all;
+  for (const auto& setting : now.all()) {
+    const std::string name = setting.name(), before = was.at(name).text();
+    if (setting.text() == before) continue;
+    if (belongs_to_run(name))
+      throw base::ConfigError(
+          format("run {} was begun with {} = {}, and {} says {}", run, name, before, setting.origin, setting.text()),
+          format("go on with it as it was: hyperion resume {}; or begin another: --run NAME", run));
+    all.push_back(format("{} = {}; it was {}", name, setting.text(), before));
+  }
+  return all;
 }
 
 // A start that was refused for what it asked leaves no folder that stands in the way of the next try.
@@ -135,43 +185,20 @@ void drop_if_never_begun(base::FileSystem& files, const train::RunFolder& run, c
 
 }  // namespace
 
-int train_command(const TrainOptions& options) {
-  train::RunConfig config;
-  const auto settings = resolve(config, options.recipe, options.overrides);
-  const std::string name =
-      options.run.empty() ? train::default_run_name(options.recipe, base::real_clock().unix_seconds()) : options.run;
-  if (options.dry_run) return dry_run(config, settings, name);
-  const auto launch = host::find_launch();
-  apply_nccl(config, launch);
-  check_start(config, train::model_config(base::real_files(), config), launch);
-  // A run may be resumed from any folder.
-  for (auto& path : config.data.path) path = std::filesystem::absolute(path).lexically_normal();
-  if (std::filesystem::is_directory(config.model.from))
-    config.model.from = std::filesystem::absolute(config.model.from).lexically_normal();
-  auto& files = base::real_files();
-  auto processes = join(config, settings.toml(false), launch);
-  auto run = shared_folder(
-      processes, [&] { return train::RunFolder::create(files, interop::runs_folder(), name, settings.toml(false)); });
-  try {
-    train::train(files, {config, settings, run, options.recipe, false, &processes});
-  } catch (const base::Error& error) {
-    if (processes.first()) drop_if_never_begun(files, run, error);
-    throw;
-  }
-  return 0;
-}
+namespace {
 
-int resume_command(const ResumeOptions& options) {
-  refuse_changes(options.overrides);
+struct Resumption {
+  train::RunConfig& config;
+  base::Settings& settings;
+  base::Path path;
+  std::optional<train::RunFolder> locked;  // alone
+  bool changed;                            // the settings are other than those in the folder
+};
+
+int go_on(Resumption run, const host::Launch& launch) {
   auto& files = base::real_files();
-  const auto launch = host::find_launch();
-  const base::Path path = interop::find_run(files, options.run);
-  // Alone, the lock comes first: no one may change what is read here. Several processes settle that once they have met.
-  std::optional<train::RunFolder> locked;
-  if (launch.world == 1) locked.emplace(train::RunFolder::open(files, path));
-  const auto place = train::RunFolder::join(path);
-  train::RunConfig config;
-  const auto settings = read_run_config(config, place.config(), options.overrides);
+  const auto& config = run.config;
+  const auto place = train::RunFolder::join(run.path);
   const auto record = train::past_record(files, place.path());
   const int64_t step = newest_good_step(files, place);
   if (record.status == "complete" && step >= config.train.steps) {
@@ -186,13 +213,75 @@ int resume_command(const ResumeOptions& options) {
   apply_nccl(config, launch);
   check_start(config, files.exists(place.model()) ? files.read(place.model()) : train::model_config(files, config),
               launch);
-  auto processes = join(config, settings.toml(false), launch);
-  auto run =
-      shared_folder(processes, [&] { return locked ? std::move(*locked) : train::RunFolder::open(files, path); });
-  if (!options.overrides.empty() && processes.first())
-    base::write_atomically(files, run.config(), settings.toml(false));
-  train::train(files, {config, settings, run, record.recipe, true, &processes});
+  auto processes = join(config, run.settings.toml(false), launch, step);
+  auto folder = shared_folder(
+      processes, [&] { return run.locked ? std::move(*run.locked) : train::RunFolder::open(files, run.path); });
+  if (run.changed && processes.first()) base::write_atomically(files, folder.config(), run.settings.toml(false));
+  train::train(files, {config, run.settings, folder, record.recipe, true, &processes});
   return 0;
+}
+
+// Alone, the lock comes first: no one may change what is read here. Several processes settle that once they have met.
+std::optional<train::RunFolder> lock_alone(const base::Path& path, const host::Launch& launch) {
+  if (launch.world > 1) return {};
+  return train::RunFolder::open(base::real_files(), path);
+}
+
+// A run may be resumed from any folder.
+void make_absolute(train::RunConfig& config) {
+  for (auto& path : config.data.path) path = std::filesystem::absolute(path).lexically_normal();
+  if (std::filesystem::is_directory(config.model.from))
+    config.model.from = std::filesystem::absolute(config.model.from).lexically_normal();
+}
+
+}  // namespace
+
+int train_command(const TrainOptions& options) {
+  if (options.or_resume && options.run.empty())
+    throw base::ConfigError("--or-resume needs to know which run", "add --run NAME");
+  train::RunConfig config;
+  auto settings = resolve(config, options.recipe, options.overrides);
+  const bool named = !options.run.empty();
+  const std::string name =
+      named ? options.run : train::default_run_name(options.recipe, base::real_clock().unix_seconds());
+  if (options.dry_run) return dry_run(config, settings, name);
+  const auto launch = host::find_launch();
+  auto& files = base::real_files();
+  const auto place = train::RunFolder::join(interop::runs_folder() / name);
+  if (options.or_resume && files.exists(place.config())) {
+    auto locked = lock_alone(place.path(), launch);
+    train::RunConfig past;
+    make_absolute(config);
+    const auto changed = changes(name, read_run_config(past, place.config(), {}), settings);
+    if (launch.rank == 0)
+      for (const auto& change : changed) base::log_info(format("run {} goes on with {}", name, change));
+    return go_on({config, settings, place.path(), std::move(locked), !changed.empty()}, launch);
+  }
+  apply_nccl(config, launch);
+  check_start(config, train::model_config(files, config), launch);
+  make_absolute(config);
+  auto processes = join(config, settings.toml(false), launch, -1);
+  auto run = shared_folder(processes, [&] {
+    const auto create = named ? train::RunFolder::create : train::RunFolder::create_numbered;
+    return create(files, interop::runs_folder(), name, settings.toml(false));
+  });
+  try {
+    train::train(files, {config, settings, run, options.recipe, false, &processes});
+  } catch (const base::Error& error) {
+    if (processes.first()) drop_if_never_begun(files, run, error);
+    throw;
+  }
+  return 0;
+}
+
+int resume_command(const ResumeOptions& options) {
+  refuse_changes(options.overrides);
+  const auto launch = host::find_launch();
+  const base::Path path = interop::find_run(base::real_files(), options.run);
+  auto locked = lock_alone(path, launch);
+  train::RunConfig config;
+  auto settings = resume_settings(config, path, options.overrides, launch.rank == 0);
+  return go_on({config, settings, path, std::move(locked), !options.overrides.empty()}, launch);
 }
 
 }  // namespace hyperion::cli

@@ -100,9 +100,21 @@ Message explain(CLI::App& app, const CLI::ParseError& error, int argc, char** ar
   if (flag_unknown) return unknown_flag(named);
   if (!named.unknown_word.empty() || !named.command->get_subcommands({}).empty()) return unknown_command(named);
   const std::string help = format("see `{} --help`", named.path), what = error.what();
-  if (error.get_name() == "ArgumentMismatch") return {format("{} needs a value", what.substr(0, what.find(':'))), help};
-  if (error.get_name() == "ExtrasError")
-    return {format("unexpected argument{}", what.substr(what.find(':') + 1)), help};
+  if (error.get_name() == "ArgumentMismatch") {
+    const std::string flag = what.substr(0, what.find(':'));
+    if (what.find("At Most") != what.npos) return {format("{} is given more than once", flag), "leave all but one out"};
+    return {format("{} needs a value", flag), help};
+  }
+  // CLI11 names it after the command, and its words from the last to the first.
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) {
+    const auto words = named.command->remaining();
+    const std::string first = words.empty() ? what.substr(what.rfind(' ') + 1) : words.front();
+    return {format("unexpected argument {}", first),
+            named.command->get_name() == "launch"
+                ? "the command to start comes after --: hyperion launch -n 4 -- train recipe.toml"
+                : help};
+  }
+  if (error.get_name() == "ExcludesError") return {what, "leave one of them out"};
   return {what, help};
 }
 

@@ -9,7 +9,6 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
@@ -18,7 +17,6 @@
 #include "hyperion/base/fault.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
-#include "hyperion/base/signals.h"
 #include "hyperion/comm/store.h"
 #include "hyperion/host/cores.h"
 
@@ -48,21 +46,14 @@ Member member_of(const std::string& card) {
 std::vector<Member> wait_for_all(c10d::Store& store, int world, std::chrono::milliseconds timeout) {
   std::vector<std::string> keys;
   for (int rank = 0; rank < world; ++rank) keys.push_back(key_of(rank));
-  // A little at a time: a signal that asks this process to end is heard meanwhile.
-  const auto end = std::chrono::steady_clock::now() + timeout;
-  for (bool met = false; !met;) {
-    base::throw_if_stopped("waiting for the other ranks");
-    try {
-      store.wait(keys, std::min(timeout, std::chrono::milliseconds(500)));
-      met = true;
-    } catch (const c10::DistStoreError&) {
-      if (std::chrono::steady_clock::now() < end) continue;
-      std::string missing;
-      for (int rank = 0; rank < world; ++rank)
-        if (!store.check({key_of(rank)})) missing += format("{}{}", missing.empty() ? "" : ", ", rank);
-      throw base::Error(format("after {} s these ranks have not come: {}", timeout.count() / 1000, missing),
-                        "their own logs say why; a slow start needs a longer --timeout");
-    }
+  try {
+    store.wait(keys, timeout);
+  } catch (const c10::DistStoreError&) {
+    std::string missing;
+    for (int rank = 0; rank < world; ++rank)
+      if (!store.check({key_of(rank)})) missing += format("{}{}", missing.empty() ? "" : ", ", rank);
+    throw base::Error(format("after {} s these ranks have not come: {}", timeout.count() / 1000, missing),
+                      "their own logs say why; a slow start needs a longer --timeout");
   }
   std::vector<Member> members;
   for (const auto& key : keys) members.push_back(member_of(store.get_to_str(key)));
@@ -89,6 +80,7 @@ float sum_of_ranks(const c10::intrusive_ptr<c10d::Store>& store, const host::Lau
 Meeting meet(const host::Launch& launch, std::chrono::milliseconds timeout) {
   const double start = base::real_clock().seconds();
   base::fault_point("comm.meet");
+  const HeedStops heed;
   const auto store = connect_store(launch, timeout);
   store->set(key_of(launch.rank), card_of(launch));
   Meeting meeting;

@@ -5,12 +5,14 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <memory>
 
 #include "hyperion/base/format.h"
 #include "hyperion/base/log.h"
+#include "hyperion/base/signals.h"
 #include "hyperion/comm/heartbeat.h"
 #include "hyperion/comm/job_secret.h"
 #include "hyperion/comm/store_process.h"
@@ -78,7 +80,46 @@ std::string address_to_listen_on(const StoreAddress& place) {
   return "0.0.0.0";
 }
 
+thread_local int heeding = 0;
+
+// Waits a little at a time where this thread heeds stops.
+class RanksStore final : public c10d::PrefixStore {
+ public:
+  explicit RanksStore(StorePointer store) : PrefixStore("ranks", std::move(store)) {}
+  StorePointer clone() override { return c10::make_intrusive<RanksStore>(store_->clone()); }
+  std::vector<uint8_t> get(const std::string& key) override {
+    if (heeding > 0) wait({key});
+    return PrefixStore::get(key);
+  }
+  std::vector<std::vector<uint8_t>> multiGet(const std::vector<std::string>& keys) override {
+    if (heeding > 0) wait(keys);
+    return PrefixStore::multiGet(keys);
+  }
+  void wait(const std::vector<std::string>& keys) override { wait(keys, getTimeout()); }
+  void wait(const std::vector<std::string>& keys, const milliseconds& timeout) override {
+    constexpr milliseconds kLook{250};
+    for (milliseconds waited{0}; heeding > 0 && (timeout.count() <= 0 || waited + kLook < timeout); waited += kLook) {
+      base::throw_if_stopped("waiting for the other ranks");
+      try {
+        return PrefixStore::wait(keys, kLook);
+      } catch (const c10::DistStoreError&) {  // not yet
+      }
+    }
+    try {
+      PrefixStore::wait(keys, heeding > 0 ? std::min(timeout, kLook) : timeout);
+    } catch (const c10::DistStoreError&) {
+      std::string missing;
+      for (const auto& key : keys)
+        if (!check({key})) missing += (missing.empty() ? "" : ", ") + key;
+      C10_THROW_ERROR(DistStoreError, format("after {} ms nobody has set {}", timeout.count(), missing));
+    }
+  }
+};
+
 }  // namespace
+
+HeedStops::HeedStops() { ++heeding; }
+HeedStops::~HeedStops() { --heeding; }
 
 c10::intrusive_ptr<c10d::Store> connect_store(const Launch& launch, milliseconds timeout) {
   if (launch.launcher == Launcher::alone || (launch.world == 1 && !launch.agent_store))
@@ -87,7 +128,7 @@ c10::intrusive_ptr<c10d::Store> connect_store(const Launch& launch, milliseconds
   const StoreAddress place =
       agents ? StoreAddress{launch.master_address, launch.master_port, {}} : meeting_place(launch);
   if (launch.rank == 0) base::log_info(format("{} ranks meet at {} ({})", launch.world, place.text(), launch.text()));
-  if (agents) return agents_store(launch, timeout);
+  if (agents) return c10::make_intrusive<RanksStore>(agents_store(launch, timeout));
   const bool hosts = launch.rank == 0 && !launch.agent_store;
   if (hosts) {
     StoreServerOptions options;
@@ -98,7 +139,7 @@ c10::intrusive_ptr<c10d::Store> connect_store(const Launch& launch, milliseconds
   }
   auto store = store_client(place, timeout);
   if (launch.agent_store) begin_heartbeat(place, launch.rank);
-  return store;
+  return c10::make_intrusive<RanksStore>(std::move(store));
 }
 
 }  // namespace hyperion::comm

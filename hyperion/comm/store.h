@@ -22,9 +22,20 @@ constexpr std::chrono::seconds kMeetingTimeout{300};
 // - SLURM, Open MPI, PMI, Kubernetes, or torchrun's variables set by hand: rank 0 forks a small process that hosts one
 //   with the job's secret on launch.master_address and master_port (both have defaults on one machine)
 // `timeout` is how long a rank waits for the store to appear and, in every later operation, for a key.
-// Throws StoreLost or ConfigError that says what to do. Its operations throw c10::DistError, as c10d's stores do.
+// Throws StoreLost or ConfigError that says what to do, Interrupted where a signal asked this process to stop before a
+// store was found. Its operations throw c10::DistError, as c10d's stores do.
 c10::intrusive_ptr<c10d::Store> connect_store(const host::Launch& launch,
                                               std::chrono::milliseconds timeout = kMeetingTimeout);
+
+// While it lives, what this thread waits for at that store it gives up with Interrupted once a signal asks the process
+// to stop (base/signals.h). For the start of a job, when there is nothing to save.
+class HeedStops {
+ public:
+  HeedStops();
+  ~HeedStops();
+  HeedStops(const HeedStops&) = delete;
+  HeedStops& operator=(const HeedStops&) = delete;
+};
 
 // A client of one store server, safe from any thread. The first connection is made here, others as threads need them.
 c10::intrusive_ptr<c10d::Store> store_client(const StoreAddress& address, std::chrono::milliseconds timeout);

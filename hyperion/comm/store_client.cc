@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "hyperion/base/format.h"
+#include "hyperion/base/signals.h"
 #include "hyperion/comm/store.h"
 #include "hyperion/comm/store_protocol.h"
 
@@ -31,7 +32,8 @@ std::string listed(const std::vector<std::string>& keys) {
 class Pool {
  public:
   Pool(StoreAddress address, milliseconds patience) : address_(std::move(address)) {
-    idle_.push_back(std::make_unique<StoreConnection>(address_, patience));
+    idle_.push_back(
+        std::make_unique<StoreConnection>(address_, patience, [] { base::throw_if_stopped("looking for the store"); }));
   }
 
   std::string ask(const std::string& frame, milliseconds limit) {

@@ -22,22 +22,29 @@ namespace {
 using base::format;
 using SteadyClock = std::chrono::steady_clock;
 
+constexpr int kLook = 250;  // milliseconds between two calls of `meanwhile`
+
 }  // namespace
 
 std::string StoreAddress::text() const { return format("{}:{}", host, port); }
 
-StoreConnection::StoreConnection(StoreAddress address, Milliseconds patience) : address_(std::move(address)) {
+StoreConnection::StoreConnection(StoreAddress address, Milliseconds patience, std::function<void()> meanwhile)
+    : address_(std::move(address)), meanwhile_(std::move(meanwhile)) {
   const auto end = SteadyClock::now() + patience;
   Milliseconds pause{5};
   for (;;) {
-    if (connect(end) && introduce(end)) return;
+    if (connect(end) && introduce(end)) {
+      meanwhile_ = {};
+      return;
+    }
     close();  // nobody there yet, or too busy to listen
+    if (meanwhile_) meanwhile_();
     if (SteadyClock::now() + pause >= end)
       throw StoreLost(format("no store answers at {} after {:.0f} s", address_.text(),
                              std::chrono::duration<double>(patience).count()),
                       "check that rank 0 or the launcher runs, and that its address and port can be reached from here");
     std::this_thread::sleep_for(pause);
-    pause = std::min(pause * 2, Milliseconds{250});
+    pause = std::min(pause * 2, Milliseconds{kLook});
   }
 }
 
@@ -119,7 +126,8 @@ void StoreConnection::wait_for(short event, Instant end) {
     const auto left = std::chrono::ceil<Milliseconds>(end - SteadyClock::now()).count();
     pollfd one{socket_, event, 0};
     // Looked at even when the time is over: this process may have been stopped while the answer came.
-    if (::poll(&one, 1, static_cast<int>(std::clamp<int64_t>(left, 0, 60'000))) > 0) return;
+    if (::poll(&one, 1, static_cast<int>(std::clamp<int64_t>(left, 0, meanwhile_ ? kLook : 60'000))) > 0) return;
+    if (meanwhile_) meanwhile_();
     if (left <= 0)
       throw StoreLost(format("the store at {} does not answer", address_.text()),
                       "is its process stopped or overloaded?");

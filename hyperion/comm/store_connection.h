@@ -1,6 +1,7 @@
 // One connection to a job's store (store_server.h), authenticated at both ends. Free of c10d.
 #pragma once
 #include <chrono>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -27,7 +28,8 @@ class StoreConnection {
   using Milliseconds = std::chrono::milliseconds;
 
   // Tries until `patience` is over while nothing listens there: the store may start later than this rank.
-  StoreConnection(StoreAddress address, Milliseconds patience);
+  // `meanwhile` is called several times a second, and may throw to give up.
+  StoreConnection(StoreAddress address, Milliseconds patience, std::function<void()> meanwhile = {});
   ~StoreConnection();
   StoreConnection(const StoreConnection&) = delete;
   StoreConnection& operator=(const StoreConnection&) = delete;
@@ -46,6 +48,7 @@ class StoreConnection {
   void close();
 
   StoreAddress address_;
+  std::function<void()> meanwhile_;  // until it is connected
   int socket_ = -1;
 };
 

@@ -15,6 +15,7 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/base/signals.h"
 #include "hyperion/comm/gloo_transport.h"
 #include "hyperion/comm/local_transport.h"
 #include "hyperion/comm/nccl_transport.h"
@@ -93,6 +94,13 @@ std::string who_is_silent(c10d::Store& store, int own, const std::vector<int>& m
   }
 }
 
+// Rank 0 failed, and says why: whoever started the ranks shall hear it first, and then asks this one to stop.
+void leave_after_first() {
+  constexpr std::chrono::milliseconds kMost{2000}, kLook{20};
+  for (std::chrono::milliseconds waited{0}; waited < kMost && base::stop_signal() == 0; waited += kLook)
+    std::this_thread::sleep_for(kLook);
+}
+
 }  // namespace
 
 struct World::Link {
@@ -123,6 +131,7 @@ std::unique_ptr<World> World::join(const host::Launch& launch, WorldOptions opti
   }
   base::OperationScope scope("meeting the other processes");
   const Waiting here("the meeting of all ranks");
+  const HeedStops heed;
   quieten_c10d();
   explain_mismatch();
   try {
@@ -150,6 +159,7 @@ std::unique_ptr<Group> World::group(const std::string& name, Wires wires, std::v
     return std::make_unique<Group>(name, std::move(make_local_transports(1, link_->timeout).front()));
   const auto store = c10::make_intrusive<c10d::PrefixStore>(prefix, link_->store);
   const Waiting here(format("joining group {}", name));
+  const HeedStops heed;
   try {
     auto transport = wires == Wires::gpu ? make_nccl_transport(store, own, count, link_->timeout) : nullptr;
     if (transport == nullptr) transport = make_gloo_transport(store, own, count, link_->address, link_->timeout);
@@ -179,14 +189,18 @@ std::string World::from_first(const std::string& key, const std::function<std::s
   }
   std::string text;
   const Waiting here(format("waiting for rank 0 to say {}", key));
+  const HeedStops heed;
   try {
     text = link_->store->get_to_str(name);
+  } catch (const base::Error&) {
+    throw;
   } catch (const std::exception& error) {
     throw base::Error(format("rank {} waited for rank 0 to say {}: {}", rank(), key, first_line(error.what())),
                       "look at the log of rank 0");
   }
   if (text.starts_with("=")) return text.substr(1);
   const size_t space = text.find(' ');
+  leave_after_first();
   throw base::Interrupted("rank 0 could not start: " + text.substr(space + 1), std::stoi(text.substr(0, space)));
 }
 

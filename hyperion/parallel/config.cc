@@ -51,12 +51,30 @@ ZeroPlusPlus zeropp_of(const ParallelConfig& config) {
     *target = true;
     at = end + 1;
   }
-  if (!config.zeropp.empty() && (config.zero != 3 || config.same_bits || config.wire != "own"))
+  const std::string needed =
+      format("{}{}{}", config.zero != 3 ? " --zero 3" : "", config.same_bits ? " --parallel.same_bits=false" : "",
+             config.wire != "own" ? " --parallel.wire=own" : "");
+  if (!config.zeropp.empty() && !needed.empty())
     throw base::ConfigError(
-        "parallel.zeropp is a form of parallel.zero = 3, with neither same_bits nor a wire of its own",
-        "add --zero 3, and leave the others out");
+        format("parallel.zeropp = \"{}\" is a form of parallel.zero = 3, with neither same_bits nor a wire of its own",
+               config.zeropp),
+        format("add{}, or go without it: --parallel.zeropp=", needed));
   return plus;
 }
+
+namespace {
+
+[[noreturn]] void refuse_count(const std::string& text, const strategy::Layout& layout, int64_t processes) {
+  const int64_t needed = layout.processes(), copies = layout.dp_replicate;
+  std::string instead = format("--parallel dp={}", processes);
+  if (copies > 1 && processes % copies == 0 && processes > copies)
+    instead += format(" or --parallel dp={}x{}", copies, processes / copies);
+  throw base::ConfigError(format("parallel.layout = \"{}\" needs {} processes, and there {} {}", text, needed,
+                                 processes == 1 ? "is" : "are", processes),
+                          format("start {} of them (hyperion launch -n {}), or write {}", needed, needed, instead));
+}
+
+}  // namespace
 
 strategy::Layout layout_of(const ParallelConfig& config, int64_t processes) {
   if (const auto plus = zeropp_of(config); plus.nodes() && config.node_size > 0 && processes % config.node_size != 0)
@@ -69,6 +87,7 @@ strategy::Layout layout_of(const ParallelConfig& config, int64_t processes) {
   if (layout.pp * layout.cp * layout.tp * layout.ep > 1)
     throw base::ConfigError(format("parallel.layout = \"{}\": only dp is there yet", config.layout),
                             format("use dp={}", processes));
+  if (layout.processes() != processes) refuse_count(config.layout, layout, processes);
   if (layout.dp_replicate > 1 && !config.zeropp.empty())
     throw base::ConfigError("parallel.zeropp cuts over all processes, and parallel.layout says not to",
                             format("use dp={}", processes));
@@ -76,10 +95,6 @@ strategy::Layout layout_of(const ParallelConfig& config, int64_t processes) {
     throw base::ConfigError(
         format("parallel.layout = \"{}\" sums in another order than parallel.same_bits", config.layout),
         format("use dp={}", processes));
-  if (layout.processes() != processes)
-    throw base::ConfigError(format("parallel.layout = \"{}\" needs {} processes, and there {} {}", config.layout,
-                                   layout.processes(), processes == 1 ? "is" : "are", processes),
-                            format("start {} processes, or use dp={}", layout.processes(), processes));
   return layout;
 }
 

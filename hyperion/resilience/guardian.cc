@@ -6,13 +6,39 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <random>
 #include <set>
+
+#include "hyperion/base/format.h"
+#include "hyperion/host/system_files.h"
 
 namespace hyperion::resilience {
 namespace {
 
+// All processes of this user that were started with this word in their environment. One that is started meanwhile is
+// met in the next round.
+void end_marked(const std::string& word) {
+  constexpr int kMostRounds = 100;  // of 10 ms: a process that waits for a disk cannot be killed
+  bool any = true;
+  for (int round = 0; any && round < kMostRounds; ++round) {
+    any = false;
+    std::error_code ignored;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
+      const auto process = host::whole_number(entry.path().filename().string());
+      if (!process || *process == ::getpid()) continue;
+      const auto environment = host::system_text("/", entry.path().string() + "/environ");
+      if (!environment || environment->find(word) == std::string::npos) continue;
+      ::kill(static_cast<pid_t>(*process), SIGKILL);
+      any = true;
+    }
+    if (any) ::usleep(10'000);
+  }
+}
+
 // Until the launcher's end of the pipe closes; a negative number takes a group off the list.
-[[noreturn]] void stand_guard(int pipe) {
+[[noreturn]] void stand_guard(int pipe, const std::string& word) {
   std::set<pid_t> groups;
   pid_t group = 0;
   for (;;) {
@@ -25,12 +51,21 @@ namespace {
       groups.erase(-group);
   }
   for (const pid_t left : groups) ::kill(-left, SIGKILL);
+  try {
+    end_marked(word);
+  } catch (...) {  // never back into the launcher's code
+  }
   ::_exit(0);
 }
 
 }  // namespace
 
 Guardian::Guardian() {
+  std::random_device random;
+  const std::string word = base::format("{}-{:08x}{:08x}", ::getpid(), random(), random());
+  const char* around = std::getenv(kLaunchersVariable);
+  mark_ = base::format("{}={}{}{}", kLaunchersVariable, around != nullptr ? around : "", around != nullptr ? "," : "",
+                       word);
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return;
   process_ = ::fork();
@@ -41,7 +76,7 @@ Guardian::Guardian() {
     // closed.
     ::dup2(ends[0], STDIN_FILENO);
     ::closefrom(STDIN_FILENO + 1);
-    stand_guard(STDIN_FILENO);
+    stand_guard(STDIN_FILENO, word);
   }
   ::close(ends[0]);
   pipe_ = ends[1];

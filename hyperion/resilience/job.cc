@@ -149,7 +149,11 @@ void Job::ended(int rank, Ending ending) {
     return;
   }
   if (first) state_->followers.push_back(first->rank);
-  const char* how = !orderly ? "ended with" : ending.by_signal ? "was stopped by" : "stopped in good order, with";
+  const bool at_once = state_->stops > 1 && ending.number == 128 + SIGINT;  // a second Ctrl-C saves nothing
+  const char* how = !orderly           ? "ended with"
+                    : ending.by_signal ? "was stopped by"
+                    : at_once          ? "was stopped at once, with"
+                                       : "stopped in good order, with";
   std::vector<int> frozen;  // whom it may have waited for in vain
   for (const auto& [other, since] : state_->frozen_since)
     if (other != rank) frozen.push_back(other);

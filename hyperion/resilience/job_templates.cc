@@ -23,11 +23,23 @@ std::string shell_line(const std::vector<std::string>& words) {
   return line;
 }
 
-bool trains(const JobTemplate& job) { return !job.command.empty() && job.command[0] == "train"; }
+bool has_flag(const std::vector<std::string>& words, const std::string& flag) {
+  return std::any_of(words.begin(), words.end(),
+                     [&](const std::string& word) { return word == flag || word.starts_with(flag + "="); });
+}
 
-bool names_its_run(const JobTemplate& job) {
-  return std::any_of(job.command.begin(), job.command.end(),
-                     [](const std::string& word) { return word == "--run" || word.starts_with("--run="); });
+// Whether the job, started again, goes on where it was.
+bool goes_on(const JobTemplate& job) {
+  return !job.foreign && !job.command.empty() && (job.command[0] == "train" || job.command[0] == "resume");
+}
+
+// The command in the shell's words; a training run has a name, and is gone on with where it is there.
+std::string restartable(const JobTemplate& job, const std::string& run) {
+  std::string line = shell_line(job.command);
+  if (!goes_on(job) || job.command[0] == "resume") return line;
+  if (!has_flag(job.command, "--run")) line += " --run " + run;
+  if (!has_flag(job.command, "--or-resume")) line += " --or-resume";
+  return line;
 }
 
 std::string replaced(std::string text, const std::string& mark, const std::string& with) {
@@ -69,15 +81,10 @@ const char* const kSlurm = R"(#!/bin/bash
 HYPERION_JOB_SECRET=$(head -c 32 /dev/urandom | od -An -v -tx1 | tr -d ' \n')
 export HYPERION_JOB_SECRET
 
-@COMMAND@)";
+srun --kill-on-bad-exit=1 @WORDS@
+@REQUEUE@)";
 
-const char* const kSlurmTrain = R"(run=@NAME@-$SLURM_JOB_ID
-if [ "${SLURM_RESTART_COUNT:-0}" = 0 ]; then
-  srun --kill-on-bad-exit=1 hyperion @WORDS@ --run "$run"
-else
-  srun --kill-on-bad-exit=1 hyperion resume "$run"
-fi
-code=$?
+const char* const kSlurmRequeue = R"(code=$?
 
 # 75: stopped after a good checkpoint, by preemption or because the time was up. Back into the queue.
 if [ $code = 75 ]; then scontrol requeue "$SLURM_JOB_ID"; fi
@@ -139,8 +146,6 @@ spec:
 @SCRIPT@
               env:
 @ENVIRONMENT@
-              - name: RESTART
-                valueFrom: {fieldRef: {fieldPath: "metadata.labels['jobset.sigs.k8s.io/restart-attempt']"}}
 @POD_PARTS@
 @VOLUMES@)";
 
@@ -187,15 +192,9 @@ std::string indented(const std::string& text, size_t columns, bool keep_last_new
 }
 
 // The launcher of one pod, and what it starts.
-std::string pod_script(const JobTemplate& job, const std::string& node, const std::string& master,
-                       const std::string& again) {
-  const std::string launch =
-      format("exec hyperion launch -n {} --node-count {} --node-rank {} --master {} --listen 0.0.0.0 -- ",
-             job.nodes * job.ranks_per_node, job.nodes, node, master);
-  if (!trains(job) || names_its_run(job)) return launch + shell_line(job.command) + "\n";
-  return format("if {}; then set -- resume {}; else set -- {} --run {}; fi\n", again, job.name, shell_line(job.command),
-                job.name) +
-         launch + "\"$@\"\n";
+std::string pod_script(const JobTemplate& job, const std::string& node, const std::string& master) {
+  return format("exec hyperion launch -n {} --node-count {} --node-rank {} --master {} --listen 0.0.0.0 -- {}\n",
+                job.nodes * job.ranks_per_node, job.nodes, node, master, restartable(job, job.name));
 }
 
 std::string gpu_limit(const JobTemplate& job) { return job.gpus_per_node > 0 ? "    nvidia.com/gpu: @GPUS@\n" : ""; }
@@ -203,21 +202,21 @@ std::string gpu_limit(const JobTemplate& job) { return job.gpus_per_node > 0 ? "
 }  // namespace
 
 std::string slurm_script(const JobTemplate& job) {
-  const bool resumes = trains(job) && !names_its_run(job);
   const std::string signals =
-      "# Two minutes before the end: the run writes a checkpoint and leaves with 75.\n#SBATCH --signal=USR1@120\n"
-      "#SBATCH --requeue\n";
+      "# Two minutes before the end: the run writes a checkpoint and leaves with 75. Started again, it goes on from "
+      "there.\n#SBATCH --signal=USR1@120\n#SBATCH --requeue\n";
   auto fills = facts(job);
   fills.insert(fills.begin(), {{"@GPU_LINE@", job.gpus_per_node > 0 ? "#SBATCH --gpus-per-node=@GPUS@\n" : ""},
-                               {"@SIGNAL_LINES@", resumes ? signals : ""},
-                               {"@COMMAND@", resumes ? kSlurmTrain : "srun --kill-on-bad-exit=1 hyperion @WORDS@\n"}});
-  fills.push_back({"@WORDS@", shell_line(job.command)});
+                               {"@SIGNAL_LINES@", goes_on(job) ? signals : ""},
+                               {"@REQUEUE@", goes_on(job) ? kSlurmRequeue : ""}});
+  fills.push_back(
+      {"@WORDS@", (job.foreign ? "" : "hyperion ") + restartable(job, format("\"{}-$SLURM_JOB_ID\"", job.name))});
   return filled(kSlurm, fills);
 }
 
 std::string jobset_manifest(const JobTemplate& job) {
-  const std::string script = pod_script(
-      job, "$JOB_COMPLETION_INDEX", format("{}-node-0-0.{}:29500", job.name, job.name), "[ \"${RESTART:-0}\" -gt 0 ]");
+  const std::string script =
+      pod_script(job, "$JOB_COMPLETION_INDEX", format("{}-node-0-0.{}:29500", job.name, job.name));
   auto fills = facts(job);
   fills.insert(fills.begin(), {{"@SECRET_NOTE@", kSecretNote},
                                {"@ENVIRONMENT@", indented(kEnvironment, 14)},
@@ -228,9 +227,8 @@ std::string jobset_manifest(const JobTemplate& job) {
 }
 
 std::string pytorchjob_manifest(const JobTemplate& job) {
-  // The operator tells each pod which one it is, in torchrun's names. A pod that is started again finds its run there.
-  const std::string script =
-      pod_script(job, "$RANK", "$MASTER_ADDR:$MASTER_PORT", format("[ -e /runs/{}/checkpoints ]", job.name));
+  // The operator tells each pod which one it is, in torchrun's names.
+  const std::string script = pod_script(job, "$RANK", "$MASTER_ADDR:$MASTER_PORT");
   const auto replica = [&](const char* role, const char* count) {
     return indented(filled(kReplica, {{"@ROLE@", role},
                                       {"@COUNT@", count},

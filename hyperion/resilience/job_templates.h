@@ -12,9 +12,10 @@ struct JobTemplate {
   int gpus_per_node = 0;              // 0: none are asked for
   std::string image = "hyperion:latest";
   std::vector<std::string> command;  // of hyperion: train recipe.toml
+  bool foreign = false;              // it is another program's
 };
 
-// A training run gets a name, so that a job that is started again goes on with it.
+// A training run gets a name and --or-resume, so that a job that is started again goes on with it.
 std::string slurm_script(const JobTemplate& job);
 std::string jobset_manifest(const JobTemplate& job);      // Kubernetes, with jobset.sigs.k8s.io
 std::string pytorchjob_manifest(const JobTemplate& job);  // Kubernetes, with Kubeflow's training operator

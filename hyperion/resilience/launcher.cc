@@ -135,7 +135,11 @@ int launch_share(const LaunchPlan& plan) {
         comm::StoreServerOptions{plan.listen.empty() ? plan.master : plan.listen, plan.port, place.secret});
     store->start();
   }
-  LauncherBoard board(place, plan.node_count);
+  LauncherBoard board(place, plan.node_count, [&] {
+    if (const int signal = signals.next())
+      throw base::Interrupted(format("stopped while waiting for the launcher of the first machine at {}", place.text()),
+                              128 + signal);
+  });
   std::vector<std::unique_ptr<Ranks>> machines;
   machines.push_back(start_node(node, guardian));
   Pulse pulse;

@@ -22,8 +22,8 @@ const std::string kFailure = "launchers/failure", kLeft = "launchers/left";
 
 }  // namespace
 
-LauncherBoard::LauncherBoard(const comm::StoreAddress& address, int launchers)
-    : connection_(address, kComing), launchers_(launchers) {}
+LauncherBoard::LauncherBoard(const comm::StoreAddress& address, int launchers, std::function<void()> meanwhile)
+    : connection_(address, kComing, std::move(meanwhile)), launchers_(launchers) {}
 
 std::string LauncherBoard::ask(const std::string& frame) { return connection_.ask(frame, kAnswer); }
 

@@ -9,8 +9,8 @@ namespace hyperion::resilience {
 
 class LauncherBoard {
  public:
-  // Waits for the store to come up; throws StoreLost where it does not.
-  LauncherBoard(const comm::StoreAddress& address, int launchers);
+  // Waits for the store to come up; throws StoreLost where it does not. `meanwhile` may throw to give up.
+  LauncherBoard(const comm::StoreAddress& address, int launchers, std::function<void()> meanwhile);
 
   void tell(const std::string& failure);
   // The first failure that a launcher told, or that the store itself is gone; empty: none.

@@ -59,13 +59,14 @@ bool is_dropped(std::string_view name, const std::vector<std::string>& dropped) 
 
 std::string_view name_of(std::string_view entry) { return entry.substr(0, entry.find('=')); }
 
-std::vector<std::string> environment_of(const LocalRank& rank, const std::vector<std::string>& dropped) {
-  std::vector<std::string> all;
+std::vector<std::string> environment_of(const LocalRank& rank, const std::vector<std::string>& dropped,
+                                        const std::string& mark) {
+  std::vector<std::string> all{mark};
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view name = name_of(*entry);
     const bool replaced = std::any_of(rank.environment.begin(), rank.environment.end(),
                                       [&](const std::string& own) { return name_of(own) == name; });
-    if (!replaced && !is_dropped(name, dropped)) all.emplace_back(*entry);
+    if (!replaced && name != name_of(mark) && !is_dropped(name, dropped)) all.emplace_back(*entry);
   }
   all.insert(all.end(), rank.environment.begin(), rank.environment.end());
   return all;
@@ -226,7 +227,7 @@ std::unique_ptr<Ranks> start_local_ranks(const std::vector<LocalRank>& ranks, co
   for (const auto& rank : ranks) {
     Start start;
     start.words = command;
-    start.environment = environment_of(rank, dropped);
+    start.environment = environment_of(rank, dropped, guardian.mark());
     start.argv = pointers_to(start.words), start.envp = pointers_to(start.environment);
     CPU_ZERO(&start.cores);
     for (const int core : rank.cores)

@@ -83,7 +83,7 @@ std::vector<std::string> travelling_environment() {
   std::vector<std::string> environment;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
-    if (text.starts_with(comm::kSecretVariable)) continue;
+    if (text.starts_with(comm::kSecretVariable) || text.starts_with(kLaunchersVariable)) continue;
     for (const char* prefix : {"HYPERION_", "NCCL_", "RCCL_", "TORCH_NCCL_", "GLOO_", "OMP_"})
       if (text.starts_with(prefix)) environment.emplace_back(text);
   }

@@ -22,9 +22,9 @@ using base::Path;
 namespace {
 
 [[noreturn]] void refuse_existing(const Path& path) {
-  throw ConfigError(
-      format("the run folder {} exists already", path.string()),
-      format("go on with it: hyperion resume {}; or choose another name: --run NAME", path.filename().string()));
+  throw ConfigError(format("the run folder {} exists already", path.string()),
+                    format("go on with it: hyperion resume {}, or add --or-resume; or choose another name: --run NAME",
+                           path.filename().string()));
 }
 
 // Left by a process that was killed before it wrote the configuration: it holds nothing, and its name is free.
@@ -43,23 +43,18 @@ void sweep(base::FileSystem& files, const Path& path) {
     if (entry.filename().string().find(".partial-") != std::string::npos) files.remove_all(entry);
 }
 
+// False where it exists already: mkdir itself decides who made it, should two start at once.
+bool make(const Path& path) {
+  if (::mkdir(path.c_str(), 0755) == 0) return true;
+  const int code = errno;
+  if (code == EEXIST) return false;
+  throw base::FileError(format("cannot create folder {}", path.string()), code,
+                        "check the permissions, or choose another folder with HYPERION_RUNS");
+}
+
 }  // namespace
 
-RunFolder RunFolder::create(base::FileSystem& files, const Path& runs, const std::string& name,
-                            const std::string& resolved_toml) {
-  if (name.empty() || name.find('/') != name.npos || name.front() == '.')
-    throw ConfigError(format("\"{}\" cannot be a run's name", name),
-                      "use letters, digits, '-', '_' and '.'; HYPERION_RUNS names the folder");
-  files.create_folders(runs);
-  const Path path = runs / name;
-  // mkdir itself decides who made it, should two start at once.
-  if (::mkdir(path.c_str(), 0755) != 0) {
-    const int code = errno;
-    if (code == EEXIST && !stillborn(files, path)) refuse_existing(path);
-    if (code != EEXIST)
-      throw base::FileError(format("cannot create folder {}", path.string()), code,
-                            "check the permissions, or choose another folder with HYPERION_RUNS");
-  }
+RunFolder RunFolder::begin(base::FileSystem& files, const Path& path, const std::string& resolved_toml) {
   auto lock =
       std::make_unique<base::FileLock>(path / ".lock", format("{} is being used by another process", path.string()));
   if (files.exists(path / "config.resolved.toml")) refuse_existing(path);  // another was quicker
@@ -73,6 +68,25 @@ RunFolder RunFolder::create(base::FileSystem& files, const Path& runs, const std
     std::filesystem::remove_all(path, ignored);
     throw;
   }
+}
+
+RunFolder RunFolder::create(base::FileSystem& files, const Path& runs, const std::string& name,
+                            const std::string& resolved_toml) {
+  if (name.empty() || name.find('/') != name.npos || name.front() == '.')
+    throw ConfigError(format("\"{}\" cannot be a run's name", name),
+                      "use letters, digits, '-', '_' and '.'; HYPERION_RUNS names the folder");
+  files.create_folders(runs);
+  const Path path = runs / name;
+  if (!make(path) && !stillborn(files, path)) refuse_existing(path);
+  return begin(files, path, resolved_toml);
+}
+
+RunFolder RunFolder::create_numbered(base::FileSystem& files, const Path& runs, const std::string& name,
+                                     const std::string& resolved_toml) {
+  files.create_folders(runs);
+  Path path = runs / name;
+  for (int number = 2; !make(path); ++number) path = runs / format("{}-{}", name, number);
+  return begin(files, path, resolved_toml);
 }
 
 RunFolder RunFolder::open(base::FileSystem& files, const Path& path) {

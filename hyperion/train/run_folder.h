@@ -13,6 +13,9 @@ class RunFolder {
   // Makes `runs/name` with its logs folder and configuration. An existing one is a ConfigError: nothing is overwritten.
   static RunFolder create(base::FileSystem& files, const base::Path& runs, const std::string& name,
                           const std::string& resolved_toml);
+  // The same for a name of our own choosing: where it exists already, `name-2`, `name-3`, ...
+  static RunFolder create_numbered(base::FileSystem& files, const base::Path& runs, const std::string& name,
+                                   const std::string& resolved_toml);
   // Opens an existing one; a ConfigError where another process is using it.
   static RunFolder open(base::FileSystem& files, const base::Path& path);
 
@@ -28,6 +31,7 @@ class RunFolder {
   base::Path report() const { return path_ / "report.html"; }
 
  private:
+  static RunFolder begin(base::FileSystem& files, const base::Path& path, const std::string& resolved_toml);
   RunFolder(base::Path path, std::unique_ptr<base::FileLock> lock) : path_(std::move(path)), lock_(std::move(lock)) {}
   base::Path path_;
   std::unique_ptr<base::FileLock> lock_;

@@ -7,7 +7,7 @@
 #SBATCH --time=24:00:00
 #SBATCH --output=%x-%j.log
 #SBATCH --open-mode=append
-# Two minutes before the end: the run writes a checkpoint and leaves with 75.
+# Two minutes before the end: the run writes a checkpoint and leaves with 75. Started again, it goes on from there.
 #SBATCH --signal=USR1@120
 #SBATCH --requeue
 set -uo pipefail
@@ -16,12 +16,7 @@ set -uo pipefail
 HYPERION_JOB_SECRET=$(head -c 32 /dev/urandom | od -An -v -tx1 | tr -d ' \n')
 export HYPERION_JOB_SECRET
 
-run=hyperion-$SLURM_JOB_ID
-if [ "${SLURM_RESTART_COUNT:-0}" = 0 ]; then
-  srun --kill-on-bad-exit=1 hyperion train recipe.toml --run "$run"
-else
-  srun --kill-on-bad-exit=1 hyperion resume "$run"
-fi
+srun --kill-on-bad-exit=1 hyperion train recipe.toml --run "hyperion-$SLURM_JOB_ID" --or-resume
 code=$?
 
 # 75: stopped after a good checkpoint, by preemption or because the time was up. Back into the queue.

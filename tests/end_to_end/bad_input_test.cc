@@ -103,6 +103,14 @@ TEST_F(BadInput, environment_and_flags_are_refused_by_name) {
   expect_refused(show + Words{"--optim.lrr=3"}, "unknown setting optim.lrr, --optim.lrr", "did you mean optim.lr?");
   expect_refused(show + Words{"--optim.lr"}, "--optim.lr needs a value", "--optim.lr=VALUE");
   expect_refused(show + Words{"--step", "3"}, "unexpected argument --step", "did you mean --steps?");
+  expect_refused(show + Words{"--steps", "5", "--steps", "6"}, "--steps is given more than once", "leave all but one");
+  expect_refused(show + Words{"--steps", "5", "--train.steps=6"},
+                 "train.steps is given twice: --steps=5 and --train.steps=6", "leave one of them out");
+  expect_refused(show + Words{"--optim.lr=1", "--optim.lr=2"}, "optim.lr is given twice", "leave one of them out");
+  EXPECT_EQ(run(scratch_, show + Words{"--optim.lr=1", "--optim.lr=1"}).code, 0) << "that contradicts nothing";
+  expect_refused(show + Words{"--deterministic=layuot"}, "\"layuot\" is not one of true, false, layout",
+                 "config show --help");
+  expect_refused({"train", "x.toml", "--or-resume"}, "--or-resume needs to know which run", "add --run NAME");
   expect_refused({"tarin"}, "unknown command `hyperion tarin`", "did you mean `hyperion train`?");
   expect_refused({"bench", "hardwre"}, "unknown command `hyperion bench hardwre`",
                  "did you mean `hyperion bench hardware`?");

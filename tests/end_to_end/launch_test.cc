@@ -7,6 +7,7 @@
 #include <functional>
 #include <thread>
 
+#include "hyperion/host/ports.h"
 #include "tests/end_to_end/support_program.h"
 
 namespace hyperion {
@@ -162,6 +163,32 @@ TEST(Launch, ranks_and_what_they_started_die_with_a_killed_launcher) {
   EXPECT_TRUE(all_gone(pids));
 }
 
+// Out of the rank's process group, and a nested launcher's at that.
+const std::string kSession = "setsid sh -c 'echo $$ > pid.$RANK; echo ready; exec sleep 60' & ";
+
+TEST(Launch, a_session_that_a_rank_began_ends_with_the_job) {
+  Scratch scratch;
+  const Finished done = run(scratch, shell(2, kSession + "while [ ! -s pid.$RANK ]; do sleep 0.05; done"));
+  EXPECT_EQ(done.code, 0) << done.err;
+  const auto pids = written_pids(scratch);
+  ASSERT_EQ(pids.size(), 2u);
+  EXPECT_TRUE(all_gone(pids));
+}
+
+TEST(Launch, a_session_that_a_rank_began_ends_with_a_killed_launcher) {
+  Scratch scratch;
+  const Words inner{HYPERION_PROGRAM, "launch", "-n", "1", "--logs", "inner", "--", "sh", "-c", kSession + "sleep 60"};
+  Words words{"launch", "-n", "1", "--logs", "logs", "--"};
+  words.insert(words.end(), inner.begin(), inner.end());
+  Program program(scratch, words);
+  ASSERT_TRUE(program.wait_for_text("ready"));
+  const auto pids = written_pids(scratch);
+  ASSERT_EQ(pids.size(), 1u);
+  program.signal(SIGKILL);
+  program.wait();
+  EXPECT_TRUE(all_gone(pids));
+}
+
 TEST(Launch, what_a_rank_started_ends_with_the_rank) {
   Scratch scratch;
   const Finished done = run(scratch, shell(1, "sleep 60 & echo $! > pid.child"));
@@ -277,10 +304,65 @@ TEST(Launch, a_rank_without_a_heartbeat_is_named_though_its_first_process_runs) 
   EXPECT_TRUE(all_gone(written_pids(scratch)));
 }
 
+TEST(Launch, where_rank_0_cannot_make_the_run_its_words_come_last_and_whole) {
+  Scratch scratch;
+  const Words train{"launch",   "-n",   "3",     "--logs", "logs",
+                    "--show",   "none", "--",    "train",  testing::tiny_recipe(scratch),
+                    "--device", "cpu",  "--run", "mine",   "--train.batch=12"};
+  std::filesystem::create_directories(scratch.runs() / "mine");
+  testing::write_file(scratch.runs() / "mine/config.resolved.toml", "");
+  for (int again = 0; again < 3; ++again) {  // whoever ends first must not be a matter of luck
+    const Finished done = run(scratch, train);
+    EXPECT_EQ(done.code, 2);
+    EXPECT_NE(done.err.find("rank 0 of 3"), std::string::npos) << done.err;
+    EXPECT_NE(done.err.find("ranks 1 and 2 ended after it"), std::string::npos) << done.err;
+    EXPECT_TRUE(done.err.ends_with("error: the run folder " + (scratch.runs() / "mine").string() +
+                                   " exists already\nhint: go on with it: hyperion resume mine, or add --or-resume; or "
+                                   "choose another name: --run NAME\n"))
+        << done.err;
+  }
+}
+
+TEST(Launch, ranks_and_launchers_that_wait_for_others_hear_a_stop) {
+  Scratch scratch;
+  const std::string port = std::to_string(host::find_free_port());
+  const Words alone{
+      "train", testing::tiny_recipe(scratch), "--device", "cpu", "--world-size", "2", "--master", "127.0.0.1:" + port};
+  const Words waits_for_rank_1 = testing::operator+(alone, {"--rank", "0"});
+  const Words waits_for_rank_0 = testing::operator+(alone, {"--rank", "1", "--parallel.timeout=59"});
+  const Words waits_for_launcher{"launch",      "-n", "2",         "--node-count",      "2",
+                                 "--node-rank", "1",  "--master",  "127.0.0.1:" + port, "--logs",
+                                 "logs",        "--", "rendezvous"};
+  for (const Words& words : {waits_for_rank_1, waits_for_rank_0, waits_for_launcher}) {
+    for (const int signal : {SIGTERM, SIGINT}) {
+      Program program(scratch, words);
+      std::this_thread::sleep_for(std::chrono::seconds(3));  // there is nothing to see of it
+      program.signal(signal);
+      EXPECT_TRUE(program.ends_within(5));
+      const Finished done = program.wait();
+      EXPECT_EQ(done.code, 128 + signal) << done.err;
+      EXPECT_NE(done.err.find("stopped while "), std::string::npos) << done.err;
+    }
+  }
+}
+
+TEST(Launch, a_slip_in_the_command_is_met_with_what_was_meant) {
+  Scratch scratch;
+  const Finished slip = run(scratch, {"launch", "-n", "2", "--", "tarin", "x.toml"});
+  EXPECT_EQ(slip.code, 2);
+  EXPECT_NE(slip.err.find("hint: did you mean train?"), std::string::npos) << slip.err;
+  const Finished bare = run(scratch, {"launch", "-n", "2", "train", "x.toml"});
+  EXPECT_EQ(bare.code, 2);
+  EXPECT_NE(bare.err.find("unexpected argument train\nhint: the command to start comes after --"), std::string::npos)
+      << bare.err;
+}
+
 TEST(Launch, what_cannot_be_started_is_a_usage_error) {
   Scratch scratch;
   for (const Words& words : {Words{"launch", "-n", "2", "--", "no-such-program"}, Words{"launch", "-n", "2"},
-                             Words{"launch", "--", "presets"}, Words{"launch", "-n", "0", "--", "presets"}}) {
+                             Words{"launch", "--", "presets"}, Words{"launch", "-n", "0", "--", "presets"},
+                             Words{"launch", "-n", "2", "--emit", "slurm", "--nodes", "a:2", "--", "presets"},
+                             Words{"launch", "-n", "2", "--name", "mine", "--", "presets"}}) {
     const Finished done = run(scratch, words);
     EXPECT_EQ(done.code, 2) << done.err;
     EXPECT_NE(done.err.find("hint:"), std::string::npos) << done.err;

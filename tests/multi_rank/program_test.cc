@@ -61,7 +61,11 @@ timeout = 8
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }
-  Words resume(const std::string& name) const { return {HYPERION_PROGRAM, "resume", name}; }
+  Words resume(const std::string& name, const Words& more = {}) const {
+    Words words{HYPERION_PROGRAM, "resume", name};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
 
   void expect_fine(int ranks, const Words& command) {
     const auto results = Ranks(ranks, command, environment()).wait();
@@ -206,6 +210,9 @@ TEST_F(Program, what_cannot_be_shared_is_refused_by_all_before_anything_is_made)
   const std::vector<std::pair<Words, std::string>> refused{
       {{"--train.batch=10"}, "cannot share train.batch = 10 evenly"},
       {{"--parallel", "dp=4"}, "needs 4 processes, and there are 3"},
+      {{"--parallel", "dp=2x2", "--zero", "3", "--zeropp", "grads"},
+       "needs 4 processes, and there are 3\nhint: start 4 of them (hyperion launch -n 4), or write --parallel dp=3"},
+      {{"--zero", "2", "--zeropp", "grads"}, "hint: add --zero 3, or go without it: --parallel.zeropp="},
       {{"--parallel", "tp=3"}, "only dp is there yet"},
       {{"--deterministic=layout"}, "needs 1, 2, 4, 8, ... processes"},
       {{"--memory.on_oom=adapt"}, "would change the parts of one process"},
@@ -219,6 +226,46 @@ TEST_F(Program, what_cannot_be_shared_is_refused_by_all_before_anything_is_made)
   }
   expect_fine(2, train("taken"));
   for (const auto& result : Ranks(2, train("taken"), environment()).wait()) EXPECT_EQ(result.code, 2) << result.err;
+}
+
+TEST_F(Program, the_same_command_begins_a_run_and_goes_on_with_it) {
+  const Words same = train("again", {"--or-resume"});
+  const auto killed = Ranks(2, same, environment(), {{1, {{"HYPERION_FAULTS", "train.step=kill@7"}}}}).wait();
+  EXPECT_EQ(killed[1].code, 128 + SIGKILL);
+  const auto results = Ranks(2, same, environment()).wait();
+  ASSERT_EQ(results[0].code, 0) << results[0].err;
+  EXPECT_NE(results[0].err.find("resuming after step 4 from"), std::string::npos) << results[0].err;
+  expect_fine(2, train("whole"));
+  expect_near(losses("again"), losses("whole"));
+
+  const auto longer = Ranks(2, train("again", {"--or-resume", "--steps", "14"}), environment()).wait();
+  ASSERT_EQ(longer[0].code, 0) << longer[0].err;
+  EXPECT_NE(longer[0].err.find("run again goes on with train.steps = 14; it was 12"), std::string::npos)
+      << longer[0].err;
+  EXPECT_EQ(losses("again").size(), 14u);
+  for (const auto& other : Ranks(2, train("again", {"--or-resume", "--model.layers=3"}), environment()).wait()) {
+    EXPECT_EQ(other.code, 2);
+    EXPECT_NE(other.err.find("was begun with model.layers = 2, and --model.layers says 3"), std::string::npos)
+        << other.err;
+  }
+}
+
+TEST_F(Program, a_rank_that_does_not_see_the_run_is_named) {
+  expect_fine(1, train("seen", {"--steps", "8"}));
+  const auto results =
+      Ranks(2, train("seen", {"--or-resume"}), environment(), {{1, {{"HYPERION_RUNS", folder_ / "elsewhere"}}}}).wait();
+  EXPECT_EQ(results[1].code, 2);
+  EXPECT_NE(results[1].err.find("rank 1 begins anew, and rank 0 goes on from step 8"), std::string::npos)
+      << results[1].err;
+}
+
+TEST_F(Program, a_zeropp_run_goes_on_with_another_zero) {
+  expect_fine(2, train("plus", {"--zero", "3", "--zeropp", "weights,grads"}));
+  const auto results = Ranks(2, resume("plus", {"--zero", "2", "--steps", "14"}), environment()).wait();
+  ASSERT_EQ(results[0].code, 0) << results[0].err;
+  EXPECT_NE(results[0].err.find("zeropp = weights,grads is left out: zero 2 has none"), std::string::npos)
+      << results[0].err;
+  EXPECT_EQ(losses("plus").size(), 14u);
 }
 
 TEST_F(Program, gives_the_same_bits_on_one_two_and_four_processes) {

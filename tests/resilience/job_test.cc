@@ -77,7 +77,8 @@ class JobTest : public ::testing::Test {
     RankOutput output(base::real_files(), folder_, world, Show::none);
     std::vector<std::unique_ptr<Ranks>> machines;
     machines.push_back(std::make_unique<MadeUpRanks>(world, std::move(story), signals_));
-    if (asked_ != 0) ::kill(::getpid(), asked_);
+    for (const int signal : {asked_, asked_again_})
+      if (signal != 0) ::kill(::getpid(), signal);
     ::testing::internal::CaptureStderr();
     const int code = Job(std::move(machines), output, stops, world, limits_, pulse, neighbours).run();
     said_ = ::testing::internal::GetCapturedStderr();
@@ -89,6 +90,7 @@ class JobTest : public ::testing::Test {
   JobLimits limits_;
   std::vector<int> signals_;  // that the ranks were sent
   int asked_ = 0;             // a signal that the launcher gets at the start
+  int asked_again_ = 0;       // and another
   std::string said_;
 };
 
@@ -133,6 +135,12 @@ TEST_F(JobTest, that_was_asked_to_stop_waits_for_everyone) {
   EXPECT_EQ(run(2, {{{0, {false, 75}, 0.1}, {1, {false, 75}, 1.2}}}), 75);
   EXPECT_EQ(signals_, (std::vector<int>{SIGTERM})) << "passed on once, and nobody was hurried";
   EXPECT_TRUE(said("stopped in good order")) << said_;
+}
+
+TEST_F(JobTest, that_was_stopped_at_once_does_not_claim_good_order) {
+  asked_ = SIGUSR1, asked_again_ = SIGINT;
+  EXPECT_EQ(run(1, {{{0, {false, 130}, 0.3}}}), 130);
+  EXPECT_TRUE(said("was stopped at once, with exit code 130")) << said_;
 }
 
 TEST_F(JobTest, that_was_asked_to_stop_still_tells_a_failure) {

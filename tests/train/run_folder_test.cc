@@ -1,0 +1,44 @@
+#include "hyperion/train/run_folder.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "hyperion/base/error.h"
+
+namespace hyperion::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+class RunFolderTest : public ::testing::Test {
+ protected:
+  RunFolderTest() {
+    std::string pattern = (fs::temp_directory_path() / "hyperion-test-XXXXXX").string();
+    runs_ = ::mkdtemp(pattern.data());
+  }
+  ~RunFolderTest() override { fs::remove_all(runs_); }
+
+  base::FileSystem& files_ = base::real_files();
+  base::Path runs_;
+};
+
+TEST_F(RunFolderTest, jobs_that_were_given_no_name_do_not_meet_in_one_folder) {
+  const auto first = RunFolder::create_numbered(files_, runs_, "mine-20261115", "");
+  const auto second = RunFolder::create_numbered(files_, runs_, "mine-20261115", "");
+  fs::create_directory(runs_ / "mine-20261115-3");  // of one that has only just begun
+  const auto fourth = RunFolder::create_numbered(files_, runs_, "mine-20261115", "");
+  EXPECT_EQ(first.name(), "mine-20261115");
+  EXPECT_EQ(second.name(), "mine-20261115-2");
+  EXPECT_EQ(fourth.name(), "mine-20261115-4");
+}
+
+TEST_F(RunFolderTest, a_name_that_was_given_is_taken_once) {
+  { const auto first = RunFolder::create(files_, runs_, "mine", ""); }
+  EXPECT_THROW(RunFolder::create(files_, runs_, "mine", ""), base::Error);
+  fs::create_directory(runs_ / "empty");  // left by a process that was killed at once
+  EXPECT_EQ(RunFolder::create(files_, runs_, "empty", "").name(), "empty");
+}
+
+}  // namespace
+}  // namespace hyperion::train
