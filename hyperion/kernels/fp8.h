@@ -27,6 +27,8 @@ class Fp8Scales {
 
   // After each update: the next step's scales, from what the last ones met. One launch.
   void next_step();
+  // fp32 [3 maps]: the largest value of each that this step met; several processes agree on it before `next_step`.
+  const at::Tensor& largest() const { return largest_; }
 
   // fp32 [steps, 3 maps], the newest first: what a checkpoint holds.
   const at::Tensor& history() const { return history_; }

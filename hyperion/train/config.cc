@@ -117,12 +117,14 @@ void check_processes(const RunConfig& config, int64_t processes) {
     throw ConfigError(format("{} processes with train.accumulate = {} cannot share train.batch = {} evenly", processes,
                              train.accumulate, train.batch),
                       format("choose a batch that is a multiple of {}", train.accumulate * processes));
+  if (config.parallel.same_bits && train.precision == "fp8")
+    throw ConfigError(
+        "the scales of train.precision = \"fp8\" follow how a batch is cut; its bits do not stay the same",
+        "use bf16 or fp32 with --deterministic=layout");
   if (config.parallel.same_bits && (processes & (processes - 1)) != 0)
     throw ConfigError(format("parallel.same_bits needs 1, 2, 4, 8, ... processes, and there are {}", processes),
                       "use a power of two");
   if (processes == 1) return;
-  if (train.precision == "fp8")
-    throw ConfigError("train.precision = \"fp8\" trains on one process so far", "use bf16 on several");
   if (!config.memory.budget.empty())
     throw ConfigError("memory.budget would choose on each of several processes by itself",
                       "set memory.recompute and the offloads, the same for all");

@@ -1,6 +1,7 @@
 #include "hyperion/train/stepper.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <cmath>
@@ -82,15 +83,7 @@ Stepper::Stepper(models::Model& model, const RunConfig& config, at::Device devic
   }
   optimizer_ = std::make_unique<optim::Optimizer>(std::move(parameters), std::move(masters), config.optim);
   gradients_.resize(weights_.size());
-  if (config.train.precision == "fp8") {
-    if (model.tree() == nullptr)
-      throw base::ConfigError("train.precision = \"fp8\" needs a model whose blocks are known",
-                              "use bf16 for a module of your own");
-    fp8_ = std::make_unique<nn::Fp8Maps>(
-        *model.tree(), device,
-        kernels::Fp8Options{config.fp8.scale == "rows", config.fp8.scale == "current", config.fp8.history},
-        config.fp8.measure && !config.train.deterministic);
-  }
+  make_fp8();
   use(config.memory);
   const auto& optimize = config.train.optimize;
   kernels::measure_choices(optimize == "max" && !config.train.deterministic);
@@ -143,6 +136,7 @@ void Stepper::make_parallel(const std::vector<at::Tensor>& wide, const models::V
   for (const auto& part : parallel_->parts()) parameters.push_back(part.parameter);
   optimizer_ = std::make_unique<optim::Optimizer>(std::move(parameters), parallel_->masters(wide), config_.optim);
   residents_ = nn::Residents(model_.held());
+  make_fp8();
   use(config_.memory);
   const auto& optimize = config_.train.optimize;
   kernels::measure_choices(optimize == "max" && !config_.train.deterministic);
@@ -150,6 +144,31 @@ void Stepper::make_parallel(const std::vector<at::Tensor>& wide, const models::V
     base::log_warn(
         format("train.optimize = \"{}\" runs as \"fused\": weights or gradients travel in each step", optimize));
   check_processes();
+}
+
+void Stepper::make_fp8() {
+  if (config_.train.precision != "fp8") return;
+  if (model_.tree() == nullptr)
+    throw base::ConfigError("train.precision = \"fp8\" needs a model whose blocks are known",
+                            "use bf16 for a module of your own");
+  const auto& fp8 = config_.fp8;
+  fp8_ = std::make_unique<nn::Fp8Maps>(*model_.tree(), device_,
+                                       kernels::Fp8Options{fp8.scale == "rows", fp8.scale == "current", fp8.history},
+                                       fp8.measure && !config_.train.deterministic);
+}
+
+// All processes scale alike, by the largest value that any of them met.
+void Stepper::next_fp8_step() {
+  if (!fp8_) return;
+  const auto agree = [&](comm::Group* group) {
+    if (group == nullptr || group->size() == 1) return;
+    const auto& own = fp8_->scales().largest();
+    const auto all = at::empty({group->size() * own.numel()}, own.options());
+    group->all_gather(all, own, "fp8 scales").wait();
+    own.copy_(std::get<0>(all.view({group->size(), own.numel()}).max(0)));
+  };
+  if (parallel_) agree(&processes_->gradients()), agree(processes_->replicas());
+  fp8_->scales().next_step();
 }
 
 void Stepper::use(const MemoryConfig& memory) {
@@ -271,7 +290,7 @@ StepResult Stepper::run(const Batch& batch, int64_t step, double lr, profile::St
   const bool skipped = loss_scale_ && !std::isfinite(clip.norm.item<double>());
   if (loss_scale_) loss_scale_->told(skipped);
   if (!skipped) optimizer_->update(gradients_, clip.scale, lr, ++updates_);
-  if (fp8_) fp8_->scales().next_step();
+  next_fp8_step();
   for (auto& gradient : gradients_) gradient.reset();
   if (parallel_) parallel_->updated();
   if (parallel_ && statistics_ == nullptr) equalise_buffers();
@@ -296,7 +315,7 @@ std::optional<StepResult> Stepper::by_graph(const Batch& all, int64_t step, doub
     at::NoGradGuard no_grad;
     const auto clip = optimizer_->clip(gradients_, config_.optim.clip, 1);
     optimizer_->update(gradients_, clip.scale);
-    if (fp8_) fp8_->scales().next_step();
+    next_fp8_step();
     for (auto& gradient : gradients_) gradient.reset();
     const auto& state = optimizer_->scale_state();
     return StepFigures{loss, clip.norm, state.defined() ? state.clone() : state};
@@ -437,6 +456,7 @@ std::vector<optim::StateTensor> Stepper::state() const {
     add("model." + part.parameter.name, part.parameter.weight, part);
   }
   for (const auto& buffer : model_.buffers()) list.push_back({"model." + buffer.name, buffer.tensor});
+  if (fp8_) list.push_back({"fp8.history", fp8_->scales().history()});
   for (const auto& item : optimizer_->state())
     add("optimizer." + item.name, item.tensor, *part_of.at(item.name.substr(item.name.find('.') + 1)));
   return list;

@@ -73,6 +73,8 @@ class Stepper {
   void restore(const StepperNumbers& numbers);
 
  private:
+  void make_fp8();
+  void next_fp8_step();
   at::Tensor gradients(const Batch& all, int64_t step, profile::StepTimer& timer);
   // `share`: how many such parts the batch has, counted in targets.
   at::Tensor micro_batch(const Batch& part, int64_t step, int64_t index, double share, profile::StepTimer& timer);

@@ -52,6 +52,7 @@ train::RunConfig config_of(const Case& which, int64_t processes) {
   config.train.batch = kRows;
   config.train.accumulate = which.number("accumulate", 1);
   config.train.precision = which.value("precision", "fp32");
+  config.fp8.measure = false;  // layers this small would all stay in bf16
   config.optim.lr = std::stod(which.value("lr", which.family == "resnet" ? "3e-2" : "3e-3"));
   config.train.length = std::min<int64_t>(32, which.number("length", config.train.length));
   config.optim.clip = which.number("clip", 1);

@@ -76,7 +76,8 @@ void expect_as_alone(int ranks, const Cases& cases, const Environment& environme
     const auto reference = expected.find(alone(text, ranks));
     const auto outcome = found.find(text);
     ASSERT_TRUE(reference != expected.end() && outcome != found.end()) << text;
-    const bool narrow = text.find("bf16") != text.npos || text.find("fp16") != text.npos;
+    const bool narrow =
+        text.find("bf16") != text.npos || text.find("fp16") != text.npos || text.find("fp8") != text.npos;
     const double off = distance(outcome->second["losses"], reference->second["losses"]);
     const std::string where = on_gpu() ? " over " + outcome->second["wires"].get<std::string>() : "";
     std::printf("%d ranks%s  %-62s %.1e\n", ranks, where.c_str(), text.c_str(), off);
@@ -95,7 +96,8 @@ TEST(Losses, of_two_processes_are_those_of_one) {
   expect_as_alone(2, {"gpt2 zero=1 accumulate=2 host_optimizer=1", "llama zero=2 accumulate=2 recompute=full masked=1",
                       "moe zero=3 recompute=selective", "vit zero=3 recompute=selective accumulate=2",
                       "resnet zero=0 accumulate=2 rule=sgd", "lora zero=2", "own zero=1", "qlora zero=0",
-                      "qlora zero=3 accumulate=2", "resnet zero=3 sync=1 rule=sgd", "gpt2 zero=3 precision=bf16"});
+                      "qlora zero=3 accumulate=2", "resnet zero=3 sync=1 rule=sgd", "gpt2 zero=3 precision=bf16",
+                      "llama zero=0 precision=fp8", "llama zero=3 accumulate=2 precision=fp8"});
 }
 
 TEST(Losses, of_three_processes_are_those_of_one) {
@@ -105,12 +107,13 @@ TEST(Losses, of_three_processes_are_those_of_one) {
 }
 
 TEST(Losses, of_four_processes_are_those_of_one) {
-  expect_as_alone(4, {"gpt2 zero=3 recompute=full", "gpt2 zero=0 clip=0", "llama zero=0 masked=1",
-                      "llama zero=3 prefetch=0 masked=1", "moe zero=0 recompute=full", "vit zero=2 recompute=full",
-                      "resnet zero=1 rule=sgd", "lora zero=1", "lora zero=3 recompute=full", "own zero=3",
-                      "qlora zero=3 recompute=full", "qlora zero=3 precision=bf16",
-                      "resnet zero=2 sync=1 rule=sgd recompute=full", "gpt2 zero=3 layout=2x2 recompute=full",
-                      "llama zero=2 layout=2x2 masked=1", "gpt2 zero=0 precision=bf16 wire=fp16"});
+  expect_as_alone(
+      4, {"gpt2 zero=3 recompute=full", "gpt2 zero=0 clip=0", "llama zero=0 masked=1",
+          "llama zero=3 prefetch=0 masked=1", "moe zero=0 recompute=full", "vit zero=2 recompute=full",
+          "resnet zero=1 rule=sgd", "lora zero=1", "lora zero=3 recompute=full", "own zero=3",
+          "qlora zero=3 recompute=full", "qlora zero=3 precision=bf16", "resnet zero=2 sync=1 rule=sgd recompute=full",
+          "gpt2 zero=3 layout=2x2 recompute=full", "llama zero=2 layout=2x2 masked=1",
+          "gpt2 zero=0 precision=bf16 wire=fp16", "llama zero=2 layout=2x2 precision=fp8"});
 }
 
 // script/test-gpu-ranks runs these. Ranks share the GPU, so that what they send goes by way of the host over Gloo, on
@@ -118,12 +121,13 @@ TEST(Losses, of_four_processes_are_those_of_one) {
 TEST(OneGpu, shared_by_two_and_four_processes_trains_as_one_does) {
   if (!on_gpu()) GTEST_SKIP() << "HYPERION_TEST_DEVICE is not cuda";
   expect_as_alone(
-      2, {"gpt2 zero=0 accumulate=2 steps=10", "gpt2 zero=1 host_optimizer=1 steps=10",
-          "gpt2 zero=2 offload=1 steps=10", "gpt2 zero=3 accumulate=2 steps=10", "llama zero=0 steps=10",
-          "llama zero=1 steps=10", "llama zero=2 recompute=full steps=10", "llama zero=3 recompute=selective steps=10",
-          "moe zero=3 steps=10", "lora zero=3 steps=10", "resnet zero=0 rule=sgd steps=10",
-          "resnet zero=2 sync=1 rule=sgd steps=10", "own zero=3 steps=10",
-          "resnet zero=0 rule=sgd precision=bf16 steps=10", "llama zero=3 precision=bf16 steps=10"});
+      2,
+      {"gpt2 zero=0 accumulate=2 steps=10", "gpt2 zero=1 host_optimizer=1 steps=10", "gpt2 zero=2 offload=1 steps=10",
+       "gpt2 zero=3 accumulate=2 steps=10", "llama zero=0 steps=10", "llama zero=1 steps=10",
+       "llama zero=2 recompute=full steps=10", "llama zero=3 recompute=selective steps=10", "moe zero=3 steps=10",
+       "lora zero=3 steps=10", "resnet zero=0 rule=sgd steps=10", "resnet zero=2 sync=1 rule=sgd steps=10",
+       "own zero=3 steps=10", "resnet zero=0 rule=sgd precision=bf16 steps=10", "llama zero=3 precision=bf16 steps=10",
+       "llama zero=3 precision=fp8 steps=10", "gpt2 zero=0 precision=fp8 steps=10"});
   expect_as_alone(4, {"gpt2 zero=0 steps=10", "gpt2 zero=1 steps=10", "gpt2 zero=2 accumulate=2 steps=10",
                       "gpt2 zero=3 prefetch=2 steps=10", "llama zero=0 steps=10", "llama zero=1 steps=10",
                       "llama zero=2 steps=10", "llama zero=3 prefetch=0 steps=10", "vit zero=3 steps=10",
