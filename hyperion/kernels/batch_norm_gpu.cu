@@ -8,9 +8,10 @@
 namespace hyperion::kernels {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int64_t kSumBlocks = 2 * 132, kApplyBlocks = 4 * 132;  // as many as run at once
-constexpr int kMostLanes = 32;                                   // of a block, across the channels
+// As many blocks as run at once; of those that sum few, since one of them adds up all parts.
+constexpr int kSumThreads = 512, kThreads = 256;
+constexpr int64_t kSumBlocks = 132, kApplyBlocks = 4 * 132;
+constexpr int kMostLanes = 32;  // of a block, across the channels
 
 // Blocks of a strip that have ended, by launch in turn, so that launches on several streams keep apart; each is back at
 // zero when its launch ends, so that a recorded launch can be replayed.
@@ -40,21 +41,31 @@ __device__ inline void load_channels(const float* from, float (&out)[8]) {
 // Adds up what the rows of threads hold, two sums a channel, into this block's part. True in all threads of the block
 // that is the last of its strip: every part is then there to read.
 template <int COUNT>
-__device__ inline bool write_part(const float (&first)[COUNT], const float (&second)[COUNT], float* partial,
-                                  int64_t channels, int launch) {
-  __shared__ float sums[2][kThreads][COUNT + 1];
+__device__ inline bool write_part(float (&first)[COUNT], float (&second)[COUNT], float* partial, int64_t channels,
+                                  int launch) {
+  constexpr int kWarps = kSumThreads / kLanes;
+  __shared__ float sums[2][kWarps][kMostLanes * COUNT];
   __shared__ bool last;
-  const int thread = threadIdx.y * blockDim.x + threadIdx.x;
+  const int thread = threadIdx.y * blockDim.x + threadIdx.x, lanes = blockDim.x, columns = lanes * COUNT;
+  for (int distance = lanes; distance < kLanes; distance *= 2) {  // the rows of a warp
 #pragma unroll
-  for (int i = 0; i < COUNT; ++i) sums[0][thread][i] = first[i], sums[1][thread][i] = second[i];
+    for (int i = 0; i < COUNT; ++i) first[i] += exchange(first[i], distance), second[i] += exchange(second[i], distance);
+  }
+  if (thread % kLanes < lanes) {
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) {
+      sums[0][thread / kLanes][threadIdx.x * COUNT + i] = first[i];
+      sums[1][thread / kLanes][threadIdx.x * COUNT + i] = second[i];
+    }
+  }
   __syncthreads();
-  const int columns = blockDim.x * COUNT;
-  for (int item = thread; item < 2 * columns; item += kThreads) {
-    const int which = item / columns, column = item % columns, lane = column / COUNT, place = column % COUNT;
-    const int64_t channel = blockIdx.x * int64_t{blockDim.x} * COUNT + column;
+  for (int item = thread; item < 2 * columns; item += kSumThreads) {
+    const int which = item / columns, column = item % columns;
+    const int64_t channel = int64_t{blockIdx.x} * columns + column;
     if (channel >= channels) continue;
     float sum = 0;
-    for (unsigned row = 0; row < blockDim.y; ++row) sum += sums[which][row * blockDim.x + lane][place];
+#pragma unroll
+    for (int warp = 0; warp < kWarps; ++warp) sum += sums[which][warp][column];
     partial[(blockIdx.y * int64_t{2} + which) * channels + channel] = sum;
   }
   __threadfence();
@@ -73,13 +84,13 @@ __device__ inline bool write_part(const float (&first)[COUNT], const float (&sec
 // channel of the strip.
 template <int COUNT, class Then>
 __device__ inline void add_parts(const float* partial, int64_t channels, Then then) {
-  constexpr int kBatch = 8;
-  __shared__ float4 of_threads[kThreads];
+  constexpr int kBatch = 16;
+  __shared__ float4 of_threads[kSumThreads];
   __shared__ float totals[2][kMostLanes * COUNT];
   const int thread = threadIdx.y * blockDim.x + threadIdx.x, columns = blockDim.x * COUNT;
   const int quads = columns / 4, parts = static_cast<int>(gridDim.y);  // quads: a power of two, at most 64
   const int64_t start = int64_t{blockIdx.x} * columns;
-  const int all = 2 * quads < kThreads ? 2 * quads : kThreads, groups = kThreads / all;
+  const int all = 2 * quads, groups = kSumThreads / all;
   const int item = thread % all, group = thread / all, which = item / quads, quad = item % quads;
   float4 sum{0, 0, 0, 0};
   if (start + 4 * quad < channels) {
@@ -100,6 +111,7 @@ __device__ inline void add_parts(const float* partial, int64_t channels, Then th
   of_threads[thread] = sum;
   __syncthreads();
   if (group == 0) {
+#pragma unroll 8
     for (int g = 1; g < groups; ++g) {
       const float4 more = of_threads[g * all + item];
       sum.x += more.x, sum.y += more.y, sum.z += more.z, sum.w += more.w;
@@ -108,13 +120,13 @@ __device__ inline void add_parts(const float* partial, int64_t channels, Then th
     totals[which][4 * quad + 2] = sum.z, totals[which][4 * quad + 3] = sum.w;
   }
   __syncthreads();
-  for (int column = thread; column < columns; column += kThreads)
+  for (int column = thread; column < columns; column += kSumThreads)
     if (start + column < channels) then(start + column, totals[0][column], totals[1][column]);
 }
 
 // Sums of x and x^2, each less the first row's value, which keeps the squares from cancelling.
 template <class T>
-__global__ void __launch_bounds__(kThreads, 2) statistics(BatchNormForward<T> n, int launch) {
+__global__ void __launch_bounds__(kSumThreads) statistics(BatchNormForward<T> n, int launch) {
   constexpr int kCount = kWide<T>, kBatch = 8;
   const int64_t channel = (blockIdx.x * int64_t{blockDim.x} + threadIdx.x) * kCount;
   float sum[kCount], squares[kCount], base[kCount];
@@ -158,7 +170,8 @@ __global__ void __launch_bounds__(kThreads, 2) statistics(BatchNormForward<T> n,
   });
 }
 
-// A thread keeps its channels and walks up the rows: the last ones read are the likeliest to be in the cache still.
+// A thread keeps its channels and walks up the rows: the last ones read are the likeliest to be in the cache still, and
+// stay so longer if what is read for the last time gives way.
 template <class T, bool RESIDUAL>
 __global__ void __launch_bounds__(kThreads) apply(BatchNormForward<T> n) {
   constexpr int kCount = kWide<T>, kBatch = RESIDUAL ? 2 : 4;
@@ -174,8 +187,8 @@ __global__ void __launch_bounds__(kThreads) apply(BatchNormForward<T> n) {
     for (int k = 0; k < kBatch; ++k) {
       if (row - k * step < 0) continue;
       const int64_t at = (row - k * step) * n.channels + channel;
-      xs[k] = load_streamed(n.x + at);
-      if constexpr (RESIDUAL) residuals[k] = load_streamed(n.residual + at);
+      xs[k] = load_once(n.x + at);
+      if constexpr (RESIDUAL) residuals[k] = load_once(n.residual + at);
     }
 #pragma unroll
     for (int k = 0; k < kBatch; ++k) {
@@ -205,7 +218,7 @@ enum class Gate { open, found, masked };
 // The sums of the gradient and of it along x. What came through a mask is written: the residual's gradient, and what
 // the second pass reads.
 template <class T, Gate GATE>
-__global__ void __launch_bounds__(kThreads, 2) gradient_sums(BatchNormBackward<T> n, int64_t parts, int launch) {
+__global__ void __launch_bounds__(kSumThreads) gradient_sums(BatchNormBackward<T> n, int64_t parts, int launch) {
   constexpr int kCount = kWide<T>, kBatch = 4;
   const int64_t channel = (blockIdx.x * int64_t{blockDim.x} + threadIdx.x) * kCount;
   float sum[kCount], along[kCount];
@@ -227,7 +240,7 @@ __global__ void __launch_bounds__(kThreads, 2) gradient_sums(BatchNormBackward<T
         if (row + k * step >= n.rows) continue;
         const int64_t at = (row + k * step) * n.channels + channel;
         xs[k] = load_streamed(n.x + at);
-        dys[k] = load_streamed(n.dy + at);
+        dys[k] = GATE == Gate::masked ? load_once(n.dy + at) : load_streamed(n.dy + at);
         if constexpr (GATE == Gate::masked) masks[k] = n.mask[at / kCount];
       }
 #pragma unroll
@@ -278,8 +291,8 @@ __global__ void __launch_bounds__(kThreads) gradients(BatchNormBackward<T> n, co
     for (int k = 0; k < kBatch; ++k) {
       if (row - k * step < 0) continue;
       const int64_t at = (row - k * step) * n.channels + channel;
-      xs[k] = load_streamed(n.x + at);
-      dys[k] = load_streamed(from + at);
+      xs[k] = load_once(n.x + at);
+      dys[k] = load_once(from + at);
     }
 #pragma unroll
     for (int k = 0; k < kBatch; ++k) {
@@ -298,13 +311,13 @@ __global__ void __launch_bounds__(kThreads) gradients(BatchNormBackward<T> n, co
   }
 }
 
-// Blocks of (lanes, rows) over strips of channels and as many groups of rows as are wanted or needed.
+// Blocks of (lanes, rows), `of_block` threads, over strips of channels and as many groups of rows as are wanted or needed.
 template <class T>
 struct Shape {
   dim3 threads, blocks;
-  Shape(int64_t rows, int64_t channels, int64_t wanted) {
+  Shape(int64_t rows, int64_t channels, int64_t wanted, int of_block) {
     const int lanes = lanes_for(channels, kWide<T>);
-    threads = dim3(static_cast<unsigned>(lanes), static_cast<unsigned>(kThreads / lanes));
+    threads = dim3(static_cast<unsigned>(lanes), static_cast<unsigned>(of_block / lanes));
     const int64_t strips = (channels + lanes * kWide<T> - 1) / (lanes * kWide<T>);
     const int64_t needed = (rows + threads.y - 1) / threads.y, most = strips < wanted ? wanted / strips : 1;
     blocks = dim3(static_cast<unsigned>(strips), static_cast<unsigned>(most < needed ? most : needed));
@@ -318,7 +331,8 @@ int next_launch() {
 
 template <class T, Gate GATE>
 void backward_as(const BatchNormBackward<T>& norm, GpuStream stream) {
-  const Shape<T> sums(norm.rows, norm.channels, kSumBlocks), all(norm.rows, norm.channels, kApplyBlocks);
+  const Shape<T> sums(norm.rows, norm.channels, kSumBlocks, kSumThreads);
+  const Shape<T> all(norm.rows, norm.channels, kApplyBlocks, kThreads);
   const int64_t parts = sums.blocks.y;
   gradient_sums<T, GATE><<<sums.blocks, sums.threads, 0, stream>>>(norm, parts, next_launch());
   const float* terms = norm.partial + parts * 2 * norm.channels;
@@ -333,8 +347,8 @@ void backward_as(const BatchNormBackward<T>& norm, GpuStream stream) {
 }  // namespace
 
 int64_t batch_norm_parts(int64_t rows, int64_t channels) {
-  const Shape<Bfloat16> narrow(rows, channels, kSumBlocks);
-  const Shape<float> wide(rows, channels, kSumBlocks);
+  const Shape<Bfloat16> narrow(rows, channels, kSumBlocks, kSumThreads);
+  const Shape<float> wide(rows, channels, kSumBlocks, kSumThreads);
   return narrow.blocks.y > wide.blocks.y ? narrow.blocks.y : wide.blocks.y;
 }
 
@@ -343,7 +357,8 @@ int64_t batch_norm_mask_bytes(int64_t elements, int64_t element_bytes) { return 
 template <class T>
 void batch_norm_forward_gpu(const BatchNormForward<T>& norm, void* stream) {
   const auto queue = static_cast<GpuStream>(stream);
-  const Shape<T> sums(norm.rows, norm.channels, kSumBlocks), all(norm.rows, norm.channels, kApplyBlocks);
+  const Shape<T> sums(norm.rows, norm.channels, kSumBlocks, kSumThreads);
+  const Shape<T> all(norm.rows, norm.channels, kApplyBlocks, kThreads);
   statistics<T><<<sums.blocks, sums.threads, 0, queue>>>(norm, next_launch());
   if (norm.residual != nullptr)
     apply<T, true><<<all.blocks, all.threads, 0, queue>>>(norm);
