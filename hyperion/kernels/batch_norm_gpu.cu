@@ -49,7 +49,8 @@ __device__ inline bool write_part(float (&first)[COUNT], float (&second)[COUNT],
   const int thread = threadIdx.y * blockDim.x + threadIdx.x, lanes = blockDim.x, columns = lanes * COUNT;
   for (int distance = lanes; distance < kLanes; distance *= 2) {  // the rows of a warp
 #pragma unroll
-    for (int i = 0; i < COUNT; ++i) first[i] += exchange(first[i], distance), second[i] += exchange(second[i], distance);
+    for (int i = 0; i < COUNT; ++i)
+      first[i] += exchange(first[i], distance), second[i] += exchange(second[i], distance);
   }
   if (thread % kLanes < lanes) {
 #pragma unroll
@@ -233,7 +234,7 @@ __global__ void __launch_bounds__(kSumThreads) gradient_sums(BatchNormBackward<T
     }
     const int64_t step = int64_t{gridDim.y} * blockDim.y;
     for (int64_t row = blockIdx.y * int64_t{blockDim.y} + threadIdx.y; row < n.rows; row += kBatch * step) {
-      Words xs[kBatch], dys[kBatch];
+      Words xs[kBatch], dys[kBatch], mores[GATE == Gate::masked ? kBatch : 1];
       unsigned masks[kBatch];
 #pragma unroll
       for (int k = 0; k < kBatch; ++k) {
@@ -241,7 +242,10 @@ __global__ void __launch_bounds__(kSumThreads) gradient_sums(BatchNormBackward<T
         const int64_t at = (row + k * step) * n.channels + channel;
         xs[k] = load_streamed(n.x + at);
         dys[k] = GATE == Gate::masked ? load_once(n.dy + at) : load_streamed(n.dy + at);
-        if constexpr (GATE == Gate::masked) masks[k] = n.mask[at / kCount];
+        if constexpr (GATE == Gate::masked) {
+          if (n.more != nullptr) mores[k] = load_once(n.more + at);
+          masks[k] = n.mask[at / kCount];
+        }
       }
 #pragma unroll
       for (int k = 0; k < kBatch; ++k) {
@@ -249,6 +253,14 @@ __global__ void __launch_bounds__(kSumThreads) gradient_sums(BatchNormBackward<T
         float x[kCount], dy[kCount];
         to_floats<T>(xs[k], x);
         to_floats<T>(dys[k], dy);
+        if constexpr (GATE == Gate::masked) {
+          if (n.more != nullptr) {
+            float more[kCount];
+            to_floats<T>(mores[k], more);
+#pragma unroll
+            for (int i = 0; i < kCount; ++i) dy[i] += more[i];
+          }
+        }
 #pragma unroll
         for (int i = 0; i < kCount; ++i) {
           if constexpr (GATE == Gate::found) dy[i] = fmaf(x[i], scale[i], shift[i]) > 0 ? dy[i] : 0.0f;
@@ -311,7 +323,8 @@ __global__ void __launch_bounds__(kThreads) gradients(BatchNormBackward<T> n, co
   }
 }
 
-// Blocks of (lanes, rows), `of_block` threads, over strips of channels and as many groups of rows as are wanted or needed.
+// Blocks of (lanes, rows), `of_block` threads, over strips of channels and as many groups of rows as are wanted or
+// needed.
 template <class T>
 struct Shape {
   dim3 threads, blocks;

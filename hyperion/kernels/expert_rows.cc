@@ -17,8 +17,8 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// `slot_of` undefined: every row is some slot's. against: [rows, width] to take the dots with, into `dots` of the slots;
-// both may be undefined.
+// `slot_of` undefined: every row is some slot's. against: [rows, width] to take the dots with, into `dots` of the
+// slots; both may be undefined.
 at::Tensor spread(const at::Tensor& given, const at::Tensor& row_of, const at::Tensor& slot_of, int64_t rows,
                   const at::Tensor& weights, const at::Tensor& against = {}, const at::Tensor& dots = {}) {
   const auto in = given.contiguous();
@@ -96,8 +96,7 @@ ExpertPlaces expert_places(const at::Tensor& chosen, int64_t experts, int64_t ca
   HYPERION_CHECK(std::max(rows, slots.numel()) < std::numeric_limits<int32_t>::max(), "rows are counted in 32 bits");
   const auto whole = chosen.options().dtype(at::kInt);
   const bool full = capacity == 0;
-  ExpertPlaces out{at::empty(slots.sizes(), whole),
-                   full ? at::empty({rows}, whole) : at::full({rows}, -1, whole),
+  ExpertPlaces out{at::empty(slots.sizes(), whole), full ? at::empty({rows}, whole) : at::full({rows}, -1, whole),
                    at::empty({experts}, whole), full};
   const auto few = static_cast<int32_t>(experts);
   const auto counts = at::empty({expert_sort_room(slots.numel(), few)}, whole);

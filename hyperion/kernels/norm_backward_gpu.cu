@@ -37,7 +37,8 @@ template <class T, class LAYOUT, bool LAYER, bool SUMS>
 __global__ void __launch_bounds__(LAYOUT::kThreads, 1) backward_rows(NormBackward<T> norm) {
   constexpr int kCount = kWide<T>, kSections = sections_of(LAYER, SUMS);
   constexpr int kVectors = LAYOUT::kVectors, kStages = LAYOUT::kStages;
-  // What a row's sums are made of is wanted again after them: kept as floats where there are registers, else read twice.
+  // What a row's sums are made of is wanted again after them: kept as floats where there are registers, else read
+  // twice.
   constexpr bool kKeep = 65536 / LAYOUT::kThreads >= 40 + kVectors * (kCount * (kSections + 2) + 4);
   extern __shared__ Words room[];  // [stage][tensor][vector][thread]
   __shared__ float2 of_warps[2][LAYOUT::kThreads / kLanes];
