@@ -82,7 +82,7 @@ __device__ inline bool write_part(float (&first)[COUNT], float (&second)[COUNT],
 }
 
 // Four channels' sums of one kind over all parts, shared by threads; `then(channel, first, second)` is called once a
-// channel of the strip.
+// channel of the strip, by the thread of the channel's number in it.
 template <int COUNT, class Then>
 __device__ inline void add_parts(const float* partial, int64_t channels, Then then) {
   constexpr int kBatch = 16;
@@ -121,8 +121,7 @@ __device__ inline void add_parts(const float* partial, int64_t channels, Then th
     totals[which][4 * quad + 2] = sum.z, totals[which][4 * quad + 3] = sum.w;
   }
   __syncthreads();
-  for (int column = thread; column < columns; column += kSumThreads)
-    if (start + column < channels) then(start + column, totals[0][column], totals[1][column]);
+  if (thread < columns && start + thread < channels) then(start + thread, totals[0][thread], totals[1][thread]);
 }
 
 // Sums of x and x^2, each less the first row's value, which keeps the squares from cancelling.
@@ -130,6 +129,15 @@ template <class T>
 __global__ void __launch_bounds__(kSumThreads) statistics(BatchNormForward<T> n, int launch) {
   constexpr int kCount = kWide<T>, kBatch = 8;
   const int64_t channel = (blockIdx.x * int64_t{blockDim.x} + threadIdx.x) * kCount;
+  let_next_begin();
+  // What the last block wants of its channels at the end: on the way while the rows are summed.
+  const int column = threadIdx.y * blockDim.x + threadIdx.x;
+  const int64_t own = blockIdx.x * int64_t{blockDim.x} * kCount + column;
+  float first = 0, weight = 0, bias = 0, running_mean = 0, running_var = 0;
+  if (column < static_cast<int>(blockDim.x) * kCount && own < n.channels) {
+    first = to_float(n.x[own]), weight = n.weight[own], bias = n.bias[own];
+    if (n.momentum > 0) running_mean = n.running_mean[own], running_var = n.running_var[own];
+  }
   float sum[kCount], squares[kCount], base[kCount];
 #pragma unroll
   for (int i = 0; i < kCount; ++i) sum[i] = squares[i] = 0;
@@ -159,38 +167,43 @@ __global__ void __launch_bounds__(kSumThreads) statistics(BatchNormForward<T> n,
   if (n.batches != nullptr && blockIdx.x == 0 && threadIdx.x == 0 && threadIdx.y == 0) ++*n.batches;
   add_parts<kCount>(n.partial, n.channels, [&](int64_t c, float total, float square) {
     const auto count = static_cast<float>(n.rows);
-    const float off = total / count, mean = to_float(n.x[c]) + off;
+    const float off = total / count, mean = first + off;
     const float variance = fmaxf(square / count - off * off, 0.0f);
     if (n.momentum > 0) {
-      n.running_mean[c] += n.momentum * (mean - n.running_mean[c]);
-      n.running_var[c] += n.momentum * (variance * (count / (count - 1)) - n.running_var[c]);
+      n.running_mean[c] = running_mean + n.momentum * (mean - running_mean);
+      n.running_var[c] = running_var + n.momentum * (variance * (count / (count - 1)) - running_var);
     }
-    const float inverse = rsqrtf(variance + n.epsilon), scale = inverse * n.weight[c];
+    const float inverse = rsqrtf(variance + n.epsilon), scale = inverse * weight;
     n.numbers[c] = mean, n.numbers[n.channels + c] = inverse;
-    n.numbers[2 * n.channels + c] = scale, n.numbers[3 * n.channels + c] = n.bias[c] - mean * scale;
+    n.numbers[2 * n.channels + c] = scale, n.numbers[3 * n.channels + c] = bias - mean * scale;
   });
 }
 
-// A thread keeps its channels and walks up the rows: the last ones read are the likeliest to be in the cache still, and
-// stay so longer if what is read for the last time gives way.
-template <class T, bool RESIDUAL>
+// A thread keeps its channels and walks up the rows: the last ones read are the likeliest to be in the cache still.
+// With ONCE, the output gives way to them there.
+template <class T, bool RESIDUAL, bool ONCE>
 __global__ void __launch_bounds__(kThreads) apply(BatchNormForward<T> n) {
   constexpr int kCount = kWide<T>, kBatch = RESIDUAL ? 2 : 4;
   const int64_t channel = (blockIdx.x * int64_t{blockDim.x} + threadIdx.x) * kCount;
   if (channel >= n.channels) return;
-  float scale[kCount], shift[kCount];
-  load_channels(n.numbers + 2 * n.channels + channel, scale);
-  load_channels(n.numbers + 3 * n.channels + channel, shift);
   const int64_t step = int64_t{gridDim.y} * blockDim.y;
-  for (int64_t row = n.rows - 1 - blockIdx.y * int64_t{blockDim.y} - threadIdx.y; row >= 0; row -= kBatch * step) {
-    Words xs[kBatch], residuals[RESIDUAL ? kBatch : 1];
+  int64_t row = n.rows - 1 - blockIdx.y * int64_t{blockDim.y} - threadIdx.y;
+  Words xs[kBatch], residuals[RESIDUAL ? kBatch : 1];
+  const auto fetch = [&] {
 #pragma unroll
     for (int k = 0; k < kBatch; ++k) {
       if (row - k * step < 0) continue;
       const int64_t at = (row - k * step) * n.channels + channel;
-      xs[k] = load_once(n.x + at);
-      if constexpr (RESIDUAL) residuals[k] = load_once(n.residual + at);
+      xs[k] = load_streamed(n.x + at);
+      if constexpr (RESIDUAL) residuals[k] = load_streamed(n.residual + at);
     }
+  };
+  fetch();
+  wait_for_one_ahead();  // for scale and shift
+  float scale[kCount], shift[kCount];
+  load_channels(n.numbers + 2 * n.channels + channel, scale);
+  load_channels(n.numbers + 3 * n.channels + channel, shift);
+  for (; row >= 0; row -= kBatch * step, fetch()) {
 #pragma unroll
     for (int k = 0; k < kBatch; ++k) {
       if (row - k * step < 0) continue;
@@ -206,7 +219,11 @@ __global__ void __launch_bounds__(kThreads) apply(BatchNormForward<T> n) {
         passed |= x[i] > 0 ? 1u << i : 0u;
         if (n.relu) x[i] = fmaxf(x[i], 0.0f);
       }
-      store_floats(n.y + at, x);
+      if constexpr (ONCE) {
+        store_floats_once(n.y + at, x);
+      } else {
+        store_floats(n.y + at, x);
+      }
       if constexpr (RESIDUAL)
         if (n.mask != nullptr) n.mask[at / kCount] = static_cast<uint8_t>(passed);
     }
@@ -222,6 +239,7 @@ template <class T, Gate GATE>
 __global__ void __launch_bounds__(kSumThreads) gradient_sums(BatchNormBackward<T> n, int64_t parts, int launch) {
   constexpr int kCount = kWide<T>, kBatch = 4;
   const int64_t channel = (blockIdx.x * int64_t{blockDim.x} + threadIdx.x) * kCount;
+  let_next_begin();
   float sum[kCount], along[kCount];
 #pragma unroll
   for (int i = 0; i < kCount; ++i) sum[i] = along[i] = 0;
@@ -241,9 +259,9 @@ __global__ void __launch_bounds__(kSumThreads) gradient_sums(BatchNormBackward<T
         if (row + k * step >= n.rows) continue;
         const int64_t at = (row + k * step) * n.channels + channel;
         xs[k] = load_streamed(n.x + at);
-        dys[k] = GATE == Gate::masked ? load_once(n.dy + at) : load_streamed(n.dy + at);
+        dys[k] = load_streamed(n.dy + at);
         if constexpr (GATE == Gate::masked) {
-          if (n.more != nullptr) mores[k] = load_once(n.more + at);
+          if (n.more != nullptr) mores[k] = load_streamed(n.more + at);
           masks[k] = n.mask[at / kCount];
         }
       }
@@ -286,26 +304,28 @@ __global__ void __launch_bounds__(kSumThreads) gradient_sums(BatchNormBackward<T
 }
 
 // `from`: dy, or what the first pass wrote through the mask.
-template <class T, Gate GATE>
+template <class T, Gate GATE, bool ONCE>
 __global__ void __launch_bounds__(kThreads) gradients(BatchNormBackward<T> n, const T* from, const float* terms) {
   constexpr int kCount = kWide<T>, kBatch = 2;
   const int64_t channel = (blockIdx.x * int64_t{blockDim.x} + threadIdx.x) * kCount;
   if (channel >= n.channels) return;
+  const int64_t step = int64_t{gridDim.y} * blockDim.y;
+  int64_t row = n.rows - 1 - blockIdx.y * int64_t{blockDim.y} - threadIdx.y;
+  Words xs[kBatch], dys[kBatch];
+  const auto fetch = [&](const T* of, Words(&to)[kBatch]) {
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k)
+      if (row - k * step >= 0) to[k] = load_streamed(of + (row - k * step) * n.channels + channel);
+  };
+  fetch(n.x, xs);
+  wait_for_one_ahead();
+  fetch(from, dys);
   float of_g[kCount], of_x[kCount], rest[kCount], shift[GATE == Gate::found ? kCount : 1];
   load_channels(terms + channel, of_g);
   load_channels(terms + n.channels + channel, of_x);
   load_channels(terms + 2 * n.channels + channel, rest);
   if constexpr (GATE == Gate::found) load_channels(n.numbers + 3 * n.channels + channel, shift);
-  const int64_t step = int64_t{gridDim.y} * blockDim.y;
-  for (int64_t row = n.rows - 1 - blockIdx.y * int64_t{blockDim.y} - threadIdx.y; row >= 0; row -= kBatch * step) {
-    Words xs[kBatch], dys[kBatch];
-#pragma unroll
-    for (int k = 0; k < kBatch; ++k) {
-      if (row - k * step < 0) continue;
-      const int64_t at = (row - k * step) * n.channels + channel;
-      xs[k] = load_once(n.x + at);
-      dys[k] = load_once(from + at);
-    }
+  for (; row >= 0; row -= kBatch * step, fetch(n.x, xs), fetch(from, dys)) {
 #pragma unroll
     for (int k = 0; k < kBatch; ++k) {
       if (row - k * step < 0) continue;
@@ -318,9 +338,20 @@ __global__ void __launch_bounds__(kThreads) gradients(BatchNormBackward<T> n, co
         if constexpr (GATE == Gate::found) dy[i] = fmaf(x[i], of_g[i], shift[i]) > 0 ? dy[i] : 0.0f;
         x[i] = of_g[i] * dy[i] + (of_x[i] * x[i] + rest[i]);
       }
-      store_floats(n.dx + (row - k * step) * n.channels + channel, x);
+      T* to = n.dx + (row - k * step) * n.channels + channel;
+      if constexpr (ONCE) {
+        store_floats_once(to, x);
+      } else {
+        store_floats(to, x);
+      }
     }
   }
+}
+
+// Whether the tensor that the second pass reads again may still lie in the cache then, but for what is written.
+template <class T>
+bool cached(int64_t rows, int64_t channels) {
+  return rows * channels * static_cast<int64_t>(sizeof(T)) <= int64_t{48} << 20;
 }
 
 // Blocks of (lanes, rows), `of_block` threads, over strips of channels and as many groups of rows as are wanted or
@@ -349,12 +380,10 @@ void backward_as(const BatchNormBackward<T>& norm, GpuStream stream) {
   const int64_t parts = sums.blocks.y;
   gradient_sums<T, GATE><<<sums.blocks, sums.threads, 0, stream>>>(norm, parts, next_launch());
   const float* terms = norm.partial + parts * 2 * norm.channels;
-  if constexpr (GATE == Gate::found) {
-    gradients<T, Gate::found><<<all.blocks, all.threads, 0, stream>>>(norm, norm.dy, terms);
-  } else {
-    const T* from = GATE == Gate::masked ? norm.dresidual : norm.dy;
-    gradients<T, Gate::open><<<all.blocks, all.threads, 0, stream>>>(norm, from, terms);
-  }
+  const T* from = GATE == Gate::masked ? norm.dresidual : norm.dy;
+  constexpr Gate kLeft = GATE == Gate::found ? Gate::found : Gate::open;
+  const auto second = cached<T>(norm.rows, norm.channels) ? gradients<T, kLeft, true> : gradients<T, kLeft, false>;
+  launch_overlapping(second, all.blocks, all.threads, 0, stream, norm, from, terms);
 }
 
 }  // namespace
@@ -373,10 +402,10 @@ void batch_norm_forward_gpu(const BatchNormForward<T>& norm, void* stream) {
   const Shape<T> sums(norm.rows, norm.channels, kSumBlocks, kSumThreads);
   const Shape<T> all(norm.rows, norm.channels, kApplyBlocks, kThreads);
   statistics<T><<<sums.blocks, sums.threads, 0, queue>>>(norm, next_launch());
-  if (norm.residual != nullptr)
-    apply<T, true><<<all.blocks, all.threads, 0, queue>>>(norm);
-  else
-    apply<T, false><<<all.blocks, all.threads, 0, queue>>>(norm);
+  const bool once = cached<T>(norm.rows, norm.channels);
+  const auto second = norm.residual != nullptr ? (once ? apply<T, true, true> : apply<T, true, false>)
+                                               : (once ? apply<T, false, true> : apply<T, false, false>);
+  launch_overlapping(second, all.blocks, all.threads, 0, queue, norm);
   check_launch("batch_norm_forward");
 }
 

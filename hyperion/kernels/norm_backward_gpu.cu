@@ -29,7 +29,6 @@ __device__ inline void meet_row([[maybe_unused]] int row, [[maybe_unused]] int t
 template <int VECTORS, int THREADS, int STAGES>
 struct Layout {
   static constexpr int kVectors = VECTORS, kThreads = THREADS, kStages = STAGES;
-  static constexpr int64_t kPieces = int64_t{VECTORS} * THREADS;  // of a row, at most
 };
 
 // blockDim.y rows at once, blockDim.x threads each (whole warps).
@@ -244,16 +243,23 @@ int64_t launch_rows(const NormBackward<T>& norm, GpuStream stream) {
   return blocks;
 }
 
+// Layouts by a row's pieces, as they were measured to be fastest on an H200.
+template <bool LAYER, bool SUMS, class T>
+int64_t launch_by_width(const NormBackward<T>& norm, int64_t pieces, GpuStream stream) {
 #ifdef __HIPCC__  // 64 KiB of shared memory a block
-using Narrow = Layout<1, 256, 2>;
-using Middle = Layout<2, 256, 2>;
-using Wide = Middle;
-constexpr int64_t kNarrow = 256;
+  if (pieces <= 256) return launch_rows<Layout<1, 256, 2>, LAYER, SUMS>(norm, stream);
+  return launch_rows<Layout<2, 256, 2>, LAYER, SUMS>(norm, stream);
 #else
-using Narrow = Layout<1, 768, 3>;
-using Middle = Layout<2, 512, 3>;
-using Wide = Layout<4, 512, 2>;
-constexpr int64_t kNarrow = 160;
+  if (pieces <= 128) return launch_rows<Layout<1, 768, 3>, LAYER, SUMS>(norm, stream);
+  if (pieces > 512 && pieces <= 640) return launch_rows<Layout<2, 640, 3>, LAYER, SUMS>(norm, stream);  // two rows
+  if (pieces <= 1024) return launch_rows<Layout<2, 512, 3>, LAYER, SUMS>(norm, stream);
+  return launch_rows<Layout<4, 384, 3>, LAYER, SUMS>(norm, stream);
+#endif
+}
+#ifdef __HIPCC__
+constexpr int64_t kMostPieces = 2 * 256;
+#else
+constexpr int64_t kMostPieces = 4 * 384;
 #endif
 
 template <class T, bool LAYER, bool SUMS>
@@ -262,12 +268,8 @@ void backward_as(const NormBackward<T>& norm, GpuStream stream) {
                      aligned(norm.residual) && aligned(norm.dx) && aligned(norm.y) && aligned(norm.bias);
   const int64_t pieces = norm.width / kWide<T>;
   int64_t parts = norm_backward_parts(norm.rows);
-  if (whole && pieces <= kNarrow) {
-    parts = launch_rows<Narrow, LAYER, SUMS>(norm, stream);
-  } else if (whole && pieces <= Middle::kPieces) {
-    parts = launch_rows<Middle, LAYER, SUMS>(norm, stream);
-  } else if (whole && pieces <= Wide::kPieces) {
-    parts = launch_rows<Wide, LAYER, SUMS>(norm, stream);
+  if (whole && pieces <= kMostPieces) {
+    parts = launch_by_width<LAYER, SUMS>(norm, pieces, stream);
   } else {
     backward_any<T, LAYER, SUMS><<<static_cast<unsigned>(parts), 256, 0, stream>>>(norm);
   }
