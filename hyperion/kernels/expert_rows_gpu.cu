@@ -246,7 +246,7 @@ void sort_by_expert_gpu(const ExpertSort& sort, void* stream) {
   const int64_t blocks = expert_sort_blocks(sort.slots);
   const auto grid = static_cast<unsigned>(blocks > 0 ? blocks : 1);  // one to say where no expert's rows end
   int bits = 0;
-  while (sort.experts - 1 >> bits != 0) ++bits;
+  while ((sort.experts - 1) >> bits != 0) ++bits;
   const size_t bytes = sort.experts * sizeof(int32_t);
   if (blocks > 0) count_kernel<<<grid, kSlotsABlock, bytes, queue>>>(sort);
   launch_overlapping(place_kernel, grid, kSlotsABlock, 2 * bytes, queue, sort, blocks, bits);
