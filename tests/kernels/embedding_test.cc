@@ -8,6 +8,11 @@
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/record_function.h>
+
+#include <atomic>
+#include <memory>
+#include <string_view>
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
@@ -122,6 +127,36 @@ TEST_P(Embedding, adds_its_gradient_to_that_of_the_output_it_is_tied_to) {
         EXPECT_LT(relative_error(head.grad().cpu(), plain_head.grad()), tolerance(type)) << tied << " pass " << pass;
       }
     }
+}
+
+// Times that PyTorch fills a tensor with zeros while it lives, on any thread.
+std::atomic<int> zeros_made;
+class CountZeros {
+ public:
+  CountZeros()
+      : handle_(at::addGlobalCallback(at::RecordFunctionCallback([](const at::RecordFunction& function) {
+          if (std::string_view(function.name()) == "aten::zeros") ++zeros_made;
+          return std::unique_ptr<at::ObserverContext>();
+        }))) {
+    zeros_made = 0;
+  }
+  ~CountZeros() { at::removeCallback(handle_); }
+  CountZeros(const CountZeros&) = delete;
+
+ private:
+  at::CallbackHandle handle_;
+};
+
+TEST_P(Embedding, makes_no_second_gradient_of_a_table_that_is_tied) {
+  for (const bool tied : {true, false}) {
+    const auto leaf = at::randn({50, 16}).to(GetParam()).requires_grad_();
+    const auto head = tied ? leaf : at::randn({50, 16}).to(GetParam()).requires_grad_();
+    const auto ids = at::randint(50, {2, 40}, at::kLong).to(GetParam());
+    const auto loss = linear_cross_entropy(kernels::embedding(leaf, ids), head, ids);
+    const CountZeros count;
+    loss.backward();
+    EXPECT_EQ(zeros_made, tied ? 0 : 1);
+  }
 }
 
 TEST_P(Embedding, refuses_numbers_beyond_the_table_or_gives_none) {
