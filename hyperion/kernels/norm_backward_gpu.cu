@@ -40,6 +40,7 @@ __global__ void __launch_bounds__(LAYOUT::kThreads, 1) backward_rows(NormBackwar
   // twice.
   constexpr bool kKeep = 65536 / LAYOUT::kThreads >= 40 + kVectors * (kCount * (kSections + 2) + 4);
   extern __shared__ Words room[];  // [stage][tensor][vector][thread]
+  let_next_begin();
   __shared__ float2 of_warps[2][LAYOUT::kThreads / kLanes];
   const int across = blockDim.x, threads = across * blockDim.y, thread = threadIdx.y * across + threadIdx.x;
   const int lane = thread % kLanes, warps = across / kLanes, pieces = static_cast<int>(norm.width / kCount);
