@@ -25,6 +25,7 @@
 #include "hyperion/kernels/block_ops.h"
 #include "hyperion/kernels/cross_entropy.h"
 #include "hyperion/kernels/dropout.h"
+#include "hyperion/kernels/embedding.h"
 #include "hyperion/kernels/fp8.h"
 #include "hyperion/kernels/gelu.h"
 #include "hyperion/kernels/nf4.h"
@@ -343,6 +344,35 @@ Operation fp8_quantise(const Place& place) {
           {}};
 }
 
+struct Vocabulary {
+  int64_t texts, length, rows, width;
+  double tokens() const { return static_cast<double>(texts * length * width); }
+  double table() const { return static_cast<double>(rows * width); }
+};
+// A small one, GPT-2's and Qwen2.5 3B's.
+Vocabulary vocabulary_of(const Place& place) {
+  return choose<Vocabulary>(place, {{2, 512, 1000, 512}, {32, 1024, 50304, 768}, {4, 2048, 151936, 2048}},
+                            {{2, 16, 100, 32}, {2, 64, 1000, 64}, {4, 128, 4096, 128}});
+}
+
+// Tokens and their places. In the backward a gradient of the whole table is written, few rows of it met.
+Operation embedding(const Place& place) {
+  const auto words = vocabulary_of(place);
+  const auto ids = at::randint(words.rows, {words.texts, words.length}, place.options().dtype(at::kLong));
+  const double bytes = width_of(place), places = static_cast<double>(words.length * words.width);
+  return {format("{} of {} x {}", words.texts * words.length, words.rows, words.width),
+          {trained(random(place, {words.rows, words.width})), trained(random(place, {words.length, words.width}))},
+          [ids](const Inputs& in) { return kernels::embedding_at(in[0], ids, in[1], 0); },
+          [ids](const Inputs& in) { return kernels::embedding_at_reference(in[0], ids, in[1], 0); },
+          {(2 * words.tokens() + places) * bytes, words.tokens()},
+          {(words.tokens() + words.table() + places) * bytes, 2 * words.tokens()}};
+}
+
+double held_vocabulary(const Place& place) {
+  const auto words = vocabulary_of(place);
+  return 8 * (words.tokens() + words.table()) * width_of(place);
+}
+
 struct Mixture {
   int64_t tokens, experts, choices, width;
 };
@@ -415,6 +445,7 @@ std::vector<OperationEntry> single_operations() {
       {"bias_dropout_residual", bias_dropout_residual, held_activations},
       {"rms_norm", rms_norm, held_activations},
       {"layer_norm", layer_norm, held_activations},
+      {"embedding", embedding, held_vocabulary},
       {"top_k", top_k, held_mixture},
       {"expert_rows", expert_rows, held_mixture},
       {"batch_norm_relu", batch_norm_relu, held_images},

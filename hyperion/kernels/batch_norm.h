@@ -18,4 +18,9 @@ struct BatchNormState {
 at::Tensor batch_norm_training(const at::Tensor& input, const BatchNormState& state, const at::Tensor& residual,
                                bool relu);
 
+// Where an output of the above, with residual and relu by our kernels, goes two ways: the same values for the second
+// way, once an output. The norm's backward then adds up the gradients of both in its own pass. Any other tensor comes
+// back as it is.
+at::Tensor second_way(const at::Tensor& output);
+
 }  // namespace hyperion::kernels

@@ -8,9 +8,10 @@
 namespace hyperion::kernels {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int64_t kSumBlocks = 2 * 132, kApplyBlocks = 4 * 132;  // as many as run at once
-constexpr int kMostLanes = 32;                                   // of a block, across the channels
+// As many blocks as run at once; of those that sum few, since one of them adds up all parts.
+constexpr int kSumThreads = 512, kThreads = 256;
+constexpr int64_t kSumBlocks = 132, kApplyBlocks = 4 * 132;
+constexpr int kMostLanes = 32;  // of a block, across the channels
 
 // Blocks of a strip that have ended, by launch in turn, so that launches on several streams keep apart; each is back at
 // zero when its launch ends, so that a recorded launch can be replayed.
@@ -40,21 +41,32 @@ __device__ inline void load_channels(const float* from, float (&out)[8]) {
 // Adds up what the rows of threads hold, two sums a channel, into this block's part. True in all threads of the block
 // that is the last of its strip: every part is then there to read.
 template <int COUNT>
-__device__ inline bool write_part(const float (&first)[COUNT], const float (&second)[COUNT], float* partial,
-                                  int64_t channels, int launch) {
-  __shared__ float sums[2][kThreads][COUNT + 1];
+__device__ inline bool write_part(float (&first)[COUNT], float (&second)[COUNT], float* partial, int64_t channels,
+                                  int launch) {
+  constexpr int kWarps = kSumThreads / kLanes;
+  __shared__ float sums[2][kWarps][kMostLanes * COUNT];
   __shared__ bool last;
-  const int thread = threadIdx.y * blockDim.x + threadIdx.x;
+  const int thread = threadIdx.y * blockDim.x + threadIdx.x, lanes = blockDim.x, columns = lanes * COUNT;
+  for (int distance = lanes; distance < kLanes; distance *= 2) {  // the rows of a warp
 #pragma unroll
-  for (int i = 0; i < COUNT; ++i) sums[0][thread][i] = first[i], sums[1][thread][i] = second[i];
+    for (int i = 0; i < COUNT; ++i)
+      first[i] += exchange(first[i], distance), second[i] += exchange(second[i], distance);
+  }
+  if (thread % kLanes < lanes) {
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) {
+      sums[0][thread / kLanes][threadIdx.x * COUNT + i] = first[i];
+      sums[1][thread / kLanes][threadIdx.x * COUNT + i] = second[i];
+    }
+  }
   __syncthreads();
-  const int columns = blockDim.x * COUNT;
-  for (int item = thread; item < 2 * columns; item += kThreads) {
-    const int which = item / columns, column = item % columns, lane = column / COUNT, place = column % COUNT;
-    const int64_t channel = blockIdx.x * int64_t{blockDim.x} * COUNT + column;
+  for (int item = thread; item < 2 * columns; item += kSumThreads) {
+    const int which = item / columns, column = item % columns;
+    const int64_t channel = int64_t{blockIdx.x} * columns + column;
     if (channel >= channels) continue;
     float sum = 0;
-    for (unsigned row = 0; row < blockDim.y; ++row) sum += sums[which][row * blockDim.x + lane][place];
+#pragma unroll
+    for (int warp = 0; warp < kWarps; ++warp) sum += sums[which][warp][column];
     partial[(blockIdx.y * int64_t{2} + which) * channels + channel] = sum;
   }
   __threadfence();
@@ -70,16 +82,16 @@ __device__ inline bool write_part(const float (&first)[COUNT], const float (&sec
 }
 
 // Four channels' sums of one kind over all parts, shared by threads; `then(channel, first, second)` is called once a
-// channel of the strip.
+// channel of the strip, by the thread of the channel's number in it.
 template <int COUNT, class Then>
 __device__ inline void add_parts(const float* partial, int64_t channels, Then then) {
-  constexpr int kBatch = 8;
-  __shared__ float4 of_threads[kThreads];
+  constexpr int kBatch = 16;
+  __shared__ float4 of_threads[kSumThreads];
   __shared__ float totals[2][kMostLanes * COUNT];
   const int thread = threadIdx.y * blockDim.x + threadIdx.x, columns = blockDim.x * COUNT;
   const int quads = columns / 4, parts = static_cast<int>(gridDim.y);  // quads: a power of two, at most 64
   const int64_t start = int64_t{blockIdx.x} * columns;
-  const int all = 2 * quads < kThreads ? 2 * quads : kThreads, groups = kThreads / all;
+  const int all = 2 * quads, groups = kSumThreads / all;
   const int item = thread % all, group = thread / all, which = item / quads, quad = item % quads;
   float4 sum{0, 0, 0, 0};
   if (start + 4 * quad < channels) {
@@ -100,6 +112,7 @@ __device__ inline void add_parts(const float* partial, int64_t channels, Then th
   of_threads[thread] = sum;
   __syncthreads();
   if (group == 0) {
+#pragma unroll 8
     for (int g = 1; g < groups; ++g) {
       const float4 more = of_threads[g * all + item];
       sum.x += more.x, sum.y += more.y, sum.z += more.z, sum.w += more.w;
@@ -108,15 +121,23 @@ __device__ inline void add_parts(const float* partial, int64_t channels, Then th
     totals[which][4 * quad + 2] = sum.z, totals[which][4 * quad + 3] = sum.w;
   }
   __syncthreads();
-  for (int column = thread; column < columns; column += kThreads)
-    if (start + column < channels) then(start + column, totals[0][column], totals[1][column]);
+  if (thread < columns && start + thread < channels) then(start + thread, totals[0][thread], totals[1][thread]);
 }
 
 // Sums of x and x^2, each less the first row's value, which keeps the squares from cancelling.
 template <class T>
-__global__ void __launch_bounds__(kThreads, 2) statistics(BatchNormForward<T> n, int launch) {
+__global__ void __launch_bounds__(kSumThreads) statistics(BatchNormForward<T> n, int launch) {
   constexpr int kCount = kWide<T>, kBatch = 8;
   const int64_t channel = (blockIdx.x * int64_t{blockDim.x} + threadIdx.x) * kCount;
+  let_next_begin();
+  // What the last block wants of its channels at the end: on the way while the rows are summed.
+  const int column = threadIdx.y * blockDim.x + threadIdx.x;
+  const int64_t own = blockIdx.x * int64_t{blockDim.x} * kCount + column;
+  float first = 0, weight = 0, bias = 0, running_mean = 0, running_var = 0;
+  if (column < static_cast<int>(blockDim.x) * kCount && own < n.channels) {
+    first = to_float(n.x[own]), weight = n.weight[own], bias = n.bias[own];
+    if (n.momentum > 0) running_mean = n.running_mean[own], running_var = n.running_var[own];
+  }
   float sum[kCount], squares[kCount], base[kCount];
 #pragma unroll
   for (int i = 0; i < kCount; ++i) sum[i] = squares[i] = 0;
@@ -146,30 +167,29 @@ __global__ void __launch_bounds__(kThreads, 2) statistics(BatchNormForward<T> n,
   if (n.batches != nullptr && blockIdx.x == 0 && threadIdx.x == 0 && threadIdx.y == 0) ++*n.batches;
   add_parts<kCount>(n.partial, n.channels, [&](int64_t c, float total, float square) {
     const auto count = static_cast<float>(n.rows);
-    const float off = total / count, mean = to_float(n.x[c]) + off;
+    const float off = total / count, mean = first + off;
     const float variance = fmaxf(square / count - off * off, 0.0f);
     if (n.momentum > 0) {
-      n.running_mean[c] += n.momentum * (mean - n.running_mean[c]);
-      n.running_var[c] += n.momentum * (variance * (count / (count - 1)) - n.running_var[c]);
+      n.running_mean[c] = running_mean + n.momentum * (mean - running_mean);
+      n.running_var[c] = running_var + n.momentum * (variance * (count / (count - 1)) - running_var);
     }
-    const float inverse = rsqrtf(variance + n.epsilon), scale = inverse * n.weight[c];
+    const float inverse = rsqrtf(variance + n.epsilon), scale = inverse * weight;
     n.numbers[c] = mean, n.numbers[n.channels + c] = inverse;
-    n.numbers[2 * n.channels + c] = scale, n.numbers[3 * n.channels + c] = n.bias[c] - mean * scale;
+    n.numbers[2 * n.channels + c] = scale, n.numbers[3 * n.channels + c] = bias - mean * scale;
   });
 }
 
 // A thread keeps its channels and walks up the rows: the last ones read are the likeliest to be in the cache still.
-template <class T, bool RESIDUAL>
+// With ONCE, the output gives way to them there.
+template <class T, bool RESIDUAL, bool ONCE>
 __global__ void __launch_bounds__(kThreads) apply(BatchNormForward<T> n) {
   constexpr int kCount = kWide<T>, kBatch = RESIDUAL ? 2 : 4;
   const int64_t channel = (blockIdx.x * int64_t{blockDim.x} + threadIdx.x) * kCount;
   if (channel >= n.channels) return;
-  float scale[kCount], shift[kCount];
-  load_channels(n.numbers + 2 * n.channels + channel, scale);
-  load_channels(n.numbers + 3 * n.channels + channel, shift);
   const int64_t step = int64_t{gridDim.y} * blockDim.y;
-  for (int64_t row = n.rows - 1 - blockIdx.y * int64_t{blockDim.y} - threadIdx.y; row >= 0; row -= kBatch * step) {
-    Words xs[kBatch], residuals[RESIDUAL ? kBatch : 1];
+  int64_t row = n.rows - 1 - blockIdx.y * int64_t{blockDim.y} - threadIdx.y;
+  Words xs[kBatch], residuals[RESIDUAL ? kBatch : 1];
+  const auto fetch = [&] {
 #pragma unroll
     for (int k = 0; k < kBatch; ++k) {
       if (row - k * step < 0) continue;
@@ -177,6 +197,13 @@ __global__ void __launch_bounds__(kThreads) apply(BatchNormForward<T> n) {
       xs[k] = load_streamed(n.x + at);
       if constexpr (RESIDUAL) residuals[k] = load_streamed(n.residual + at);
     }
+  };
+  fetch();
+  wait_for_one_ahead();  // for scale and shift
+  float scale[kCount], shift[kCount];
+  load_channels(n.numbers + 2 * n.channels + channel, scale);
+  load_channels(n.numbers + 3 * n.channels + channel, shift);
+  for (; row >= 0; row -= kBatch * step, fetch()) {
 #pragma unroll
     for (int k = 0; k < kBatch; ++k) {
       if (row - k * step < 0) continue;
@@ -192,7 +219,11 @@ __global__ void __launch_bounds__(kThreads) apply(BatchNormForward<T> n) {
         passed |= x[i] > 0 ? 1u << i : 0u;
         if (n.relu) x[i] = fmaxf(x[i], 0.0f);
       }
-      store_floats(n.y + at, x);
+      if constexpr (ONCE) {
+        store_floats_once(n.y + at, x);
+      } else {
+        store_floats(n.y + at, x);
+      }
       if constexpr (RESIDUAL)
         if (n.mask != nullptr) n.mask[at / kCount] = static_cast<uint8_t>(passed);
     }
@@ -205,9 +236,10 @@ enum class Gate { open, found, masked };
 // The sums of the gradient and of it along x. What came through a mask is written: the residual's gradient, and what
 // the second pass reads.
 template <class T, Gate GATE>
-__global__ void __launch_bounds__(kThreads, 2) gradient_sums(BatchNormBackward<T> n, int64_t parts, int launch) {
+__global__ void __launch_bounds__(kSumThreads) gradient_sums(BatchNormBackward<T> n, int64_t parts, int launch) {
   constexpr int kCount = kWide<T>, kBatch = 4;
   const int64_t channel = (blockIdx.x * int64_t{blockDim.x} + threadIdx.x) * kCount;
+  let_next_begin();
   float sum[kCount], along[kCount];
 #pragma unroll
   for (int i = 0; i < kCount; ++i) sum[i] = along[i] = 0;
@@ -220,7 +252,7 @@ __global__ void __launch_bounds__(kThreads, 2) gradient_sums(BatchNormBackward<T
     }
     const int64_t step = int64_t{gridDim.y} * blockDim.y;
     for (int64_t row = blockIdx.y * int64_t{blockDim.y} + threadIdx.y; row < n.rows; row += kBatch * step) {
-      Words xs[kBatch], dys[kBatch];
+      Words xs[kBatch], dys[kBatch], mores[GATE == Gate::masked ? kBatch : 1];
       unsigned masks[kBatch];
 #pragma unroll
       for (int k = 0; k < kBatch; ++k) {
@@ -228,7 +260,10 @@ __global__ void __launch_bounds__(kThreads, 2) gradient_sums(BatchNormBackward<T
         const int64_t at = (row + k * step) * n.channels + channel;
         xs[k] = load_streamed(n.x + at);
         dys[k] = load_streamed(n.dy + at);
-        if constexpr (GATE == Gate::masked) masks[k] = n.mask[at / kCount];
+        if constexpr (GATE == Gate::masked) {
+          if (n.more != nullptr) mores[k] = load_streamed(n.more + at);
+          masks[k] = n.mask[at / kCount];
+        }
       }
 #pragma unroll
       for (int k = 0; k < kBatch; ++k) {
@@ -236,6 +271,14 @@ __global__ void __launch_bounds__(kThreads, 2) gradient_sums(BatchNormBackward<T
         float x[kCount], dy[kCount];
         to_floats<T>(xs[k], x);
         to_floats<T>(dys[k], dy);
+        if constexpr (GATE == Gate::masked) {
+          if (n.more != nullptr) {
+            float more[kCount];
+            to_floats<T>(mores[k], more);
+#pragma unroll
+            for (int i = 0; i < kCount; ++i) dy[i] += more[i];
+          }
+        }
 #pragma unroll
         for (int i = 0; i < kCount; ++i) {
           if constexpr (GATE == Gate::found) dy[i] = fmaf(x[i], scale[i], shift[i]) > 0 ? dy[i] : 0.0f;
@@ -261,26 +304,28 @@ __global__ void __launch_bounds__(kThreads, 2) gradient_sums(BatchNormBackward<T
 }
 
 // `from`: dy, or what the first pass wrote through the mask.
-template <class T, Gate GATE>
+template <class T, Gate GATE, bool ONCE>
 __global__ void __launch_bounds__(kThreads) gradients(BatchNormBackward<T> n, const T* from, const float* terms) {
   constexpr int kCount = kWide<T>, kBatch = 2;
   const int64_t channel = (blockIdx.x * int64_t{blockDim.x} + threadIdx.x) * kCount;
   if (channel >= n.channels) return;
+  const int64_t step = int64_t{gridDim.y} * blockDim.y;
+  int64_t row = n.rows - 1 - blockIdx.y * int64_t{blockDim.y} - threadIdx.y;
+  Words xs[kBatch], dys[kBatch];
+  const auto fetch = [&](const T* of, Words(&to)[kBatch]) {
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k)
+      if (row - k * step >= 0) to[k] = load_streamed(of + (row - k * step) * n.channels + channel);
+  };
+  fetch(n.x, xs);
+  wait_for_one_ahead();
+  fetch(from, dys);
   float of_g[kCount], of_x[kCount], rest[kCount], shift[GATE == Gate::found ? kCount : 1];
   load_channels(terms + channel, of_g);
   load_channels(terms + n.channels + channel, of_x);
   load_channels(terms + 2 * n.channels + channel, rest);
   if constexpr (GATE == Gate::found) load_channels(n.numbers + 3 * n.channels + channel, shift);
-  const int64_t step = int64_t{gridDim.y} * blockDim.y;
-  for (int64_t row = n.rows - 1 - blockIdx.y * int64_t{blockDim.y} - threadIdx.y; row >= 0; row -= kBatch * step) {
-    Words xs[kBatch], dys[kBatch];
-#pragma unroll
-    for (int k = 0; k < kBatch; ++k) {
-      if (row - k * step < 0) continue;
-      const int64_t at = (row - k * step) * n.channels + channel;
-      xs[k] = load_streamed(n.x + at);
-      dys[k] = load_streamed(from + at);
-    }
+  for (; row >= 0; row -= kBatch * step, fetch(n.x, xs), fetch(from, dys)) {
 #pragma unroll
     for (int k = 0; k < kBatch; ++k) {
       if (row - k * step < 0) continue;
@@ -293,18 +338,30 @@ __global__ void __launch_bounds__(kThreads) gradients(BatchNormBackward<T> n, co
         if constexpr (GATE == Gate::found) dy[i] = fmaf(x[i], of_g[i], shift[i]) > 0 ? dy[i] : 0.0f;
         x[i] = of_g[i] * dy[i] + (of_x[i] * x[i] + rest[i]);
       }
-      store_floats(n.dx + (row - k * step) * n.channels + channel, x);
+      T* to = n.dx + (row - k * step) * n.channels + channel;
+      if constexpr (ONCE) {
+        store_floats_once(to, x);
+      } else {
+        store_floats(to, x);
+      }
     }
   }
 }
 
-// Blocks of (lanes, rows) over strips of channels and as many groups of rows as are wanted or needed.
+// Whether the tensor that the second pass reads again may still lie in the cache then, but for what is written.
+template <class T>
+bool cached(int64_t rows, int64_t channels) {
+  return rows * channels * static_cast<int64_t>(sizeof(T)) <= int64_t{48} << 20;
+}
+
+// Blocks of (lanes, rows), `of_block` threads, over strips of channels and as many groups of rows as are wanted or
+// needed.
 template <class T>
 struct Shape {
   dim3 threads, blocks;
-  Shape(int64_t rows, int64_t channels, int64_t wanted) {
+  Shape(int64_t rows, int64_t channels, int64_t wanted, int of_block) {
     const int lanes = lanes_for(channels, kWide<T>);
-    threads = dim3(static_cast<unsigned>(lanes), static_cast<unsigned>(kThreads / lanes));
+    threads = dim3(static_cast<unsigned>(lanes), static_cast<unsigned>(of_block / lanes));
     const int64_t strips = (channels + lanes * kWide<T> - 1) / (lanes * kWide<T>);
     const int64_t needed = (rows + threads.y - 1) / threads.y, most = strips < wanted ? wanted / strips : 1;
     blocks = dim3(static_cast<unsigned>(strips), static_cast<unsigned>(most < needed ? most : needed));
@@ -318,23 +375,22 @@ int next_launch() {
 
 template <class T, Gate GATE>
 void backward_as(const BatchNormBackward<T>& norm, GpuStream stream) {
-  const Shape<T> sums(norm.rows, norm.channels, kSumBlocks), all(norm.rows, norm.channels, kApplyBlocks);
+  const Shape<T> sums(norm.rows, norm.channels, kSumBlocks, kSumThreads);
+  const Shape<T> all(norm.rows, norm.channels, kApplyBlocks, kThreads);
   const int64_t parts = sums.blocks.y;
   gradient_sums<T, GATE><<<sums.blocks, sums.threads, 0, stream>>>(norm, parts, next_launch());
   const float* terms = norm.partial + parts * 2 * norm.channels;
-  if constexpr (GATE == Gate::found) {
-    gradients<T, Gate::found><<<all.blocks, all.threads, 0, stream>>>(norm, norm.dy, terms);
-  } else {
-    const T* from = GATE == Gate::masked ? norm.dresidual : norm.dy;
-    gradients<T, Gate::open><<<all.blocks, all.threads, 0, stream>>>(norm, from, terms);
-  }
+  const T* from = GATE == Gate::masked ? norm.dresidual : norm.dy;
+  constexpr Gate kLeft = GATE == Gate::found ? Gate::found : Gate::open;
+  const auto second = cached<T>(norm.rows, norm.channels) ? gradients<T, kLeft, true> : gradients<T, kLeft, false>;
+  launch_overlapping(second, all.blocks, all.threads, 0, stream, norm, from, terms);
 }
 
 }  // namespace
 
 int64_t batch_norm_parts(int64_t rows, int64_t channels) {
-  const Shape<Bfloat16> narrow(rows, channels, kSumBlocks);
-  const Shape<float> wide(rows, channels, kSumBlocks);
+  const Shape<Bfloat16> narrow(rows, channels, kSumBlocks, kSumThreads);
+  const Shape<float> wide(rows, channels, kSumBlocks, kSumThreads);
   return narrow.blocks.y > wide.blocks.y ? narrow.blocks.y : wide.blocks.y;
 }
 
@@ -343,12 +399,13 @@ int64_t batch_norm_mask_bytes(int64_t elements, int64_t element_bytes) { return 
 template <class T>
 void batch_norm_forward_gpu(const BatchNormForward<T>& norm, void* stream) {
   const auto queue = static_cast<GpuStream>(stream);
-  const Shape<T> sums(norm.rows, norm.channels, kSumBlocks), all(norm.rows, norm.channels, kApplyBlocks);
+  const Shape<T> sums(norm.rows, norm.channels, kSumBlocks, kSumThreads);
+  const Shape<T> all(norm.rows, norm.channels, kApplyBlocks, kThreads);
   statistics<T><<<sums.blocks, sums.threads, 0, queue>>>(norm, next_launch());
-  if (norm.residual != nullptr)
-    apply<T, true><<<all.blocks, all.threads, 0, queue>>>(norm);
-  else
-    apply<T, false><<<all.blocks, all.threads, 0, queue>>>(norm);
+  const bool once = cached<T>(norm.rows, norm.channels);
+  const auto second = norm.residual != nullptr ? (once ? apply<T, true, true> : apply<T, true, false>)
+                                               : (once ? apply<T, false, true> : apply<T, false, false>);
+  launch_overlapping(second, all.blocks, all.threads, 0, queue, norm);
   check_launch("batch_norm_forward");
 }
 

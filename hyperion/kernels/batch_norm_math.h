@@ -27,10 +27,11 @@ struct BatchNormForward {
   bool relu;
 };
 
-// With an activation: `mask` where a residual was added, else it is found again from x. dresidual goes with the mask.
+// With an activation: `mask` where a residual was added, else it is found again from x. dresidual goes with the mask,
+// and so may a second gradient that is added to dy.
 template <class T>
 struct BatchNormBackward {
-  const T *x, *dy;
+  const T *x, *dy, *more;  // more: may be null
   const uint8_t* mask;
   T *dx, *dresidual;
   const float* numbers;

@@ -9,6 +9,7 @@ struct ExpertPlaces {
   at::Tensor row_of;   // int32 [tokens, choices]: the row each copy goes to; -1: dropped
   at::Tensor slot_of;  // int32 [rows]: token * choices + choice; -1: a row of zeros
   at::Tensor ends;     // int32 [experts]: the row after each expert's last
+  bool full;           // no row of zeros
 };
 
 // chosen: int64 [tokens, choices], each below `experts`. Rows of expert 0 first, and within an expert by token. With a

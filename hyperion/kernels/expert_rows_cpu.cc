@@ -24,15 +24,15 @@ void sort_by_expert_cpu(const ExpertSort& sort) {
 
 template <class T>
 void spread_rows_cpu(const SpreadRows<T>& r) {
-  at::parallel_for(0, r.rows, 16, [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) {
-      T* out = r.out + row * r.width;
-      const int64_t slot = r.slot_of[row];
-      if (slot < 0) {
-        for (int64_t i = 0; i < r.width; ++i) store(out[i], 0);
+  at::parallel_for(0, r.tokens, 16, [&](int64_t begin, int64_t end) {
+    for (int64_t slot = begin * r.choices; slot < end * r.choices; ++slot) {
+      const int64_t row = r.row_of[slot];
+      if (row < 0) {
+        if (r.dots != nullptr) r.dots[slot] = 0;
         continue;
       }
       const T* in = r.in + slot / r.choices * r.width;
+      T* out = r.out + row * r.width;
       const float weight = r.weights != nullptr ? r.weights[slot] : 1;
       for (int64_t i = 0; i < r.width; ++i) store(out[i], weight * to_float(in[i]));
       if (r.dots == nullptr) continue;
@@ -41,6 +41,10 @@ void spread_rows_cpu(const SpreadRows<T>& r) {
       r.dots[slot] = sum;
     }
   });
+  if (r.slot_of == nullptr) return;
+  for (int64_t row = 0; row < r.rows; ++row)
+    if (r.slot_of[row] < 0)
+      for (int64_t i = 0; i < r.width; ++i) store(r.out[row * r.width + i], 0);
 }
 
 template <class T>

@@ -1,14 +1,17 @@
+#include <type_traits>
+
 #include "hyperion/kernels/expert_rows_math.h"
 #include "hyperion/kernels/gpu_vectors.h"
 
 namespace hyperion::kernels {
 namespace {
 
-constexpr int kThreads = 128;  // of a row
+constexpr int kThreads = 128;  // of a token
 
 // counts[expert][block]: how many of the block's slots are the expert's.
 __global__ void __launch_bounds__(kSlotsABlock) count_kernel(ExpertSort sort) {
   extern __shared__ int32_t found[];
+  let_next_begin();
   for (int32_t e = threadIdx.x; e < sort.experts; e += kSlotsABlock) found[e] = 0;
   __syncthreads();
   const int64_t slot = blockIdx.x * int64_t{kSlotsABlock} + threadIdx.x;
@@ -18,76 +21,127 @@ __global__ void __launch_bounds__(kSlotsABlock) count_kernel(ExpertSort sort) {
     sort.counts[e * int64_t{gridDim.x} + blockIdx.x] = found[e];
 }
 
-__device__ inline int32_t from_below(int32_t value, int distance) {
-#ifdef __HIPCC__
-  return __shfl_up(value, distance, kLanes);
-#else
-  return __shfl_up_sync(0xffffffffu, value, distance, kLanes);
-#endif
-}
-__device__ inline int32_t from_last(int32_t value) {
-#ifdef __HIPCC__
-  return __shfl(value, kLanes - 1, kLanes);
-#else
-  return __shfl_sync(0xffffffffu, value, kLanes - 1, kLanes);
-#endif
-}
-
-// One block: counts become how many slots of the expert lie in blocks before, and behind them come the experts' starts.
-__global__ void __launch_bounds__(1024) scan_kernel(ExpertSort sort, int64_t blocks) {
-  __shared__ int32_t total[kMostExperts];
-  const int lane = threadIdx.x % kLanes;
-  for (int32_t e = threadIdx.x / kLanes; e < sort.experts; e += 1024 / kLanes) {
-    int32_t sum = 0;
-    for (int64_t first = 0; first < blocks; first += kLanes) {
-      int32_t* at = sort.counts + e * blocks + first + lane;
-      const int32_t mine = first + lane < blocks ? *at : 0;
-      int32_t upto = mine;
+__device__ inline int32_t whole_sum(int32_t value) {
 #pragma unroll
-      for (int distance = 1; distance < kLanes; distance *= 2) {
-        const int32_t below = from_below(upto, distance);
-        if (lane >= distance) upto += below;
-      }
-      if (first + lane < blocks) *at = sum + upto - mine;
-      sum += from_last(upto);
-    }
-    if (lane == 0) total[e] = sum;
+  for (int distance = kLanes / 2; distance > 0; distance /= 2) {
+#ifdef __HIPCC__
+    value += __shfl_xor(value, distance, kLanes);
+#else
+    value += __shfl_xor_sync(0xffffffffu, value, distance, kLanes);
+#endif
   }
-  __syncthreads();
-  if (threadIdx.x != 0) return;
-  int32_t start = 0;
-  for (int32_t e = 0; e < sort.experts; ++e) {
-    sort.counts[sort.experts * blocks + e] = start;
-    start += total[e];
-    sort.ends[e] = sort.capacity == 0 ? start : static_cast<int32_t>((e + 1) * sort.capacity);
+  return value;
+}
+// What lanes before this one hold, summed; `all`: of all lanes.
+__device__ inline int32_t sum_before(int32_t mine, int lane, int32_t& all) {
+  int32_t upto = mine;
+#pragma unroll
+  for (int distance = 1; distance < kLanes; distance *= 2) {
+#ifdef __HIPCC__
+    const int32_t below = __shfl_up(upto, distance, kLanes);
+#else
+    const int32_t below = __shfl_up_sync(0xffffffffu, upto, distance, kLanes);
+#endif
+    if (lane >= distance) upto += below;
   }
+#ifdef __HIPCC__
+  all = __shfl(upto, kLanes - 1, kLanes);
+#else
+  all = __shfl_sync(0xffffffffu, upto, kLanes - 1, kLanes);
+#endif
+  return upto - mine;
+}
+// Which of the group's 32 lanes say so, lane 0 in the lowest bit.
+__device__ inline uint32_t votes(bool vote) {
+#ifdef __HIPCC__
+  return static_cast<uint32_t>(__ballot(vote) >> (threadIdx.x & 32u));
+#else
+  return __ballot_sync(0xffffffffu, vote);
+#endif
 }
 
-__global__ void __launch_bounds__(kSlotsABlock) place_kernel(ExpertSort sort) {
-  __shared__ int32_t experts[kSlotsABlock];
+__device__ inline void meet_warp() {
+#ifdef __HIPCC__
+  __threadfence_block();
+#else
+  __syncwarp();
+#endif
+}
+
+// Each block adds up what the blocks before it counted, and all of them: so it knows where each expert's next slot
+// goes. Its warps then take turns.
+__global__ void __launch_bounds__(kSlotsABlock) place_kernel(ExpertSort sort, int64_t blocks, int bits) {
+  extern __shared__ int32_t next[];  // of each expert: how many slots came before
+  int32_t* starts = next + sort.experts;
+  const int lane = threadIdx.x % kLanes, warp = threadIdx.x / kLanes;
   const int64_t slot = blockIdx.x * int64_t{kSlotsABlock} + threadIdx.x;
-  const int32_t mine = slot < sort.slots ? static_cast<int32_t>(sort.chosen[slot]) : -1;
-  experts[threadIdx.x] = mine;
+  const bool here = slot < sort.slots;
+  const int32_t mine = here ? static_cast<int32_t>(sort.chosen[slot]) : 0;
+  uint32_t equal = votes(here);
+  for (int bit = 0; bit < bits; ++bit) {
+    const bool set = (mine >> bit & 1) != 0;
+    const uint32_t have = votes(set);
+    equal &= set ? have : ~have;
+  }
+  const uint32_t earlier = equal & ((1u << lane) - 1);
+  wait_for_one_ahead();
+  for (int32_t e = warp; e < sort.experts; e += kSlotsABlock / kLanes) {
+    int32_t before = 0, all = 0;
+    for (int64_t block = lane; block < blocks; block += kLanes) {
+      const int32_t count = sort.counts[e * blocks + block];
+      all += count;
+      if (block < blockIdx.x) before += count;
+    }
+    before = whole_sum(before), all = whole_sum(all);
+    if (lane == 0) next[e] = before, starts[e] = all;
+  }
   __syncthreads();
-  if (mine < 0) return;
-  int32_t earlier = 0;
-  for (int i = 0; i < static_cast<int>(threadIdx.x); ++i) earlier += experts[i] == mine ? 1 : 0;
-  const int64_t blocks = gridDim.x;
-  const int64_t row = row_of_turn(sort, mine, sort.counts[sort.experts * blocks + mine],
-                                  sort.counts[mine * blocks + blockIdx.x] + int64_t{earlier});
+  if (warp == 0) {
+    int32_t start = 0;
+    for (int32_t first = 0; first < sort.experts; first += kLanes) {
+      const int32_t e = first + lane, count = e < sort.experts ? starts[e] : 0;
+      int32_t all;
+      const int32_t begin = start + sum_before(count, lane, all);
+      start += all;
+      if (e >= sort.experts) continue;
+      starts[e] = begin;
+      if (blockIdx.x == 0)
+        sort.ends[e] = sort.capacity == 0 ? begin + count : static_cast<int32_t>((e + 1) * sort.capacity);
+    }
+  }
+  int32_t turn = 0;
+  for (int w = 0; w < kSlotsABlock / kLanes; ++w) {
+    __syncthreads();
+    if (w != warp) continue;
+    if (here) turn = next[mine] + __popc(earlier);
+    meet_warp();
+    if (here && equal >> lane == 1) next[mine] = turn + 1;  // the last of its equals
+  }
+  if (!here) return;
+  const int64_t row = row_of_turn(sort, mine, starts[mine], turn);
   sort.row_of[slot] = static_cast<int32_t>(row);
   if (row >= 0) sort.slot_of[row] = static_cast<int32_t>(slot);
 }
 
 // COUNT elements at once: 16 bytes, or one.
 template <class T, int COUNT>
-__device__ inline void load_some(const T* from, float (&out)[COUNT]) {
-  if constexpr (COUNT == 1) {
-    out[0] = to_float(*from);
-  } else {
-    load_floats(from, out);
+struct Piece {
+  std::conditional_t<COUNT == 1, T, Words> raw;
+  __device__ void load(const T* from) {
+    if constexpr (COUNT == 1) {
+      raw = *from;
+    } else {
+      raw = load_words(from);
+    }
   }
-}
+  __device__ void floats(float (&out)[COUNT]) const {
+    if constexpr (COUNT == 1) {
+      out[0] = to_float(raw);
+    } else {
+      to_floats<T>(raw, out);
+    }
+  }
+};
 template <class T, int COUNT>
 __device__ inline void store_some(T* to, const float (&in)[COUNT]) {
   if constexpr (COUNT == 1) {
@@ -97,30 +151,69 @@ __device__ inline void store_some(T* to, const float (&in)[COUNT]) {
   }
 }
 
-template <class T, int COUNT>
-__global__ void __launch_bounds__(kThreads) spread_kernel(SpreadRows<T> r) {
-  for (int64_t row = blockIdx.x; row < r.rows; row += gridDim.x) {
-    const int64_t slot = r.slot_of[row];
-    const float weight = slot < 0 ? 0.0f : r.weights != nullptr ? r.weights[slot] : 1.0f;
-    const T* in = r.in + (slot < 0 ? 0 : slot / r.choices) * r.width;
-    float dot[1] = {0};
-    for (int64_t i = threadIdx.x * COUNT; i < r.width; i += kThreads * COUNT) {
-      float x[COUNT] = {}, other[COUNT];
-      if (slot >= 0) {
-        load_some<T, COUNT>(in + i, x);
-        if (r.dots != nullptr) {
-          load_some<T, COUNT>(r.against + row * r.width + i, other);
+// Rows and weights of the CHOICES slots from `first` on, of a token that has slots before `end`; -1: no row.
+template <int CHOICES>
+struct Slots {
+  int64_t row[CHOICES];
+  float weight[CHOICES];
+  __device__ Slots(const int32_t* row_of, const float* weights, int64_t first, int64_t end) {
 #pragma unroll
-          for (int k = 0; k < COUNT; ++k) dot[0] += x[k] * other[k];
-        }
-#pragma unroll
-        for (int k = 0; k < COUNT; ++k) x[k] *= weight;
-      }
-      store_some<T, COUNT>(r.out + row * r.width + i, x);
+    for (int c = 0; c < CHOICES; ++c) {
+      row[c] = first + c < end ? row_of[first + c] : -1;
+      weight[c] = weights != nullptr && first + c < end ? weights[first + c] : 1.0f;
     }
-    if (r.dots == nullptr) continue;
-    block_sums(dot);  // by every thread of the block, whether or not the row has a slot
-    if (threadIdx.x == 0 && slot >= 0) r.dots[slot] = dot[0];
+  }
+};
+
+// A block reads a token once and writes all its rows, CHOICES at a time.
+template <class T, int COUNT, int CHOICES, bool DOTS>
+__global__ void __launch_bounds__(kThreads) spread_kernel(SpreadRows<T> r) {
+  for (int64_t token = blockIdx.x; token < r.tokens; token += gridDim.x) {
+    const int64_t end = (token + 1) * r.choices;
+    for (int64_t first = token * r.choices; first < end; first += CHOICES) {
+      const Slots<CHOICES> slots(r.row_of, r.weights, first, end);
+      float dots[CHOICES] = {};
+#pragma unroll 2
+      for (int64_t i = threadIdx.x * COUNT; i < r.width; i += kThreads * COUNT) {
+        Piece<T, COUNT> in, against[DOTS ? CHOICES : 1];
+        in.load(r.in + token * r.width + i);
+        if constexpr (DOTS) {
+#pragma unroll
+          for (int c = 0; c < CHOICES; ++c)
+            if (slots.row[c] >= 0) against[c].load(r.against + slots.row[c] * r.width + i);
+        }
+        float x[COUNT];
+        in.floats(x);
+#pragma unroll
+        for (int c = 0; c < CHOICES; ++c) {
+          if (slots.row[c] < 0) continue;
+          float out[COUNT];
+          if constexpr (DOTS) {
+            against[c].floats(out);
+#pragma unroll
+            for (int k = 0; k < COUNT; ++k) dots[c] += x[k] * out[k];
+          }
+#pragma unroll
+          for (int k = 0; k < COUNT; ++k) out[k] = slots.weight[c] * x[k];
+          store_some<T, COUNT>(r.out + slots.row[c] * r.width + i, out);
+        }
+      }
+      if constexpr (DOTS) {
+        block_sums(dots);
+        if (threadIdx.x == 0) {
+#pragma unroll
+          for (int c = 0; c < CHOICES; ++c)
+            if (first + c < end) r.dots[first + c] = dots[c];
+        }
+      }
+    }
+  }
+  if (r.slot_of == nullptr) return;
+  for (int64_t row = blockIdx.x; row < r.rows; row += gridDim.x) {
+    if (r.slot_of[row] >= 0) continue;
+    const float nothing[COUNT] = {};
+    for (int64_t i = threadIdx.x * COUNT; i < r.width; i += kThreads * COUNT)
+      store_some<T, COUNT>(r.out + row * r.width + i, nothing);
   }
 }
 
@@ -133,8 +226,10 @@ __global__ void __launch_bounds__(kThreads) collect_kernel(CollectRows<T> r) {
         const int64_t row = r.row_of[slot];
         if (row < 0) continue;
         const float weight = r.weights != nullptr ? r.weights[slot] : 1.0f;
+        Piece<T, COUNT> piece;
+        piece.load(r.in + row * r.width + i);
         float x[COUNT];
-        load_some<T, COUNT>(r.in + row * r.width + i, x);
+        piece.floats(x);
 #pragma unroll
         for (int k = 0; k < COUNT; ++k) sum[k] += weight * x[k];
       }
@@ -149,22 +244,31 @@ unsigned grid_of(int64_t rows) { return static_cast<unsigned>(rows < (int64_t{1}
 void sort_by_expert_gpu(const ExpertSort& sort, void* stream) {
   const auto queue = static_cast<GpuStream>(stream);
   const int64_t blocks = expert_sort_blocks(sort.slots);
-  if (blocks > 0)
-    count_kernel<<<static_cast<unsigned>(blocks), kSlotsABlock, sort.experts * sizeof(int32_t), queue>>>(sort);
-  scan_kernel<<<1, 1024, 0, queue>>>(sort, blocks);
-  if (blocks > 0) place_kernel<<<static_cast<unsigned>(blocks), kSlotsABlock, 0, queue>>>(sort);
+  const auto grid = static_cast<unsigned>(blocks > 0 ? blocks : 1);  // one to say where no expert's rows end
+  int bits = 0;
+  while ((sort.experts - 1) >> bits != 0) ++bits;
+  const size_t bytes = sort.experts * sizeof(int32_t);
+  if (blocks > 0) count_kernel<<<grid, kSlotsABlock, bytes, queue>>>(sort);
+  launch_overlapping(place_kernel, grid, kSlotsABlock, 2 * bytes, queue, sort, blocks, bits);
   check_launch("sort_by_expert");
 }
 
 template <class T>
 void spread_rows_gpu(const SpreadRows<T>& r, void* stream) {
-  if (r.rows == 0 || r.width == 0) return;
-  const auto queue = static_cast<GpuStream>(stream);
-  if (r.width % kWide<T> == 0 && aligned(r.in) && aligned(r.out) && aligned(r.against)) {
-    spread_kernel<T, kWide<T>><<<grid_of(r.rows), kThreads, 0, queue>>>(r);
-  } else {
-    spread_kernel<T, 1><<<grid_of(r.rows), kThreads, 0, queue>>>(r);
-  }
+  const int64_t blocks = r.tokens > 0 ? r.tokens : r.rows;  // without tokens every row is zeros
+  if (blocks == 0 || r.width == 0) return;
+  const auto launch = [&]<int COUNT, int CHOICES>() {
+    const auto kernel =
+        r.dots != nullptr ? spread_kernel<T, COUNT, CHOICES, true> : spread_kernel<T, COUNT, CHOICES, false>;
+    kernel<<<grid_of(blocks), kThreads, 0, static_cast<GpuStream>(stream)>>>(r);
+  };
+  const bool whole = r.width % kWide<T> == 0 && aligned(r.in) && aligned(r.out) && aligned(r.against);
+  if (!whole)
+    launch.template operator()<1, 2>();
+  else if (r.choices <= 2)
+    launch.template operator()<kWide<T>, 2>();
+  else
+    launch.template operator()<kWide<T>, 4>();
   check_launch("spread_rows");
 }
 

@@ -12,13 +12,13 @@ struct ExpertSort {
   int64_t slots, capacity;
   int32_t experts;
   int32_t *row_of, *ends;
-  int32_t* slot_of;  // -1 everywhere
+  int32_t* slot_of;  // with a capacity: -1 everywhere
   int32_t* counts;   // room for expert_sort_room(slots, experts) numbers
 };
-constexpr int kSlotsABlock = 256;
+constexpr int kSlotsABlock = 1024;
 constexpr int32_t kMostExperts = 4096;
 constexpr int64_t expert_sort_blocks(int64_t slots) { return (slots + kSlotsABlock - 1) / kSlotsABlock; }
-constexpr int64_t expert_sort_room(int64_t slots, int32_t experts) { return (expert_sort_blocks(slots) + 1) * experts; }
+constexpr int64_t expert_sort_room(int64_t slots, int32_t experts) { return expert_sort_blocks(slots) * experts; }
 
 void sort_by_expert_cpu(const ExpertSort& sort);
 void sort_by_expert_gpu(const ExpertSort& sort, void* stream);
@@ -29,17 +29,17 @@ constexpr int64_t row_of_turn(const ExpertSort& sort, int64_t expert, int64_t st
   return turn < sort.capacity ? expert * sort.capacity + turn : -1;
 }
 
-// out[row] = weight of its slot * in[its token]; zeros where slot_of says -1. With `dots`, also
-// dots[slot] = in[its token] . against[row].
+// out[row_of[slot]] = weight of the slot * in[its token]; zeros where slot_of says -1. With `dots`, also
+// dots[slot] = in[its token] . against[row_of[slot]], 0 where the slot has no row.
 template <class T>
 struct SpreadRows {
   const T* in;
-  const int32_t* slot_of;
-  const float* weights;  // of slots; null: 1
+  const int32_t *row_of, *slot_of;  // slot_of null: every row is some slot's
+  const float* weights;             // of slots; null: 1
   T* out;
   const T* against;
   float* dots;  // null: none
-  int64_t rows, width, choices;
+  int64_t tokens, rows, width, choices;
 };
 // out[token] = the sum over its choices of weight * in[row]; a dropped one adds nothing.
 template <class T>

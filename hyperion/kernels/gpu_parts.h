@@ -18,6 +18,7 @@ constexpr int kPartAcross = 32, kPartDown = 32, kPartBatch = 8;
 template <class T>
 static __global__ void __launch_bounds__(kPartAcross* kPartDown) add_parts_kernel(PartSums<T> sums) {
   __shared__ float of_threads[kPartDown][kPartAcross + 1];
+  wait_for_one_ahead();
   const int64_t column = blockIdx.x * int64_t{kPartAcross} + threadIdx.x, columns = sums.sections * sums.width;
   float sum = 0;
   if (column < columns)
@@ -42,11 +43,12 @@ static __global__ void __launch_bounds__(kPartAcross* kPartDown) add_parts_kerne
   if (out != nullptr) store(out[mine - section * sums.width], total);
 }
 
+// Queued behind the kernel that leaves the parts.
 template <class T>
 static void add_parts(const PartSums<T>& sums, GpuStream stream) {
   const auto blocks = static_cast<unsigned>((sums.sections * sums.width + kPartAcross - 1) / kPartAcross);
   if (blocks == 0) return;
-  add_parts_kernel<T><<<blocks, dim3(kPartAcross, kPartDown), 0, stream>>>(sums);
+  launch_overlapping(add_parts_kernel<T>, blocks, dim3(kPartAcross, kPartDown), 0, stream, sums);
   check_launch("add_parts");
 }
 

@@ -44,6 +44,36 @@ inline void allow_shared_memory([[maybe_unused]] const void* kernel, [[maybe_unu
 #endif
 }
 
+// A kernel launched so may begin before the one ahead of it in the stream has ended: as soon as each of that one's
+// blocks has called `let_next_begin` or ended. What that one writes it must not touch before `wait_for_one_ahead`.
+// AMD's begin when the one ahead has ended.
+template <class... Parameters>
+void launch_overlapping(void (*kernel)(Parameters...), dim3 blocks, dim3 threads, size_t shared_bytes, GpuStream stream,
+                        Parameters... arguments) {
+#ifdef __HIPCC__
+  kernel<<<blocks, threads, shared_bytes, stream>>>(arguments...);
+#else
+  cudaLaunchAttribute overlap{};
+  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  overlap.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = blocks, config.blockDim = threads, config.stream = stream;
+  config.dynamicSmemBytes = shared_bytes;
+  config.attrs = &overlap, config.numAttrs = 1;
+  cudaLaunchKernelEx(&config, kernel, arguments...);
+#endif
+}
+__device__ inline void let_next_begin() {
+#if defined(__CUDA_ARCH__)
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+__device__ inline void wait_for_one_ahead() {
+#if defined(__CUDA_ARCH__)
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 // Enough blocks to fill any GPU, few enough that each thread does some work; kernels loop by the grid's size.
 inline unsigned grid_for(int64_t elements, int threads) {
   const int64_t blocks = (elements + threads - 1) / threads;

@@ -161,6 +161,17 @@ __device__ inline void store_floats(T* to, const float (&in)[kWide<T>]) {
   *reinterpret_cast<Words*>(to) = to_words<T>(in);
 }
 
+// What is not read again soon: the first to leave the second cache.
+template <class T>
+__device__ inline void store_floats_once(T* to, const float (&in)[kWide<T>]) {
+#ifdef __HIPCC__
+  store_floats(to, in);
+#else
+  const Words words = to_words<T>(in);
+  __stcs(reinterpret_cast<uint4*>(to), uint4{words.word[0], words.word[1], words.word[2], words.word[3]});
+#endif
+}
+
 // A wavefront of AMD's has 64 lanes; sums run over groups of 32 on both, so that results agree.
 constexpr int kLanes = 32;
 

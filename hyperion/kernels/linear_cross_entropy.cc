@@ -8,6 +8,7 @@
 
 #include "hyperion/kernels/block_ops.h"
 #include "hyperion/kernels/cross_entropy_math.h"
+#include "hyperion/kernels/embedding.h"
 #include "hyperion/kernels/maps.h"
 #include "hyperion/kernels/products.h"
 #include "hyperion/kernels/typed.h"
@@ -79,6 +80,7 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     }
     const auto [mean, share] = mean_loss(losses, targets);
     if (gradients) context->save_for_backward({of_hidden, of_weight, share});
+    context->saved_data["weight"] = reinterpret_cast<int64_t>(weight.unsafeGetTensorImpl());
     return mean;
   }
 
@@ -87,6 +89,8 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     const auto factor = upstream[0].to(at::kFloat).mul(kept[2]);
     auto of_weight = at::empty(kept[1].sizes(), kept[0].options());
     at::mul_out(of_weight, kept[1], factor);
+    const auto weight = context->saved_data.at("weight").toInt();
+    leave_table_gradient(reinterpret_cast<const at::TensorImpl*>(weight), of_weight);
     return {kept[0].mul(factor), of_weight, {}, {}};
   }
 };

@@ -6,41 +6,53 @@
 namespace hyperion::kernels {
 namespace {
 
-constexpr int64_t kMultiprocessors = 132;  // as many blocks as run at once, so that all end together
-// By the 16-byte pieces a thread holds: the threads of a multiprocessor that have registers enough, and of a block.
+constexpr int64_t kMultiprocessors = 132;  // one block each, so that all end together
+constexpr int64_t kMostRows = 15;          // at once: each has a barrier of its own
 #ifdef __HIPCC__
-constexpr int kMostVectors = 2;  // 64 KiB of shared memory a block
-constexpr int stages_of(int) { return 2; }
-constexpr int threads_of(int) { return 256; }
-constexpr int at_once(int) { return 512; }
+constexpr int64_t kParts = 2 * kMultiprocessors;
 #else
-constexpr int kMostVectors = 4;
-constexpr int stages_of(int vectors) { return vectors == 4 ? 2 : 3; }
-constexpr int threads_of(int vectors) { return vectors == 1 ? 384 : vectors == 2 ? 320 : 512; }
-constexpr int at_once(int vectors) { return vectors == 1 ? 768 : vectors == 2 ? 640 : 512; }
+constexpr int64_t kParts = kMultiprocessors;
 #endif
-constexpr int64_t kParts = 3 * kMultiprocessors;
 
 constexpr int sections_of(bool layer, bool sums) { return 1 + (layer ? 1 : 0) + (sums ? 1 : 0); }
 
-// blockDim.y rows at once, blockDim.x threads each (whole warps), VECTORS 16-byte pieces a thread.
-template <class T, int VECTORS, bool LAYER, bool SUMS>
-__global__ void __launch_bounds__(threads_of(VECTORS), at_once(VECTORS) / threads_of(VECTORS))
-    backward_rows(NormBackward<T> norm) {
-  constexpr int kCount = kWide<T>, kStages = stages_of(VECTORS), kSections = sections_of(LAYER, SUMS);
+// Waits for the `threads` threads of one of a block's rows.
+__device__ inline void meet_row([[maybe_unused]] int row, [[maybe_unused]] int threads) {
+#if defined(__CUDA_ARCH__)
+  asm volatile("bar.sync %0, %1;" ::"r"(row + 1), "r"(threads) : "memory");
+#else
+  __syncthreads();  // all rows take as many turns
+#endif
+}
+
+// How a block is laid out: 16-byte pieces a thread holds, threads, and rows read ahead with the one at work.
+template <int VECTORS, int THREADS, int STAGES>
+struct Layout {
+  static constexpr int kVectors = VECTORS, kThreads = THREADS, kStages = STAGES;
+};
+
+// blockDim.y rows at once, blockDim.x threads each (whole warps).
+template <class T, class LAYOUT, bool LAYER, bool SUMS>
+__global__ void __launch_bounds__(LAYOUT::kThreads, 1) backward_rows(NormBackward<T> norm) {
+  constexpr int kCount = kWide<T>, kSections = sections_of(LAYER, SUMS);
+  constexpr int kVectors = LAYOUT::kVectors, kStages = LAYOUT::kStages;
+  // What a row's sums are made of is wanted again after them: kept as floats where there are registers, else read
+  // twice.
+  constexpr bool kKeep = 65536 / LAYOUT::kThreads >= 40 + kVectors * (kCount * (kSections + 2) + 4);
   extern __shared__ Words room[];  // [stage][tensor][vector][thread]
-  __shared__ float of_warps[2][2][threads_of(VECTORS) / kLanes];
+  let_next_begin();
+  __shared__ float2 of_warps[2][LAYOUT::kThreads / kLanes];
   const int across = blockDim.x, threads = across * blockDim.y, thread = threadIdx.y * across + threadIdx.x;
   const int lane = thread % kLanes, warps = across / kLanes, pieces = static_cast<int>(norm.width / kCount);
   const int tensors = norm.residual == nullptr ? 2 : 3;
   const int64_t start = int64_t{blockIdx.x} * blockDim.y, step = int64_t{gridDim.x} * blockDim.y;
   const auto copy_of = [&](int stage, int tensor, int vector) {
-    return &room[((stage * tensors + tensor) * VECTORS + vector) * threads + thread];
+    return &room[((stage * tensors + tensor) * kVectors + vector) * threads + thread];
   };
   const auto fetch = [&](int stage, int64_t row) {
     if (row < norm.rows) {
 #pragma unroll
-      for (int v = 0; v < VECTORS; ++v) {
+      for (int v = 0; v < kVectors; ++v) {
         const int piece = v * across + threadIdx.x;
         if (piece >= pieces) continue;
         const int64_t at = row * norm.width + piece * kCount;
@@ -52,10 +64,10 @@ __global__ void __launch_bounds__(threads_of(VECTORS), at_once(VECTORS) / thread
     close_copies();
   };
 
-  Words weights[VECTORS];
-  float totals[VECTORS][kSections][kCount];
+  Words weights[kVectors];
+  float totals[kVectors][kSections][kCount];
 #pragma unroll
-  for (int v = 0; v < VECTORS; ++v) {
+  for (int v = 0; v < kVectors; ++v) {
     const int piece = v * across + threadIdx.x;
     weights[v] = piece < pieces ? load_words(norm.weight + piece * kCount) : Words{{0, 0, 0, 0}};
 #pragma unroll
@@ -77,72 +89,81 @@ __global__ void __launch_bounds__(threads_of(VECTORS), at_once(VECTORS) / thread
   int stage = 0, turn = 0;
   for (int64_t base = start; base < norm.rows; base += step, row += step, turn ^= 1) {
     fetch(stage == 0 ? kStages - 1 : stage - 1, row + (kStages - 1) * step);
-    const float mean = next_mean, inverse = next_inverse;
+    const float inverse = next_inverse, offset = LAYER ? -next_mean * inverse : 0.0f;
     look_up(row + step);
     wait_for_copies<kStages - 1>();
     const bool here = row < norm.rows;
-    float level = 0, along = 0;
-#pragma unroll
-    for (int v = 0; v < VECTORS; ++v) {
-      if (!here || v * across + static_cast<int>(threadIdx.x) >= pieces) continue;
-      float x[kCount], dy[kCount], weight[kCount];
-      to_floats<T>(*copy_of(stage, 0, v), x);
+    // The normal values, and the gradients times the weights.
+    const auto read = [&](int v, float(&normal)[kCount], float(&dy)[kCount], float(&weighted)[kCount]) {
+      to_floats<T>(*copy_of(stage, 0, v), normal);
       to_floats<T>(*copy_of(stage, 1, v), dy);
-      to_floats<T>(weights[v], weight);
+      to_floats<T>(weights[v], weighted);
 #pragma unroll
       for (int i = 0; i < kCount; ++i) {
-        const float normal = LAYER ? (x[i] - mean) * inverse : x[i] * inverse, weighted = dy[i] * weight[i];
-        totals[v][0][i] += dy[i] * normal;
-        along += weighted * normal;
+        normal[i] = LAYER ? fmaf(normal[i], inverse, offset) : normal[i] * inverse;
+        weighted[i] *= dy[i];
+      }
+    };
+    float normals[kKeep ? kVectors : 1][kCount], weighteds[kKeep ? kVectors : 1][kCount];
+    float level = 0, along = 0;
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) {
+      if (!here || v * across + static_cast<int>(threadIdx.x) >= pieces) continue;
+      auto &normal = normals[kKeep ? v : 0], &weighted = weighteds[kKeep ? v : 0];
+      float dy[kCount];
+      read(v, normal, dy, weighted);
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) {
+        totals[v][0][i] += dy[i] * normal[i];
+        along += weighted[i] * normal[i];
         if constexpr (LAYER) {
           totals[v][1][i] += dy[i];
-          level += weighted;
+          level += weighted[i];
         }
       }
     }
     along = warp_sum(along);
     if constexpr (LAYER) level = warp_sum(level);
     if (warps > 1) {  // two places in turn: one barrier a row is enough
-      const int first = static_cast<int>(threadIdx.y) * warps;
-      if (lane == 0) {
-        of_warps[turn][0][thread / kLanes] = along;
-        if constexpr (LAYER) of_warps[turn][1][thread / kLanes] = level;
+      if (lane == 0) of_warps[turn][thread / kLanes] = {along, level};
+      meet_row(static_cast<int>(threadIdx.y), across);
+      along = level = 0;
+#pragma unroll 4
+      for (int warp = 0; warp < warps; ++warp) {
+        const float2 sums = of_warps[turn][static_cast<int>(threadIdx.y) * warps + warp];
+        along += sums.x;
+        if constexpr (LAYER) level += sums.y;
       }
-      __syncthreads();
-      along = warp_sum(lane < warps ? of_warps[turn][0][first + lane] : 0.0f);
-      if constexpr (LAYER) level = warp_sum(lane < warps ? of_warps[turn][1][first + lane] : 0.0f);
     }
-    along *= share, level *= share;
+    const float of_normal = -along * share * inverse, rest = LAYER ? -level * share * inverse : 0.0f;
 #pragma unroll
-    for (int v = 0; v < VECTORS; ++v) {
+    for (int v = 0; v < kVectors; ++v) {
       const int piece = v * across + threadIdx.x;
       if (!here || piece >= pieces) continue;
       const int64_t at = row * norm.width + piece * kCount;
-      float x[kCount], dy[kCount], weight[kCount];
-      to_floats<T>(*copy_of(stage, 0, v), x);
-      to_floats<T>(*copy_of(stage, 1, v), dy);
-      to_floats<T>(weights[v], weight);
+      auto &normal = normals[kKeep ? v : 0], &weighted = weighteds[kKeep ? v : 0];
+      float dx[kCount];
+      if constexpr (!kKeep) read(v, normal, dx, weighted);
 #pragma unroll
-      for (int i = 0; i < kCount; ++i) {
-        x[i] = LAYER ? (x[i] - mean) * inverse : x[i] * inverse;
-        dy[i] = inverse * (dy[i] * weight[i] - level - x[i] * along);
-      }
+      for (int i = 0; i < kCount; ++i) dx[i] = fmaf(weighted[i], inverse, fmaf(normal[i], of_normal, rest));
       if (tensors == 3) {
         float residual[kCount];
         to_floats<T>(*copy_of(stage, 2, v), residual);
 #pragma unroll
-        for (int i = 0; i < kCount; ++i) dy[i] += residual[i];
+        for (int i = 0; i < kCount; ++i) dx[i] += residual[i];
       }
       if constexpr (SUMS) {
 #pragma unroll
-        for (int i = 0; i < kCount; ++i) totals[v][kSections - 1][i] += dy[i];
+        for (int i = 0; i < kCount; ++i) totals[v][kSections - 1][i] += dx[i];
       }
-      store_floats(norm.dx + at, dy);
+      store_floats(norm.dx + at, dx);
       if (norm.y == nullptr) continue;
-      if constexpr (LAYER) load_floats(norm.bias + piece * kCount, dy);
+      float weight[kCount];
+      to_floats<T>(weights[v], weight);
+      if constexpr (LAYER) load_floats(norm.bias + piece * kCount, dx);
 #pragma unroll
-      for (int i = 0; i < kCount; ++i) x[i] = LAYER ? x[i] * weight[i] + dy[i] : x[i] * weight[i];
-      store_floats(norm.y + at, x);
+      for (int i = 0; i < kCount; ++i) dx[i] = LAYER ? fmaf(normal[i], weight[i], dx[i]) : normal[i] * weight[i];
+      store_floats(norm.y + at, dx);
     }
     stage = stage == kStages - 1 ? 0 : stage + 1;
   }
@@ -150,11 +171,11 @@ __global__ void __launch_bounds__(threads_of(VECTORS), at_once(VECTORS) / thread
   // The rows at once meet in shared memory, then the block's part is written.
   __syncthreads();
   float* meeting = reinterpret_cast<float*>(room);  // [section][row at once][column]
-  const int columns = across * VECTORS * kCount;
+  const int columns = across * kVectors * kCount;
 #pragma unroll
   for (int s = 0; s < kSections; ++s)
 #pragma unroll
-    for (int v = 0; v < VECTORS; ++v)
+    for (int v = 0; v < kVectors; ++v)
 #pragma unroll
       for (int i = 0; i < kCount; ++i)
         meeting[(s * blockDim.y + threadIdx.y) * columns + (v * across + threadIdx.x) * kCount + i] = totals[v][s][i];
@@ -205,23 +226,42 @@ __global__ void backward_any(NormBackward<T> norm) {
 }
 
 // Blocks launched: as many parts to add up.
-template <class T, bool LAYER, bool SUMS, int VECTORS>
+template <class LAYOUT, bool LAYER, bool SUMS, class T>
 int64_t launch_rows(const NormBackward<T>& norm, GpuStream stream) {
-  const int64_t pieces = norm.width / kWide<T>;
-  const int64_t across = (pieces + VECTORS * kLanes - 1) / (VECTORS * kLanes) * kLanes,
-                down = threads_of(VECTORS) / across, needed = (norm.rows + down - 1) / down;
-  const int64_t each = at_once(VECTORS) / (across * down), most = kMultiprocessors * (each < 3 ? each : 3);
-  const int64_t blocks = needed < most ? needed : most;
+  constexpr int kVectors = LAYOUT::kVectors;
+  const int64_t pieces = norm.width / kWide<T>, fit = kVectors * kLanes;
+  const int64_t across = (pieces + fit - 1) / fit * kLanes, rows = LAYOUT::kThreads / across,
+                down = rows < kMostRows ? rows : kMostRows, needed = (norm.rows + down - 1) / down;
+  const int64_t blocks = needed < kParts ? needed : kParts;
   const int tensors = norm.residual == nullptr ? 2 : 3;
-  const size_t ahead = sizeof(Words) * stages_of(VECTORS) * tensors * VECTORS,
-               meeting = sizeof(float) * sections_of(LAYER, SUMS) * VECTORS * kWide<T>;
+  const size_t ahead = sizeof(Words) * LAYOUT::kStages * tensors * kVectors,
+               meeting = sizeof(float) * sections_of(LAYER, SUMS) * kVectors * kWide<T>;
   const size_t bytes = static_cast<size_t>(across * down) * (ahead > meeting ? ahead : meeting);
-  const auto kernel = backward_rows<T, VECTORS, LAYER, SUMS>;
+  const auto kernel = backward_rows<T, LAYOUT, LAYER, SUMS>;
   allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes);
   const dim3 threads(static_cast<unsigned>(across), static_cast<unsigned>(down));
   kernel<<<static_cast<unsigned>(blocks), threads, bytes, stream>>>(norm);
   return blocks;
 }
+
+// Layouts by a row's pieces, as they were measured to be fastest on an H200.
+template <bool LAYER, bool SUMS, class T>
+int64_t launch_by_width(const NormBackward<T>& norm, int64_t pieces, GpuStream stream) {
+#ifdef __HIPCC__  // 64 KiB of shared memory a block
+  if (pieces <= 256) return launch_rows<Layout<1, 256, 2>, LAYER, SUMS>(norm, stream);
+  return launch_rows<Layout<2, 256, 2>, LAYER, SUMS>(norm, stream);
+#else
+  if (pieces <= 128) return launch_rows<Layout<1, 768, 3>, LAYER, SUMS>(norm, stream);
+  if (pieces > 512 && pieces <= 640) return launch_rows<Layout<2, 640, 3>, LAYER, SUMS>(norm, stream);  // two rows
+  if (pieces <= 1024) return launch_rows<Layout<2, 512, 3>, LAYER, SUMS>(norm, stream);
+  return launch_rows<Layout<4, 384, 3>, LAYER, SUMS>(norm, stream);
+#endif
+}
+#ifdef __HIPCC__
+constexpr int64_t kMostPieces = 2 * 256;
+#else
+constexpr int64_t kMostPieces = 4 * 384;
+#endif
 
 template <class T, bool LAYER, bool SUMS>
 void backward_as(const NormBackward<T>& norm, GpuStream stream) {
@@ -229,12 +269,8 @@ void backward_as(const NormBackward<T>& norm, GpuStream stream) {
                      aligned(norm.residual) && aligned(norm.dx) && aligned(norm.y) && aligned(norm.bias);
   const int64_t pieces = norm.width / kWide<T>;
   int64_t parts = norm_backward_parts(norm.rows);
-  if (whole && pieces <= threads_of(1)) {
-    parts = launch_rows<T, LAYER, SUMS, 1>(norm, stream);
-  } else if (whole && pieces <= 2 * threads_of(2)) {
-    parts = launch_rows<T, LAYER, SUMS, 2>(norm, stream);
-  } else if (whole && pieces <= kMostVectors * threads_of(kMostVectors)) {
-    parts = launch_rows<T, LAYER, SUMS, kMostVectors>(norm, stream);
+  if (whole && pieces <= kMostPieces) {
+    parts = launch_by_width<LAYER, SUMS>(norm, pieces, stream);
   } else {
     backward_any<T, LAYER, SUMS><<<static_cast<unsigned>(parts), 256, 0, stream>>>(norm);
   }

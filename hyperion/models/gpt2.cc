@@ -121,15 +121,19 @@ class Transformer final : public nn::Module {
   }
 
   at::Tensor forward(const at::Tensor& ids, Pass& pass) override {
-    const int64_t first = pass.cache != nullptr ? pass.cache->length() : 0;
-    const auto places = pass.places.defined() ? pass.places : at::arange(first, first + ids.size(1), ids.options());
-    at::Tensor hidden = run(*wte_, ids, pass) + run(*wpe_, places, pass);
-    hidden = nn::dropout(hidden, dropout_, "embd", 0, pass);
+    const auto hidden = nn::dropout(embedded(ids, pass), dropout_, "embd", 0, pass);
     return run(*ln_f_, run(*h_, hidden, pass), pass);
   }
   const at::Tensor& token_table() const { return wte_->weight(); }
 
  private:
+  at::Tensor embedded(const at::Tensor& ids, Pass& pass) {
+    const int64_t first = pass.cache != nullptr ? pass.cache->length() : 0;
+    if (!pass.reference && !pass.places.defined()) return wte_->forward_at(ids, *wpe_, first);
+    const auto places = pass.places.defined() ? pass.places : at::arange(first, first + ids.size(1), ids.options());
+    return run(*wte_, ids, pass) + run(*wpe_, places, pass);
+  }
+
   double dropout_;
   std::shared_ptr<nn::Embedding> wte_, wpe_;
   std::shared_ptr<nn::Stack> h_;

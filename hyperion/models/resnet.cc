@@ -78,9 +78,10 @@ class Block final : public nn::Module {
   }
 
   at::Tensor forward(const at::Tensor& input, Pass& pass) override {
+    const auto aside = nn::second_way(input);
     at::Tensor hidden = input;
     for (size_t i = 0; i + 1 < layers_.size(); ++i) hidden = run(*layers_[i], hidden, pass);
-    return layers_.back()->joining(hidden, shortcut_ ? run(*shortcut_, input, pass) : input, pass);
+    return layers_.back()->joining(hidden, shortcut_ ? run(*shortcut_, aside, pass) : aside, pass);
   }
 
  private:

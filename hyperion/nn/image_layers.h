@@ -34,6 +34,10 @@ class BatchNorm2d final : public Module {
   at::Tensor running_mean_, running_var_, num_batches_tracked_;
 };
 
+// For the second of two ways that a batch norm's output goes: the same values, whose gradient is added to the first's
+// in the norm's own backward pass where it can be. Any other tensor comes back as it is.
+at::Tensor second_way(const at::Tensor& output);
+
 // Cuts images into patches and projects each: [batch, patches in reading order, width]. What is left over at the right
 // and bottom edges is not seen. Weight [width, channels, height, width of a patch], as a convolution's.
 class PatchProjection final : public Module {

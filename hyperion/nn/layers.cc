@@ -2,11 +2,19 @@
 
 #include <ATen/ops/embedding.h>
 
+#include "hyperion/kernels/embedding.h"
+
 namespace hyperion::nn {
 
 Embedding::Embedding(int64_t count, int64_t width, Init init) : weight_(parameter("weight", {count, width}, init)) {}
 
-at::Tensor Embedding::forward(const at::Tensor& ids, Pass&) { return at::embedding(weight_, ids); }
+at::Tensor Embedding::forward(const at::Tensor& ids, Pass& pass) {
+  return pass.reference ? at::embedding(weight_, ids) : kernels::embedding(weight_, ids);
+}
+
+at::Tensor Embedding::forward_at(const at::Tensor& ids, const Embedding& places, int64_t first) const {
+  return kernels::embedding_at(weight_, ids, places.weight_, first);
+}
 
 RmsNorm::RmsNorm(int64_t width, double epsilon)
     : weight_(parameter("weight", {width}, Init::filled(1))), epsilon_(epsilon) {}

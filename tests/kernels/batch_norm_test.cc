@@ -68,6 +68,35 @@ TEST_P(BatchNorm, with_residual_and_activation_agrees_with_fp64) {
         }
 }
 
+TEST_P(BatchNorm, adds_the_gradients_of_two_ways) {
+  for (const auto type : {at::kFloat, at::kBFloat16})
+    for (const bool first : {true, false})
+      for (const bool second : {true, false}) {
+        if (!first && !second) continue;
+        const auto values = at::randn({5, 64, 9, 7}).to(type), added = at::randn({5, 64, 9, 7}).to(type);
+        const auto along = at::randn({5, 64, 9, 7}), across = at::randn({5, 64, 9, 7});
+        const auto run = [&](at::Device device, bool two_ways) {
+          const auto last = [&](const at::Tensor& t) {
+            return t.to(device).contiguous(at::MemoryFormat::ChannelsLast).detach().requires_grad_();
+          };
+          const auto wide = at::TensorOptions(device).dtype(at::kFloat);
+          const auto x = last(values), r = last(added);
+          const auto w = at::ones({64}, wide).requires_grad_(), b = at::zeros({64}, wide).requires_grad_();
+          const BatchNormState state{w, b, at::zeros({64}, wide), at::ones({64}, wide), 0.1, 1e-5};
+          const auto y = batch_norm_training(x, state, r, true), z = two_ways ? second_way(y) : y;
+          EXPECT_TRUE(z.equal(y));
+          auto sum = at::zeros({}, wide);
+          if (first) sum = sum.add(y.to(at::kFloat).mul(along.to(device)).sum());
+          if (second) sum = sum.add(z.to(at::kFloat).mul(across.to(device)).sum());
+          sum.backward();
+          return std::vector<at::Tensor>{x.grad(), r.grad(), w.grad(), b.grad()};
+        };
+        const auto one = run(GetParam(), false), two = run(GetParam(), true);
+        for (size_t i = 0; i < one.size(); ++i)
+          EXPECT_LT(testing::relative_error(two[i], one[i]), type == at::kFloat ? 1e-5 : 1e-2) << i << first << second;
+      }
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, BatchNorm, ::testing::ValuesIn(testing::devices()), testing::device_name);
 
 }  // namespace
