@@ -58,7 +58,8 @@ void Module::initial_values(uint64_t seed, const std::string& name, int64_t begi
   const Module* owner = this;
   std::string rest = name;
   for (size_t dot = rest.find('.'); owner->entries_.count(rest) == 0 && dot != rest.npos; dot = rest.find('.')) {
-    const auto child = owner->named_children().find(rest.substr(0, dot));
+    const auto children = owner->named_children();  // a copy, which `child` points into
+    const auto* child = children.find(rest.substr(0, dot));
     const auto* module = child == nullptr ? nullptr : dynamic_cast<const Module*>(child->get());
     HYPERION_CHECK(module != nullptr, "no module of the tree holds " + name);
     owner = module;

@@ -24,7 +24,8 @@ class Sides final : public Module {
 
 void register_side(Module& owner, const char* name, const std::string& adapter,
                    const std::shared_ptr<LowRankSide>& side) {
-  const auto* found = owner.named_children().find(name);
+  const auto children = owner.named_children();  // a copy, which `found` points into
+  const auto* found = children.find(name);
   const auto sides = found != nullptr ? *found : owner.register_module(name, std::make_shared<Sides>());
   sides->register_module(adapter, side);
 }
