@@ -177,7 +177,8 @@ TEST(Launch, a_session_that_a_rank_began_ends_with_the_job) {
 
 TEST(Launch, a_session_that_a_rank_began_ends_with_a_killed_launcher) {
   Scratch scratch;
-  const Words inner{HYPERION_PROGRAM, "launch", "-n", "1", "--logs", "inner", "--", "sh", "-c", kSession + "sleep 60"};
+  const Words inner{testing::program(),   "launch", "-n", "1", "--logs", "inner", "--", "sh", "-c",
+                    kSession + "sleep 60"};
   Words words{"launch", "-n", "1", "--logs", "logs", "--"};
   words.insert(words.end(), inner.begin(), inner.end());
   Program program(scratch, words);
