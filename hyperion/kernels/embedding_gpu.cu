@@ -1,6 +1,7 @@
-// The gradient of a table: one block sorts the tokens by id (stable, by digits); then each block walks over as many
-// sorted tokens as all others, sums them, and writes what begins and ends with it; rows of a run that reaches into
-// other blocks' tokens are left as parts, which the block where the run begins adds up in a second pass.
+// The gradient of a table: where table and text are small, a warp a row looks through all ids. Else one block sorts the
+// tokens by id (stable, by digits); then each block walks over as many sorted tokens as all others, sums them, and
+// writes what begins and ends with it; rows of a run that reaches into other blocks' tokens are left as parts, which
+// the block where the run begins adds up in a second pass.
 #include "hyperion/kernels/embedding_math.h"
 #include "hyperion/kernels/gpu_vectors.h"
 
@@ -275,6 +276,45 @@ __global__ void __launch_bounds__(256) sum_parts(EmbeddingGradient<T> g, const i
   add_to_row<T, COUNT>(g, id, column, sum);
 }
 
+constexpr int64_t kFewTokens = 4096, kFewPairs = 4 << 20;  // tokens, and tokens times rows, that are not worth sorting
+
+template <class T, int COUNT>
+__global__ void __launch_bounds__(kThreads) sum_rows(EmbeddingGradient<T> g) {
+  constexpr int kBatch = 8;
+  extern __shared__ int32_t ids[];
+  const int tokens = static_cast<int>(g.tokens);
+  for (int i = threadIdx.x; i < tokens; i += kThreads)
+    ids[i] = g.ids[i] >= 0 && g.ids[i] < g.rows ? static_cast<int32_t>(g.ids[i]) : -1;
+  __syncthreads();
+  const int lane = threadIdx.x % kLanes, row = blockIdx.x * (kThreads / kLanes) + threadIdx.x / kLanes;
+  const int64_t column = (int64_t{blockIdx.y} * kLanes + lane) * COUNT;
+  if (row >= g.rows) return;
+  float sum[COUNT] = {};
+  bool any = false;
+  for (int first = 0; first < tokens; first += kLanes) {
+    uint32_t left = votes(first + lane < tokens && ids[first + lane] == row);
+    any = any || left != 0;
+    while (left != 0) {
+      float rows[kBatch][COUNT];
+      int count = 0;
+#pragma unroll
+      for (int k = 0; k < kBatch; ++k) {
+        if (left == 0) continue;
+        const int token = first + __ffs(static_cast<int>(left)) - 1;
+        left &= left - 1, ++count;
+        if (column < g.width) load_some<T, COUNT>(g.dy + token * g.width + column, rows[k]);
+      }
+#pragma unroll
+      for (int k = 0; k < kBatch; ++k)
+        if (k < count) {
+#pragma unroll
+          for (int c = 0; c < COUNT; ++c) sum[c] += rows[k][c];
+        }
+    }
+  }
+  if (any && column < g.width) add_to_row<T, COUNT>(g, row, column, sum);
+}
+
 template <class T, int COUNT>
 __global__ void __launch_bounds__(256) places_kernel(PlacesGradient<T> g) {
   constexpr int kBatch = 8;
@@ -316,6 +356,13 @@ IdSort sort_ids(const int64_t* ids, int32_t* room, int64_t tokens, int64_t rows,
 
 template <class T, int COUNT>
 void gradient_as(const EmbeddingGradient<T>& g, GpuStream stream) {
+  if (g.tokens <= kFewTokens && g.tokens * g.rows <= kFewPairs) {
+    constexpr int64_t kWarps = kThreads / kLanes, kColumns = kLanes * COUNT;
+    const dim3 blocks(static_cast<unsigned>((g.rows + kWarps - 1) / kWarps),
+                      static_cast<unsigned>((g.width + kColumns - 1) / kColumns));
+    sum_rows<T, COUNT><<<blocks, kThreads, sizeof(int32_t) * static_cast<size_t>(g.tokens), stream>>>(g);
+    return;
+  }
   const IdSort sort = sort_ids(g.ids, g.order, g.tokens, g.rows, stream);
   const int64_t pieces = g.width / COUNT, warps = (pieces + kLanes - 1) / kLanes,
                 threads = warps < 8 ? warps * kLanes : 256;

@@ -33,8 +33,9 @@ struct Case {
   int64_t rows, width, texts, length;
 };
 // Below, at and above what a block, a warp and a digit hold.
-const Case kCases[] = {{1, 1, 1, 1},      {3, 5, 2, 7},      {50, 8, 3, 32},      {700, 24, 1, 33},
-                       {513, 64, 5, 211}, {33, 1032, 2, 64}, {60000, 16, 4, 300}, {300000, 3, 2, 1030}};
+const Case kCases[] = {{1, 1, 1, 1},      {3, 5, 2, 7},        {50, 8, 3, 32},      {700, 24, 1, 33},
+                       {513, 64, 5, 211}, {33, 1032, 2, 64},   {60000, 16, 4, 300}, {300000, 3, 2, 1030},
+                       {33, 24, 5, 1000}, {2000, 264, 2, 1100}};  // the last four: too much to look through row by row
 
 std::string text(const Case& c) { return base::format("{} {} {} {}", c.rows, c.width, c.texts, c.length); }
 
@@ -90,7 +91,8 @@ TEST_P(Embedding, sums_runs_of_any_length_to_the_same_bits_each_time) {
   std::vector<at::Tensor> stretches;
   for (const int64_t length : {1, 2, 31, 32, 33, 64, 100, 2000})
     stretches.push_back(at::full({length}, static_cast<int64_t>(stretches.size()), at::kLong));
-  for (const auto& ids : {at::full({5000}, int64_t{7}, at::kLong), at::cat(stretches)}) {
+  const auto once = at::cat(stretches);
+  for (const auto& ids : {at::full({5000}, int64_t{7}, at::kLong), once, at::cat({once, once})}) {
     const auto above = at::randn({ids.size(0), 40});
     const auto wanted = at::zeros({9, 40}, at::kDouble).index_add(0, ids, above.to(at::kDouble));
     at::Tensor before;
