@@ -2,6 +2,7 @@
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
@@ -73,7 +74,7 @@ TEST(Attend, lets_a_masked_key_change_nothing) {
 
 at::Tensor turned(const at::Tensor& input, int64_t first, const RopeConfig& config) {
   Pass pass;
-  set_rotation(pass, rope_frequencies(input.size(3), config), first, input.size(2), at::kFloat);
+  Rotation(rope_frequencies(input.size(3), config)).tell(pass, first, at::zeros({1, input.size(2)}));
   return rotate(input, pass);
 }
 
@@ -85,6 +86,33 @@ TEST(Rotate, keeps_lengths_and_makes_products_depend_on_distance_alone) {
   EXPECT_NEAR(turned(q, 37, {}).norm().item<double>(), q.norm().item<double>(), 1e-5);
   EXPECT_NEAR(product(3, 8), product(40, 45), 1e-4);
   EXPECT_GT(std::abs(product(3, 8) - product(3, 9)), 1e-3);
+}
+
+TEST(Rotate, by_tables_that_follow_what_changes) {
+  const auto frequencies = rope_frequencies(8, {});
+  Rotation kept(frequencies);
+  const auto expect_as_new = [&](Pass given, int64_t first, const at::Tensor& hidden) {
+    Pass pass = given, fresh = given;
+    kept.tell(pass, first, hidden);
+    Rotation(frequencies).tell(fresh, first, hidden);
+    EXPECT_TRUE(pass.cosines.equal(fresh.cosines) && pass.sines.equal(fresh.sines));
+    EXPECT_EQ(pass.half_sines.defined(), given.fused_blocks);
+    EXPECT_TRUE(!given.fused_blocks || pass.half_sines.equal(fresh.half_sines));
+  };
+  Pass fused, placed;
+  fused.fused_blocks = true;
+  placed.places = at::randint(50, {2, 5}, at::kLong);
+  const auto five = at::zeros({2, 5}), six = at::zeros({2, 6}), narrow = at::zeros({2, 5}, at::kBFloat16);
+  for (int turn = 0; turn < 2; ++turn) {
+    expect_as_new({}, 0, five);
+    expect_as_new({}, 0, five);
+    expect_as_new({}, 3, five);
+    expect_as_new({}, 3, six);
+    expect_as_new(fused, 3, six);
+    expect_as_new({}, 3, narrow);
+    expect_as_new(placed, 3, narrow);
+    expect_as_new({}, 3, narrow);
+  }
 }
 
 TEST(Rotate, by_one_token_turns_the_first_pair_by_one_radian) {

@@ -2,6 +2,7 @@
 #pragma once
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -114,7 +115,7 @@ inline void expect_same(const Outcome& value, const Outcome& reference) {
 inline Pass training_pass(int64_t length, int64_t head_width) {
   Pass pass;
   pass.training = true, pass.seed = 3, pass.step = 4, pass.micro_batch = 2;
-  set_rotation(pass, rope_frequencies(head_width, {}), 0, length, at::kFloat);
+  Rotation(rope_frequencies(head_width, {})).tell(pass, 0, at::zeros({1, length}));
   return pass;
 }
 
