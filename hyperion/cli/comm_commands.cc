@@ -89,8 +89,8 @@ int scaling_command() {
   bench::write_outcome(outcome, options.folder);
   std::printf("%s",
               (flags().json ? outcome.json : outcome.table + "\nfiles: " + options.folder.string() + "\n").c_str());
-  const bool any = std::any_of(result.rows.begin(), result.rows.end(), [](auto& row) { return row.failed.empty(); });
-  return any ? 0 : 1;
+  const bool all = std::all_of(result.rows.begin(), result.rows.end(), [](auto& row) { return row.failed.empty(); });
+  return all ? 0 : 1;
 }
 
 void add_scaling_command(CLI::App& bench) {

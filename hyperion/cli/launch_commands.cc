@@ -192,6 +192,12 @@ int launch_command(const LaunchOptions& options, const std::vector<std::string>&
     throw base::ConfigError("`hyperion launch` needs to know how many ranks", "add -n 4");
   const bool ours = std::find(commands.begin(), commands.end(), options.command[0]) != commands.end();
   if (!ours) refuse_slip(options.command[0], commands);
+  // A job finds the program on its own machines; what it runs must be known for it to go on after a restart.
+  const bool whole = base::Path(options.command[0]).filename() == "hyperion" && options.command.size() > 1;
+  if (!options.emit.empty() && whole)
+    throw base::ConfigError(
+        format("--emit puts hyperion before the command itself, and {} is it again", options.command[0]),
+        format("write -- {} ...", options.command[1]));
   if (!options.emit.empty()) return emit(options, !ours);
   resilience::LaunchPlan plan;
   if (!options.nodes.empty()) plan.nodes = resilience::parse_nodes(options.nodes);

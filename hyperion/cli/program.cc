@@ -557,6 +557,7 @@ int flush_output(int code) {
 
 void hyperion::cli::program(int argc, char** argv) {
   open_standard_streams();
+  ::setenv("ONEDNN_JIT_PROFILE", "0", /*overwrite=*/0);  // it leaves a file in /tmp for each process
   hyperion::base::watch_stop_signals();
   hyperion::base::watch_mapped_files();
   const int code = flush_output(guarded_run(argc, argv));

@@ -34,6 +34,9 @@ strategy::ModelShape shape_of(const train::RunConfig& config, const std::string&
 }
 
 int dry_run(const train::RunConfig& config, const base::Settings& settings, const std::string& name) {
+  const auto launch = host::find_launch();
+  train::check_processes(config, launch.world);
+  if (launch.rank != 0) return 0;
   const auto shape = shape_of(config, train::model_config(base::real_files(), config));
   const int64_t units = config.train.batch * (shape.context > 0 ? config.train.length : 1);
   std::printf("%s\n", settings.toml(true).c_str());
@@ -43,7 +46,7 @@ int dry_run(const train::RunConfig& config, const base::Settings& settings, cons
               base::with_commas(units).c_str(), base::with_commas(units * config.train.steps).c_str());
   std::printf("operations  %.3g a step\n", static_cast<double>(units) * shape.flops_token());
   std::printf("memory      at least %s\n",
-              base::bytes_text(static_cast<uint64_t>(train::memory_need(config, shape).all())).c_str());
+              base::bytes_text(static_cast<uint64_t>(train::memory_need(config, shape, launch.world).all())).c_str());
   std::printf("nothing was written (--dry-run)\n");
   return 0;
 }
@@ -132,7 +135,7 @@ int64_t newest_good_step(base::FileSystem& files, const train::RunFolder& run) {
 bool belongs_to_run(const std::string& name) {
   const bool data = (name.starts_with("data.") && name != "data.threads") || name.starts_with("augment.");
   return name.starts_with("model.") || name.starts_with("lora.") || data || name == "train.seed" ||
-         name == "train.precision" || name == "train.length" || name == "optim.rule";
+         name == "train.precision" || name == "train.length" || name == "optim.rule" || name == "fp8.history";
 }
 
 void refuse_changes(const std::vector<Override>& overrides) {
@@ -192,7 +195,8 @@ struct Resumption {
   base::Settings& settings;
   base::Path path;
   std::optional<train::RunFolder> locked;  // alone
-  bool changed;                            // the settings are other than those in the folder
+  std::vector<std::string> told;           // of settings other than those in the folder, where they were compared
+  bool changed;                            // they are other
 };
 
 int go_on(Resumption run, const host::Launch& launch) {
@@ -216,8 +220,13 @@ int go_on(Resumption run, const host::Launch& launch) {
   auto processes = join(config, run.settings.toml(false), launch, step);
   auto folder = shared_folder(
       processes, [&] { return run.locked ? std::move(*run.locked) : train::RunFolder::open(files, run.path); });
-  if (run.changed && processes.first()) base::write_atomically(files, folder.config(), run.settings.toml(false));
-  train::train(files, {config, run.settings, folder, record.recipe, true, &processes});
+  if (processes.first())
+    for (const auto& change : run.told) base::log_info(format("run {} goes on with {}", place.name(), change));
+  // What is refused has changed nothing.
+  const auto keep = [&] {
+    if (run.changed && processes.first()) base::write_atomically(files, folder.config(), run.settings.toml(false));
+  };
+  train::train(files, {config, run.settings, folder, record.recipe, true, &processes, keep});
   return 0;
 }
 
@@ -252,10 +261,9 @@ int train_command(const TrainOptions& options) {
     auto locked = lock_alone(place.path(), launch);
     train::RunConfig past;
     make_absolute(config);
-    const auto changed = changes(name, read_run_config(past, place.config(), {}), settings);
-    if (launch.rank == 0)
-      for (const auto& change : changed) base::log_info(format("run {} goes on with {}", name, change));
-    return go_on({config, settings, place.path(), std::move(locked), !changed.empty()}, launch);
+    auto changed = changes(name, read_run_config(past, place.config(), {}), settings);
+    const bool any = !changed.empty();
+    return go_on({config, settings, place.path(), std::move(locked), std::move(changed), any}, launch);
   }
   apply_nccl(config, launch);
   check_start(config, train::model_config(files, config), launch);
@@ -281,7 +289,7 @@ int resume_command(const ResumeOptions& options) {
   auto locked = lock_alone(path, launch);
   train::RunConfig config;
   auto settings = resume_settings(config, path, options.overrides, launch.rank == 0);
-  return go_on({config, settings, path, std::move(locked), !options.overrides.empty()}, launch);
+  return go_on({config, settings, path, std::move(locked), {}, !options.overrides.empty()}, launch);
 }
 
 }  // namespace hyperion::cli

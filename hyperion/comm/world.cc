@@ -65,7 +65,7 @@ void explain_mismatch() {
       if (std::string_view(error.what()).find("collective mismatch") == std::string_view::npos) before();
       const auto text = base::error_text(base::Error(
           format("a rank asks for another operation, shape or type than this one, which waited {}", waiting_text()),
-          "--parallel.check_calls=true names that rank"));
+          "in training, --parallel.check_calls=true names that rank"));
       std::fputs(text.c_str(), stderr);
       std::fflush(stderr);
       ::_exit(1);

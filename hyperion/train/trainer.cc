@@ -336,6 +336,7 @@ void Trainer::run() {
                           nodes.empty() ? "" : ", NUMA node " + nodes));
   }
   prepare();
+  if (request_.accepted) request_.accepted();
   const auto due = [&](int64_t every) { return every > 0 && step_ % every == 0 && step_ < config_.train.steps; };
   while (step_ < config_.train.steps) {
     stop_if_asked();

@@ -1,6 +1,8 @@
 // The loop: from a fresh start or the newest good checkpoint to the last step, leaving metrics, checkpoints and a
 // report.
 #pragma once
+#include <functional>
+
 #include "hyperion/base/config.h"
 #include "hyperion/base/files.h"
 #include "hyperion/train/config.h"
@@ -16,7 +18,8 @@ struct TrainRequest {
   RunFolder& run;
   std::string recipe;
   bool resume = false;
-  Processes* processes = nullptr;  // of several: this one is one of them; null: alone
+  Processes* processes = nullptr;       // of several: this one is one of them; null: alone
+  std::function<void()> accepted = {};  // called once all is there, before the first step: nothing was refused
 };
 
 // Throws Interrupted after a checkpoint when a signal asked to stop. Prints the step lines, and at the end what was

@@ -111,6 +111,8 @@ TEST_F(BadInput, environment_and_flags_are_refused_by_name) {
   expect_refused(show + Words{"--deterministic=layuot"}, "\"layuot\" is not one of true, false, layout",
                  "config show --help");
   expect_refused({"train", "x.toml", "--or-resume"}, "--or-resume needs to know which run", "add --run NAME");
+  expect_refused({"launch", "-n", "4", "--emit", "slurm", "--", "/opt/hyperion", "train", "x.toml"},
+                 "--emit puts hyperion before the command itself", "write -- train ...");
   expect_refused({"tarin"}, "unknown command `hyperion tarin`", "did you mean `hyperion train`?");
   expect_refused({"bench", "hardwre"}, "unknown command `hyperion bench hardwre`",
                  "did you mean `hyperion bench hardware`?");

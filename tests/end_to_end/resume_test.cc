@@ -154,6 +154,23 @@ TEST_F(Seeds, same_seed_same_bits_other_seed_other_bits) {
   EXPECT_FALSE(one.second == other.second);
 }
 
+TEST_F(Seeds, a_resume_that_is_refused_changes_nothing) {
+  const auto train =
+      std::vector<std::string>{"train", testing::tiny_recipe(scratch_), "--run", "kept"} + device_flags();
+  Program program(scratch_, train, {{"HYPERION_FAULTS", "train.step=interrupt@7"}});
+  EXPECT_EQ(program.wait().code, 130);
+  const auto config = scratch_.runs() / "kept" / "config.resolved.toml";
+  const auto before = testing::read_file(config);
+  for (const auto& refused : {std::vector<std::string>{"resume", "kept", "--memory-budget", "1KiB"},
+                              train + std::vector<std::string>{"--or-resume", "--memory-budget", "1KiB"},
+                              train + std::vector<std::string>{"--or-resume", "--fp8.history=4"}}) {
+    EXPECT_NE(run(scratch_, refused).code, 0);
+    EXPECT_EQ(testing::read_file(config), before);
+  }
+  EXPECT_EQ(run(scratch_, {"resume", "kept", "--eval.batches=1"}).code, 0);
+  EXPECT_NE(testing::read_file(config), before) << "what was accepted is kept";
+}
+
 TEST_F(Seeds, a_second_ctrl_c_stops_at_once_and_leaves_the_run_whole) {
   Program program(scratch_,
                   std::vector<std::string>{"train", testing::tiny_recipe(scratch_), "--run", "hasty"} + device_flags(),

@@ -222,31 +222,42 @@ TEST(SameBits, of_two_processes_that_clip_nothing_are_those_of_one_for_every_zer
 }
 
 // Two nodes of two ranks. Of a gather or reduce-scatter over all, two of the three other ranks are on the other node.
-void expect_zeropp_as_plain(const std::string& steps) {
-  const std::string model = " steps=" + steps + " layers=12 width=64 precision=bf16 lr=3e-4";
+// Trajectories of bf16 part for any reason (another order of a sum changes the loss after 200 steps by half a percent),
+// so that losses are compared in the mean over seeds.
+void expect_zeropp_as_plain(const std::string& steps, const std::vector<int>& seeds) {
+  const std::string model = " steps=" + steps + " layers=12 width=64 precision=bf16 lr=3e-4 seed=";
   const std::string plain = "llama zero=3" + model;
   const std::string plus = "llama zero=3 zeropp=weights,secondary,grads node_size=2" + model;
-  const auto found = train(4, {plain, plus});
-  const auto sent = [&](const std::string& text, const char* what) { return found.at(text)["sent"].value(what, 0.0); };
+  Cases cases;
+  for (const int seed : seeds)
+    for (const auto& text : {plain, plus}) cases.push_back(text + std::to_string(seed));
+  const auto found = train(4, cases);
+  const auto &before_of = found.at(cases[0])["sent"], &after_of = found.at(cases[1])["sent"];
   const double before =
-      2.0 / 3 * (sent(plain, "weights all_gather weights") + sent(plain, "gradients reduce_scatter gradients"));
-  const double after =
-      2.0 / 3 * sent(plus, "weights all_gather weights") + sent(plus, "across nodes all_to_all gradients");
+      2.0 / 3 *
+      (before_of.value("weights all_gather weights", 0.0) + before_of.value("gradients reduce_scatter gradients", 0.0));
+  const double after = 2.0 / 3 * after_of.value("weights all_gather weights", 0.0) +
+                       after_of.value("across nodes all_to_all gradients", 0.0);
+  std::printf("between nodes %.0f bytes a step, ZeRO++ %.0f: %.2f times fewer\n", before, after, before / after);
+  EXPECT_GT(before / after, 3.5);
+  EXPECT_EQ(after_of.value("gradients reduce_scatter gradients", 0.0), 0);
   const auto last = [&](const std::string& text) {
     double sum = 0;
     const auto& losses = found.at(text)["losses"];
     for (size_t i = losses.size() - 10; i < losses.size(); ++i) sum += losses[i].get<double>() / 10;
     return sum;
   };
-  std::printf("between nodes %.0f bytes a step, ZeRO++ %.0f: %.2f times fewer; loss after %s steps %.4f and %.4f\n",
-              before, after, before / after, steps.c_str(), last(plain), last(plus));
-  EXPECT_GT(before / after, 3.5);
-  EXPECT_LT(last(plus), 1.01 * last(plain)) << "no worse; bf16 and fp32 themselves differ by as much";
-  EXPECT_EQ(sent(plus, "gradients reduce_scatter gradients"), 0);
+  double of_plain = 0, of_plus = 0;
+  for (size_t i = 0; i < cases.size(); i += 2) {
+    const double a = last(cases[i]), b = last(cases[i + 1]);
+    std::printf("seed %d: loss after %s steps %.4f, with ZeRO++ %.4f\n", seeds[i / 2], steps.c_str(), a, b);
+    of_plain += a, of_plus += b;
+  }
+  EXPECT_LT(of_plus, 1.01 * of_plain);
 }
 
-TEST(ZeroPlusPlus, sends_less_between_nodes_and_learns_as_well) { expect_zeropp_as_plain("16"); }
-TEST(ZeroPlusPlus, DISABLED_learns_as_well_for_200_steps) { expect_zeropp_as_plain("200"); }
+TEST(ZeroPlusPlus, sends_less_between_nodes_and_learns_as_well) { expect_zeropp_as_plain("16", {1}); }
+TEST(ZeroPlusPlus, DISABLED_learns_as_well_for_200_steps) { expect_zeropp_as_plain("200", {1, 2, 3}); }
 
 // What the loopback interface carries; on a machine where nothing else uses it. script/test-matrix runs it.
 TEST(Bytes, DISABLED_counted_are_those_of_the_network) {
