@@ -6,9 +6,11 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <memory>
+#include <thread>
 
 #include "hyperion/base/format.h"
 #include "hyperion/base/log.h"
@@ -47,6 +49,15 @@ StorePointer agents_store(const Launch& launch, milliseconds timeout) {
   }
 }
 
+std::atomic<bool> beating = false, told = false;  // this rank has a heartbeat; it brought why the job is over
+
+// A launcher that stops the ranks says why with the next beat: who waits for others waits for that too.
+void hear_why() {
+  if (base::stop_signal() == 0 || !beating) return;
+  for (milliseconds waited{0}; !told && waited < kBeat + kBeat / 4; waited += milliseconds(50))
+    std::this_thread::sleep_for(milliseconds(50));
+}
+
 void begin_heartbeat(const StoreAddress& address, int rank) {
   // The job is over without its launcher: ask this rank to save what it can. It lives as long as the process.
   const auto stop = [](const std::string& why) {
@@ -56,7 +67,9 @@ void begin_heartbeat(const StoreAddress& address, int rank) {
   // It stops this rank too; where it stood is worth knowing.
   const auto over = [](const std::string& why) {
     base::log_warn(format("the job is over: {}; meanwhile this rank waited {}", why, waiting_text()));
+    told = true;
   };
+  beating = true;
   static auto* const heartbeat = new std::unique_ptr<Heartbeat>();
   *heartbeat = std::make_unique<Heartbeat>(address, rank, kBeat, stop, over);
 }
@@ -99,6 +112,7 @@ class RanksStore final : public c10d::PrefixStore {
   void wait(const std::vector<std::string>& keys, const milliseconds& timeout) override {
     constexpr milliseconds kLook{250};
     for (milliseconds waited{0}; heeding > 0 && (timeout.count() <= 0 || waited + kLook < timeout); waited += kLook) {
+      hear_why();
       base::throw_if_stopped("waiting for the other ranks");
       try {
         return PrefixStore::wait(keys, kLook);
