@@ -60,10 +60,8 @@ profile::Gaps traced_gaps(RandomTraining& training, at::Device device, const bas
   kernels::synchronise(device);
   auto spans = recorder.end(file.string()).spans;
   // The first step finds an idle device, and waits for each launch.
-  const size_t of_step = spans.size() / (kTracedSteps + 1);
   std::sort(spans.begin(), spans.end(), [](const auto& a, const auto& b) { return a.begin < b.begin; });
-  if (of_step * (kTracedSteps + 1) == spans.size())
-    spans.erase(spans.begin(), spans.begin() + static_cast<std::ptrdiff_t>(of_step));
+  spans.erase(spans.begin(), spans.begin() + static_cast<std::ptrdiff_t>(spans.size() / (kTracedSteps + 1)));
   return profile::gaps_between(spans);
 }
 

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "hyperion/base/format.h"
@@ -53,30 +52,15 @@ std::string table_of(const TrainResult& result) {
   return aligned(rows, {0, 1, 2}) + (failures.empty() ? "" : "\nno figures:\n" + failures);
 }
 
-// A trace makes graphs slower to launch, and so its steps longer. Without it the kernels take as long, and the step is
-// what was timed: the rest is gaps.
-struct Untraced {
-  double all, over;  // percent of a step; over: of gaps longer than 3 us, at most
-};
-Untraced untraced(const TrainRow& row) {
-  const auto steps = static_cast<double>(kTracedSteps);
-  const double step = 1e3 * row.step.median, traced = row.gaps->window_ms / steps, busy = row.gaps->busy_ms / steps;
-  const double over = traced * row.gaps->long_percent / 100 - std::max(0.0, traced - step), all = step - busy;
-  const auto percent = [&](double ms) { return 100 * std::max(0.0, ms) / step; };
-  return {percent(all), percent(std::min(over, all))};
-}
-
 std::string gaps_of(const TrainResult& result) {
-  std::vector<std::vector<std::string>> rows = {{"gaps between kernels", "mode", "over 3 us", "all",
-                                                 "untraced: over 3 us", "all", "ms a step", "traced", "kernels'",
-                                                 "longest us", "between"}};
+  std::vector<std::vector<std::string>> rows = {
+      {"gaps between kernels", "mode", "over 3 us", "all", "ms a step", "traced", "kernels'", "longest us", "between"}};
   for (const auto& row : result.rows) {
     if (!row.gaps) continue;
     const auto& gaps = *row.gaps;
     const bool any = !gaps.longest.empty();
     const auto steps = static_cast<double>(kTracedSteps);
     rows.push_back({row.workload, row.mode, format("{:.2f}%", gaps.long_percent), format("{:.2f}%", gaps.all_percent),
-                    format("{:.2f}%", untraced(row).over), format("{:.2f}%", untraced(row).all),
                     format("{:.3f}", 1e3 * row.step.median), format("{:.3f}", gaps.window_ms / steps),
                     format("{:.3f}", gaps.busy_ms / steps),
                     any ? format("{:.1f}", static_cast<double>(gaps.longest[0].nanoseconds) / 1e3) : "",
@@ -84,7 +68,7 @@ std::string gaps_of(const TrainResult& result) {
                               profile::short_kernel_name(gaps.longest[0].after)
                         : ""});
   }
-  return rows.size() > 1 ? "\n" + aligned(rows, {0, 1, 10}) : "";
+  return rows.size() > 1 ? "\n" + aligned(rows, {0, 1, 8}) : "";
 }
 
 // A layer's three products in bf16 and in 8 bits, what rounding its matrices costs where no other pass does it, and the
@@ -107,16 +91,13 @@ std::string fp8_of(const TrainResult& result) {
   return rows.size() > 1 ? "\n" + aligned(rows, {0}) : "";
 }
 
-base::Json gaps_json(const TrainRow& row) {
-  const auto& gaps = *row.gaps;
+base::Json gaps_json(const profile::Gaps& gaps) {
   base::Json longest = base::Json::array();
   for (const auto& gap : gaps.longest)
     longest.push_back(
         {{"us", static_cast<double>(gap.nanoseconds) / 1e3}, {"before", gap.before}, {"after", gap.after}});
   return {{"over_3us_percent", gaps.long_percent},
           {"all_percent", gaps.all_percent},
-          {"untraced_over_3us_percent_at_most", untraced(row).over},
-          {"untraced_all_percent", untraced(row).all},
           {"window_ms", gaps.window_ms},
           {"busy_ms", gaps.busy_ms},
           {"count", gaps.count},
@@ -154,7 +135,7 @@ base::Json row_json(const TrainRow& row) {
                            {"fp8_us", layer.narrow},
                            {"rounding_us", layer.rounding},
                            {"taken", layer.taken}});
-  if (row.gaps) json["gaps"] = gaps_json(row);
+  if (row.gaps) json["gaps"] = gaps_json(*row.gaps);
   return json;
 }
 

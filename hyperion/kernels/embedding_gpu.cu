@@ -19,14 +19,6 @@ __device__ inline void load_some(const T* from, float (&out)[COUNT]) {
     load_floats_streamed(from, out);
   }
 }
-template <class T, int COUNT>
-__device__ inline void store_some(T* to, const float (&in)[COUNT]) {
-  if constexpr (COUNT == 1) {
-    store(*to, in[0]);
-  } else {
-    store_floats(to, in);
-  }
-}
 
 template <class T, int COUNT>
 __global__ void __launch_bounds__(kThreads) look_up_kernel(EmbeddingRows<T> r) {
@@ -48,22 +40,6 @@ __global__ void __launch_bounds__(kThreads) look_up_kernel(EmbeddingRows<T> r) {
       store_some<T, COUNT>(r.out + token * r.width + i, x);
     }
   }
-}
-
-// Which of the group's 32 lanes say so, lane 0 in the lowest bit.
-__device__ inline uint32_t votes(bool vote) {
-#ifdef __HIPCC__
-  return static_cast<uint32_t>(__ballot(vote) >> (threadIdx.x & 32u));
-#else
-  return __ballot_sync(0xffffffffu, vote);
-#endif
-}
-__device__ inline void meet_warp() {
-#ifdef __HIPCC__
-  __threadfence_block();
-#else
-  __syncwarp();
-#endif
 }
 
 constexpr int kSortThreads = 1024, kSortWarps = kSortThreads / kLanes;

@@ -51,23 +51,6 @@ __device__ inline int32_t sum_before(int32_t mine, int lane, int32_t& all) {
 #endif
   return upto - mine;
 }
-// Which of the group's 32 lanes say so, lane 0 in the lowest bit.
-__device__ inline uint32_t votes(bool vote) {
-#ifdef __HIPCC__
-  return static_cast<uint32_t>(__ballot(vote) >> (threadIdx.x & 32u));
-#else
-  return __ballot_sync(0xffffffffu, vote);
-#endif
-}
-
-__device__ inline void meet_warp() {
-#ifdef __HIPCC__
-  __threadfence_block();
-#else
-  __syncwarp();
-#endif
-}
-
 // Each block adds up what the blocks before it counted, and all of them: so it knows where each expert's next slot
 // goes. Its warps then take turns.
 __global__ void __launch_bounds__(kSlotsABlock) place_kernel(ExpertSort sort, int64_t blocks, int bits) {
@@ -142,14 +125,6 @@ struct Piece {
     }
   }
 };
-template <class T, int COUNT>
-__device__ inline void store_some(T* to, const float (&in)[COUNT]) {
-  if constexpr (COUNT == 1) {
-    store(*to, in[0]);
-  } else {
-    store_floats(to, in);
-  }
-}
 
 // Rows and weights of the CHOICES slots from `first` on, of a token that has slots before `end`; -1: no row.
 template <int CHOICES>

@@ -161,6 +161,16 @@ __device__ inline void store_floats(T* to, const float (&in)[kWide<T>]) {
   *reinterpret_cast<Words*>(to) = to_words<T>(in);
 }
 
+// 16 bytes, or one element.
+template <class T, int COUNT>
+__device__ inline void store_some(T* to, const float (&in)[COUNT]) {
+  if constexpr (COUNT == 1) {
+    store(*to, in[0]);
+  } else {
+    store_floats(to, in);
+  }
+}
+
 // What is not read again soon: the first to leave the second cache.
 template <class T>
 __device__ inline void store_floats_once(T* to, const float (&in)[kWide<T>]) {
@@ -174,6 +184,23 @@ __device__ inline void store_floats_once(T* to, const float (&in)[kWide<T>]) {
 
 // A wavefront of AMD's has 64 lanes; sums run over groups of 32 on both, so that results agree.
 constexpr int kLanes = 32;
+
+// Which of the group's 32 lanes say so, lane 0 in the lowest bit.
+__device__ inline uint32_t votes(bool vote) {
+#ifdef __HIPCC__
+  return static_cast<uint32_t>(__ballot(vote) >> (threadIdx.x & 32u));
+#else
+  return __ballot_sync(0xffffffffu, vote);
+#endif
+}
+// What a lane wrote to shared memory the others find.
+__device__ inline void meet_warp() {
+#ifdef __HIPCC__
+  __threadfence_block();
+#else
+  __syncwarp();
+#endif
+}
 
 __device__ inline float exchange(float value, int distance) {
 #ifdef __HIPCC__

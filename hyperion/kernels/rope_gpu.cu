@@ -24,14 +24,6 @@ __device__ inline void widen_raw(const Raw<T, STEP>& raw, float (&out)[STEP]) {
     to_floats<T>(raw, out);
   }
 }
-template <class T, int STEP>
-__device__ inline void store_some(T* to, const float (&in)[STEP]) {
-  if constexpr (STEP == 1) {
-    store(to[0], in[0]);
-  } else {
-    store_floats(to, in);
-  }
-}
 
 // A thread turns `STEP` pairs (i, i + width / 2) of one place, in HEADS heads with the same cosines and sines.
 // blockIdx.x: places and pairs; y: heads; z: the batch.
