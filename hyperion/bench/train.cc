@@ -1,7 +1,9 @@
 #include "hyperion/bench/train.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <thread>
 
 #include "hyperion/base/clock.h"
 #include "hyperion/base/error.h"
@@ -10,12 +12,12 @@
 #include "hyperion/base/signals.h"
 #include "hyperion/bench/peers.h"
 #include "hyperion/bench/random_training.h"
+#include "hyperion/host/gpu.h"
 #include "hyperion/host/peaks.h"
 #include "hyperion/kernels/device.h"
 #include "hyperion/models/registry.h"
 #include "hyperion/nn/fp8_maps.h"
 #include "hyperion/profile/memory.h"
-#include "hyperion/profile/trace.h"
 
 namespace hyperion::bench {
 namespace {
@@ -23,6 +25,7 @@ namespace {
 using base::format;
 
 constexpr int64_t kWarmUp = 5, kBlock = 10;  // steps
+constexpr double kRest = 2;                  // seconds
 
 double now() { return base::real_clock().seconds(); }
 
@@ -40,6 +43,14 @@ void add_rates(TrainRow& row, const train::RunConfig& config, const strategy::Mo
   if (peak > 0) row.mfu = row.tflops / peak;
 }
 
+// Under load a GPU's clock follows the power it took of late: each row begins from the same rest.
+void rest() {
+  for (const double until = now() + kRest; now() < until;) {
+    base::throw_if_stopped("timing training steps");
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+}
+
 std::vector<double> timed_blocks(RandomTraining& training, at::Device device, int64_t steps) {
   const int64_t block = std::min(kBlock, steps);
   std::vector<double> seconds;
@@ -53,16 +64,28 @@ std::vector<double> timed_blocks(RandomTraining& training, at::Device device, in
   return seconds;
 }
 
-profile::Gaps traced_gaps(RandomTraining& training, at::Device device, const base::Path& file) {
+// The clock while steps run, after those that are timed: asking takes longer than a small step. Of one GPU alone: of
+// several it is not known here which one this is.
+int64_t clock_under_load(RandomTraining& training, at::Device device, double step_seconds) {
+  const auto steps = std::max<int64_t>(kBlock, std::llround(0.5 / step_seconds));
+  for (int64_t step = 0; step < std::min<int64_t>(steps, 200); ++step) training.step();
+  const auto gpus = host::survey_gpus().gpus;
+  kernels::synchronise(device);
+  return gpus.size() == 1 ? gpus[0].sm_clock.value_or(0) : 0;
+}
+
+void look_at_kernels(TrainRow& row, RandomTraining& training, at::Device device, const base::Path& file) {
   base::real_files().create_folders(file.parent_path());
   profile::TraceRecorder recorder(device.is_cuda());
   for (int64_t step = 0; step <= kTracedSteps; ++step) training.step();
   kernels::synchronise(device);
   auto spans = recorder.end(file.string()).spans;
   // The first step finds an idle device, and waits for each launch.
-  std::sort(spans.begin(), spans.end(), [](const auto& a, const auto& b) { return a.begin < b.begin; });
   spans.erase(spans.begin(), spans.begin() + static_cast<std::ptrdiff_t>(spans.size() / (kTracedSteps + 1)));
-  return profile::gaps_between(spans);
+  row.gaps = profile::gaps_between(spans);
+  if (!device.is_cuda()) return;
+  row.kinds = profile::kind_times(spans);
+  for (double& time : *row.kinds) time /= static_cast<double>(kTracedSteps);
 }
 
 // What each kind of layer gains in 8 bits.
@@ -145,10 +168,12 @@ TrainRow measure_training(const Workload& workload, const train::RunConfig& conf
     row.first_step = now() - begun;
     for (int64_t step = 0; step < kWarmUp; ++step) training.step();
     kernels::synchronise(device);
+    if (gpu) rest();
     row.step = spread_of(timed_blocks(training, device, steps));
     row.last_loss = training.loss();
     row.fp8 = fp8_layers(training.fp8());
     if (gpu) row.peak = profile::memory_use(true).peak.value_or(0);
+    if (gpu) row.clock = clock_under_load(training, device, row.step.median);
     add_rates(row, config, training.shape(), kernels::device_text(device));
     if (look) look(training, row);
   }
@@ -173,7 +198,7 @@ TrainResult run_train_bench(const TrainBenchOptions& options) {
       result.rows.push_back(attempt_training(
           *workload, mode, placed.changes, options.steps, [&](RandomTraining& training, TrainRow& row) {
             const auto name = format("{}.{}.json", row.workload, row.mode);
-            if (options.trace) row.gaps = traced_gaps(training, device, options.folder / "traces" / name);
+            if (options.trace) look_at_kernels(row, training, device, options.folder / "traces" / name);
           }));
     }
     if (!options.peers) continue;

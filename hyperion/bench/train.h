@@ -1,8 +1,9 @@
 // `hyperion bench train`: whole training steps of the canonical workloads, on random weights and samples that lie on
 // the device; beside PyTorch's own, timed the same way in the same run, where that is asked for.
 //
-// The first step is timed alone; some more warm up; then blocks of ten steps run back to back, synchronised once a
-// block. A figure is the median block's. Memory is the peak of the GPU's allocator, from before the model is made.
+// The first step is timed alone; some more warm up; a GPU then rests for two seconds, so that no row runs at a clock
+// that what was before it has left; then blocks of ten steps run back to back, synchronised once a block. A figure is
+// the median block's. Memory is the peak of the GPU's allocator, from before the model is made.
 #pragma once
 #include <functional>
 #include <optional>
@@ -12,7 +13,7 @@
 #include "hyperion/bench/outcome.h"
 #include "hyperion/bench/timing.h"
 #include "hyperion/bench/workloads.h"
-#include "hyperion/profile/gaps.h"
+#include "hyperion/profile/trace.h"
 
 namespace hyperion::bench {
 
@@ -37,6 +38,7 @@ struct TrainRow {
   double samples_s = 0, tokens_s = 0;  // tokens 0: images
   double tflops = 0, mfu = 0;          // TFLOP/s, and its part of the datasheet's peak; 0: not known
   int64_t peak = 0;                    // bytes; 0: not known
+  int64_t clock = 0;                   // MHz of a GPU's multiprocessors while steps ran; 0: not known
   double first_loss = 0, last_loss = 0;
   struct Fp8Layers {
     std::string name;  // of layers that differ in their block alone: "transformer.h.*.attn.c_attn"
@@ -45,7 +47,8 @@ struct TrainRow {
     bool taken = false;
   };
   std::vector<Fp8Layers> fp8;
-  std::optional<profile::Gaps> gaps;  // between kernels of kTracedSteps, where a trace was taken
+  std::optional<profile::Gaps> gaps;        // between kernels of kTracedSteps, where a trace was taken
+  std::optional<profile::KindTimes> kinds;  // milliseconds a step by what kernels are for; of a GPU
   bool peer() const { return mode.starts_with("torch "); }
 };
 

@@ -1,10 +1,10 @@
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
 #include "hyperion/bench/figures.h"
 #include "hyperion/bench/train.h"
-#include "hyperion/profile/trace.h"
 #include "hyperion/report/bars.h"
 
 namespace hyperion::bench {
@@ -35,7 +35,8 @@ std::string versus(const TrainResult& result, const TrainRow& row) {
 
 std::string table_of(const TrainResult& result) {
   std::vector<std::vector<std::string>> rows = {{"workload", "mode", "precision", "ms a step", "+-", "first s",
-                                                 "samples/s", "tokens/s", "TFLOP/s", "MFU", "peak MiB", "theirs/ours"}};
+                                                 "samples/s", "tokens/s", "TFLOP/s", "MFU", "MHz", "peak MiB",
+                                                 "theirs/ours"}};
   std::string failures;
   for (const auto& row : result.rows) {
     if (!row.failed.empty()) {
@@ -47,7 +48,7 @@ std::string table_of(const TrainResult& result) {
                     noise_text(row.step), format("{:.2f}", row.first_step), format("{:.1f}", row.samples_s),
                     or_blank(row.tokens_s, "", base::with_commas(static_cast<int64_t>(row.tokens_s))),
                     format("{:.4g}", row.tflops), or_blank(row.mfu, "", format("{:.1f}%", 100 * row.mfu)),
-                    mebibytes(row.peak), versus(result, row)});
+                    row.clock > 0 ? format("{}", row.clock) : "", mebibytes(row.peak), versus(result, row)});
   }
   return aligned(rows, {0, 1, 2}) + (failures.empty() ? "" : "\nno figures:\n" + failures);
 }
@@ -69,6 +70,23 @@ std::string gaps_of(const TrainResult& result) {
                         : ""});
   }
   return rows.size() > 1 ? "\n" + aligned(rows, {0, 1, 8}) : "";
+}
+
+// What a step's kernels are for; kinds that no row has are left out.
+std::string kinds_of(const TrainResult& result) {
+  std::vector<std::vector<std::string>> rows = {{"ms of kernels", "mode"}};
+  for (const auto kind : profile::kKernelKinds) {
+    const auto time = [&](const TrainRow& row) { return row.kinds ? (*row.kinds)[static_cast<size_t>(kind)] : 0; };
+    if (std::none_of(result.rows.begin(), result.rows.end(), [&](const auto& row) { return time(row) > 0; })) continue;
+    rows[0].push_back(profile::kind_text(kind));
+    size_t line = 0;
+    for (const auto& row : result.rows) {
+      if (!row.kinds) continue;
+      if (++line == rows.size()) rows.push_back({row.workload, row.mode});
+      rows[line].push_back(format("{:.3f}", time(row)));
+    }
+  }
+  return rows.size() > 1 ? "\n" + aligned(rows, {0, 1}) : "";
 }
 
 // A layer's three products in bf16 and in 8 bits, what rounding its matrices costs where no other pass does it, and the
@@ -123,6 +141,7 @@ base::Json row_json(const TrainRow& row) {
                {"tflops", row.tflops},
                {"mfu", known(row.mfu)},
                {"peak_bytes", known(static_cast<double>(row.peak))},
+               {"sm_clock_mhz", known(static_cast<double>(row.clock))},
                {"first_loss", row.first_loss},
                {"last_loss", row.last_loss}});
   for (const auto& layer : row.fp8)
@@ -136,6 +155,9 @@ base::Json row_json(const TrainRow& row) {
                            {"rounding_us", layer.rounding},
                            {"taken", layer.taken}});
   if (row.gaps) json["gaps"] = gaps_json(*row.gaps);
+  if (row.kinds)
+    for (const auto kind : profile::kKernelKinds)
+      json["kernels_ms"][profile::kind_text(kind)] = (*row.kinds)[static_cast<size_t>(kind)];
   return json;
 }
 
@@ -192,7 +214,7 @@ std::string svg_of(const TrainResult& result) {
 
 Outcome train_outcome(const TrainResult& result) {
   std::string table = format("{}; the median of {} steps in blocks of 10\n\n{}{}", result.device_name, result.steps,
-                             table_of(result), fp8_of(result) + gaps_of(result));
+                             table_of(result), fp8_of(result) + kinds_of(result) + gaps_of(result));
   for (const auto& note : result.notes) table += "note: " + note + "\n";
   return {"train", table, json_of(result), csv_of(result), {{"train.svg", svg_of(result)}}};
 }

@@ -8,6 +8,7 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/bench/compare.h"
+#include "hyperion/bench/floor.h"
 #include "hyperion/bench/kernels.h"
 #include "hyperion/bench/ladder.h"
 #include "hyperion/bench/startup.h"
@@ -85,15 +86,27 @@ int workloads_command() {
   return 0;
 }
 
-int train_bench_command() {
+bench::TrainBenchOptions train_options(const char* bench) {
   auto options = flags().train;
   if (!flags().workload.empty()) options.workloads = flags().workload;
   options.changes = changes();
-  options.folder = folder_of("train");
+  options.folder = folder_of(bench);
   base::real_files().create_folders(options.folder);  // a place that cannot be written fails before minutes of work
+  return options;
+}
+
+int train_bench_command() {
+  const auto options = train_options("train");
   const auto result = bench::run_train_bench(options);
   show(bench::train_outcome(result), options.folder);
   return result.ours_failed() ? 1 : 0;
+}
+
+int floor_command() {
+  const auto options = train_options("floor");
+  const auto result = bench::run_floor_bench(options);
+  show(bench::floor_outcome(result), options.folder);
+  return result.steps.ours_failed() ? 1 : 0;
 }
 
 bench::LadderOptions ladder_options(const base::Path& folder) {
@@ -220,11 +233,20 @@ void add_timing_commands(CLI::App& app, CLI::App& bench) {
   train->add_option("--peer-modes", flags().train.peer_modes, "of eager,compile,compile+graphs (default: all)")
       ->delimiter(',')
       ->check(one_of({"eager", "compile", "compile+graphs"}));
-  train->add_flag("--trace", flags().train.trace, "also trace 5 steps: gaps between kernels, and a file for Perfetto");
+  train->add_flag("--trace", flags().train.trace,
+                  "also trace 5 steps: what kernels are for, gaps, a file for Perfetto");
   add_training_flags(train);
   train->footer(
       "\nExamples:\n  hyperion bench train gpt2-124m-b32 --optimize fused,graph --peers\n"
       "  hyperion bench train tiny --device cpu --steps 10");
+
+  auto* floor = bench.add_subcommand("floor", "how far a transformer's step is from what its parts need, by cause");
+  floor->add_option("WORKLOAD", flags().workload, "names with commas between them")->required();
+  floor->add_option("--optimize", flags().train.modes, "of train.optimize, several with commas between them")
+      ->delimiter(',')
+      ->check(one_of({"reference", "fused", "graph", "max"}));
+  add_training_flags(floor);
+  floor->footer("\nExample:\n  hyperion bench floor gpt2-124m-b32 --optimize graph,max");
 
   const auto add_rungs = [](CLI::App* command) {
     command->add_option("--optimize", flags().rungs, "the rungs (default reference,fused,graph,max)")
@@ -300,6 +322,7 @@ std::optional<int> run_timing_command(CLI::App& app) {
   auto* bench = app.get_subcommand("bench");
   if (bench->got_subcommand("workloads")) return workloads_command();
   if (bench->got_subcommand("train")) return train_bench_command();
+  if (bench->got_subcommand("floor")) return floor_command();
   if (bench->got_subcommand("ladder")) return ladder_command();
   if (bench->got_subcommand("optimize")) return optimize_command();
   if (bench->got_subcommand("startup")) return startup_command();

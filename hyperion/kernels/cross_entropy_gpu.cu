@@ -172,6 +172,28 @@ __global__ void __launch_bounds__(1024)
   *mean = sums[0] * *share;
 }
 
+// A thread kWide<T> elements, then some one by one.
+template <class From, class T>
+__global__ void __launch_bounds__(kOfBlock)
+    scale_kernel(const From* in, T* out, int64_t count, const float* factor, const float* share) {
+  constexpr int kCount = kWide<T>, kEach = kWide<From>;
+  const float by = *factor * *share;
+  const int64_t thread = int64_t{blockIdx.x} * kOfBlock + threadIdx.x;
+  if (thread < count / kCount) {
+    float values[kCount];
+#pragma unroll
+    for (int first = 0; first < kCount; first += kEach) {
+      float some[kEach];
+      load_floats_streamed(in + thread * kCount + first, some);
+#pragma unroll
+      for (int i = 0; i < kEach; ++i) values[first + i] = some[i] * by;
+    }
+    store_floats(out + thread * kCount, values);
+  }
+  const int64_t at = count / kCount * kCount + thread;
+  if (thread < kCount && at < count) store(out[at], to_float(in[at]) * by);
+}
+
 // Whole warps, enough that each thread has a batch at most.
 unsigned threads_for(int64_t pieces) {
   const int64_t wanted = (pieces / kBatch + kLanes) / kLanes * kLanes;
@@ -207,12 +229,24 @@ void mean_loss_gpu(const float* losses, const int64_t* targets, int64_t rows, in
   check_launch("mean_loss");
 }
 
-#define HYPERION_CROSS_ENTROPY(T)                                     \
-  template void cross_entropy_gpu(const CrossEntropyRows<T>&, void*); \
-  template void cross_entropy_backward_gpu(const CrossEntropyBackward<T>&, void*);
+template <class From, class T>
+void scale_gpu(const From* in, T* out, int64_t count, const float* factor, const float* share, void* stream) {
+  if (count == 0) return;
+  const int64_t blocks = (count / kWide<T> + kOfBlock) / kOfBlock;
+  scale_kernel<From, T>
+      <<<static_cast<unsigned>(blocks), kOfBlock, 0, static_cast<GpuStream>(stream)>>>(in, out, count, factor, share);
+  check_launch("scale");
+}
+
+#define HYPERION_CROSS_ENTROPY(T)                                                  \
+  template void cross_entropy_gpu(const CrossEntropyRows<T>&, void*);              \
+  template void cross_entropy_backward_gpu(const CrossEntropyBackward<T>&, void*); \
+  template void scale_gpu(const T*, T*, int64_t, const float*, const float*, void*);
 HYPERION_CROSS_ENTROPY(float)
 HYPERION_CROSS_ENTROPY(Bfloat16)
 HYPERION_CROSS_ENTROPY(Half)
 #undef HYPERION_CROSS_ENTROPY
+template void scale_gpu(const float*, Bfloat16*, int64_t, const float*, const float*, void*);
+template void scale_gpu(const float*, Half*, int64_t, const float*, const float*, void*);
 
 }  // namespace hyperion::kernels

@@ -37,4 +37,8 @@ void cross_entropy_backward_gpu(const CrossEntropyBackward<T>& rows, void* strea
 void mean_loss_gpu(const float* losses, const int64_t* targets, int64_t rows, int64_t ignored, float* mean,
                    float* share, void* stream);
 
+// out = in x factor x share, one number each, on the GPU; both 16 bytes aligned.
+template <class From, class T>
+void scale_gpu(const From* in, T* out, int64_t count, const float* factor, const float* share, void* stream);
+
 }  // namespace hyperion::kernels

@@ -59,6 +59,20 @@ std::pair<at::Tensor, at::Tensor> mean_loss(const at::Tensor& losses, const at::
   return {mean, share};
 }
 
+// in x factor x share, in the type given.
+at::Tensor scaled(const at::Tensor& in, const at::Tensor& factor, const at::Tensor& share, at::ScalarType type) {
+  auto out = at::empty(in.sizes(), in.options().dtype(type));
+  if (!in.is_cuda()) return at::mul_out(out, in, factor.mul(share));
+  with_type(type, [&]<class T>(T) {
+    const auto scale = [&](const auto* from) {
+      scale_gpu(from, pointer<T>(out), in.numel(), pointer<const float>(factor), pointer<const float>(share),
+                stream_of(in));
+    };
+    in.scalar_type() == type ? scale(pointer<const T>(in)) : scale(pointer<const float>(in));
+  });
+  return out;
+}
+
 struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& hidden, const at::Tensor& weight,
                             const at::Tensor& targets, bool gradients) {
@@ -86,12 +100,12 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
 
   static variable_list backward(AutogradContext* context, const variable_list& upstream) {
     const auto kept = context->get_saved_variables();
-    const auto factor = upstream[0].to(at::kFloat).mul(kept[2]);
-    auto of_weight = at::empty(kept[1].sizes(), kept[0].options());
-    at::mul_out(of_weight, kept[1], factor);
+    const auto factor = upstream[0].to(at::kFloat).contiguous();
+    const auto type = kept[0].scalar_type();
+    const auto of_weight = scaled(kept[1], factor, kept[2], type);
     const auto weight = context->saved_data.at("weight").toInt();
     leave_table_gradient(reinterpret_cast<const at::TensorImpl*>(weight), of_weight);
-    return {kept[0].mul(factor), of_weight, {}, {}};
+    return {scaled(kept[0], factor, kept[2], type), of_weight, {}, {}};
   }
 };
 

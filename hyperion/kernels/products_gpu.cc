@@ -19,12 +19,16 @@
 #include "hyperion/base/format.h"
 #include "hyperion/kernels/choices.h"
 #include "hyperion/kernels/device.h"
+#include "hyperion/kernels/ways_gpu.h"
 
 namespace hyperion::kernels {
 namespace {
 
 constexpr size_t kWorkspace = 32u << 20;
-constexpr int kTried = 12, kRepeats = 10;
+// A workspace of a few bytes is a counter that the library sets to 0 before each call, by a fill of its own. The same
+// algorithms do without it, as fast.
+constexpr size_t kCounter = 1 << 10;
+constexpr int kTried = 8;
 
 void check(cublasStatus_t status, const char* what) {
   if (status != CUBLAS_STATUS_SUCCESS)
@@ -148,50 +152,20 @@ cublasStatus_t launch(const Plan& plan, const RawProduct& p, const cublasLtMatmu
                         plan.d.get(), d, plan.d.get(), &algorithm, room.at, room.bytes, stream);
 }
 
-// Microseconds a product takes with each of them, into memory of its own: the product may add to what is there. By
-// replays of a graph, since launching a short one takes longer than it does.
+// Microseconds a product takes with each of them, into memory of its own: the product may add to what is there.
 std::vector<float> times(const Plan& plan, const RawProduct& p,
                          const std::vector<cublasLtMatmulHeuristicResult_t>& found, cudaStream_t stream) {
-  constexpr float kNever = 1e30f;
   const auto take = [](size_t bytes) { return Room{c10::cuda::CUDACachingAllocator::raw_alloc(bytes), bytes}; };
   const Room out = take(static_cast<size_t>(p.rows * p.columns) * (p.out == ProductType::fp32 ? 4 : 2));
   size_t needed = 256;
   for (const auto& each : found) needed = std::max(needed, each.workspaceSize);
   const Room room = take(needed);
   cudaStreamSynchronize(stream);
-  cudaStream_t own;
-  cudaEvent_t begin, end;
-  cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking);
-  cudaEventCreate(&begin);
-  cudaEventCreate(&end);
-  std::vector<float> taken;
-  for (const auto& each : found) {
-    const auto once = [&] { return launch(plan, p, each.algo, room, out.at, own) == CUBLAS_STATUS_SUCCESS; };
-    cudaGraph_t graph = nullptr;
-    cudaGraphExec_t replay = nullptr;
-    float milliseconds = kNever;
-    bool good = once() && cudaStreamSynchronize(own) == cudaSuccess &&
-                cudaStreamBeginCapture(own, cudaStreamCaptureModeThreadLocal) == cudaSuccess;
-    if (good) {
-      for (int i = 0; i < kRepeats; ++i) good = once() && good;
-      good = cudaStreamEndCapture(own, &graph) == cudaSuccess && good;
-    }
-    if (good && cudaGraphInstantiate(&replay, graph, 0) == cudaSuccess) {
-      cudaGraphLaunch(replay, own);
-      cudaEventRecord(begin, own);
-      cudaGraphLaunch(replay, own);
-      cudaEventRecord(end, own);
-      if (cudaEventSynchronize(end) != cudaSuccess || cudaEventElapsedTime(&milliseconds, begin, end) != cudaSuccess)
-        milliseconds = kNever;
-    }
-    if (replay != nullptr) cudaGraphExecDestroy(replay);
-    if (graph != nullptr) cudaGraphDestroy(graph);
-    taken.push_back(milliseconds * 1e3f / kRepeats);
-  }
-  cudaGetLastError();  // a way that cannot be timed is not taken, and is no error
-  cudaEventDestroy(begin);
-  cudaEventDestroy(end);
-  cudaStreamDestroy(own);
+  std::vector<Way> ways;
+  for (const auto& each : found)
+    ways.push_back(
+        [&](cudaStream_t own) { return launch(plan, p, each.algo, room, out.at, own) == CUBLAS_STATUS_SUCCESS; });
+  const auto taken = times_in_turns(ways);
   for (const Room& each : {out, room}) c10::cuda::CUDACachingAllocator::raw_delete(each.at);
   return taken;
 }
@@ -204,7 +178,7 @@ const char* name_of(ProductType type) {
 ChoiceFor choice_for(const RawProduct& p, uint32_t alignment) {
   const bool rounded = p.type == ProductType::fp32 && p.may_round_to_tf32;
   return {
-      device_text({c10::kCUDA, at::cuda::current_device()}), base::format("cuBLASLt {}", cublasLtGetVersion()),
+      device_text({c10::kCUDA, at::cuda::current_device()}), base::format("cuBLASLt {} in turns", cublasLtGetVersion()),
       base::format("product {}x{}x{} {}{} {}{} to {}{}{} at {}", p.rows, p.columns, p.k, p.a_turned ? "t" : "n",
                    p.b_turned ? "t" : "n", rounded ? "tf32" : name_of(p.type),
                    base::format("{}{}", p.b_type == p.type ? "" : base::format("x{}", name_of(p.b_type)),
@@ -234,13 +208,13 @@ bool take(const std::string& text, Plan& plan) {
   return true;
 }
 
-std::vector<cublasLtMatmulHeuristicResult_t> offered(const Plan& plan, uint32_t alignment, int most) {
+std::vector<cublasLtMatmulHeuristicResult_t> offered(const Plan& plan, uint32_t alignment, size_t room, int most) {
   cublasLtMatmulPreference_t preference;
   check(cublasLtMatmulPreferenceCreate(&preference), "a preference");
   const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t what, auto value) {
     check(cublasLtMatmulPreferenceSetAttribute(preference, what, &value, sizeof value), "a preference");
   };
-  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{kWorkspace});
+  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{room});
   if (at::globalContext().deterministicAlgorithms())  // parts of a sum that meet in memory do so in any order
     prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
            uint32_t{CUBLASLT_REDUCTION_SCHEME_MASK & ~CUBLASLT_REDUCTION_SCHEME_INPLACE});
@@ -254,6 +228,22 @@ std::vector<cublasLtMatmulHeuristicResult_t> offered(const Plan& plan, uint32_t 
                                      plan.d.get(), preference, most, found.data(), &count);
   cublasLtMatmulPreferenceDestroy(preference);
   found.resize(status == CUBLAS_STATUS_SUCCESS ? static_cast<size_t>(count) : 0);
+  return found;
+}
+
+// The library's order, with those that need a counter left out where it knows any other.
+std::vector<cublasLtMatmulHeuristicResult_t> offered(const Plan& plan, uint32_t alignment, int most) {
+  auto found = offered(plan, alignment, kWorkspace, most);
+  const auto counts = [](const auto& each) { return each.workspaceSize > 0 && each.workspaceSize <= kCounter; };
+  if (std::none_of(found.begin(), found.end(), counts)) return found;
+  auto plain = offered(plan, alignment, 0, most);
+  if (plain.empty()) return found;
+  const bool first = found[0].workspaceSize <= kCounter;
+  found.erase(
+      std::remove_if(found.begin(), found.end(), [](const auto& each) { return each.workspaceSize <= kCounter; }),
+      found.end());  // those without any are in the other list
+  found.insert(first ? found.begin() : found.begin() + std::min<std::ptrdiff_t>(1, std::ssize(found)), plain.begin(),
+               plain.end());
   return found;
 }
 
@@ -273,7 +263,7 @@ void choose(Plan& plan, const RawProduct& p, uint32_t alignment, bool measure, c
   const auto best = std::min_element(taken.begin(), taken.end());
   const auto& fastest = found[static_cast<size_t>(best - taken.begin())];
   plan.algorithm = fastest.algo, plan.workspace = fastest.workspaceSize;
-  if (*best < 1e9f) kept_choices().keep(choice_for(p, alignment), {text_of(*plan.algorithm), *best, taken[0]});
+  if (*best < kNever) kept_choices().keep(choice_for(p, alignment), {text_of(*plan.algorithm), *best, taken[0]});
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 // Records what ran between begin and end, by LibTorch's profiler (kineto): a GPU's kernels, or a CPU's operations.
 #pragma once
+#include <array>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -38,5 +40,19 @@ std::vector<KernelTotal> kernel_totals(const std::vector<Span>& spans);
 
 // "void at::native::gelu_kernel<float>(float*)" -> "at::native::gelu_kernel".
 std::string short_kernel_name(const std::string& name);
+
+// What a GPU's kernel is for, told from its name: a matrix product, a convolution, attention, the optimizer's update
+// with the norm before it, any other of ours (norms, activations, losses, copies of heads), any other of PyTorch's, a
+// copy or fill of memory.
+enum class KernelKind { product, convolution, attention, update, ours, torch, memory };
+constexpr KernelKind kKernelKinds[] = {KernelKind::product, KernelKind::convolution, KernelKind::attention,
+                                       KernelKind::update,  KernelKind::ours,        KernelKind::torch,
+                                       KernelKind::memory};
+KernelKind kernel_kind(const std::string& name);
+std::string kind_text(KernelKind kind);  // "products"
+
+// Milliseconds by kind, in the order of kKernelKinds.
+using KindTimes = std::array<double, std::size(kKernelKinds)>;
+KindTimes kind_times(const std::vector<Span>& spans);
 
 }  // namespace hyperion::profile

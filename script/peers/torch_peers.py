@@ -3,7 +3,7 @@
 
 The model is built from the config.json that the bench hands over, so both sides read one description. A step is forward,
 backward, clip of the global norm at 1, and fused AdamW; bf16 and fp16 run under autocast over fp32 weights. The first step is
-timed alone, five more warm up, then blocks of ten run back to back and are synchronised once a block.
+timed alone, five more warm up, a GPU rests for two seconds, then blocks of ten run back to back and are synchronised once a block.
 
 Prints one line of JSON: seconds a step of each block, the first step's, peak bytes, losses; or {"error": ...}.
 """
@@ -20,7 +20,7 @@ except ImportError as missing:
     print(json.dumps({"error": f"python3 has no torch ({missing})"}))
     sys.exit(1)
 
-WARM_UP, BLOCK, BATCHES = 5, 10, 3
+WARM_UP, BLOCK, BATCHES, REST = 5, 10, 3, 2
 
 
 class Attention(nn.Module):
@@ -257,6 +257,8 @@ def measure(spec, mode, steps, device):
     for index in range(WARM_UP):
         step(index)
     wait()
+    if gpu:
+        time.sleep(REST)
     block, blocks = min(BLOCK, steps), []
     for _ in range(max(1, steps // BLOCK)):
         begun = time.perf_counter()
