@@ -178,7 +178,8 @@ const char* name_of(ProductType type) {
 ChoiceFor choice_for(const RawProduct& p, uint32_t alignment) {
   const bool rounded = p.type == ProductType::fp32 && p.may_round_to_tf32;
   return {
-      device_text({c10::kCUDA, at::cuda::current_device()}), base::format("cuBLASLt {} in turns", cublasLtGetVersion()),
+      device_text({c10::kCUDA, at::cuda::current_device()}),
+      base::format("cuBLASLt {}, parts in fp32", cublasLtGetVersion()),
       base::format("product {}x{}x{} {}{} {}{} to {}{}{} at {}", p.rows, p.columns, p.k, p.a_turned ? "t" : "n",
                    p.b_turned ? "t" : "n", rounded ? "tf32" : name_of(p.type),
                    base::format("{}{}", p.b_type == p.type ? "" : base::format("x{}", name_of(p.b_type)),
@@ -215,9 +216,8 @@ std::vector<cublasLtMatmulHeuristicResult_t> offered(const Plan& plan, uint32_t 
     check(cublasLtMatmulPreferenceSetAttribute(preference, what, &value, sizeof value), "a preference");
   };
   prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{room});
-  if (at::globalContext().deterministicAlgorithms())  // parts of a sum that meet in memory do so in any order
-    prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-           uint32_t{CUBLASLT_REDUCTION_SCHEME_MASK & ~CUBLASLT_REDUCTION_SCHEME_INPLACE});
+  // Parts of a sum meet in fp32 and in a fixed order, not rounded to the output's type on the way.
+  prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
   for (const auto what : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
                           CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
     prefer(what, alignment);
