@@ -50,7 +50,10 @@ std::string table_of(const ScalingResult& result) {
          alone ? "" : mebibytes(row.bytes), mebibytes(static_cast<double>(row.state)),
          mebibytes(static_cast<double>(row.activations)), format("{:.0f}", static_cast<double>(row.peak) / 0x1p20)});
   }
-  return aligned(rows, {0, 1}) + (failed.empty() ? "" : "\nno figures:\n" + failed);
+  std::string text = aligned(rows, {0, 1}) + (failed.empty() ? "" : "\nno figures:\n" + failed);
+  if (std::none_of(result.rows.begin(), result.rows.end(), [](const auto& row) { return row.ranks == 1; }))
+    text += "speedup and efficiency are against the fewest ranks of the same mode: add 1 to --ranks\n";
+  return text;
 }
 
 // One line for each mode (and batch) over the ranks.

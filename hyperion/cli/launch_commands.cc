@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -35,11 +36,23 @@ namespace {
 // What a run's folder, a SLURM job and a Kubernetes object may all be called.
 CLI::Validator plain_name() {
   const auto check = [](std::string& text) -> std::string {
-    const bool fine = !text.empty() && text.size() <= 40 && text.front() != '-' && text.back() != '-' &&
+    const bool fine = !text.empty() && text.size() <= 40 && text.front() >= 'a' && text.front() <= 'z' &&
+                      text.back() != '-' &&
                       text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == std::string::npos;
-    return fine ? "" : format("\"{}\" is not a name of small letters, digits and hyphens", text);
+    return fine ? "" : format("\"{}\" is not a letter and at most 39 small letters, digits and hyphens", text);
   };
   return {check, "", "name"};
+}
+
+// Nothing that would mean something else in YAML.
+CLI::Validator image_name() {
+  const auto check = [](std::string& text) -> std::string {
+    const auto plain = [](unsigned char c) { return std::isalnum(c) || std::strchr("._-/:@", c) != nullptr; };
+    const bool fine = !text.empty() && std::isalnum(static_cast<unsigned char>(text.front())) && text.back() != ':' &&
+                      std::all_of(text.begin(), text.end(), plain);
+    return fine ? "" : format("\"{}\" is not a container's image, such as registry/hyperion:1.0", text);
+  };
+  return {check, "", "image"};
 }
 
 // CLI11 knows nothing of what follows --.
@@ -100,7 +113,7 @@ void add_launch_command(CLI::App& app, LaunchOptions& options) {
       ->check(plain_name())
       ->needs(emit);
   launch->add_option("--image", options.image, "--emit: the container's image (default hyperion:latest)")
-      ->check(not_empty())
+      ->check(image_name())
       ->needs(emit);
   launch->add_option("--gpus-per-node", options.gpus_per_node, "--emit: GPUs to ask for (default: one a rank; 0: none)")
       ->check(whole_number(0, 1024))

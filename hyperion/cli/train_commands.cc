@@ -33,14 +33,16 @@ strategy::ModelShape shape_of(const train::RunConfig& config, const std::string&
   return models::config_shape(model, "the model", config.train.length);
 }
 
-int dry_run(const train::RunConfig& config, const base::Settings& settings, const std::string& name) {
+int dry_run(const train::RunConfig& config, const base::Settings& settings, const std::string& name, bool or_resume) {
   const auto launch = host::find_launch();
   train::check_processes(config, launch.world);
   if (launch.rank != 0) return 0;
   const auto shape = shape_of(config, train::model_config(base::real_files(), config));
   const int64_t units = config.train.batch * (shape.context > 0 ? config.train.length : 1);
   std::printf("%s\n", settings.toml(true).c_str());
-  std::printf("run         %s\n", (interop::runs_folder() / name).c_str());
+  const auto place = train::RunFolder::join(interop::runs_folder() / name);
+  const bool there = or_resume && base::real_files().exists(place.config());
+  std::printf("run         %s%s\n", place.path().c_str(), there ? ", which is there and would go on" : "");
   std::printf("parameters  %s\n", base::with_commas(shape.parameters).c_str());
   std::printf("%s      %s a step, %s in all\n", shape.context > 0 ? "tokens" : "images",
               base::with_commas(units).c_str(), base::with_commas(units * config.train.steps).c_str());
@@ -206,8 +208,9 @@ int go_on(Resumption run, const host::Launch& launch) {
   const auto record = train::past_record(files, place.path());
   const int64_t step = newest_good_step(files, place);
   if (record.status == "complete" && step >= config.train.steps) {
-    std::printf("run %s is complete (step %ld of %ld); nothing to do\nhint: train it further with --steps N\n",
-                place.name().c_str(), static_cast<long>(step), static_cast<long>(record.steps));
+    if (launch.rank == 0)
+      std::printf("run %s is complete (step %ld of %ld); nothing to do\nhint: train it further with --steps N\n",
+                  place.name().c_str(), static_cast<long>(step), static_cast<long>(record.steps));
     return 0;
   }
   if (step > config.train.steps)
@@ -253,7 +256,7 @@ int train_command(const TrainOptions& options) {
   const bool named = !options.run.empty();
   const std::string name =
       named ? options.run : train::default_run_name(options.recipe, base::real_clock().unix_seconds());
-  if (options.dry_run) return dry_run(config, settings, name);
+  if (options.dry_run) return dry_run(config, settings, name, options.or_resume);
   const auto launch = host::find_launch();
   auto& files = base::real_files();
   const auto place = train::RunFolder::join(interop::runs_folder() / name);

@@ -37,7 +37,8 @@ Processes::Processes(std::shared_ptr<comm::World> world, const parallel::Paralle
 
 std::string Processes::text() const {
   if (size() == 1) return {};
-  return base::format("{} processes over {}, {}, zero {}", size(), gradients_->kind(), layout_.text(), zero_);
+  const auto& wires = gradients_->size() == 1 && replicas_ != nullptr ? replicas_ : gradients_;
+  return base::format("{} processes over {}, {}, zero {}", size(), wires->kind(), layout_.text(), zero_);
 }
 
 std::map<std::string, comm::Traffic> Processes::traffic_by_caller() const {

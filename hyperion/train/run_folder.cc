@@ -21,7 +21,10 @@ using base::Path;
 
 namespace {
 
-[[noreturn]] void refuse_existing(const Path& path) {
+[[noreturn]] void refuse_existing(base::FileSystem& files, const Path& path) {
+  if (!files.exists(path / "config.resolved.toml"))
+    throw ConfigError(format("the folder {} exists and is no run's: it has no config.resolved.toml", path.string()),
+                      "choose another name: --run NAME; or move it away");
   throw ConfigError(format("the run folder {} exists already", path.string()),
                     format("go on with it: hyperion resume {}, or add --or-resume; or choose another name: --run NAME",
                            path.filename().string()));
@@ -57,7 +60,7 @@ bool make(const Path& path) {
 RunFolder RunFolder::begin(base::FileSystem& files, const Path& path, const std::string& resolved_toml) {
   auto lock =
       std::make_unique<base::FileLock>(path / ".lock", format("{} is being used by another process", path.string()));
-  if (files.exists(path / "config.resolved.toml")) refuse_existing(path);  // another was quicker
+  if (files.exists(path / "config.resolved.toml")) refuse_existing(files, path);  // another was quicker
   try {
     sweep(files, path);
     files.create_folders(path / "logs");
@@ -77,7 +80,7 @@ RunFolder RunFolder::create(base::FileSystem& files, const Path& runs, const std
                       "use letters, digits, '-', '_' and '.'; HYPERION_RUNS names the folder");
   files.create_folders(runs);
   const Path path = runs / name;
-  if (!make(path) && !stillborn(files, path)) refuse_existing(path);
+  if (!make(path) && !stillborn(files, path)) refuse_existing(files, path);
   return begin(files, path, resolved_toml);
 }
 

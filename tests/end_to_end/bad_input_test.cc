@@ -113,6 +113,13 @@ TEST_F(BadInput, environment_and_flags_are_refused_by_name) {
   expect_refused({"train", "x.toml", "--or-resume"}, "--or-resume needs to know which run", "add --run NAME");
   expect_refused({"launch", "-n", "4", "--emit", "slurm", "--", "/opt/hyperion", "train", "x.toml"},
                  "--emit puts hyperion before the command itself", "write -- train ...");
+  const auto emit = [](const std::string& flag, const std::string& value) {
+    return Words{"launch", "-n", "4", "--emit", "jobset", flag, value, "--", "train", "x.toml"};
+  };
+  for (const char* name : {"1abc", "A", "a-", "", "a-name-that-is-longer-than-forty-letters-is"})
+    expect_refused(emit("--name", name), "a letter and at most 39 small letters, digits and hyphens", "launch --help");
+  for (const char* image : {"a: b", "{x}", "", "latest:"})
+    expect_refused(emit("--image", image), "is not a container's image", "launch --help");
   expect_refused({"tarin"}, "unknown command `hyperion tarin`", "did you mean `hyperion train`?");
   expect_refused({"bench", "hardwre"}, "unknown command `hyperion bench hardwre`",
                  "did you mean `hyperion bench hardware`?");
@@ -159,6 +166,8 @@ TEST_F(BadInput, an_existing_run_or_recipe_is_left_as_it_is) {
   make_run();
   const auto before = testing::tree(scratch_.runs());
   expect_refused(train("good"), "exists already", "hyperion resume good");
+  EXPECT_NE(run(scratch_, train("good") + Words{"--or-resume", "--dry-run"}).out.find("is there and would go on"),
+            std::string::npos);
   expect_refused({"resume", "good", "--model.width=64"}, "model.width cannot change on resume", "another run");
   expect_refused({"resume", "good", "--data.path=other"}, "data.path cannot change on resume", "another run");
   expect_refused({"resume", "good", "--optim.lrr=1"}, "unknown setting optim.lrr", "did you mean optim.lr?");
