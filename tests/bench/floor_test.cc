@@ -66,6 +66,7 @@ TEST(Floor, stands_beside_the_step_of_the_same_run) {
   EXPECT_NE(outcome.table.find("the whole step"), std::string::npos) << outcome.table;
   const auto figures = read_figures(outcome.json, "floor.json");
   EXPECT_EQ(figures.list.size(), 4u);
+  EXPECT_EQ(outcome.pictures.size(), 2u);
 }
 
 TEST(Floor, splits_a_traced_step_by_cause) {
@@ -81,8 +82,9 @@ TEST(Floor, splits_a_traced_step_by_cause) {
   row.gaps->window_ms = 250, row.gaps->busy_ms = 246.25;
   result.steps.rows.push_back(row);
   const auto json = base::Json::parse(floor_outcome(result).json)["floors"][0];
-  EXPECT_EQ(json["floor_ms"], 46);
-  EXPECT_EQ(json["steps"][0]["passing_ms"], 7.5);
+  EXPECT_EQ(json["modes"], base::Json({"graph"}));
+  EXPECT_EQ(json["causes"][2]["step_ms"][0], 7.5);
+  EXPECT_EQ(json["causes"].back()["floor_ms"], 46);
   const auto table = floor_outcome(result).table;
   for (const char* cell : {"31.000", "0.500", "7.500", "0.250", "0.750", "50.000", "4.000"})
     EXPECT_NE(table.find(cell), std::string::npos) << cell << "\n" << table;
