@@ -38,10 +38,8 @@ using base::format;
 using Work = std::function<void()>;
 
 at::ScalarType type_of(const Workload& workload, const std::string& precision) {
-  if (precision == "bf16") return at::kBFloat16;
-  if (precision == "fp16") return at::kHalf;
-  if (precision == "fp32" || precision == "tf32") return at::kFloat;
-  throw base::ConfigError(format("the floor of {} in {} is not known", workload.name, precision),
+  if (precision != "fp8") return train::compute_type(precision);
+  throw base::ConfigError(format("the floor of {} in fp8 is not known", workload.name),
                           "it is reckoned for bf16, fp16, tf32 and fp32");
 }
 
