@@ -282,7 +282,9 @@ Operation adamw(const Place& place) {
     tensors.push_back({masters[i], firsts[i], seconds[i], weights[i], gradients[i], 0.1f});
   const auto scale = at::ones({}, place.options().dtype(at::kFloat));
   const auto updates = std::make_shared<kernels::Updates>();
-  updates->set(place.device, {1e-4f, 0.9f, 0.95f, 1e-8f, 0.1f, 0.1f, 0.05f});
+  kernels::SmallWrites numbers;
+  updates->set(place.device, {1e-4f, 0.9f, 0.95f, 1e-8f, 0.1f, 0.1f, 0.05f}, numbers);
+  numbers.queue();
   const auto ours = [=](const Inputs&) {
     updates->adamw(tensors, scale);
     return at::Tensor();

@@ -1,7 +1,7 @@
 #include "hyperion/kernels/activation_math.h"
 #include "hyperion/kernels/column_sums_math.h"
 #include "hyperion/kernels/gpu_activations.h"
-#include "hyperion/kernels/gpu_parts.h"
+#include "hyperion/kernels/gpu_vectors.h"
 
 namespace hyperion::kernels {
 namespace {
@@ -223,7 +223,7 @@ int64_t strip_parts(int64_t rows, int64_t width, int wide) {
 }
 
 template <class T, Activation KIND>
-void backward_as(const ActivationBackward<T>& a, GpuStream stream) {
+int64_t backward_as(const ActivationBackward<T>& a, GpuStream stream) {
   constexpr bool kGated = KIND == Activation::gated_silu;
   const int64_t count = a.rows * a.width, pieces = count / kWide<T>;
   const bool whole = a.width % kWide<T> == 0 && aligned(a.in) && aligned(a.upstream) && aligned(a.gradient) &&
@@ -233,7 +233,7 @@ void backward_as(const ActivationBackward<T>& a, GpuStream stream) {
       const int64_t parts = strip_parts(a.rows, a.width, kWide<T>);
       const auto strips = static_cast<unsigned>((a.width + kAcross * kWide<T> - 1) / (kAcross * kWide<T>));
       backward_strips<T, KIND><<<dim3(strips, static_cast<unsigned>(parts)), dim3(kAcross, kDown), 0, stream>>>(a);
-      return add_parts<T>({a.partial, parts, 1, a.width, {a.sums, nullptr, nullptr}}, stream);
+      return parts;
     }
   }
   if (!whole) {
@@ -245,6 +245,7 @@ void backward_as(const ActivationBackward<T>& a, GpuStream stream) {
   }
   if (a.sums != nullptr)
     column_sums_gpu<T>(a.gradient, a.rows, kGated ? 2 * a.width : a.width, a.partial, a.sums, stream);
+  return 0;
 }
 
 }  // namespace
@@ -265,18 +266,19 @@ void activation_forward_gpu(Activation kind, const ActivationForward<T>& arrays,
 }
 
 template <class T>
-void activation_backward_gpu(Activation kind, const ActivationBackward<T>& arrays, void* stream) {
-  if (arrays.rows * arrays.width == 0) return;
+int64_t activation_backward_gpu(Activation kind, const ActivationBackward<T>& arrays, void* stream) {
+  if (arrays.rows * arrays.width == 0) return 0;
   const auto queue = static_cast<GpuStream>(stream);
-  if (kind == Activation::gelu_tanh) backward_as<T, Activation::gelu_tanh>(arrays, queue);
-  if (kind == Activation::gelu_erf) backward_as<T, Activation::gelu_erf>(arrays, queue);
-  if (kind == Activation::gated_silu) backward_as<T, Activation::gated_silu>(arrays, queue);
+  const int64_t parts = kind == Activation::gelu_tanh  ? backward_as<T, Activation::gelu_tanh>(arrays, queue)
+                        : kind == Activation::gelu_erf ? backward_as<T, Activation::gelu_erf>(arrays, queue)
+                                                       : backward_as<T, Activation::gated_silu>(arrays, queue);
   check_launch("activation_backward");
+  return parts;
 }
 
 #define HYPERION_ACTIVATION(T)                                                          \
   template void activation_forward_gpu(Activation, const ActivationForward<T>&, void*); \
-  template void activation_backward_gpu(Activation, const ActivationBackward<T>&, void*);
+  template int64_t activation_backward_gpu(Activation, const ActivationBackward<T>&, void*);
 HYPERION_ACTIVATION(float)
 HYPERION_ACTIVATION(Bfloat16)
 HYPERION_ACTIVATION(Half)

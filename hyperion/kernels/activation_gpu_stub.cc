@@ -9,13 +9,13 @@ void activation_forward_gpu(Activation, const ActivationForward<T>&, void*) {
   throw base::Error("this build has no GPU kernels", "build the cuda preset");
 }
 template <class T>
-void activation_backward_gpu(Activation, const ActivationBackward<T>&, void*) {
+int64_t activation_backward_gpu(Activation, const ActivationBackward<T>&, void*) {
   throw base::Error("this build has no GPU kernels", "build the cuda preset");
 }
 
 #define HYPERION_ACTIVATION(T)                                                          \
   template void activation_forward_gpu(Activation, const ActivationForward<T>&, void*); \
-  template void activation_backward_gpu(Activation, const ActivationBackward<T>&, void*);
+  template int64_t activation_backward_gpu(Activation, const ActivationBackward<T>&, void*);
 HYPERION_ACTIVATION(float)
 HYPERION_ACTIVATION(Bfloat16)
 HYPERION_ACTIVATION(Half)

@@ -30,7 +30,8 @@ int64_t activation_sum_parts(int64_t rows, int64_t width);  // at most
 
 template <class T>
 void activation_forward_gpu(Activation kind, const ActivationForward<T>& arrays, void* stream);
+// How many parts of the sums are left to add up; 0: they are whole.
 template <class T>
-void activation_backward_gpu(Activation kind, const ActivationBackward<T>& arrays, void* stream);
+int64_t activation_backward_gpu(Activation kind, const ActivationBackward<T>& arrays, void* stream);
 
 }  // namespace hyperion::kernels

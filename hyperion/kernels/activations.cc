@@ -10,6 +10,7 @@
 #include <ATen/ops/silu_backward.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "hyperion/kernels/part_sums.h"
 #include "hyperion/kernels/typed.h"
 
 namespace hyperion::kernels {
@@ -75,13 +76,15 @@ ActivationGradients activation_gradients(const at::Tensor& given, const at::Tens
     out.sums = at::empty({input.size(-1)}, input.options());
     partial = at::empty({activation_sum_parts(rows, width), input.size(-1)}, input.options().dtype(at::kFloat));
   }
+  int64_t left = 0;
   with_type(input.scalar_type(), [&]<class T>(T) {
-    activation_backward_gpu(
+    left = activation_backward_gpu(
         kind,
         ActivationBackward<T>{pointer<T>(input), pointer<T>(above), pointer<T>(out.input), pointer<T>(out.again),
                               pointer<T>(out.sums), pointer<float>(partial), rows, width},
         stream_of(input));
   });
+  add_up_for_leaves({partial, left, {out.sums}}, 0);
   return out;
 }
 

@@ -39,7 +39,9 @@ void adamw(at::Tensor master, at::Tensor first, at::Tensor second, at::Tensor we
   HYPERION_CHECK(scale.numel() == 1 && scale.scalar_type() == at::kFloat, "adamw's scale is one fp32 number");
   if (master.is_cuda()) {
     Updates one;
-    one.set(master.device(), step);
+    SmallWrites writes;
+    one.set(master.device(), step, writes);
+    writes.queue();
     return one.adamw({{master, first, second, weight, gradient, step.decay}}, scale);
   }
   const AdamWNumbers numbers{step.lr,    step.beta1,       step.beta2,      step.epsilon,

@@ -1,6 +1,7 @@
 // A bias's gradient is the sum over rows of a gradient that another operation has just written. That one can sum as it
 // writes, which saves reading the whole again. Forward, the operation with the bias says of its output that it will
-// want the sums, and the one that takes the output sees it; backward, the sums are left beside the gradient.
+// want the sums, and the one that takes the output sees it; backward, the sums are left beside the gradient. They may
+// still be in parts (part_sums.h), so only a bias that is a leaf may ask.
 //
 // One note each way and thread, the last: who comes too late, or finds another tensor or one changed since, sums
 // itself.

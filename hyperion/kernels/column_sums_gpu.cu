@@ -1,5 +1,6 @@
 #include "hyperion/kernels/column_sums_math.h"
-#include "hyperion/kernels/gpu_parts.h"
+#include "hyperion/kernels/gpu_vectors.h"
+#include "hyperion/kernels/part_sums_math.h"
 
 namespace hyperion::kernels {
 namespace {
@@ -74,7 +75,9 @@ void column_sums_gpu(const T* in, int64_t rows, int64_t columns, float* partial,
     strips<T, 1><<<dim3(strips_of(1), parts), threads, 0, queue>>>(in, rows, columns, partial);
   }
   check_launch("column_sums");
-  add_parts<T>({partial, parts, 1, columns, {sums, nullptr, nullptr}}, queue);
+  const PartSums<T> whole{
+      partial, static_cast<int32_t>(parts), 1, static_cast<int32_t>(columns), {sums, nullptr, nullptr}};
+  add_parts_gpu(&whole, 1, stream);
 }
 
 template void column_sums_gpu(const float*, int64_t, int64_t, float*, float*, void*);

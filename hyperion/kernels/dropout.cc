@@ -124,11 +124,11 @@ at::Tensor bias_dropout_residual_reference(const at::Tensor& input, const at::Te
   return residual.add(dropout(bias.defined() ? input.add(bias) : input, p, place));
 }
 
-void set_recorded_step(at::Device device, uint32_t step) {
+void set_recorded_step(at::Device device, uint32_t step, SmallWrites& writes) {
   if (!device.is_cuda()) return;
   auto& at = step_on(device);
   if (!at.defined()) at = at::empty({1}, at::TensorOptions(device).dtype(at::kInt));
-  set_step_gpu(pointer<uint32_t>(at), step, current_gpu_stream(device.index()));
+  writes.set(at, step);
 }
 
 }  // namespace hyperion::kernels

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "hyperion/base/random.h"
+#include "hyperion/kernels/small_writes.h"
 
 namespace hyperion::kernels {
 
@@ -23,8 +24,9 @@ at::Tensor bias_dropout_residual(const at::Tensor& input, const at::Tensor& bias
 at::Tensor bias_dropout_residual_reference(const at::Tensor& input, const at::Tensor& bias, const at::Tensor& residual,
                                            double p, const RandomPlace& place);
 
-// Queues the step's number for the device. While a graph records (kernels/graph.h) dropout takes the step from there in
-// place of its own number, so that each replay drops by the step set last. Never to be called while recording.
-void set_recorded_step(at::Device device, uint32_t step);
+// Sends the step's number to the device with `writes`. While a graph records (kernels/graph.h) dropout takes the step
+// from there in place of its own number, so that each replay drops by the step set last. Never to be called while
+// recording.
+void set_recorded_step(at::Device device, uint32_t step, SmallWrites& writes);
 
 }  // namespace hyperion::kernels

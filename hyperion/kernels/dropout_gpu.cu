@@ -55,8 +55,6 @@ __global__ void dropout_any(DropoutTensors<T> t, DropoutNumbers numbers) {
   }
 }
 
-__global__ void set_step(uint32_t* at, uint32_t step) { *at = step; }
-
 }  // namespace
 
 template <class T>
@@ -74,11 +72,6 @@ void dropout_gpu(const DropoutTensors<T>& t, const DropoutNumbers& numbers, void
     dropout_any<<<grid_for((count + kDropoutShare - 1) / kDropoutShare, kThreads), kThreads, 0, queue>>>(t, numbers);
   }
   check_launch("dropout");
-}
-
-void set_step_gpu(uint32_t* at, uint32_t step, void* stream) {
-  set_step<<<1, 1, 0, static_cast<GpuStream>(stream)>>>(at, step);
-  check_launch("set_step");
 }
 
 template void dropout_gpu(const DropoutTensors<float>&, const DropoutNumbers&, void*);

@@ -7,9 +7,6 @@ template <class T>
 void dropout_gpu(const DropoutTensors<T>&, const DropoutNumbers&, void*) {
   throw base::Error("this build has no GPU kernels", "build the cuda preset");
 }
-void set_step_gpu(uint32_t*, uint32_t, void*) {
-  throw base::Error("this build has no GPU kernels", "build the cuda preset");
-}
 
 template void dropout_gpu(const DropoutTensors<float>&, const DropoutNumbers&, void*);
 template void dropout_gpu(const DropoutTensors<Bfloat16>&, const DropoutNumbers&, void*);

@@ -48,6 +48,4 @@ void dropout_cpu(const DropoutTensors<T>& tensors, const DropoutNumbers& numbers
 template <class T>
 void dropout_gpu(const DropoutTensors<T>& tensors, const DropoutNumbers& numbers, void* stream);
 
-void set_step_gpu(uint32_t* at, uint32_t step, void* stream);  // by a launch: no host memory to keep alive
-
 }  // namespace hyperion::kernels

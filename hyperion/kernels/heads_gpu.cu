@@ -1,5 +1,5 @@
 #include "hyperion/kernels/column_sums_math.h"
-#include "hyperion/kernels/gpu_parts.h"
+#include "hyperion/kernels/gpu_vectors.h"
 #include "hyperion/kernels/heads_math.h"
 
 namespace hyperion::kernels {
@@ -210,10 +210,10 @@ void rotate_heads_gpu(T* packed, int64_t tokens, int64_t heads, int64_t turned, 
 }
 
 template <class T>
-void pack_heads_gpu(const HeadGradient<T> (&parts)[3], T* packed, int64_t batch, int64_t length, int64_t width,
-                    const Rotation& rotation, T* sums, float* partial, void* stream) {
+int64_t pack_heads_gpu(const HeadGradient<T> (&parts)[3], T* packed, int64_t batch, int64_t length, int64_t width,
+                       const Rotation& rotation, T* sums, float* partial, void* stream) {
   const int64_t heads = parts[0].heads + parts[1].heads + parts[2].heads, pairs = heads * (width / 2);  // of a token
-  if (batch * length * pairs == 0) return;
+  if (batch * length * pairs == 0) return 0;
   const auto queue = static_cast<GpuStream>(stream);
   const auto blocks = static_cast<unsigned>(batch * length);
   bool whole = width / 2 % kWide<T> == 0 && aligned(packed) && aligned(rotation.cosines) && aligned(rotation.sines);
@@ -230,7 +230,7 @@ void pack_heads_gpu(const HeadGradient<T> (&parts)[3], T* packed, int64_t batch,
            queue>>>(parts[0], parts[1], parts[2], packed, batch * length, static_cast<uint32_t>(length),
                     static_cast<uint32_t>(width), rotation, partial);
     check_launch("pack_heads");
-    return add_parts<T>({partial, at_once, 1, heads * width, {sums, nullptr, nullptr}}, queue);
+    return at_once;
   }
   if (whole) {
     pack_kernel<T, kWide<T>><<<blocks, threads_for(pairs / kWide<T>), 0, queue>>>(
@@ -241,6 +241,7 @@ void pack_heads_gpu(const HeadGradient<T> (&parts)[3], T* packed, int64_t batch,
   }
   check_launch("pack_heads");
   if (sums != nullptr) column_sums_gpu<T>(packed, batch * length, heads * width, partial, sums, stream);
+  return 0;
 }
 
 int64_t pack_heads_parts(int64_t tokens) {
@@ -248,10 +249,10 @@ int64_t pack_heads_parts(int64_t tokens) {
   return most > plain ? most : plain;
 }
 
-#define HYPERION_HEADS(T)                                                                                       \
-  template void rotate_heads_gpu(T*, int64_t, int64_t, int64_t, int64_t, const Rotation&, void*);               \
-  template void pack_heads_gpu(const HeadGradient<T>(&)[3], T*, int64_t, int64_t, int64_t, const Rotation&, T*, \
-                               float*, void*);
+#define HYPERION_HEADS(T)                                                                                          \
+  template void rotate_heads_gpu(T*, int64_t, int64_t, int64_t, int64_t, const Rotation&, void*);                  \
+  template int64_t pack_heads_gpu(const HeadGradient<T>(&)[3], T*, int64_t, int64_t, int64_t, const Rotation&, T*, \
+                                  float*, void*);
 HYPERION_HEADS(float)
 HYPERION_HEADS(Bfloat16)
 HYPERION_HEADS(Half)

@@ -8,15 +8,16 @@ void rotate_heads_gpu(T*, int64_t, int64_t, int64_t, int64_t, const Rotation&, v
   throw base::Error("this build has no GPU kernels", "build the cuda preset");
 }
 template <class T>
-void pack_heads_gpu(const HeadGradient<T> (&)[3], T*, int64_t, int64_t, int64_t, const Rotation&, T*, float*, void*) {
+int64_t pack_heads_gpu(const HeadGradient<T> (&)[3], T*, int64_t, int64_t, int64_t, const Rotation&, T*, float*,
+                       void*) {
   throw base::Error("this build has no GPU kernels", "build the cuda preset");
 }
 int64_t pack_heads_parts(int64_t) { return 1; }
 
-#define HYPERION_HEADS(T)                                                                                       \
-  template void rotate_heads_gpu(T*, int64_t, int64_t, int64_t, int64_t, const Rotation&, void*);               \
-  template void pack_heads_gpu(const HeadGradient<T>(&)[3], T*, int64_t, int64_t, int64_t, const Rotation&, T*, \
-                               float*, void*);
+#define HYPERION_HEADS(T)                                                                                          \
+  template void rotate_heads_gpu(T*, int64_t, int64_t, int64_t, int64_t, const Rotation&, void*);                  \
+  template int64_t pack_heads_gpu(const HeadGradient<T>(&)[3], T*, int64_t, int64_t, int64_t, const Rotation&, T*, \
+                                  float*, void*);
 HYPERION_HEADS(float)
 HYPERION_HEADS(Bfloat16)
 HYPERION_HEADS(Half)

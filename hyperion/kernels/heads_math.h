@@ -26,11 +26,12 @@ struct HeadGradient {
 };
 
 // Gradients of queries, keys and values into one [tokens, heads in all x width]; those of queries and keys turn back.
-// sums, where not null: the packed gradient summed over the tokens, a bias's gradient, in the same pass; `partial` then
-// has room for pack_heads_parts(tokens) x heads in all x width floats.
+// sums, where not null: the packed gradient summed over the tokens, a bias's gradient; `partial` then has room for
+// pack_heads_parts(tokens) x heads in all x width floats. Where they come in the same pass they are left there in
+// parts, and this tells how many; 0: they are whole.
 template <class T>
-void pack_heads_gpu(const HeadGradient<T> (&parts)[3], T* packed, int64_t batch, int64_t length, int64_t width,
-                    const Rotation& rotation, T* sums, float* partial, void* stream);
+int64_t pack_heads_gpu(const HeadGradient<T> (&parts)[3], T* packed, int64_t batch, int64_t length, int64_t width,
+                       const Rotation& rotation, T* sums, float* partial, void* stream);
 int64_t pack_heads_parts(int64_t tokens);  // at most
 
 }  // namespace hyperion::kernels

@@ -32,7 +32,7 @@ struct LinearResidual : torch::autograd::Function<LinearResidual> {
     context->saved_data["bias"] = bias.has_value();
     context->saved_data["residual"] = residual.has_value();
     context->saved_data["sums"] = kind != kNone && sums_wanted(input);
-    if (bias && bias->requires_grad()) want_sums(out);
+    if (bias && bias->requires_grad() && bias->is_leaf()) want_sums(out);
     return shaped_like(out, input);
   }
 

@@ -10,6 +10,7 @@
 
 #include "hyperion/kernels/maps.h"
 #include "hyperion/kernels/norm_math.h"
+#include "hyperion/kernels/part_sums.h"
 #include "hyperion/kernels/typed.h"
 
 namespace hyperion::kernels {
@@ -128,15 +129,23 @@ NormGradients norm_gradients(const at::Tensor& given, const NormWeights& weights
                     weights.bias.defined() ? at::empty_like(weights.bias) : at::Tensor(),
                     extras.output ? at::empty_like(input) : at::Tensor(),
                     extras.sums ? at::empty({width}, input.options()) : at::Tensor()};
-  const auto partial = at::empty({norm_backward_parts(rows), 3, width}, input.options().dtype(at::kFloat));
+  PartedSums parted{{}, 0, {out.weight}};
+  if (out.bias.defined()) parted.sums.push_back(out.bias);
+  if (out.sums.defined()) parted.sums.push_back(out.sums);
+  const auto sections = static_cast<int64_t>(parted.sums.size());
+  parted.partial = at::empty({norm_backward_parts(rows), sections, width}, input.options().dtype(at::kFloat));
   with_type(input.scalar_type(), [&]<class T>(T) {
-    norm_backward_gpu(
+    parted.parts = norm_backward_gpu(
         NormBackward<T>{pointer<T>(input), pointer<T>(weights.weight), pointer<T>(weights.bias), pointer<T>(dy),
                         pointer<T>(added), pointer<float>(statistics.mean), pointer<float>(statistics.inverse),
-                        pointer<T>(out.input), pointer<T>(out.output), pointer<T>(out.weight), pointer<T>(out.bias),
-                        pointer<T>(out.sums), pointer<float>(partial), rows, width},
+                        pointer<T>(out.input), pointer<T>(out.output), extras.sums, pointer<float>(parted.partial),
+                        rows, width},
         stream_of(input));
   });
+  const auto leaf = [](const at::Tensor& tensor) {
+    return !tensor.defined() || (tensor.is_leaf() && tensor.requires_grad());
+  };
+  leaf(weights.weight) && leaf(weights.bias) ? add_up_for_leaves(parted, out.bias.defined() ? 2 : 1) : add_up(parted);
   return out;
 }
 

@@ -1,6 +1,6 @@
 // A block walks over rows, some of them at once, and reads ahead into shared memory; each thread keeps its own columns,
 // and so adds up the gradients of weight and bias as it goes. A second pass adds up the blocks.
-#include "hyperion/kernels/gpu_parts.h"
+#include "hyperion/kernels/gpu_vectors.h"
 #include "hyperion/kernels/norm_math.h"
 
 namespace hyperion::kernels {
@@ -264,7 +264,7 @@ constexpr int64_t kMostPieces = 4 * 384;
 #endif
 
 template <class T, bool LAYER, bool SUMS>
-void backward_as(const NormBackward<T>& norm, GpuStream stream) {
+int64_t backward_as(const NormBackward<T>& norm, GpuStream stream) {
   const bool whole = norm.width % kWide<T> == 0 && aligned(norm.x) && aligned(norm.weight) && aligned(norm.dy) &&
                      aligned(norm.residual) && aligned(norm.dx) && aligned(norm.y) && aligned(norm.bias);
   const int64_t pieces = norm.width / kWide<T>;
@@ -275,15 +275,12 @@ void backward_as(const NormBackward<T>& norm, GpuStream stream) {
     backward_any<T, LAYER, SUMS><<<static_cast<unsigned>(parts), 256, 0, stream>>>(norm);
   }
   check_launch("norm_backward");
-  PartSums<T> sums{norm.partial, parts, sections_of(LAYER, SUMS), norm.width, {norm.dweight, nullptr, nullptr}};
-  if (LAYER) sums.out[1] = norm.dbias;
-  if (SUMS) sums.out[LAYER ? 2 : 1] = norm.dx_sums;
-  add_parts(sums, stream);
+  return parts;
 }
 
 template <class T, bool LAYER>
-void backward_with(const NormBackward<T>& norm, GpuStream stream) {
-  norm.dx_sums != nullptr ? backward_as<T, LAYER, true>(norm, stream) : backward_as<T, LAYER, false>(norm, stream);
+int64_t backward_with(const NormBackward<T>& norm, GpuStream stream) {
+  return norm.with_sums ? backward_as<T, LAYER, true>(norm, stream) : backward_as<T, LAYER, false>(norm, stream);
 }
 
 }  // namespace
@@ -291,14 +288,14 @@ void backward_with(const NormBackward<T>& norm, GpuStream stream) {
 int64_t norm_backward_parts(int64_t rows) { return rows < 1 ? 1 : rows < kParts ? rows : kParts; }
 
 template <class T>
-void norm_backward_gpu(const NormBackward<T>& norm, void* stream) {
-  if (norm.rows == 0) return;
+int64_t norm_backward_gpu(const NormBackward<T>& norm, void* stream) {
+  if (norm.rows == 0) return 0;
   const auto queue = static_cast<GpuStream>(stream);
-  norm.mean != nullptr ? backward_with<T, true>(norm, queue) : backward_with<T, false>(norm, queue);
+  return norm.mean != nullptr ? backward_with<T, true>(norm, queue) : backward_with<T, false>(norm, queue);
 }
 
-template void norm_backward_gpu(const NormBackward<float>&, void*);
-template void norm_backward_gpu(const NormBackward<Bfloat16>&, void*);
-template void norm_backward_gpu(const NormBackward<Half>&, void*);
+template int64_t norm_backward_gpu(const NormBackward<float>&, void*);
+template int64_t norm_backward_gpu(const NormBackward<Bfloat16>&, void*);
+template int64_t norm_backward_gpu(const NormBackward<Half>&, void*);
 
 }  // namespace hyperion::kernels

@@ -9,13 +9,13 @@ void norm_forward_gpu(const NormForward<T>&, void*) {
   throw base::Error("this build has no GPU kernels", "build the cuda preset");
 }
 template <class T>
-void norm_backward_gpu(const NormBackward<T>&, void*) {
+int64_t norm_backward_gpu(const NormBackward<T>&, void*) {
   throw base::Error("this build has no GPU kernels", "build the cuda preset");
 }
 
 #define HYPERION_NORM(T)                                        \
   template void norm_forward_gpu(const NormForward<T>&, void*); \
-  template void norm_backward_gpu(const NormBackward<T>&, void*);
+  template int64_t norm_backward_gpu(const NormBackward<T>&, void*);
 HYPERION_NORM(float)
 HYPERION_NORM(Bfloat16)
 HYPERION_NORM(Half)

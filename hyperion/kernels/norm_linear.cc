@@ -28,7 +28,7 @@ struct NormLinear : torch::autograd::Function<NormLinear> {
     context->saved_data["in_out"] = in_out;
     context->saved_data["maps"] = static_cast<int64_t>(weights.size());
     context->saved_data["sums"] = sums_wanted(hidden);
-    if (!biases.empty() && biases[0].requires_grad()) want_sums(out);
+    if (!biases.empty() && biases[0].requires_grad() && biases[0].is_leaf()) want_sums(out);
     return {hidden, shaped_like(out, hidden)};
   }
 

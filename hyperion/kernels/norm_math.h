@@ -22,9 +22,9 @@ struct NormBackward {
   const T *x, *weight, *bias, *dy;  // bias: for y alone; null: RMS norm
   const T* residual;                // a gradient to add to dx; may be null
   const float *mean, *inverse;
-  T *dx, *y;                     // y: the output again; may be null
-  T *dweight, *dbias, *dx_sums;  // dx_sums: over the rows of dx; null: not wanted
-  float* partial;                // norm_backward_parts(rows) x 3 x width floats
+  T *dx, *y;       // y: the output again; may be null
+  bool with_sums;  // of dx over its rows
+  float* partial;  // room for norm_backward_parts(rows) parts
   int64_t rows, width;
 };
 
@@ -32,7 +32,9 @@ int64_t norm_backward_parts(int64_t rows);  // at most
 
 template <class T>
 void norm_forward_gpu(const NormForward<T>& norm, void* stream);
+// Leaves sums over rows in parts, and tells how many: the weight's gradient, the bias's where there is a mean, and dx's
+// sums where asked for, each `width` wide, behind each other.
 template <class T>
-void norm_backward_gpu(const NormBackward<T>& norm, void* stream);
+int64_t norm_backward_gpu(const NormBackward<T>& norm, void* stream);
 
 }  // namespace hyperion::kernels

@@ -14,6 +14,7 @@
 #include "hyperion/kernels/block_ops.h"
 #include "hyperion/kernels/heads_math.h"
 #include "hyperion/kernels/maps.h"
+#include "hyperion/kernels/part_sums.h"
 #include "hyperion/kernels/rope.h"
 #include "hyperion/kernels/typed.h"
 
@@ -117,11 +118,14 @@ struct PackedAttention : torch::autograd::Function<PackedAttention> {
       partial = at::empty({pack_heads_parts(packed.size(0) * packed.size(1)), packed.size(2)},
                           packed.options().dtype(at::kFloat));
     }
+    int64_t left = 0;
     with_type(packed.scalar_type(), [&]<class T>(T) {
       const HeadGradient<T> parts[3] = {place_of<T>(found.queries), place_of<T>(found.keys), place_of<T>(found.values)};
-      pack_heads_gpu(parts, pointer<T>(out), packed.size(0), packed.size(1), heads.width, rotation_of(kept[1], kept[2]),
-                     pointer<T>(sums), pointer<float>(partial), stream_of(packed));
+      left =
+          pack_heads_gpu(parts, pointer<T>(out), packed.size(0), packed.size(1), heads.width,
+                         rotation_of(kept[1], kept[2]), pointer<T>(sums), pointer<float>(partial), stream_of(packed));
     });
+    add_up_for_leaves({partial, left, {sums}}, 0);
     if (sums.defined()) leave_sums(out, sums);
     return {out, {}, {}, {}, {}, {}, {}};
   }

@@ -4,6 +4,7 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/tensor.h>
 
+#include <array>
 #include <bit>
 #include <cstring>
 
@@ -51,20 +52,20 @@ bool laid_out_alike(const at::Tensor& a, const at::Tensor& b) {
   return true;
 }
 
-void Updates::set(at::Device device, const AdamWStep& numbers) {
-  adamw_numbers_ = numbers, sgd_ = false;
+void Updates::write(at::Device device, std::span<const float> numbers, SmallWrites& writes) {
   if (!device.is_cuda()) return;
   if (!numbers_.defined()) numbers_ = at::empty({16}, at::TensorOptions(device).dtype(at::kFloat));
-  const FewFloats values{{numbers.lr, numbers.beta1, numbers.beta2, numbers.epsilon, numbers.decay, numbers.correction1,
-                          numbers.correction2}};
-  set_floats_gpu(pointer<float>(numbers_), values, 7, current_gpu_stream(device.index()));
+  writes.set(numbers_, numbers);
 }
 
-void Updates::set_sgd(at::Device device, float lr, float momentum) {
+void Updates::set(at::Device device, const AdamWStep& n, SmallWrites& writes) {
+  adamw_numbers_ = n, sgd_ = false;
+  write(device, std::array{n.lr, n.beta1, n.beta2, n.epsilon, n.decay, n.correction1, n.correction2}, writes);
+}
+
+void Updates::set_sgd(at::Device device, float lr, float momentum, SmallWrites& writes) {
   lr_ = lr, momentum_ = momentum, sgd_ = true;
-  if (!device.is_cuda()) return;
-  if (!numbers_.defined()) numbers_ = at::empty({16}, at::TensorOptions(device).dtype(at::kFloat));
-  set_floats_gpu(pointer<float>(numbers_), FewFloats{{lr, momentum}}, 2, current_gpu_stream(device.index()));
+  write(device, std::array{lr, momentum}, writes);
 }
 
 // Addresses seldom change from step to step, and never in a graph: the device's copy is renewed only where they did.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "hyperion/kernels/adamw.h"
+#include "hyperion/kernels/small_writes.h"
 #include "hyperion/kernels/update_math.h"
 
 namespace hyperion::kernels {
@@ -30,9 +31,10 @@ struct ClipFactor {
 // One a model. Keeps the tables a GPU reads from step to step.
 class Updates {
  public:
-  // The numbers of the next update; the decay is each tensor's own. On a GPU they are queued for the device.
-  void set(at::Device device, const AdamWStep& numbers);
-  void set_sgd(at::Device device, float lr, float momentum);
+  // The numbers of the next update; the decay is each tensor's own. On a GPU they go with `writes`, which must be
+  // queued before it.
+  void set(at::Device device, const AdamWStep& numbers, SmallWrites& writes);
+  void set_sgd(at::Device device, float lr, float momentum, SmallWrites& writes);
 
   // With the numbers set last; gradients are multiplied by `scale`, one fp32 number on the device.
   void adamw(const std::vector<UpdateTensors>& tensors, const at::Tensor& scale);
@@ -66,6 +68,8 @@ class Updates {
   UpdateTable table(std::map<Types, Table>& tables, Types types, const std::vector<UpdateTensors>& tensors);
 
   AdamWStep adamw_numbers_{};
+  void write(at::Device device, std::span<const float> numbers, SmallWrites& writes);
+
   float lr_ = 0, momentum_ = 0;
   at::Tensor numbers_;  // on the GPU
   bool sgd_ = false;    // what they are of

@@ -54,7 +54,8 @@ __device__ inline void update_one(const UpdateEntry& entry, int64_t i, float sca
 template <class Rule, class Weight, class Gradient, class Numbers>
 __global__ void __launch_bounds__(kThreads) update_kernel(UpdateTable table, UpdateNumbers<Numbers> all) {
   if (all.state != nullptr && all.state->skipped != 0) return;
-  const UpdateChunk chunk = table.chunks[blockIdx.x];
+  // Backwards: the gradients whose squares were summed last are still near.
+  const UpdateChunk chunk = table.chunks[gridDim.x - 1 - blockIdx.x];
   const UpdateEntry entry = table.entries[chunk.entry];
   const float scale = *all.scale;
   typename Rule::Numbers numbers{};
@@ -133,10 +134,6 @@ __global__ void __launch_bounds__(1024)
   n.numbers->correction2 = static_cast<float>(1 - pow(static_cast<double>(n.numbers->beta2), updates));
 }
 
-__global__ void set_kernel(float* out, FewFloats values, int count) {
-  if (static_cast<int>(threadIdx.x) < count) out[threadIdx.x] = values.value[threadIdx.x];
-}
-
 }  // namespace
 
 template <class Weight, class Gradient>
@@ -167,11 +164,6 @@ void clip_factor_gpu(const float* partial, int64_t count, const ClipNumbers& num
                      void* stream) {
   clip_kernel<<<1, 1024, 0, static_cast<GpuStream>(stream)>>>(partial, count, numbers, norm, scale);
   check_launch("clip_factor");
-}
-
-void set_floats_gpu(float* out, const FewFloats& values, int count, void* stream) {
-  set_kernel<<<1, 32, 0, static_cast<GpuStream>(stream)>>>(out, values, count);
-  check_launch("set_floats");
 }
 
 #define HYPERION_UPDATE(W, G)                                                                       \

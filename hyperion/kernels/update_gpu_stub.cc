@@ -21,7 +21,6 @@ void squares_all_gpu(const UpdateTable&, float*, void*) {
   none();
 }
 void clip_factor_gpu(const float*, int64_t, const ClipNumbers&, float*, float*, void*) { none(); }
-void set_floats_gpu(float*, const FewFloats&, int, void*) { none(); }
 
 #define HYPERION_UPDATE(W, G)                                                                       \
   template void adamw_all_gpu<W, G>(const UpdateTable&, const UpdateNumbers<AdamWNumbers>&, void*); \

@@ -77,10 +77,4 @@ struct ClipNumbers {
 void clip_factor_gpu(const float* partial, int64_t count, const ClipNumbers& numbers, float* norm, float* scale,
                      void* stream);
 
-// out[i] = values[i], by a launch: no host memory to keep alive.
-struct FewFloats {
-  float value[16];
-};
-void set_floats_gpu(float* out, const FewFloats& values, int count, void* stream);
-
 }  // namespace hyperion::kernels

@@ -33,21 +33,25 @@ Optimizer::Optimizer(std::vector<Parameter> parameters, std::vector<at::Tensor> 
 }
 
 void Optimizer::update(const std::vector<at::Tensor>& gradients, const at::Tensor& scale, double lr, int64_t step) {
-  set_numbers(lr, step);
+  kernels::SmallWrites writes;
+  set_numbers(lr, step, writes);
+  writes.queue();
   update(gradients, scale);
 }
 
-void Optimizer::set_numbers(double lr, int64_t step) {
+void Optimizer::set_numbers(double lr, int64_t step, kernels::SmallWrites& writes) {
   if (parameters_.empty()) return;
   const auto device = parameters_.front().weight.device();
   if (config_.rule != "adamw")
-    return updates_.set_sgd(device, static_cast<float>(lr), static_cast<float>(config_.momentum));
+    return updates_.set_sgd(device, static_cast<float>(lr), static_cast<float>(config_.momentum), writes);
   // Of the rounded beta that the moments decay by: for 0.999999 the two differ by 1% of 1 - beta.
   const auto correction = [&](double beta) {
     return static_cast<float>(1 - std::pow(static_cast<double>(static_cast<float>(beta)), static_cast<double>(step)));
   };
-  updates_.set(device, {static_cast<float>(lr), static_cast<float>(config_.beta1), static_cast<float>(config_.beta2),
-                        static_cast<float>(config_.epsilon), 0, correction(config_.beta1), correction(config_.beta2)});
+  updates_.set(device,
+               {static_cast<float>(lr), static_cast<float>(config_.beta1), static_cast<float>(config_.beta2),
+                static_cast<float>(config_.epsilon), 0, correction(config_.beta1), correction(config_.beta2)},
+               writes);
 }
 
 void Optimizer::update(const std::vector<at::Tensor>& gradients, const at::Tensor& scale) {

@@ -35,9 +35,9 @@ class Optimizer {
   // One update; `gradients` in the order of the parameters, each multiplied by `scale` (a device scalar).
   // `step` counts from 1 and sets the bias correction.
   void update(const std::vector<at::Tensor>& gradients, const at::Tensor& scale, double lr, int64_t step);
-  // The same in two parts, for a graph: the numbers of a step are queued for the device, and the update that is
+  // The same in two parts, for a graph: the numbers of a step go to the device with `writes`, and the update that is
   // recorded once reads them there.
-  void set_numbers(double lr, int64_t step);
+  void set_numbers(double lr, int64_t step, kernels::SmallWrites& writes);
   void update(const std::vector<at::Tensor>& gradients, const at::Tensor& scale);
 
   void renew_tables() { updates_.renew_tables(); }  // around the recording of a graph

@@ -1,5 +1,7 @@
 #include "hyperion/train/step_graph.h"
 
+#include <ATen/ops/empty_like.h>
+
 #include "hyperion/base/format.h"
 #include "hyperion/base/log.h"
 #include "hyperion/kernels/graph.h"
@@ -16,14 +18,28 @@ Batch copy_of(const Batch& batch) {
   return mine;
 }
 
-void fill(const Batch& mine, const Batch& batch) {
-  const auto fill_one = [](at::Tensor to, const at::Tensor& from) {
-    if (to.defined()) to.copy_(from, /*non_blocking=*/true);
+void fill(const Batch& mine, const Batch& batch, kernels::SmallWrites& writes) {
+  const auto fill_one = [&](const at::Tensor& to, const at::Tensor& from) {
+    if (to.defined()) writes.copy(to, from);
   };
   fill_one(mine.inputs, batch.inputs);
   fill_one(mine.targets, batch.targets);
   fill_one(mine.documents, batch.documents);
   fill_one(mine.places, batch.places);
+}
+
+// The next replay writes to the same place.
+StepFigures copy_of(const StepFigures& figures) {
+  kernels::SmallWrites writes;
+  const auto copy = [&](const at::Tensor& from) {
+    if (!from.defined()) return from;
+    auto to = at::empty_like(from);
+    writes.copy(to, from);
+    return to;
+  };
+  StepFigures mine{copy(figures.loss), copy(figures.grad_norm), copy(figures.scale_state)};
+  writes.queue();
+  return mine;
 }
 
 }  // namespace
@@ -38,12 +54,16 @@ struct StepGraphs::Recorded {
 StepGraphs::StepGraphs(std::function<void()> around) : around_(std::move(around)) {}
 StepGraphs::~StepGraphs() = default;
 
-StepFigures StepGraphs::run(const std::string& shape, const Batch& batch,
+StepFigures StepGraphs::run(const std::string& shape, const Batch& batch, kernels::SmallWrites& writes,
                             const std::function<StepFigures(const Batch&)>& compute) {
-  if (refused_ || (recorded_.size() >= kShapes && !recorded_.contains(shape))) return compute(batch);
+  if (refused_ || (recorded_.size() >= kShapes && !recorded_.contains(shape))) {
+    writes.queue();
+    return compute(batch);
+  }
   auto& entry = recorded_[shape];
   if (!entry) entry = std::make_unique<Recorded>();
   if (!entry->graph && entry->warm++ < kWarmUp) {
+    writes.queue();
     StepFigures figures;
     kernels::on_side_stream([&] { figures = compute(batch); });
     return figures;
@@ -60,16 +80,16 @@ StepFigures StepGraphs::run(const std::string& shape, const Batch& batch,
       around_();
       base::log_warn(
           base::format("the step cannot be recorded as a graph, and runs one operation at a time: {}", error.what()));
+      writes.queue();
       return compute(batch);
     }
     around_();
     entry->graph = std::move(graph);
   }
-  fill(entry->batch, batch);
+  fill(entry->batch, batch, writes);
+  writes.queue();
   entry->graph->replay();
-  // The next replay writes to the same place.
-  const auto& [loss, grad_norm, scale_state] = entry->figures;
-  return {loss.clone(), grad_norm.clone(), scale_state.defined() ? scale_state.clone() : scale_state};
+  return copy_of(entry->figures);
 }
 
 }  // namespace hyperion::train

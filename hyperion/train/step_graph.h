@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "hyperion/kernels/small_writes.h"
 #include "hyperion/train/feed.h"
 
 namespace hyperion::train {
@@ -24,7 +25,8 @@ class StepGraphs {
   // One step through `compute`, which must do the same for equal `shape`s but for the batch's values and what it reads
   // from device memory. The first steps of a shape run as they are; then one is recorded. Where that fails, every later
   // step runs as it is, and the log says why.
-  StepFigures run(const std::string& shape, const Batch& batch,
+  // `writes`: what the step finds on the device; queued with the batch.
+  StepFigures run(const std::string& shape, const Batch& batch, kernels::SmallWrites& writes,
                   const std::function<StepFigures(const Batch&)>& compute);
 
   bool refused() const { return refused_; }

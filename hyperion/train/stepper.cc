@@ -2,6 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <cmath>
@@ -15,6 +16,7 @@
 #include "hyperion/kernels/choices.h"
 #include "hyperion/kernels/device.h"
 #include "hyperion/kernels/dropout.h"
+#include "hyperion/kernels/part_sums.h"
 #include "hyperion/nn/projection.h"
 #include "hyperion/nn/saved_bytes.h"
 #include "hyperion/nn/without_memory.h"
@@ -201,9 +203,15 @@ at::Tensor Stepper::forward(const Batch& part, int64_t step, int64_t index, doub
 
 void Stepper::backward(const at::Tensor& loss) {
   doing_ = "backward";
-  if (!loss_scale_) return loss.backward();
-  (optimizer_->scale_state().defined() ? loss.mul(optimizer_->loss_scale()) : loss.mul(loss_scale_->scale()))
-      .backward();
+  const bool ours = !parallel_ && model_.tree() != nullptr;  // no hooks, no weight twice
+  std::optional<kernels::SumsAtEnd> sums;
+  if (ours) sums.emplace();
+  const auto scaled = !loss_scale_                          ? loss
+                      : optimizer_->scale_state().defined() ? loss.mul(optimizer_->loss_scale())
+                                                            : loss.mul(loss_scale_->scale());
+  if (!one_.defined()) one_ = at::ones_like(scaled);
+  scaled.backward(one_);
+  if (ours) sums->add_up();
 }
 
 at::Tensor Stepper::micro_batch(const Batch& part, int64_t step, int64_t index, double share,
@@ -304,8 +312,9 @@ std::optional<StepResult> Stepper::by_graph(const Batch& all, int64_t step, doub
       format("{} {} {} {}", sizes_text(all.inputs), sizes_text(all.targets), all.documents.defined(), accumulate_);
   if (accumulate_ > 1)  // the parts' shares of the loss are numbers of the recording
     for (const auto counted : all.counted) shape += format(" {}", counted);
-  optimizer_->set_numbers(lr, ++updates_);
-  kernels::set_recorded_step(device_, static_cast<uint32_t>(step));
+  kernels::SmallWrites writes;
+  optimizer_->set_numbers(lr, ++updates_, writes);
+  kernels::set_recorded_step(device_, static_cast<uint32_t>(step), writes);
   class Untimed final : public profile::StepTimer {
     void mark(Phase) override {}
     profile::PhaseTimes milliseconds() override { return {}; }
@@ -322,7 +331,7 @@ std::optional<StepResult> Stepper::by_graph(const Batch& all, int64_t step, doub
   };
   StepFigures figures;
   try {
-    figures = graphs_->run(shape, all, compute);
+    figures = graphs_->run(shape, all, writes, compute);
   } catch (const std::exception& error) {
     if (!is_out_of_memory(error)) throw;
     graphs_.reset();  // the plain step, tried next, adapts or says what took the memory

@@ -99,6 +99,7 @@ class Stepper {
   MemoryConfig memory_;
   nn::Residents residents_;
   int64_t accumulate_;
+  at::Tensor one_;          // where gradients begin
   const char* doing_ = "";  // for the message where memory runs out
   std::vector<at::Tensor> weights_, gradients_;
   std::unique_ptr<optim::Optimizer> optimizer_;

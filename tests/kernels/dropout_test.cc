@@ -86,7 +86,12 @@ TEST_P(Dropout, recorded_once_it_drops_by_the_step_of_each_replay) {
   if (!GetParam().is_cuda()) GTEST_SKIP() << "graphs are a GPU's";
   const auto x = at::randn({33, 129}, options()), residual = at::randn({33, 129}, options());
   const auto leaf = x.detach().clone().requires_grad_();
-  kernels::set_recorded_step(GetParam(), 1);
+  const auto set = [&](uint32_t step) {
+    kernels::SmallWrites writes;
+    kernels::set_recorded_step(GetParam(), step, writes);
+    writes.queue();
+  };
+  set(1);
   kernels::Graph graph;
   at::Tensor y, z, gradient;
   graph.record([&] {
@@ -96,7 +101,7 @@ TEST_P(Dropout, recorded_once_it_drops_by_the_step_of_each_replay) {
     gradient = torch::autograd::grad({out}, {leaf}, {x})[0];
   });
   for (const uint32_t step : {1u, 2u, 77u}) {
-    kernels::set_recorded_step(GetParam(), step);
+    set(step);
     graph.replay();
     const auto expected = dropout(x, 0.5, {kKey, step, 4});
     EXPECT_TRUE(y.equal(expected)) << step;

@@ -1,0 +1,95 @@
+#include "hyperion/kernels/part_sums.h"
+
+#include <map>
+
+#include "hyperion/base/error.h"
+#include "hyperion/kernels/part_sums_math.h"
+#include "hyperion/kernels/typed.h"
+
+namespace hyperion::kernels {
+namespace {
+
+constexpr int64_t kMostBytes = 32 << 20;  // of parts that wait
+
+// The sums here are tensors of their own on the same memory: a gradient that others hold is copied on its way to a
+// leaf.
+struct Waiting {
+  PartedSums parted;
+  size_t kept;
+};
+
+// Of the pass under way; filled by the engine's thread, read by the caller's when the pass has ended.
+bool together = false;
+std::vector<Waiting> waiting;
+int64_t waiting_bytes = 0;
+
+void on_cpu(const PartedSums& parted) {
+  const auto count = static_cast<int64_t>(parted.sums.size()), width = parted.sums[0].numel();
+  const auto whole = parted.partial.narrow(0, 0, parted.parts).reshape({parted.parts, count, width}).sum(0);
+  for (int64_t i = 0; i < count; ++i) at::Tensor(parted.sums[static_cast<size_t>(i)]).copy_(whole[i]);
+}
+
+void launch(const std::vector<Waiting>& list) {
+  if (!list[0].parted.partial.is_cuda()) {
+    for (const auto& each : list) on_cpu(each.parted);
+    return;
+  }
+  std::map<at::ScalarType, std::vector<const PartedSums*>> by_type;
+  for (const auto& each : list) by_type[each.parted.sums[0].scalar_type()].push_back(&each.parted);
+  for (const auto& [type, all] : by_type)
+    with_type(type, [&, &all = all]<class T>(T) {
+      std::vector<PartSums<T>> raw;
+      for (const auto* parted : all) {
+        raw.push_back({pointer<const float>(parted->partial),
+                       static_cast<int32_t>(parted->parts),
+                       static_cast<int32_t>(parted->sums.size()),
+                       static_cast<int32_t>(parted->sums[0].numel()),
+                       {}});
+        for (size_t i = 0; i < parted->sums.size(); ++i) raw.back().out[i] = pointer<T>(parted->sums[i]);
+      }
+      add_parts_gpu(raw.data(), static_cast<int>(raw.size()), stream_of(all[0]->partial));
+    });
+}
+
+void forget() {
+  waiting.clear();
+  waiting_bytes = 0;
+}
+
+}  // namespace
+
+void add_up(const PartedSums& parted) {
+  if (parted.parts > 0) launch({{parted, 0}});
+}
+
+void add_up_for_leaves(const PartedSums& parted, size_t kept) {
+  if (!together || parted.parts == 0) return add_up(parted);
+  Waiting mine{{parted.partial, parted.parts, {}}, kept};
+  for (const auto& sum : parted.sums) mine.parted.sums.push_back(sum.detach());
+  waiting.push_back(std::move(mine));
+  waiting_bytes += static_cast<int64_t>(parted.partial.nbytes());
+  if (waiting_bytes > kMostBytes) {
+    launch(waiting);
+    forget();
+  }
+}
+
+SumsAtEnd::SumsAtEnd() {
+  HYPERION_CHECK(!together, "one backward pass at a time adds up at its end");
+  together = true;
+}
+
+SumsAtEnd::~SumsAtEnd() {
+  together = false;
+  forget();
+}
+
+void SumsAtEnd::add_up() {
+  for (const auto& [parted, kept] : waiting)
+    for (size_t i = 0; i < kept; ++i)
+      HYPERION_CHECK(parted.sums[i].storage().use_count() > 1, "a gradient was read before it was added up");
+  if (!waiting.empty()) launch(waiting);
+  forget();
+}
+
+}  // namespace hyperion::kernels

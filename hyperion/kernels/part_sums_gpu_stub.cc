@@ -1,0 +1,15 @@
+#include "hyperion/base/error.h"
+#include "hyperion/kernels/part_sums_math.h"
+
+namespace hyperion::kernels {
+
+template <class T>
+void add_parts_gpu(const PartSums<T>*, int, void*) {
+  throw base::Error("this build has no GPU kernels", "build the cuda preset");
+}
+
+template void add_parts_gpu(const PartSums<float>*, int, void*);
+template void add_parts_gpu(const PartSums<Bfloat16>*, int, void*);
+template void add_parts_gpu(const PartSums<Half>*, int, void*);
+
+}  // namespace hyperion::kernels

@@ -1,0 +1,113 @@
+#include "hyperion/kernels/part_sums.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/zeros_like.h>
+
+#include "hyperion/base/error.h"
+#include "hyperion/kernels/norm.h"
+#include "tests/kernels/support_devices.h"
+
+namespace hyperion::kernels {
+namespace {
+
+using testing::relative_error;
+
+class PartedSumsOf : public testing::OnDevice {
+ protected:
+  PartedSums parted(int64_t parts, int64_t sections, int64_t width, at::ScalarType type) {
+    const auto options = at::TensorOptions().device(GetParam());
+    PartedSums out{at::randn({parts + 2, sections, width}, options), parts, {}};  // room for more than there are
+    for (int64_t i = 0; i < sections; ++i) out.sums.push_back(at::empty({width}, options.dtype(type)));
+    return out;
+  }
+  static void expect_sums(const PartedSums& of, const std::vector<at::Tensor>& sums) {
+    const auto expected = of.partial.narrow(0, 0, of.parts).to(at::kDouble).sum(0);
+    for (size_t i = 0; i < sums.size(); ++i)
+      EXPECT_LT(relative_error(sums[i], expected[static_cast<int64_t>(i)]),
+                sums[i].scalar_type() == at::kFloat ? 1e-5 : 1e-2);
+  }
+};
+
+TEST_P(PartedSumsOf, any_shape_and_type_are_added_up_at_once) {
+  for (const auto type : {at::kFloat, at::kBFloat16, at::kHalf})
+    for (const int64_t parts : {1, 2, 31, 33, 257, 300})
+      for (const int64_t width : {1, 31, 33, 515}) {
+        const auto all = parted(parts, 1 + width % 3, width, type);
+        add_up(all);
+        expect_sums(all, all.sums);
+      }
+}
+
+// More than one launch takes, of several types, and of other sizes than each other.
+TEST_P(PartedSumsOf, many_are_added_up_together_at_the_end) {
+  std::vector<PartedSums> all;
+  for (int64_t i = 0; i < 150; ++i)
+    all.push_back(parted(1 + i % 37, 1 + i % 3, 1 + i * 7 % 200, i % 5 == 0 ? at::kFloat : at::kBFloat16));
+  SumsAtEnd end;
+  for (const auto& each : all) {
+    for (const auto& sum : each.sums) at::Tensor(sum).fill_(-1e4);
+    add_up_for_leaves(each, each.sums.size());
+  }
+  EXPECT_EQ(all[0].sums[0][0].item<float>(), -1e4);
+  end.add_up();
+  for (const auto& each : all) expect_sums(each, each.sums);
+}
+
+TEST_P(PartedSumsOf, many_bytes_do_not_wait) {
+  const auto large = parted(4000, 3, 1024, at::kFloat);  // 49 MB
+  SumsAtEnd end;
+  add_up_for_leaves(large, 3);
+  expect_sums(large, large.sums);
+}
+
+TEST_P(PartedSumsOf, a_gradient_that_was_read_too_early_is_an_error) {
+  SumsAtEnd end;
+  {
+    const auto taken = parted(3, 2, 5, at::kFloat);
+    add_up_for_leaves(taken, 1);
+  }
+  EXPECT_THROW(end.add_up(), base::Error);
+}
+
+TEST_P(PartedSumsOf, what_need_not_be_kept_may_be_dropped_and_a_pass_that_failed_leaves_nothing) {
+  {
+    SumsAtEnd end;
+    add_up_for_leaves(parted(3, 2, 5, at::kFloat), 0);
+    end.add_up();
+    add_up_for_leaves(parted(3, 2, 5, at::kFloat), 1);
+  }
+  SumsAtEnd next;
+  next.add_up();
+}
+
+// Through autograd, to the bit: the leaf's gradient is the one that is filled later. A weight of two uses is told.
+TEST_P(PartedSumsOf, norms_weights_get_the_same_gradients) {
+  const auto options = at::TensorOptions().device(GetParam()).dtype(at::kBFloat16);
+  const auto x = at::randn({77, 136}, options), upstream = at::randn({77, 136}, options);
+  const auto gradients = [&](bool at_end, int uses) {
+    auto weight = at::ones_like(upstream[0]).requires_grad_(), bias = at::zeros_like(weight).requires_grad_();
+    auto y = x.detach().clone().requires_grad_();
+    for (int i = 0; i < uses; ++i) y = norm(y, {weight, bias, 1e-5});
+    if (!at_end) {
+      y.backward(upstream);
+    } else {
+      SumsAtEnd end;
+      y.backward(upstream);
+      end.add_up();
+    }
+    return std::pair(weight.grad(), bias.grad());
+  };
+  const auto now = gradients(false, 1), later = gradients(true, 1);
+  EXPECT_TRUE(now.first.equal(later.first));
+  EXPECT_TRUE(now.second.equal(later.second));
+  if (GetParam().is_cuda()) {
+    EXPECT_THROW(gradients(true, 2), base::Error);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, PartedSumsOf, ::testing::ValuesIn(testing::devices()), testing::device_name);
+
+}  // namespace
+}  // namespace hyperion::kernels
