@@ -9,7 +9,8 @@
 namespace hyperion::kernels {
 namespace {
 
-constexpr int64_t kMostBytes = 32 << 20;  // of parts that wait
+constexpr int64_t kFewBytes = 1 << 20;    // of parts that are worth their wait: more would be read from far
+constexpr int64_t kMostBytes = 32 << 20;  // of all that wait
 
 // The sums here are tensors of their own on the same memory: a gradient that others hold is copied on its way to a
 // leaf.
@@ -63,11 +64,14 @@ void add_up(const PartedSums& parted) {
 }
 
 void add_up_for_leaves(const PartedSums& parted, size_t kept) {
-  if (!together || parted.parts == 0) return add_up(parted);
+  if (parted.parts == 0) return;
+  const auto bytes =
+      parted.parts * static_cast<int64_t>(parted.sums.size()) * parted.sums[0].numel() * int64_t{sizeof(float)};
+  if (!together || bytes > kFewBytes) return add_up(parted);
   Waiting mine{{parted.partial, parted.parts, {}}, kept};
   for (const auto& sum : parted.sums) mine.parted.sums.push_back(sum.detach());
   waiting.push_back(std::move(mine));
-  waiting_bytes += static_cast<int64_t>(parted.partial.nbytes());
+  waiting_bytes += bytes;
   if (waiting_bytes > kMostBytes) {
     launch(waiting);
     forget();

@@ -56,10 +56,15 @@ TEST_P(PartedSumsOf, many_are_added_up_together_at_the_end) {
 }
 
 TEST_P(PartedSumsOf, many_bytes_do_not_wait) {
-  const auto large = parted(4000, 3, 1024, at::kFloat);  // 49 MB
+  const auto large = parted(400, 3, 1024, at::kFloat);  // 5 MB
   SumsAtEnd end;
   add_up_for_leaves(large, 3);
   expect_sums(large, large.sums);
+  std::vector<PartedSums> some;  // 40 MB
+  for (int i = 0; i < 40; ++i) add_up_for_leaves(some.emplace_back(parted(250, 1, 1024, at::kFloat)), 1);
+  expect_sums(some[0], some[0].sums);
+  end.add_up();
+  expect_sums(some[39], some[39].sums);
 }
 
 TEST_P(PartedSumsOf, a_gradient_that_was_read_too_early_is_an_error) {
