@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <csignal>
+#include <string_view>
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
@@ -15,6 +16,8 @@ static_assert(std::atomic<int>::is_always_lock_free);
 
 void note(int signal) {
   if (signal == SIGINT && interrupts.fetch_add(1) > 0) ::_exit(128 + SIGINT);
+  constexpr std::string_view kSaid = "\nstopping as soon as that is safe; Ctrl-C again stops at once\n";
+  if (signal == SIGINT && ::isatty(STDERR_FILENO) == 1) (void)!::write(STDERR_FILENO, kSaid.data(), kSaid.size());
   int nobody = 0;
   asked.compare_exchange_strong(nobody, signal);
 }

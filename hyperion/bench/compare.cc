@@ -49,6 +49,7 @@ ComparedFigure judge(const Figure& before, const Figure& after, double fail_over
     if (after.value) out.verdict = Verdict::better;
     return out;
   }
+  out.noise_known = !before.timed_once && !after.timed_once;
   out.noise = std::hypot(relative_spread(before), relative_spread(after));
   if (*before.value == 0 || *after.value == 0) {
     const bool grew = *after.value > *before.value, equal = *after.value == *before.value;
@@ -61,6 +62,17 @@ ComparedFigure judge(const Figure& before, const Figure& after, double fail_over
   if (std::abs(out.worse) <= out.noise) return out;
   out.verdict = out.worse > fail_over ? Verdict::regression : out.worse > 0 ? Verdict::worse : Verdict::better;
   return out;
+}
+
+std::string ratio_text(double ratio) {
+  return ratio < 1e-3 || ratio > 1e4 ? format("{:.2e}", ratio) : format("{:.3f}", ratio);
+}
+
+std::string settings_text(const Figures& figures) {
+  if (figures.settings.empty()) return "the workloads' own settings";
+  std::string text;
+  for (const auto& setting : figures.settings) text += (text.empty() ? "" : ", ") + setting;
+  return text;
 }
 
 std::string shown(const Figure& figure) { return figure.value ? format("{:.4g}", *figure.value) : "failed"; }
@@ -79,20 +91,29 @@ Comparison compare(const Figures& before, const Figures& after, double fail_over
         "name two results of the same bench");
   Comparison out;
   if (before.device != after.device) out.notes.push_back(format("A ran on {}, B on {}", before.device, after.device));
-  int64_t shared = 0;
+  if (before.settings != after.settings)
+    out.notes.push_back(format("A was measured with {}, B with {}", settings_text(before), settings_text(after)));
+  int64_t shared = 0, once = 0;
   for (const auto& figure : before.list) {
     const auto* other = find(after.list, figure.name);
     if (other != nullptr && other->unit != figure.unit)
       throw base::ConfigError(format("\"{}\" is in {} in A and in {} in B", figure.name, figure.unit, other->unit),
                               "measure both with the same version");
+    if (other != nullptr && other->lower_is_better != figure.lower_is_better)
+      throw base::ConfigError(format("of \"{}\" less is better in one file, more in the other", figure.name),
+                              "measure both with the same version");
     shared += other != nullptr;
     out.figures.push_back(other != nullptr ? judge(figure, *other, fail_over)
-                                           : ComparedFigure{figure, {}, 0, 0, 0, Verdict::only_before});
+                                           : ComparedFigure{figure, {}, 0, 0, 0, true, Verdict::only_before});
+    once += !out.figures.back().noise_known;
   }
   for (const auto& figure : after.list)
-    if (find(before.list, figure.name) == nullptr) out.figures.push_back({{}, figure, 0, 0, 0, Verdict::only_after});
+    if (find(before.list, figure.name) == nullptr)
+      out.figures.push_back({{}, figure, 0, 0, 0, true, Verdict::only_after});
   if (shared == 0)
     throw base::ConfigError("A and B have no figure in common", "measure the same workloads, modes and shapes in both");
+  if (once > 0)
+    out.notes.push_back(format("{} figures were timed once: their noise is not known (time 20 steps or more)", once));
   return out;
 }
 
@@ -103,7 +124,10 @@ std::string comparison_table(const Comparison& comparison, double fail_over) {
     const Figure& named = first ? figure.before : figure.after;
     const bool both = figure.ratio > 0;
     rows.push_back({named.name, named.unit, first ? shown(figure.before) : "", second ? shown(figure.after) : "",
-                    both ? format("{:.3f}", figure.ratio) : "", both ? format("{:.1f}%", 100 * figure.noise) : "",
+                    both ? ratio_text(figure.ratio) : "",
+                    !both                ? ""
+                    : figure.noise_known ? format("{:.1f}%", 100 * figure.noise)
+                                         : "unknown",
                     word(figure.verdict)});
   }
   std::string text = aligned(rows, {0, 1, 6});
@@ -127,7 +151,7 @@ std::string comparison_json(const Comparison& comparison, double fail_over) {
                     {"a", value(figure.before)},
                     {"b", value(figure.after)},
                     {"ratio", figure.ratio > 0 ? base::Json(figure.ratio) : base::Json(nullptr)},
-                    {"noise", figure.noise},
+                    {"noise", figure.noise_known ? base::Json(figure.noise) : base::Json(nullptr)},
                     {"verdict", word(figure.verdict)}});
   }
   return base::Json{{"fail_over", fail_over},
@@ -160,7 +184,15 @@ Figures open_figures(const std::string& path) {
                               "name the result file itself");
     file = results[0];
   }
-  return read_figures(files.read(file), file.string());
+  try {
+    return read_figures(files.read(file), file.string());
+  } catch (const base::ConfigError&) {
+    throw;
+  } catch (const base::Error& error) {  // a file that cannot be read is no regression
+    throw base::ConfigError(error.what(), error.hint().empty()
+                                              ? "name a JSON file that `hyperion bench` wrote, or the folder it lies in"
+                                              : error.hint());
+  }
 }
 
 }  // namespace hyperion::bench

@@ -16,6 +16,7 @@ struct ComparedFigure {
   double worse = 0;
   // Of the ratio: half of each side's spread of blocks, added as independent errors.
   double noise = 0;
+  bool noise_known = true;  // false: one side or both were timed once
   Verdict verdict = Verdict::same;
 };
 
@@ -26,7 +27,8 @@ struct Comparison {
 };
 
 // A regression is worse by more than `fail_over` (a part: 0.03) and by more than the noise, or a case that failed in
-// `after` alone. Throws ConfigError where the results are of different benches or share no figure.
+// `after` alone. Throws ConfigError where the results are of different benches or share no figure, or where a figure is
+// not in the same unit or sense.
 Comparison compare(const Figures& before, const Figures& after, double fail_over);
 
 std::string comparison_table(const Comparison& comparison, double fail_over);
@@ -35,7 +37,7 @@ std::string comparison_json(const Comparison& comparison, double fail_over);
 // "3%", "3" or "0.5 %": a part. Throws ConfigError.
 double part_of(const std::string& percent);
 
-// A result file, or a folder that holds just one.
+// A result file, or a folder that holds just one. Throws ConfigError where it cannot be read.
 Figures open_figures(const std::string& path);
 
 }  // namespace hyperion::bench

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "hyperion/base/clock.h"
 #include "hyperion/base/error.h"
@@ -29,17 +30,33 @@ std::string text(const base::Json& json, const char* key, const std::string& pla
 Figure read_figure(const base::Json& json, const std::string& place) {
   if (!json.is_object()) refuse(place, "a figure is not an object");
   Figure figure{text(json, "name", place), text(json, "unit", place), {}};
-  figure.lower_is_better = text(json, "better", place) == "lower";
+  const auto better = text(json, "better", place);
+  if (better != "lower" && better != "higher") refuse(place, "\"better\" is neither lower nor higher");
+  figure.lower_is_better = better == "lower";
   if (const auto value = json.find("value"); value == json.end() || value->is_null()) return figure;
   figure.value = number(json, "value", place);
-  figure.low = number(json, "low", place), figure.high = number(json, "high", place);
+  if (!(*figure.value >= 0)) refuse(place, "\"" + figure.name + "\" is below 0");
+  const auto low = json.find("low");
+  figure.timed_once = low != json.end() && low->is_null();
+  figure.low = figure.timed_once ? *figure.value : number(json, "low", place);
+  figure.high = figure.timed_once ? *figure.value : number(json, "high", place);
   return figure;
 }
 
 }  // namespace
 
+std::string case_name(const std::string& workload, const std::string& mode, const std::string& precision) {
+  return workload + " " + mode + (precision == "bf16" ? "" : " " + precision);
+}
+
 Figure time_figure(std::string name, std::string unit, const Spread& spread, double scale) {
-  return {std::move(name), std::move(unit), spread.median * scale, spread.low * scale, spread.high * scale, true};
+  return {std::move(name),
+          std::move(unit),
+          spread.median * scale,
+          spread.low * scale,
+          spread.high * scale,
+          /*lower_is_better=*/true,
+          /*timed_once=*/spread.repeats < 2};
 }
 
 Figure single_figure(std::string name, std::string unit, std::optional<double> value, bool lower_is_better) {
@@ -54,12 +71,17 @@ base::Json result_json(const Figures& figures) {
                        {"unit", figure.unit},
                        {"value", nullptr},
                        {"better", figure.lower_is_better ? "lower" : "higher"}};
-    if (figure.value) json["value"] = *figure.value, json["low"] = figure.low, json["high"] = figure.high;
+    if (figure.value) {
+      json["value"] = *figure.value;
+      json["low"] = figure.timed_once ? base::Json(nullptr) : base::Json(figure.low);
+      json["high"] = figure.timed_once ? base::Json(nullptr) : base::Json(figure.high);
+    }
     list.push_back(std::move(json));
   }
   return {{"bench", figures.bench},
           {"device_name", figures.device},
           {"time", base::utc_text(base::real_clock().unix_seconds())},
+          {"settings", figures.settings},
           {"figures", std::move(list)}};
 }
 
@@ -69,7 +91,15 @@ Figures read_figures(const std::string& content, const std::string& place) {
   Figures figures{text(json, "bench", place), text(json, "device_name", place), {}};
   const auto list = json.find("figures");
   if (list == json.end() || !list->is_array()) refuse(place, "there are no \"figures\"");
-  for (const auto& figure : *list) figures.list.push_back(read_figure(figure, place));
+  std::set<std::string> names;
+  for (const auto& figure : *list) {
+    figures.list.push_back(read_figure(figure, place));
+    const auto& name = figures.list.back().name;
+    if (!names.insert(name).second) refuse(place, "\"" + name + "\" is there twice");
+  }
+  if (const auto settings = json.find("settings"); settings != json.end() && settings->is_array())
+    for (const auto& setting : *settings)
+      if (setting.is_string()) figures.settings.push_back(setting);
   return figures;
 }
 

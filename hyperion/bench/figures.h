@@ -14,7 +14,11 @@ struct Figure {
   std::optional<double> value;  // none: the case failed
   double low = 0, high = 0;     // a tenth of the repeats lie below and above; both the value where there is one alone
   bool lower_is_better = true;
+  bool timed_once = false;  // so that low and high say nothing of its noise
 };
+
+// "gpt2-124m-b32 graph", with the precision where it is not bf16.
+std::string case_name(const std::string& workload, const std::string& mode, const std::string& precision);
 
 Figure time_figure(std::string name, std::string unit, const Spread& spread, double scale);  // in the spread's x scale
 Figure single_figure(std::string name, std::string unit, std::optional<double> value, bool lower_is_better);
@@ -22,9 +26,10 @@ Figure single_figure(std::string name, std::string unit, std::optional<double> v
 struct Figures {
   std::string bench, device;  // which bench, on what
   std::vector<Figure> list;
+  std::vector<std::string> settings = {};  // that were not the workloads' own: "train.batch=8"
 };
 
-// The beginning of a bench's JSON: {"bench", "device_name", "time", "figures"}.
+// The beginning of a bench's JSON: {"bench", "device_name", "time", "settings", "figures"}.
 base::Json result_json(const Figures& figures);
 
 // Throws CorruptError naming `place` where the text is not a result of a bench.

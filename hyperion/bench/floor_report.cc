@@ -66,7 +66,7 @@ std::string table_of(const FloorResult& result) {
   for (const auto& floor : result.floors) {
     const auto rows = steps_of(result, floor);
     std::vector<std::vector<std::string>> cells = {{floor.workload + " " + floor.precision, "floor"}};
-    for (const auto* row : rows) cells[0].insert(cells[0].end(), {row->mode, "above"});
+    for (const auto* row : rows) cells[0].insert(cells[0].end(), {row->mode_text(), "above"});
     for (const auto& line : lines_of(floor, rows)) {
       cells.push_back({line.cause, line.least > 0 ? format("{:.3f}", line.least) : ""});
       for (const double taken : line.taken)
@@ -80,17 +80,18 @@ std::string table_of(const FloorResult& result) {
 }
 
 std::string json_of(const FloorResult& result) {
-  Figures figures{"floor", result.steps.device_name, {}};
+  Figures figures{"floor", result.steps.device_name, {}, result.steps.settings};
   base::Json floors = base::Json::array();
   for (const auto& floor : result.floors) {
     const auto rows = steps_of(result, floor);
-    figures.list.push_back(single_figure(floor.workload + " floor", "ms", floor.sum(), true));
+    figures.list.push_back(single_figure(case_name(floor.workload, "floor", floor.precision), "ms", floor.sum(), true));
     base::Json causes = base::Json::array(), modes = base::Json::array();
     for (const auto& line : lines_of(floor, rows))
       causes.push_back({{"cause", line.cause}, {"floor_ms", line.least}, {"step_ms", line.taken}});
     for (const auto* row : rows) {
       modes.push_back(row->mode);
-      figures.list.push_back(time_figure(floor.workload + " " + row->mode + " step", "ms", row->step, 1e3));
+      figures.list.push_back(
+          time_figure(case_name(floor.workload, row->mode, row->precision) + " step", "ms", row->step, 1e3));
     }
     floors.push_back({{"workload", floor.workload},
                       {"precision", floor.precision},
@@ -125,7 +126,8 @@ std::string svg_of(const FloorResult& result, const Floor& floor) {
     for (size_t i = 0; i < line.taken.size(); ++i)
       groups.back().bars.push_back({rows[i]->mode, line.taken[i], text(line.taken[i]), 0});
   }
-  return report::bars_svg(format("A step of {} and its floor on {}", floor.workload, result.steps.device_name), groups);
+  return report::bars_svg(format("A step of {} and its floor on {}", floor.workload, result.steps.device_name), groups,
+                          report::BarScale::shared);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/randn.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -193,12 +194,16 @@ double KernelRow::percent() const { return 100 * ceiling / ours.median; }
 double KernelRow::ratio() const { return aten.repeats > 0 ? aten.median / ours.median : 0; }
 std::string KernelRow::name() const { return format("{} {} {} {}", operation, pass, size, dtype); }
 
-KernelResult run_kernel_bench(const KernelBenchOptions& options) {
+void check_kernel_words(const KernelBenchOptions& options) {
   std::vector<std::string> names;
   for (const auto& entry : kernel_operations()) names.emplace_back(entry.name);
   check_words(options.only, names, "operation");
   check_words(options.sizes, {"small", "medium", "large"}, "size");
   check_words(options.dtypes, {"fp32", "bf16", "fp16"}, "dtype");
+}
+
+KernelResult run_kernel_bench(const KernelBenchOptions& options) {
+  check_kernel_words(options);
   const bool gpu = kernels::open_device(options.device).is_cuda();
   std::string why;
   const auto device = gpu ? gpu_device(why) : cpu_device(0.01);
@@ -212,14 +217,23 @@ KernelResult run_kernel_bench(const KernelBenchOptions& options) {
   const auto wanted = [](const std::vector<std::string>& list, const std::string& word) {
     return list.empty() || std::find(list.begin(), list.end(), word) != list.end();
   };
-  for (const auto& entry : kernel_operations())
+  try {
+    for (const auto& entry : kernel_operations()) {
+      if (!wanted(options.only, entry.name)) continue;
+      if (!base::is_terminal(STDERR_FILENO)) base::log_info(entry.name);
+      for (const Size size : {Size::small, Size::medium, Size::large})
+        for (const auto& dtype : dtypes)
+          if (wanted(options.sizes, name_of(size))) bench.measure(entry, size, dtype);
+    }
+    const bool mlp = wanted(options.only, "mlp_norm_up") || wanted(options.only, "mlp_gelu_down");
     for (const Size size : {Size::small, Size::medium, Size::large})
       for (const auto& dtype : dtypes)
-        if (wanted(options.only, entry.name) && wanted(options.sizes, name_of(size))) bench.measure(entry, size, dtype);
-  const bool mlp = wanted(options.only, "mlp_norm_up") || wanted(options.only, "mlp_gelu_down");
-  for (const Size size : {Size::small, Size::medium, Size::large})
-    for (const auto& dtype : dtypes)
-      if (mlp && wanted(options.sizes, name_of(size))) bench.measure_mlp(size, dtype);
+        if (mlp && wanted(options.sizes, name_of(size))) bench.measure_mlp(size, dtype);
+  } catch (const base::Interrupted& stop) {
+    if (result.rows.empty()) throw;
+    result.stopped = stop;
+    result.notes.push_back("stopped before the end: what was asked for besides was not measured");
+  }
   return result;
 }
 

@@ -4,9 +4,11 @@
 // The ceiling is measured in the same run: a copy that moves as many bytes, and for products also the rate of a large
 // one. On a GPU calls are replayed from a graph, so that launching them costs nothing; the backward is timed alone.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "hyperion/base/error.h"
 #include "hyperion/bench/kernel_operations.h"
 #include "hyperion/bench/outcome.h"
 #include "hyperion/bench/timing.h"
@@ -50,10 +52,12 @@ struct KernelResult {
   // The roofs: the best copy, in GB/s, and the best product of each type, in TFLOP/s.
   double copy_gb_s = 0;
   std::vector<std::pair<std::string, double>> product_tflops;
-  std::vector<std::string> notes;  // what was left out, what could not be captured
+  std::vector<std::string> notes;                 // what was left out, what could not be captured
+  std::optional<base::Interrupted> stopped = {};  // the rows are those that were done by then
 };
 
-// Throws ConfigError for words that name nothing. Shows a progress line.
+void check_kernel_words(const KernelBenchOptions& options);  // throws ConfigError for words that name nothing
+// The same; shows a progress line.
 KernelResult run_kernel_bench(const KernelBenchOptions& options);
 
 Outcome kernel_outcome(const KernelResult& result);

@@ -101,7 +101,8 @@ std::string svg_of(const KernelResult& result) {
     groups.back().bars.push_back(
         {row.size + " " + row.dtype, row.percent(), format("{:.0f}% of the ceiling", row.percent()), 0});
   }
-  return report::bars_svg("Kernels against what was measured of " + result.device_name, groups);
+  return report::bars_svg("Kernels against what was measured of " + result.device_name, groups,
+                          report::BarScale::shared);
 }
 
 [[noreturn]] void not_kernels(const std::string& place) {
@@ -137,6 +138,11 @@ Outcome roofline_outcome(const std::string& kernels_json, const std::string& pla
     std::map<std::string, report::Series> series;
     std::vector<std::vector<std::string>> rows = {{"kernel", "operations a byte", "TFLOP/s", "of its roof"}};
     const double copy = json.at("copy_gb_s");
+    const auto roof = [&](double intensity, const std::string& dtype) {
+      const double memory = intensity * copy / 1e3;
+      const auto& products = json.at("product_tflops");
+      return products.contains(dtype) ? std::min(memory, products.at(dtype).get<double>()) : memory;
+    };
     double low = 1e300, high = 0;
     for (const auto& row : json.at("rows")) {
       const double bytes = row.at("bytes"), flops = row.at("flops"), seconds = row.at("us").get<double>() / 1e6;
@@ -148,7 +154,7 @@ Outcome roofline_outcome(const std::string& kernels_json, const std::string& pla
       low = std::min(low, intensity), high = std::max(high, intensity);
       rows.push_back({format("{} {} {}", name, row.at("size").get<std::string>(), row.at("dtype").get<std::string>()),
                       format("{:.3g}", intensity), format("{:.4g}", tflops),
-                      format("{:.1f}%", row.at("percent_of_ceiling").get<double>())});
+                      format("{:.1f}%", 100 * tflops / roof(intensity, row.at("dtype").get<std::string>()))});
     }
     if (rows.size() == 1) not_kernels(place);
     // The slope is memory's; each type's products cut it off.

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "hyperion/base/format.h"
-#include "hyperion/base/log.h"
 #include "hyperion/bench/random_training.h"
 #include "hyperion/kernels/device.h"
 #include "hyperion/profile/phase_order.h"
@@ -51,15 +50,17 @@ void look_at_kernels(Rung& rung, TrainRow& row, RandomTraining& training, at::De
   }
 }
 
-Rung climb(const Workload& workload, const std::string& mode, const LadderOptions& options) {
+Rung climb(const Workload& workload, const std::string& mode, const LadderOptions& options, ItemProgress& progress) {
   Rung rung;
   const auto device = kernels::open_device(options.device);
   const auto file = options.folder / "traces" / format("{}.{}.json", workload.name, mode);
-  rung.row =
-      attempt_training(workload, mode, options.changes, options.steps, [&](RandomTraining& training, TrainRow& row) {
-        if (!replays(mode) || !device.is_cuda()) rung.phases = marked_phases(training, device.is_cuda());
-        if (options.trace) look_at_kernels(rung, row, training, device, file);
-      });
+  Watch watch;
+  watch.timed = [&](int64_t steps) { progress.timed(steps, options.steps); };
+  watch.look = [&](RandomTraining& training, TrainRow& row) {
+    if (!replays(mode) || !device.is_cuda()) rung.phases = marked_phases(training, device.is_cuda());
+    if (options.trace) look_at_kernels(rung, row, training, device, file);
+  };
+  rung.row = attempt_training(workload, mode, options.changes, options.steps, watch);
   return rung;
 }
 
@@ -69,11 +70,20 @@ Ladder run_ladder(const Workload& workload, const LadderOptions& given) {
   LadderOptions options = given;
   options.changes.emplace_back("train.device", options.device);
   config_of(workload, options.changes);  // what is wrong with every rung is said at once
-  Ladder ladder{workload.name, kernels::device_text(kernels::open_device(options.device)), options.steps, {}};
-  base::ProgressLine progress;
-  for (const auto& mode : options.modes) {
-    progress.show(format("{} {}", workload.name, mode));
-    ladder.rungs.push_back(climb(workload, mode, options));
+  Ladder ladder{workload.name,
+                kernels::device_text(kernels::open_device(options.device)),
+                options.steps,
+                {},
+                settings_of(given.changes)};
+  ItemProgress progress(std::ssize(options.modes));
+  try {
+    for (const auto& mode : options.modes) {
+      progress.begin(format("{} {}", workload.name, mode));
+      ladder.rungs.push_back(climb(workload, mode, options, progress));
+    }
+  } catch (const base::Interrupted& stop) {
+    if (ladder.rungs.empty()) throw;
+    ladder.stopped = stop;
   }
   progress.clear();
   return ladder;

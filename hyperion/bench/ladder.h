@@ -33,6 +33,8 @@ struct Ladder {
   std::string workload, device_name;
   int64_t steps = 0;
   std::vector<Rung> rungs;
+  std::vector<std::string> settings = {};
+  std::optional<base::Interrupted> stopped = {};  // the rungs are those that were done by then
 };
 
 Ladder run_ladder(const Workload& workload, const LadderOptions& options);

@@ -48,7 +48,7 @@ std::string rung_table(const Ladder& ladder) {
       continue;
     }
     from_kernels |= rung.phases_from_kernels;
-    rows.push_back({row.mode, phase_text(rung, Phase::forward), phase_text(rung, Phase::backward),
+    rows.push_back({row.mode_text(), phase_text(rung, Phase::forward), phase_text(rung, Phase::backward),
                     phase_text(rung, Phase::optimizer), format("{:.3f}", 1e3 * row.step.median), noise_text(row.step),
                     mebibytes(row.peak), rung.launches > 0 ? format("{}", rung.launches) : "",
                     row.gaps ? format("{:.2f}%", row.gaps->long_percent) : "",
@@ -86,7 +86,7 @@ std::string reasons(const Ladder& ladder) {
   std::string text;
   const Rung* below = nullptr;
   for (const auto& rung : ladder.rungs) {
-    if (!rung.up() || rung.kernels.empty()) continue;
+    if (!rung.up() || !rung.row.ran_as.empty() || rung.kernels.empty()) continue;
     if (below != nullptr) text += why(*below, rung);
     below = &rung;
   }
@@ -100,6 +100,7 @@ base::Json rung_json(const Ladder& ladder, const Rung& rung) {
     json["failed"] = row.failed;
     return json;
   }
+  if (!row.ran_as.empty()) json["ran_as"] = row.ran_as;
   json.update({{"step_ms", 1e3 * row.step.median},
                {"step_ms_low", 1e3 * row.step.low},
                {"step_ms_high", 1e3 * row.step.high},
@@ -127,7 +128,7 @@ base::Json rung_json(const Ladder& ladder, const Rung& rung) {
 
 void add_figures(Figures& figures, const Ladder& ladder) {
   for (const auto& rung : ladder.rungs) {
-    const auto name = format("{} {}", ladder.workload, rung.row.mode);
+    const auto name = case_name(ladder.workload, rung.row.mode, rung.row.precision);
     figures.list.push_back(rung.up() ? time_figure(name + " step", "ms", rung.row.step, 1e3)
                                      : single_figure(name + " step", "ms", {}, true));
     if (rung.row.peak > 0)
@@ -137,7 +138,7 @@ void add_figures(Figures& figures, const Ladder& ladder) {
 
 std::string csv_of(const std::vector<Ladder>& ladders) {
   Rows rows = {{"workload", "mode", "forward_ms", "backward_ms", "optimizer_ms", "step_ms", "step_ms_low",
-                "step_ms_high", "peak_bytes", "speedup", "failed"}};
+                "step_ms_high", "peak_bytes", "speedup", "ran_as", "failed"}};
   for (const auto& ladder : ladders) {
     for (const auto& rung : ladder.rungs) {
       std::vector<std::string> row = {ladder.workload, rung.row.mode};
@@ -147,6 +148,7 @@ std::string csv_of(const std::vector<Ladder>& ladders) {
         row.push_back(rung.up() ? format("{:.6g}", 1e3 * seconds) : "");
       row.push_back(rung.row.peak > 0 ? format("{}", rung.row.peak) : "");
       row.push_back(rung.up() ? format("{:.4g}", speedup(ladder, rung)) : "");
+      row.push_back(rung.row.ran_as);
       row.push_back(rung.row.failed);
       rows.push_back(std::move(row));
     }
@@ -160,7 +162,7 @@ std::string svg_of(const std::vector<Ladder>& ladders) {
     groups.push_back({ladder.workload, {}});
     for (const auto& rung : ladder.rungs)
       groups.back().bars.push_back(
-          {rung.row.mode, rung.up() ? rung.row.step.median : -1,
+          {rung.row.mode_text(), rung.up() ? rung.row.step.median : -1,
            rung.up() ? format("{:.2f} ms, {:.2f}x", 1e3 * rung.row.step.median, speedup(ladder, rung)) : "no figures",
            0});
   }
@@ -168,14 +170,14 @@ std::string svg_of(const std::vector<Ladder>& ladders) {
 }
 
 std::string heading(const Ladder& ladder) {
-  return format("{} on {}, {}; the median of {} steps in blocks of 10\n\n", ladder.workload, ladder.device_name,
-                ladder.rungs.at(0).row.precision, ladder.steps);
+  return format("{} on {}, {}; {}{}\n\n", ladder.workload, ladder.device_name, ladder.rungs.at(0).row.precision,
+                blocks_text(ladder.steps), ladder.stopped ? "; stopped before the last rung" : "");
 }
 
 }  // namespace
 
 Outcome ladder_outcome(const Ladder& ladder) {
-  Figures figures{"ladder", ladder.device_name, {}};
+  Figures figures{"ladder", ladder.device_name, {}, ladder.settings};
   add_figures(figures, ladder);
   auto json = result_json(figures);
   json["workload"] = ladder.workload, json["steps"] = ladder.steps, json["rungs"] = base::Json::array();
@@ -188,7 +190,7 @@ Outcome ladder_outcome(const Ladder& ladder) {
 }
 
 Outcome optimize_outcome(const std::vector<Ladder>& ladders) {
-  Figures figures{"optimize", ladders.at(0).device_name, {}};
+  Figures figures{"optimize", ladders.at(0).device_name, {}, ladders.at(0).settings};
   std::string table;
   base::Json list = base::Json::array();
   for (const auto& ladder : ladders) {

@@ -45,14 +45,26 @@ std::vector<TrainRow> run_peers(const Workload& workload, const train::RunConfig
     row.failed = "script/peers/torch_peers.py is not here; run from the repository";
     if (!script.empty()) {
       row.failed = "it printed no result";
-      // A process a mode: what one compiled or cached, the next does not find.
-      const int code =
-          run_child({python != nullptr ? python : "python3", script.string(), "--spec", workload_json(workload, config),
-                     "--mode", mode, "--steps", base::format("{}", options.steps), "--device", device},
-                    [&](std::string_view line) {
-                      if (line.starts_with('{')) fill_row(row, base::parse_json(line, script.string()));
-                    });
-      if (code != 0 && !row.failed.empty()) row.failed += base::format(" (exit code {})", code);
+      const auto read = [&](std::string_view line) {
+        if (!line.starts_with('{')) return;
+        try {
+          fill_row(row, base::Json::parse(line));
+        } catch (const base::Json::exception&) {
+          row.failed = base::format("what it printed is no result: {}", line.substr(0, 80));
+        }
+      };
+      try {
+        // A process a mode: what one compiled or cached, the next does not find.
+        const int code = run_child(
+            {python != nullptr ? python : "python3", script.string(), "--spec", workload_json(workload, config),
+             "--mode", mode, "--steps", base::format("{}", options.steps), "--device", device},
+            read);
+        if (code != 0 && !row.failed.empty()) row.failed += base::format(" (exit code {})", code);
+      } catch (const base::Interrupted&) {
+        throw;
+      } catch (const base::Error& error) {  // our own figures stand
+        row.failed = error.what();
+      }
     }
     rows.push_back(std::move(row));
   }

@@ -83,6 +83,7 @@ void RandomTraining::step(profile::StepTimer& timer) {
 
 double RandomTraining::loss() const { return last_->result.loss.item<double>(); }
 
+bool RandomTraining::records() const { return stepper_->records(); }
 const nn::Fp8Maps* RandomTraining::fp8() const { return stepper_->fp8(); }
 
 double RandomTraining::flops() const {

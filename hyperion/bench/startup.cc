@@ -74,7 +74,8 @@ std::string startup_line(const Startup& startup) {
 
 StartupResult run_startup_bench(const StartupOptions& options, const std::vector<std::string>& arguments) {
   const auto config = config_of(options);  // what is wrong is said here, not by a child
-  StartupResult result{options.workload, config.train.optimize, "", {}};
+  StartupResult result{
+      options.workload, config.train.optimize, config.train.precision, "", {}, settings_of(options.changes)};
   base::ProgressLine progress;
   for (int64_t repeat = 0; repeat <= options.repeats; ++repeat) {
     progress.show(format("start {} of {}", repeat, options.repeats));
@@ -97,11 +98,12 @@ StartupResult run_startup_bench(const StartupOptions& options, const std::vector
 
 Outcome startup_outcome(const StartupResult& result) {
   std::vector<std::vector<std::string>> rows = {{"stage", "seconds", "low", "high"}};
-  Figures figures{"startup", result.device_name, {}};
+  Figures figures{"startup", result.device_name, {}, result.settings};
   const auto add = [&](const std::string& name, const Spread& seconds) {
     rows.push_back(
         {name, format("{:.3f}", seconds.median), format("{:.3f}", seconds.low), format("{:.3f}", seconds.high)});
-    figures.list.push_back(time_figure(format("{} {} {}", result.workload, result.mode, name), "s", seconds, 1));
+    figures.list.push_back(
+        time_figure(case_name(result.workload, result.mode, result.precision) + " " + name, "s", seconds, 1));
   };
   for (const auto& [member, name] : kStages)
     add(name, spread(result, [member = member](const Startup& run) { return run.*member; }));

@@ -31,8 +31,9 @@ Startup first_step(const StartupOptions& options, double begun);
 std::string startup_line(const Startup& startup);  // as one line, for the process that started it
 
 struct StartupResult {
-  std::string workload, mode, device_name;
+  std::string workload, mode, precision, device_name;
   std::vector<Startup> runs;
+  std::vector<std::string> settings = {};
 };
 
 // `arguments`: what makes this program call first_step; the workload and settings are among them.

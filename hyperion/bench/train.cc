@@ -29,6 +29,8 @@ constexpr double kRest = 2;                  // seconds
 
 double now() { return base::real_clock().seconds(); }
 
+int64_t blocks_of(int64_t steps) { return std::max<int64_t>(1, steps / kBlock); }
+
 // Rates from what the row already knows; the same for ours and the peers'.
 void add_rates(TrainRow& row, const train::RunConfig& config, const strategy::ModelShape& shape,
                const std::string& device_name) {
@@ -51,13 +53,19 @@ void rest() {
   }
 }
 
-std::vector<double> timed_blocks(RandomTraining& training, at::Device device, int64_t steps) {
+void one_step(RandomTraining& training) {
+  base::throw_if_stopped("timing training steps");
+  training.step();
+}
+
+std::vector<double> timed_blocks(RandomTraining& training, at::Device device, int64_t steps,
+                                 const std::function<void(int64_t)>& told) {
   const int64_t block = std::min(kBlock, steps);
   std::vector<double> seconds;
-  for (int64_t i = 0; i < std::max<int64_t>(1, steps / kBlock); ++i) {
-    base::throw_if_stopped("timing training steps");
+  for (int64_t i = 0; i < blocks_of(steps); ++i) {
+    if (told) told(i * block);
     const double begun = now();
-    for (int64_t step = 0; step < block; ++step) training.step();
+    for (int64_t step = 0; step < block; ++step) one_step(training);
     kernels::synchronise(device);
     seconds.push_back((now() - begun) / static_cast<double>(block));
   }
@@ -133,14 +141,29 @@ bool TrainResult::ours_failed() const {
   return std::none_of(rows.begin(), rows.end(), [](const TrainRow& row) { return !row.peer() && row.failed.empty(); });
 }
 
+std::string blocks_text(int64_t steps) {
+  const int64_t blocks = blocks_of(steps), block = std::min(kBlock, steps);
+  return blocks == 1 ? format("one block of {} step{}", block, block == 1 ? "" : "s")
+                     : format("the median of {} blocks of {} steps", blocks, block);
+}
+
+void ItemProgress::begin(const std::string& item) {
+  item_ = format("{} of {}: {}", ++begun_, items_, item);
+  line_.live() ? line_.show(item_) : base::log_info(item_);
+}
+
+void ItemProgress::timed(int64_t steps, int64_t of) { line_.show(format("{}, step {} of {}", item_, steps, of)); }
+
 TrainRow attempt_training(const Workload& workload, const std::string& mode, Changes changes, int64_t steps,
-                          const std::function<void(RandomTraining& training, TrainRow& row)>& look) {
+                          const Watch& watch) {
   if (!mode.empty()) changes.emplace_back("train.optimize", mode);
   std::string named = mode, precision = workload.precision;
+  for (const auto& [name, value] : changes)
+    if (name == "train.precision") precision = value;
   try {
     const auto config = config_of(workload, changes);
     named = config.train.optimize, precision = config.train.precision;
-    return measure_training(workload, config, steps, look);
+    return measure_training(workload, config, steps, watch);
   } catch (const base::Interrupted&) {
     throw;
   } catch (const std::exception& error) {
@@ -149,8 +172,7 @@ TrainRow attempt_training(const Workload& workload, const std::string& mode, Cha
   }
 }
 
-TrainRow measure_training(const Workload& workload, const train::RunConfig& config, int64_t steps,
-                          const std::function<void(RandomTraining& training, TrainRow& row)>& look) {
+TrainRow measure_training(const Workload& workload, const train::RunConfig& config, int64_t steps, const Watch& watch) {
   const auto device = kernels::open_device(config.train.device);
   const bool gpu = device.is_cuda();
   kernels::allow_tf32(config.train.precision == "tf32");
@@ -166,16 +188,17 @@ TrainRow measure_training(const Workload& workload, const train::RunConfig& conf
     training.step();
     row.first_loss = training.loss();
     row.first_step = now() - begun;
-    for (int64_t step = 0; step < kWarmUp; ++step) training.step();
+    for (int64_t step = 0; step < kWarmUp; ++step) one_step(training);
     kernels::synchronise(device);
     if (gpu) rest();
-    row.step = spread_of(timed_blocks(training, device, steps));
+    row.step = spread_of(timed_blocks(training, device, steps, watch.timed));
+    if ((row.mode == "graph" || row.mode == "max") && !training.records()) row.ran_as = "fused";
     row.last_loss = training.loss();
     row.fp8 = fp8_layers(training.fp8());
     if (gpu) row.peak = profile::memory_use(true).peak.value_or(0);
     if (gpu) row.clock = clock_under_load(training, device, row.step.median);
     add_rates(row, config, training.shape(), kernels::device_text(device));
-    if (look) look(training, row);
+    if (watch.look) watch.look(training, row);
   }
   profile::release_cached_memory(gpu);
   if (!std::isfinite(row.last_loss)) row.failed = format("the loss became {}", row.last_loss);
@@ -187,22 +210,28 @@ TrainResult run_train_bench(const TrainBenchOptions& options) {
   TrainBenchOptions placed = options;
   placed.changes.emplace_back("train.device", options.device);
   if (placed.modes.empty()) placed.modes = {""};
-  TrainResult result{kernels::device_text(device), options.steps, {}, {}};
+  TrainResult result{kernels::device_text(device), options.steps, {}, {}, settings_of(options.changes)};
   const auto workloads = find_workloads(options.workloads);
   for (const auto* workload : workloads) config_of(*workload, placed.changes);  // what is wrong is said at once
-  base::ProgressLine progress;
-  for (const auto* workload : workloads) {
+  ItemProgress progress(std::ssize(workloads) * (std::ssize(placed.modes) + (options.peers ? 1 : 0)));
+  const auto measure = [&](const Workload* workload) {
     const size_t first = result.rows.size();
     for (const auto& mode : placed.modes) {
-      progress.show(format("{} {}", workload->name, mode));
-      result.rows.push_back(attempt_training(
-          *workload, mode, placed.changes, options.steps, [&](RandomTraining& training, TrainRow& row) {
-            const auto name = format("{}.{}.json", row.workload, row.mode);
-            if (options.trace) look_at_kernels(row, training, device, options.folder / "traces" / name);
-          }));
+      progress.begin(mode.empty() ? workload->name : format("{} {}", workload->name, mode));
+      Watch watch;
+      watch.timed = [&](int64_t steps) { progress.timed(steps, options.steps); };
+      if (options.trace)
+        watch.look = [&](RandomTraining& training, TrainRow& row) {
+          const auto name = format("{}.{}.json", row.workload, row.mode);
+          look_at_kernels(row, training, device, options.folder / "traces" / name);
+        };
+      result.rows.push_back(attempt_training(*workload, mode, placed.changes, options.steps, watch));
+      const auto& row = result.rows.back();
+      if (row.failed.empty() && row.precision == "fp8" && row.fp8.empty())
+        result.notes.push_back(format("{} {}: no layer runs in 8 bits", row.workload, row.mode));
     }
-    if (!options.peers) continue;
-    progress.show(format("{}: PyTorch", workload->name));
+    if (!options.peers) return;
+    progress.begin(format("{}: PyTorch", workload->name));
     const auto config = config_of(*workload, placed.changes);
     const auto shape = models::config_shape(models::config_json(config.model), workload->name, config.train.length);
     for (auto& peer : run_peers(*workload, config, options, device.is_cuda() ? "cuda" : "cpu")) {
@@ -210,6 +239,13 @@ TrainResult run_train_bench(const TrainBenchOptions& options) {
       note_differences(result, result.rows[first], peer);
       result.rows.push_back(std::move(peer));
     }
+  };
+  try {
+    for (const auto* workload : workloads) measure(workload);
+  } catch (const base::Interrupted& stop) {
+    if (result.rows.empty()) throw;
+    result.stopped = stop;
+    result.notes.push_back("stopped before the end: what was asked for besides was not measured");
   }
   progress.clear();
   return result;

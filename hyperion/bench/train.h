@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "hyperion/base/error.h"
+#include "hyperion/base/log.h"
 #include "hyperion/bench/outcome.h"
 #include "hyperion/bench/timing.h"
 #include "hyperion/bench/workloads.h"
@@ -32,6 +34,7 @@ constexpr int64_t kTracedSteps = 5;
 struct TrainRow {
   std::string workload, mode, precision;  // mode: "fused", "torch compile"
   std::string failed;                     // why there are no figures; empty: there are
+  std::string ran_as;                     // the mode that ran in its place; empty: its own
   double first_step = 0;                  // seconds
   Spread step;                            // seconds a step, of blocks
   int64_t parameters = 0;
@@ -50,6 +53,7 @@ struct TrainRow {
   std::optional<profile::Gaps> gaps;        // between kernels of kTracedSteps, where a trace was taken
   std::optional<profile::KindTimes> kinds;  // milliseconds a step by what kernels are for; of a GPU
   bool peer() const { return mode.starts_with("torch "); }
+  std::string mode_text() const { return ran_as.empty() ? mode : mode + " (ran as " + ran_as + ")"; }
 };
 
 struct TrainResult {
@@ -57,7 +61,9 @@ struct TrainResult {
   int64_t steps = 0;
   std::vector<TrainRow> rows;
   std::vector<std::string> notes;
-  bool ours_failed() const;  // whether none of our own rows has figures
+  std::vector<std::string> settings = {};
+  std::optional<base::Interrupted> stopped = {};  // the rows are those that were done by then
+  bool ours_failed() const;                       // whether none of our own rows has figures
 };
 
 // Shows progress. What runs out of memory, or what a setting refuses, becomes a row that says so.
@@ -65,15 +71,35 @@ TrainResult run_train_bench(const TrainBenchOptions& options);
 
 Outcome train_outcome(const TrainResult& result);
 
-// One measured row of a config, as above. Throws what the step throws. `look`, where given, may run more steps when all
-// is measured.
+// One measured row of a config, as above. Throws what the step throws.
 class RandomTraining;
+struct Watch {
+  std::function<void(RandomTraining& training, TrainRow& row)> look = {};  // may run more steps when all is measured
+  std::function<void(int64_t steps)> timed = {};                           // after each block
+};
 TrainRow measure_training(const Workload& workload, const train::RunConfig& config, int64_t steps,
-                          const std::function<void(RandomTraining& training, TrainRow& row)>& look = {});
+                          const Watch& watch = {});
 
 // The same of a workload in a mode (empty: the default); what throws, but for a stop, becomes a row that says why there
 // are no figures.
 TrainRow attempt_training(const Workload& workload, const std::string& mode, Changes changes, int64_t steps,
-                          const std::function<void(RandomTraining& training, TrainRow& row)>& look = {});
+                          const Watch& watch = {});
+
+// "the median of 5 blocks of 10 steps"
+std::string blocks_text(int64_t steps);
+
+// What a bench is at: on a terminal one line with how far it is, else a line for each item.
+class ItemProgress {
+ public:
+  explicit ItemProgress(int64_t items) : items_(items) {}
+  void begin(const std::string& item);
+  void timed(int64_t steps, int64_t of);  // of the item
+  void clear() { line_.clear(); }
+
+ private:
+  int64_t items_, begun_ = 0;
+  std::string item_;
+  base::ProgressLine line_;
+};
 
 }  // namespace hyperion::bench

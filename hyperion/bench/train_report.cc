@@ -44,7 +44,7 @@ std::string table_of(const TrainResult& result) {
       failures += format("{} {}: {}\n", row.workload, row.mode, row.failed);
       continue;
     }
-    rows.push_back({row.workload, row.mode, row.precision, format("{:.3f}", 1e3 * row.step.median),
+    rows.push_back({row.workload, row.mode_text(), row.precision, format("{:.3f}", 1e3 * row.step.median),
                     noise_text(row.step), format("{:.2f}", row.first_step), format("{:.1f}", row.samples_s),
                     or_blank(row.tokens_s, "", base::with_commas(static_cast<int64_t>(row.tokens_s))),
                     format("{:.4g}", row.tflops), or_blank(row.mfu, "", format("{:.1f}%", 100 * row.mfu)),
@@ -130,6 +130,7 @@ base::Json row_json(const TrainRow& row) {
     return json;
   }
   const auto known = [](double value) { return value > 0 ? base::Json(value) : base::Json(nullptr); };
+  if (!row.ran_as.empty()) json["ran_as"] = row.ran_as;
   json.update({{"step_ms", 1e3 * row.step.median},
                {"step_ms_low", 1e3 * row.step.low},
                {"step_ms_high", 1e3 * row.step.high},
@@ -150,9 +151,9 @@ base::Json row_json(const TrainRow& row) {
                            {"rows", layer.rows},
                            {"in", layer.in},
                            {"out", layer.out},
-                           {"bf16_us", layer.wide},
-                           {"fp8_us", layer.narrow},
-                           {"rounding_us", layer.rounding},
+                           {"bf16_us", known(layer.wide)},
+                           {"fp8_us", known(layer.narrow)},
+                           {"rounding_us", known(layer.rounding)},
                            {"taken", layer.taken}});
   if (row.gaps) json["gaps"] = gaps_json(*row.gaps);
   if (row.kinds)
@@ -162,11 +163,10 @@ base::Json row_json(const TrainRow& row) {
 }
 
 std::string json_of(const TrainResult& result) {
-  Figures figures{"train", result.device_name, {}};
+  Figures figures{"train", result.device_name, {}, result.settings};
   base::Json rows = base::Json::array();
   for (const auto& row : result.rows) {
-    const std::string name =
-        format("{} {}{}", row.workload, row.mode, row.precision == "bf16" ? "" : " " + row.precision);
+    const std::string name = case_name(row.workload, row.mode, row.precision);
     if (row.failed.empty()) {
       figures.list.push_back(time_figure(name + " step", "ms", row.step, 1e3));
       if (row.peak > 0)
@@ -184,16 +184,16 @@ std::string json_of(const TrainResult& result) {
 std::string csv_of(const TrainResult& result) {
   std::vector<std::vector<std::string>> rows = {{"workload", "mode", "precision", "step_ms", "step_ms_low",
                                                  "step_ms_high", "first_step_s", "samples_per_s", "tokens_per_s",
-                                                 "tflops", "mfu", "peak_bytes", "failed"}};
+                                                 "tflops", "mfu", "peak_bytes", "ran_as", "failed"}};
   for (const auto& row : result.rows) {
     if (!row.failed.empty()) {
-      rows.push_back({row.workload, row.mode, row.precision, "", "", "", "", "", "", "", "", "", row.failed});
+      rows.push_back({row.workload, row.mode, row.precision, "", "", "", "", "", "", "", "", "", "", row.failed});
       continue;
     }
     rows.push_back({row.workload, row.mode, row.precision, format("{:.6g}", 1e3 * row.step.median),
                     format("{:.6g}", 1e3 * row.step.low), format("{:.6g}", 1e3 * row.step.high),
                     format("{:.6g}", row.first_step), format("{:.6g}", row.samples_s), format("{:.6g}", row.tokens_s),
-                    format("{:.6g}", row.tflops), format("{:.4g}", row.mfu), format("{}", row.peak), ""});
+                    format("{:.6g}", row.tflops), format("{:.4g}", row.mfu), format("{}", row.peak), row.ran_as, ""});
   }
   return csv_text(rows);
 }
@@ -203,7 +203,7 @@ std::string svg_of(const TrainResult& result) {
   for (const auto& row : result.rows) {
     if (groups.empty() || groups.back().name != row.workload) groups.push_back({row.workload, {}});
     const bool failed = !row.failed.empty();
-    groups.back().bars.push_back({row.mode, failed ? -1 : row.step.median,
+    groups.back().bars.push_back({row.mode_text(), failed ? -1 : row.step.median,
                                   failed ? "no figures" : format("{:.2f} ms", 1e3 * row.step.median),
                                   row.peer() ? 1 : 0});
   }
@@ -213,8 +213,8 @@ std::string svg_of(const TrainResult& result) {
 }  // namespace
 
 Outcome train_outcome(const TrainResult& result) {
-  std::string table = format("{}; the median of {} steps in blocks of 10\n\n{}{}", result.device_name, result.steps,
-                             table_of(result), fp8_of(result) + kinds_of(result) + gaps_of(result));
+  std::string table = format("{}; {}\n\n{}{}", result.device_name, blocks_text(result.steps), table_of(result),
+                             fp8_of(result) + kinds_of(result) + gaps_of(result));
   for (const auto& note : result.notes) table += "note: " + note + "\n";
   return {"train", table, json_of(result), csv_of(result), {{"train.svg", svg_of(result)}}};
 }

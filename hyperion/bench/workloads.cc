@@ -1,5 +1,6 @@
 #include "hyperion/bench/workloads.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "hyperion/base/error.h"
@@ -42,11 +43,14 @@ std::vector<const Workload*> find_workloads(const std::string& names) {
     const std::string name = names.substr(begin, end - begin);
     begin = end + 1;
     std::vector<std::string> known = {"all", "tiny"};
+    bool there = false;
     for (const auto& workload : workloads()) {
       known.push_back(workload.name);
-      if (name == workload.name) found.push_back(&workload);
+      if (name != workload.name) continue;
+      there = true;
+      if (std::find(found.begin(), found.end(), &workload) == found.end()) found.push_back(&workload);
     }
-    if (!found.empty() && found.back()->name == name) continue;
+    if (there) continue;
     const auto near = base::nearest(name, known.data(), known.data() + known.size());
     throw base::ConfigError(base::format("there is no workload \"{}\"", name),
                             near.empty()
@@ -80,6 +84,14 @@ train::RunConfig config_of(const Workload& workload, const Changes& changes) {
   for (const auto& [name, value] : changes) settings.set(name, value, flag_of(name));
   train::check(config);
   return config;
+}
+
+std::vector<std::string> settings_of(const Changes& changes) {
+  std::vector<std::string> list;
+  for (const auto& [name, value] : changes)
+    if (flag_of(name).starts_with("--set")) list.push_back(name + "=" + value);
+  std::sort(list.begin(), list.end());
+  return list;
 }
 
 std::string workload_json(const Workload& workload, const train::RunConfig& config) {

@@ -35,6 +35,9 @@ using Changes = std::vector<std::pair<std::string, std::string>>;
 // Throws ConfigError where a setting is refused.
 train::RunConfig config_of(const Workload& workload, const Changes& changes = {});
 
+// What of them a result must tell beside its names: "train.batch=8"; not device, mode and precision.
+std::vector<std::string> settings_of(const Changes& changes);
+
 // What a peer needs to build the same model and batches, as one line of JSON.
 std::string workload_json(const Workload& workload, const train::RunConfig& config);
 

@@ -99,15 +99,18 @@ void add_scaling_command(CLI::App& bench) {
   scaling->add_option("RECIPE", options.recipe, "a TOML file (default: a GPT-2 of 12 small layers on made text)");
   scaling->add_option("--ranks", options.ranks, "with commas between them (default 1,2,4)")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(whole_number(1, 4096));
   scaling->add_option("--modes", options.modes, "of ddp,zero1,zero2,zero3,zeropp (default ddp,zero2,zero3)")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(one_of(bench::scaling_modes()));
   scaling
       ->add_option(
           "--batch", options.batches,
           "samples a rank, several with commas between them (default: the recipe's batch, shared by all ranks)")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(whole_number(1, 1 << 20));
   scaling->add_option("--steps", options.steps, "of each job; the first quarter does not count (default 16)")
       ->check(whole_number(3, 1'000'000));
@@ -137,7 +140,9 @@ void add_job_flags(CLI::App* command, host::RankFlags& rank) {
 
 void add_comm_commands(CLI::App& app, CLI::App& bench, host::RankFlags& rank) {
   auto* check = app.add_subcommand("comm-check", "verify and time what the ranks of a job send each other");
-  check->add_option("--sizes", flags().sizes, "of messages (default 1KiB,64KiB,1MiB,16MiB)")->delimiter(',');
+  check->add_option("--sizes", flags().sizes, "of messages (default 1KiB,64KiB,1MiB,16MiB)")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   check->add_option("--seconds", flags().check.seconds, "for each collective and size (default 0.05)")
       ->check(number(0.001, 3600));
   check->add_option("--tolerance", flags().check.tolerance, "times slower than the usual link is a fault (default 3)")
@@ -153,6 +158,7 @@ void add_comm_commands(CLI::App& app, CLI::App& bench, host::RankFlags& rank) {
       bench.add_subcommand("comm", "each collective over all ranks: time, algorithm and bus bandwidth by size");
   comm->add_option("--only", flags().bench.only, "collectives, with commas between them (default: all)")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(one_of(bench::collective_names()));
   comm->add_option("--min", flags().least, "smallest size (default 8)");
   comm->add_option("--max", flags().most, "largest size (default 64MiB)");

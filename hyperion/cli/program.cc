@@ -21,6 +21,7 @@
 #include "hyperion/cli/program.h"
 #include "hyperion/cli/timing_commands.h"
 #include "hyperion/cli/usage.h"
+#include "hyperion/kernels/device.h"
 
 namespace hyperion::cli {
 namespace {
@@ -343,14 +344,18 @@ void add_machine_commands(CLI::App& app, Flags& flags) {
   auto* hardware = bench->add_subcommand("hardware", "matrix products, memory bandwidth, transfers, launch latency");
   hardware->add_option("--sizes", flags.bench.sizes, "sides of square matrices (default 1024,2048,4096,8192)")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(whole_number(1, 1 << 20));
   hardware->add_option("--dtypes", flags.bench.dtypes, "of fp32,tf32,fp16,bf16,fp8 (default: all supported)")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->allow_extra_args(false);
   hardware->add_option("--only", flags.bench.only, "of matmul,bandwidth,transfer,latency (default: all)")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->allow_extra_args(false);
   hardware->add_option("--device", flags.bench.device, "cpu, cuda or auto")->check(one_of({"auto", "cpu", "cuda"}));
   hardware->add_option("--elements", flags.bench.elements, "vector lengths (default 10 to 500 million)")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(whole_number(1, int64_t{1} << 40));
   hardware->add_option("--seconds", flags.bench.seconds, "time for each case (default 1)")->check(number(0.01, 3600));
   hardware->add_option("--folder", flags.bench.folder,
@@ -559,6 +564,7 @@ void hyperion::cli::program(int argc, char** argv) {
   open_standard_streams();
   ::setenv("ONEDNN_JIT_PROFILE", "0", /*overwrite=*/0);  // it leaves a file in /tmp for each process
   hyperion::base::watch_stop_signals();
+  hyperion::kernels::log_library_warnings();
   hyperion::base::watch_mapped_files();
   const int code = flush_output(guarded_run(argc, argv));
   std::fflush(stderr);

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 
 #include "hyperion/base/clock.h"
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/base/log.h"
 #include "hyperion/bench/compare.h"
 #include "hyperion/bench/floor.h"
 #include "hyperion/bench/kernels.h"
@@ -19,6 +21,7 @@
 #include "hyperion/cli/usage.h"
 #include "hyperion/interop/open_model.h"
 #include "hyperion/kernels/choices.h"
+#include "hyperion/kernels/device.h"
 
 namespace hyperion::cli {
 namespace {
@@ -50,13 +53,32 @@ void add_training_flags(CLI::App* command) {
       ->check(whole_number(1, 1'000'000));
   command->add_option("--precision", flags().precision, "instead of the workload's own: fp32, tf32, bf16, fp16, ...");
   command->add_option("--device", flags().train.device, "cpu, cuda or auto")->check(one_of({"auto", "cpu", "cuda"}));
-  command->add_option("--set", flags().settings, "another setting: --set memory.recompute=full; may be given again");
+  command->add_option("--set", flags().settings, "another setting: --set memory.recompute=full; may be given again")
+      ->allow_extra_args(false);
   add_output_flags(command);
 }
 
+// Made now: a place that cannot be written fails before minutes of work. One of its own unless --folder names it.
 base::Path folder_of(const std::string& name) {
-  if (!flags().folder.empty()) return flags().folder;
-  return interop::runs_folder() / format("bench-{}-{}", name, base::file_stamp(base::real_clock().unix_seconds()));
+  auto& files = base::real_files();
+  if (!flags().folder.empty()) {
+    files.create_folders(flags().folder);
+    return flags().folder;
+  }
+  files.create_folders(interop::runs_folder());
+  const auto stem = format("bench-{}-{}", name, base::file_stamp(base::real_clock().unix_seconds()));
+  for (int turn = 1;; ++turn) {
+    const auto folder = interop::runs_folder() / (turn == 1 ? stem : format("{}-{}", stem, turn));
+    if (std::filesystem::create_directory(folder)) return folder;
+  }
+}
+
+// Each once, in the order given.
+std::vector<std::string> once_each(const std::vector<std::string>& words) {
+  std::vector<std::string> list;
+  for (const auto& word : words)
+    if (std::find(list.begin(), list.end(), word) == list.end()) list.push_back(word);
+  return list;
 }
 
 bench::Changes changes() {
@@ -66,14 +88,23 @@ bench::Changes changes() {
     const size_t equals = setting.find('=');
     if (equals == setting.npos)
       throw base::ConfigError(format("--set {} has no value", setting), "write --set section.key=VALUE");
-    all.emplace_back(setting.substr(0, equals), setting.substr(equals + 1));
+    const auto name = setting.substr(0, equals);
+    for (const char* own : {"device", "optimize", "precision"})
+      if (name == format("train.{}", own))
+        throw base::ConfigError(format("--set {}: there is a flag for that", setting),
+                                format("write --{} {}", own, setting.substr(equals + 1)));
+    all.emplace_back(name, setting.substr(equals + 1));
   }
   return all;
 }
 
-void show(const bench::Outcome& outcome, const base::Path& folder) {
+// What was measured before a stop is shown and kept too; then the stop goes on.
+void show(const bench::Outcome& outcome, const base::Path& folder,
+          const std::optional<base::Interrupted>& stopped = std::nullopt) {
   bench::write_outcome(outcome, folder);
   std::printf("%s", (flags().json ? outcome.json : outcome.table + "\nfiles: " + folder.string() + "\n").c_str());
+  std::fflush(stdout);
+  if (stopped) throw *stopped;
 }
 
 int workloads_command() {
@@ -89,29 +120,31 @@ int workloads_command() {
 bench::TrainBenchOptions train_options(const char* bench) {
   auto options = flags().train;
   if (!flags().workload.empty()) options.workloads = flags().workload;
+  options.modes = once_each(options.modes);
+  options.peer_modes = once_each(options.peer_modes);
   options.changes = changes();
+  bench::find_workloads(options.workloads);
   options.folder = folder_of(bench);
-  base::real_files().create_folders(options.folder);  // a place that cannot be written fails before minutes of work
   return options;
 }
 
 int train_bench_command() {
   const auto options = train_options("train");
   const auto result = bench::run_train_bench(options);
-  show(bench::train_outcome(result), options.folder);
+  show(bench::train_outcome(result), options.folder, result.stopped);
   return result.ours_failed() ? 1 : 0;
 }
 
 int floor_command() {
   const auto options = train_options("floor");
   const auto result = bench::run_floor_bench(options);
-  show(bench::floor_outcome(result), options.folder);
+  show(bench::floor_outcome(result), options.folder, result.steps.stopped);
   return result.steps.ours_failed() ? 1 : 0;
 }
 
-bench::LadderOptions ladder_options(const base::Path& folder) {
-  base::real_files().create_folders(folder);
-  return {flags().train.device, flags().rungs, flags().train.steps, changes(), true, folder};
+bench::LadderOptions ladder_options(const char* bench) {
+  const auto settings = changes();
+  return {flags().train.device, once_each(flags().rungs), flags().train.steps, settings, true, folder_of(bench)};
 }
 
 bool stands(const bench::Ladder& ladder) {
@@ -123,30 +156,40 @@ int ladder_command() {
   if (found.size() != 1)
     throw base::ConfigError(format("a ladder is of one workload, not of {}", found.size()),
                             "`hyperion bench optimize` takes several");
-  const auto folder = folder_of("ladder");
-  const auto ladder = bench::run_ladder(*found[0], ladder_options(folder));
-  show(bench::ladder_outcome(ladder), folder);
+  const auto options = ladder_options("ladder");
+  const auto ladder = bench::run_ladder(*found[0], options);
+  show(bench::ladder_outcome(ladder), options.folder, ladder.stopped);
   return stands(ladder) ? 0 : 1;
 }
 
 int optimize_command() {
   const auto found =
       bench::find_workloads(flags().workload.empty() ? "resnet18-cifar-b256,gpt2-124m-b32" : flags().workload);
-  const auto folder = folder_of("optimize");
-  auto options = ladder_options(folder);
+  auto options = ladder_options("optimize");
   options.trace = false;
   std::vector<bench::Ladder> ladders;
-  for (const auto* workload : found) ladders.push_back(bench::run_ladder(*workload, options));
-  show(bench::optimize_outcome(ladders), folder);
+  std::optional<base::Interrupted> stopped;
+  for (size_t i = 0; i < found.size() && !stopped; ++i) {
+    try {
+      ladders.push_back(bench::run_ladder(*found[i], options));
+      stopped = ladders.back().stopped;
+    } catch (const base::Interrupted& stop) {
+      if (ladders.empty()) throw;
+      stopped = stop;
+    }
+  }
+  show(bench::optimize_outcome(ladders), options.folder, stopped);
   return std::all_of(ladders.begin(), ladders.end(), stands) ? 0 : 1;
 }
 
 int kernels_command() {
-  const auto folder = folder_of("kernels");
-  base::real_files().create_folders(folder);
   auto options = flags().kernels;
+  for (auto* words : {&options.only, &options.sizes, &options.dtypes}) *words = once_each(*words);
   options.device = flags().train.device;
-  show(bench::kernel_outcome(bench::run_kernel_bench(options)), folder);
+  bench::check_kernel_words(options);
+  const auto folder = folder_of("kernels");
+  const auto result = bench::run_kernel_bench(options);
+  show(bench::kernel_outcome(result), folder, result.stopped);
   return 0;
 }
 
@@ -167,12 +210,14 @@ bench::StartupOptions startup_options() {
 }
 
 int startup_command() {
+  bench::find_workloads(flags().workload);
+  const auto options = startup_options();
   const auto folder = folder_of("startup");
   std::vector<std::string> words = {"bench", "first-step", flags().workload, "--device", flags().train.device};
   if (!flags().mode.empty()) words.insert(words.end(), {"--optimize", flags().mode});
   if (!flags().precision.empty()) words.insert(words.end(), {"--precision", flags().precision});
   for (const auto& setting : flags().settings) words.insert(words.end(), {"--set", setting});
-  show(bench::startup_outcome(bench::run_startup_bench(startup_options(), words)), folder);
+  show(bench::startup_outcome(bench::run_startup_bench(options, words)), folder);
   return 0;
 }
 
@@ -198,19 +243,32 @@ train::RunConfig tuned_config() {
 }
 
 int tune_command() {
-  if (flags().clear) kernels::kept_choices().clear();
   if (flags().workload.empty() && !flags().list && !flags().clear)
     throw base::ConfigError("nothing to tune", "name a workload or a recipe, or give --list or --clear");
-  if (flags().workload.empty() && !flags().list) return 0;
-  const auto result = flags().workload.empty() ? bench::kept_rows() : bench::tune(flags().workload, tuned_config());
+  std::optional<train::RunConfig> config;
+  if (!flags().workload.empty()) config = tuned_config();
+  // Where nothing can be measured anew nothing is lost.
+  if (flags().clear && (!config || kernels::open_device(config->train.device).is_cuda())) {
+    const auto kept = bench::kept_rows();
+    kernels::kept_choices().clear();
+    base::log_info(format("{} choices forgotten: {}", kept.rows.size(), kept.file));
+  }
+  if (!config && !flags().list) return 0;
+  const auto result = config ? bench::tune(flags().workload, *config) : bench::kept_rows();
   std::printf("%s", (flags().json ? bench::tune_json(result) : bench::tune_table(result)).c_str());
   return 0;
 }
 
+// A file or folder, or else the name of one among the runs.
+std::string result_path(const std::string& name) {
+  const auto among_runs = interop::runs_folder() / name;
+  return !std::filesystem::exists(name) && std::filesystem::exists(among_runs) ? among_runs.string() : name;
+}
+
 int compare_command() {
   const double fail_over = bench::part_of(flags().fail_over);
-  const auto result =
-      bench::compare(bench::open_figures(flags().first), bench::open_figures(flags().second), fail_over);
+  const auto result = bench::compare(bench::open_figures(result_path(flags().first)),
+                                     bench::open_figures(result_path(flags().second)), fail_over);
   const auto text =
       flags().json ? bench::comparison_json(result, fail_over) : bench::comparison_table(result, fail_over);
   std::printf("%s", text.c_str());
@@ -228,10 +286,14 @@ void add_timing_commands(CLI::App& app, CLI::App& bench) {
   train->add_option("WORKLOAD", flags().workload, "names with commas between them; all (default) or tiny");
   train->add_option("--optimize", flags().train.modes, "of train.optimize, several with commas between them")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(one_of({"reference", "fused", "graph", "max"}));
-  train->add_flag("--peers", flags().train.peers, "PyTorch's steps in the same run, where python3 has torch");
+  auto* peers =
+      train->add_flag("--peers", flags().train.peers, "PyTorch's steps in the same run, where python3 has torch");
   train->add_option("--peer-modes", flags().train.peer_modes, "of eager,compile,compile+graphs (default: all)")
+      ->needs(peers)
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(one_of({"eager", "compile", "compile+graphs"}));
   train->add_flag("--trace", flags().train.trace,
                   "also trace 5 steps: what kernels are for, gaps, a file for Perfetto");
@@ -244,6 +306,7 @@ void add_timing_commands(CLI::App& app, CLI::App& bench) {
   floor->add_option("WORKLOAD", flags().workload, "names with commas between them")->required();
   floor->add_option("--optimize", flags().train.modes, "of train.optimize, several with commas between them")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(one_of({"reference", "fused", "graph", "max"}));
   add_training_flags(floor);
   floor->footer("\nExample:\n  hyperion bench floor gpt2-124m-b32 --optimize graph,max");
@@ -251,6 +314,7 @@ void add_timing_commands(CLI::App& app, CLI::App& bench) {
   const auto add_rungs = [](CLI::App* command) {
     command->add_option("--optimize", flags().rungs, "the rungs (default reference,fused,graph,max)")
         ->delimiter(',')
+        ->allow_extra_args(false)
         ->check(one_of({"reference", "fused", "graph", "max"}));
   };
   auto* ladder = bench.add_subcommand("ladder", "one workload, from plain operations to graphs: what each rung gains");
@@ -267,10 +331,14 @@ void add_timing_commands(CLI::App& app, CLI::App& bench) {
 
   auto* kernels = bench.add_subcommand("kernels", "each operation against the machine's ceiling and PyTorch's own");
   kernels->add_option("--only", flags().kernels.only, "operations, with commas between them (default: all)")
-      ->delimiter(',');
-  kernels->add_option("--sizes", flags().kernels.sizes, "of small,medium,large (default: all)")->delimiter(',');
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  kernels->add_option("--sizes", flags().kernels.sizes, "of small,medium,large (default: all)")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   kernels->add_option("--dtypes", flags().kernels.dtypes, "of fp32,bf16,fp16 (default: bf16 on a GPU, else fp32)")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->allow_extra_args(false);
   kernels->add_option("--seconds", flags().kernels.seconds, "for each figure (default 0.2)")->check(number(0.001, 60));
   kernels->add_option("--device", flags().train.device, "cpu, cuda or auto")->check(one_of({"auto", "cpu", "cuda"}));
   add_output_flags(kernels);
@@ -293,7 +361,8 @@ void add_timing_commands(CLI::App& app, CLI::App& bench) {
         ->check(one_of({"reference", "fused", "graph", "max"}));
     command->add_option("--precision", flags().precision, "instead of the workload's own");
     command->add_option("--device", flags().train.device, "cpu, cuda or auto")->check(one_of({"auto", "cpu", "cuda"}));
-    command->add_option("--set", flags().settings, "another setting: --set memory.recompute=full");
+    command->add_option("--set", flags().settings, "another setting: --set memory.recompute=full")
+        ->allow_extra_args(false);
   }
 
   auto* tune = app.add_subcommand("tune", "measure ahead what `--optimize max` chooses among, and keep it");
@@ -302,7 +371,8 @@ void add_timing_commands(CLI::App& app, CLI::App& bench) {
   tune->add_flag("--clear", flags().clear, "forget what is kept, of every GPU, before anything else");
   tune->add_option("--precision", flags().precision, "instead of the workload's own: fp32, tf32, bf16, fp16, ...");
   tune->add_option("--device", flags().train.device, "cuda or auto")->check(one_of({"auto", "cpu", "cuda"}));
-  tune->add_option("--set", flags().settings, "another setting: --set train.batch=8; may be given again");
+  tune->add_option("--set", flags().settings, "another setting: --set train.batch=8; may be given again")
+      ->allow_extra_args(false);
   tune->add_flag("--json", flags().json, "as JSON");
   tune->footer(
       "\nExamples:\n  hyperion tune gpt2-124m-b32\n  hyperion tune recipes/quickstart.toml\n  hyperion tune --list");

@@ -75,6 +75,7 @@ Message unknown_command(const Named& named) {
   std::vector<std::string> known;
   std::string all;
   for (const auto* child : named.command->get_subcommands({})) {
+    if (child->get_group().empty()) continue;  // not for people
     known.push_back(child->get_name());
     all += (all.empty() ? "" : ", ") + child->get_name();
   }

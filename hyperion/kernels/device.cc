@@ -4,13 +4,30 @@
 #include <ATen/Parallel.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <c10/util/Exception.h>
 
 #include <cstdlib>
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/base/log.h"
 
 namespace hyperion::kernels {
+namespace {
+
+class ToOurLog final : public c10::WarningHandler {
+  void process(const c10::Warning& warning) override {
+    const auto& text = warning.msg();
+    base::log_warn("LibTorch: " + text.substr(0, text.find('\n')));
+  }
+};
+
+}  // namespace
+
+void log_library_warnings() {
+  static ToOurLog handler;
+  c10::WarningUtils::set_warning_handler(&handler);
+}
 
 int gpu_count() { return at::hasCUDA() ? at::detail::getCUDAHooks().deviceCount() : 0; }
 

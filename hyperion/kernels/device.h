@@ -14,6 +14,9 @@ c10::Device open_device(const std::string& name);
 std::string device_text(c10::Device device);  // "NVIDIA H200", "CPU"
 void synchronise(c10::Device device);         // waits for everything queued; nothing on the CPU
 
+// What LibTorch warns of on this thread goes to our log from here on, without its trace of calls.
+void log_library_warnings();
+
 // Threads of CPU operations, at least 1; results keep their bits only while this stays the same.
 void set_cpu_threads(int64_t threads);
 int64_t cpu_threads();

@@ -130,22 +130,21 @@ cublasLtHandle_t handle() {
   return mine;
 }
 
-// One a stream, as large as was asked for so far: products of one stream follow each other. What was outgrown stays,
-// for graphs that were recorded with it.
-void* workspace(size_t bytes, cudaStream_t stream) {
-  if (bytes == 0) return nullptr;
-  static std::map<std::pair<int, cudaStream_t>, std::pair<void*, size_t>> made;
-  auto& [at, size] = made[{at::cuda::current_device(), stream}];
-  if (size < bytes) at = c10::cuda::CUDACachingAllocator::raw_alloc(bytes), size = bytes;
-  return at;
-}
-
+// Taken for work on a stream, and left when it is queued: what the stream does next may have it.
 struct Room {
+  Room(size_t wanted, cudaStream_t stream)
+      : at(wanted == 0 ? nullptr : c10::cuda::CUDACachingAllocator::raw_alloc_with_stream(wanted, stream)),
+        bytes(wanted) {}
+  ~Room() {
+    if (at != nullptr) c10::cuda::CUDACachingAllocator::raw_delete(at);
+  }
+  Room(const Room&) = delete;
+  Room& operator=(const Room&) = delete;
   void* at;
   size_t bytes;
 };
-cublasStatus_t launch(const Plan& plan, const RawProduct& p, const cublasLtMatmulAlgo_t& algorithm, Room room, void* d,
-                      cudaStream_t stream) {
+cublasStatus_t launch(const Plan& plan, const RawProduct& p, const cublasLtMatmulAlgo_t& algorithm, const Room& room,
+                      void* d, cudaStream_t stream) {
   const float one = 1, beta = p.c != nullptr ? 1 : 0;
   const void* c = p.c != nullptr ? p.c : d;
   return cublasLtMatmul(handle(), plan.operation.get(), &one, p.b, plan.a.get(), p.a, plan.b.get(), &beta, c,
@@ -155,19 +154,16 @@ cublasStatus_t launch(const Plan& plan, const RawProduct& p, const cublasLtMatmu
 // Microseconds a product takes with each of them, into memory of its own: the product may add to what is there.
 std::vector<float> times(const Plan& plan, const RawProduct& p,
                          const std::vector<cublasLtMatmulHeuristicResult_t>& found, cudaStream_t stream) {
-  const auto take = [](size_t bytes) { return Room{c10::cuda::CUDACachingAllocator::raw_alloc(bytes), bytes}; };
-  const Room out = take(static_cast<size_t>(p.rows * p.columns) * (p.out == ProductType::fp32 ? 4 : 2));
+  const Room out(static_cast<size_t>(p.rows * p.columns) * (p.out == ProductType::fp32 ? 4 : 2), stream);
   size_t needed = 256;
   for (const auto& each : found) needed = std::max(needed, each.workspaceSize);
-  const Room room = take(needed);
+  const Room room(needed, stream);
   cudaStreamSynchronize(stream);
   std::vector<Way> ways;
   for (const auto& each : found)
     ways.push_back(
         [&](cudaStream_t own) { return launch(plan, p, each.algo, room, out.at, own) == CUBLAS_STATUS_SUCCESS; });
-  const auto taken = times_in_turns(ways);
-  for (const Room& each : {out, room}) c10::cuda::CUDACachingAllocator::raw_delete(each.at);
-  return taken;
+  return times_in_turns(ways);
 }
 
 const char* name_of(ProductType type) {
@@ -263,7 +259,8 @@ void choose(Plan& plan, const RawProduct& p, uint32_t alignment, bool measure, c
   const auto best = std::min_element(taken.begin(), taken.end());
   const auto& fastest = found[static_cast<size_t>(best - taken.begin())];
   plan.algorithm = fastest.algo, plan.workspace = fastest.workspaceSize;
-  if (*best < kNever) kept_choices().keep(choice_for(p, alignment), {text_of(*plan.algorithm), *best, taken[0]});
+  const float usual = taken[0] < kNever ? taken[0] : *best;
+  if (*best < kNever) kept_choices().keep(choice_for(p, alignment), {text_of(*plan.algorithm), *best, usual});
 }
 
 }  // namespace
@@ -301,7 +298,7 @@ bool product_gpu(const RawProduct& p, bool measure, void* stream) {
   const Plan& plan = found->second;
   if (!plan.algorithm) return false;
   point(plan, p);
-  check(launch(plan, p, *plan.algorithm, {workspace(plan.workspace, queue), plan.workspace}, p.d, queue), "a product");
+  check(launch(plan, p, *plan.algorithm, Room(plan.workspace, queue), p.d, queue), "a product");
   return true;
 }
 

@@ -28,9 +28,17 @@ double widest(const std::vector<BarGroup>& groups, std::string Bar::*member) {
 
 bool drawn(const Bar& bar) { return std::isfinite(bar.value) && bar.value >= 0; }
 
+double longest(const std::vector<BarGroup>& groups) {
+  double most = 0;
+  for (const auto& group : groups)
+    for (const auto& bar : group.bars)
+      if (drawn(bar)) most = std::max(most, bar.value);
+  return most;
+}
+
 }  // namespace
 
-std::string bars_svg(const std::string& title, const std::vector<BarGroup>& groups, int width) {
+std::string bars_svg(const std::string& title, const std::vector<BarGroup>& groups, BarScale scale, int width) {
   const double left = kMargin + widest(groups, &Bar::name) + 8;
   const double room = std::max(40.0, width - left - widest(groups, &Bar::shown) - 8 - kMargin);
   double y = 26;
@@ -38,9 +46,7 @@ std::string bars_svg(const std::string& title, const std::vector<BarGroup>& grou
   for (const auto& group : groups) {
     y += kRow + 6;
     body += text(kMargin, y, "font-weight=\"600\"", group.name);
-    double most = 0;
-    for (const auto& bar : group.bars)
-      if (drawn(bar)) most = std::max(most, bar.value);
+    const double most = scale == BarScale::shared ? longest(groups) : longest({group});
     for (const auto& bar : group.bars) {
       y += kRow;
       const double length = drawn(bar) && most > 0 ? std::max(1.0, room * bar.value / most) : 0;

@@ -14,10 +14,13 @@ struct Bar {
 
 struct BarGroup {
   std::string name;
-  std::vector<Bar> bars;  // scaled to the longest of this group
+  std::vector<Bar> bars;
 };
 
+enum class BarScale { group, shared };  // bars are as long as they are large, in their group or in all
+
 // One <svg> element, as high as it needs to be.
-std::string bars_svg(const std::string& title, const std::vector<BarGroup>& groups, int width = 720);
+std::string bars_svg(const std::string& title, const std::vector<BarGroup>& groups, BarScale scale = BarScale::group,
+                     int width = 720);
 
 }  // namespace hyperion::report

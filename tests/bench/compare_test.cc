@@ -74,6 +74,43 @@ TEST(Compare, another_device_is_told) {
   EXPECT_EQ(compare(of(100), other, 0.03).notes.size(), 1u);
 }
 
+TEST(Compare, other_settings_are_told_and_another_sense_is_refused) {
+  Figures other = of(100);
+  other.settings = {"train.batch=8"};
+  const auto notes = compare(of(100), other, 0.03).notes;
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_NE(notes[0].find("train.batch=8"), std::string::npos);
+  other = of(100);
+  other.list[0].lower_is_better = false;
+  EXPECT_THROW(compare(of(100), other, 0.03), base::ConfigError);
+}
+
+TEST(Compare, noise_that_is_not_known_is_not_called_none) {
+  const Figures once{"train", "CPU", {time_figure("step", "ms", spread_of({0.1}), 1e3)}};
+  const auto read = read_figures(result_json(once).dump(), "x.json");
+  EXPECT_TRUE(read.list[0].timed_once);
+  const auto comparison = compare(read, of(100), 0.03);
+  EXPECT_FALSE(comparison.figures[0].noise_known);
+  EXPECT_EQ(comparison.notes.size(), 1u);
+  EXPECT_NE(comparison_table(comparison, 0.03).find("unknown"), std::string::npos);
+  EXPECT_TRUE(base::Json::parse(comparison_json(comparison, 0.03)).at("figures")[0].at("noise").is_null());
+}
+
+TEST(Figures, that_cannot_be_are_refused) {
+  const auto text = result_json(of(12.5)).dump();
+  const auto with = [&](const std::string& from, const std::string& to) {
+    std::string changed = text;
+    changed.replace(changed.find(from), from.size(), to);
+    return changed;
+  };
+  EXPECT_NO_THROW(read_figures(text, "x.json"));
+  EXPECT_THROW(read_figures(with("\"value\":12.5", "\"value\":-5"), "x.json"), base::CorruptError);
+  EXPECT_THROW(read_figures(with("\"lower\"", "\"banana\""), "x.json"), base::CorruptError);
+  Figures twice = of(1);
+  twice.list.push_back(twice.list[0]);
+  EXPECT_THROW(read_figures(result_json(twice).dump(), "x.json"), base::CorruptError);
+}
+
 TEST(Compare, zero_is_compared_without_dividing) {
   EXPECT_EQ(verdict(of(0), of(0)), Verdict::same);
   EXPECT_EQ(verdict(of(0), of(1)), Verdict::regression);
@@ -124,7 +161,7 @@ TEST(Figures, a_folder_stands_for_its_one_result) {
   base::write_atomically(base::real_files(), folder / "train.json", result_json(of(3)).dump());
   base::write_atomically(base::real_files(), folder / "train.csv", "");
   EXPECT_EQ(open_figures(folder.string()).list.size(), 1u);
-  EXPECT_THROW(open_figures((folder / "none.json").string()), base::FileError);
+  EXPECT_THROW(open_figures((folder / "none.json").string()), base::ConfigError);
 }
 
 }  // namespace

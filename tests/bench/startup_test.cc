@@ -29,7 +29,7 @@ TEST(StartupBench, a_process_that_fails_is_an_error) {
 }
 
 TEST(StartupBench, the_total_is_a_figure) {
-  const auto outcome = startup_outcome({"w", "graph", "CPU", {{1, 2, 3, 4}, {1, 2, 3, 6}, {1, 2, 3, 5}}});
+  const auto outcome = startup_outcome({"w", "graph", "bf16", "CPU", {{1, 2, 3, 4}, {1, 2, 3, 6}, {1, 2, 3, 5}}});
   const auto figures = read_figures(outcome.json, "startup.json");
   ASSERT_EQ(figures.list.size(), 5u);
   EXPECT_DOUBLE_EQ(*figures.list[4].value, 11);

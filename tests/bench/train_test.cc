@@ -94,12 +94,42 @@ TEST(TrainBench, a_mode_the_settings_refuse_is_a_row_that_says_so) {
 }
 
 TEST(TrainBench, a_step_that_fails_is_a_row_that_says_why) {
-  const auto row = attempt_training(*find_workloads("tiny-gpt2")[0], "fused", {}, 2,
-                                    [](RandomTraining&, TrainRow&) { throw std::runtime_error("broken\nbacktrace"); });
+  const auto row =
+      attempt_training(*find_workloads("tiny-gpt2")[0], "fused", {}, 2,
+                       {[](RandomTraining&, TrainRow&) { throw std::runtime_error("broken\nbacktrace"); }});
   EXPECT_EQ(row.failed, "broken");
   EXPECT_THROW(attempt_training(*find_workloads("tiny-gpt2")[0], "fused", {}, 2,
-                                [](RandomTraining&, TrainRow&) { throw base::Interrupted("stop", 130); }),
+                                {[](RandomTraining&, TrainRow&) { throw base::Interrupted("stop", 130); }}),
                base::Interrupted);
+}
+
+TEST(TrainBench, a_mode_that_did_not_run_is_not_shown_as_if_it_had) {
+  auto options = tiny("tiny-gpt2");
+  options.modes = {"fused", "graph"};
+  const auto result = run_train_bench(options);
+  EXPECT_EQ(result.rows[0].ran_as, "");
+  EXPECT_EQ(result.rows[1].ran_as, "fused");
+  const auto outcome = train_outcome(result);
+  for (const auto& text : {outcome.table, outcome.pictures.at(0).second})
+    EXPECT_NE(text.find("graph (ran as fused)"), std::string::npos) << text;
+  EXPECT_NE(outcome.json.find("\"ran_as\": \"fused\""), std::string::npos);
+}
+
+TEST(TrainBench, a_result_tells_the_settings_it_was_measured_with) {
+  auto options = tiny("tiny-gpt2");
+  options.changes = {{"train.batch", "4"}, {"train.precision", "fp32"}};
+  const auto outcome = train_outcome(run_train_bench(options));
+  EXPECT_EQ(read_figures(outcome.json, "").settings, std::vector<std::string>{"train.batch=4"});
+}
+
+TEST(TrainBench, a_workload_named_twice_is_measured_once) {
+  EXPECT_EQ(find_workloads("tiny-gpt2,tiny-vit,tiny-gpt2").size(), 2u);
+}
+
+TEST(TrainBench, says_how_its_steps_were_timed) {
+  EXPECT_EQ(blocks_text(5), "one block of 5 steps");
+  EXPECT_EQ(blocks_text(15), "one block of 10 steps");
+  EXPECT_EQ(blocks_text(50), "the median of 5 blocks of 10 steps");
 }
 
 TEST(TrainBench, a_setting_that_is_wrong_for_all_is_an_error) {

@@ -53,9 +53,40 @@ TEST_F(Bench, what_cannot_be_compared_is_told_with_a_hint) {
   EXPECT_EQ(kinds.code, 2);
   EXPECT_NE(kinds.err.find("`bench train`, B of `bench kernels`"), std::string::npos) << kinds.err;
   const auto no_result = run(scratch_, {"compare", folder("a.json"), folder("c.json")});
-  EXPECT_EQ(no_result.code, 1);
+  EXPECT_EQ(no_result.code, 2);  // 1 is a regression
+  EXPECT_EQ(run(scratch_, {"compare", folder("a.json"), folder("nowhere")}).code, 2);
   EXPECT_NE(no_result.err.find("hint: "), std::string::npos) << no_result.err;
   EXPECT_EQ(run(scratch_, {"compare", folder("a.json"), folder("a.json"), "--fail-over", "much"}).code, 2);
+}
+
+TEST_F(Bench, settings_that_contradict_each_other_are_refused) {
+  for (const char* setting : {"train.device=cuda", "train.optimize=max", "train.precision=tf32"}) {
+    const auto done = run(scratch_, {"bench", "train", "tiny-gpt2", "--set", setting});
+    EXPECT_EQ(done.code, 2) << setting;
+    EXPECT_NE(done.err.find("there is a flag for that"), std::string::npos) << done.err;
+  }
+  EXPECT_EQ(run(scratch_, {"bench", "train", "tiny-gpt2", "--peer-modes", "eager"}).code, 2);
+}
+
+TEST_F(Bench, a_list_takes_one_word_and_peers_that_cannot_start_cost_nothing_of_ours) {
+  const auto done = run(scratch_,
+                        {"bench", "train", "--optimize", "fused", "tiny-gpt2", "--steps", "1", "--device", "cpu",
+                         "--peers", "--peer-modes", "eager", "--folder", folder("p")},
+                        {{"HYPERION_PYTHON", "/nowhere/python"}});
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_NE(done.out.find("torch eager"), std::string::npos) << done.out;
+  EXPECT_TRUE(std::filesystem::exists(scratch_.path() / "p" / "train.json"));
+}
+
+TEST_F(Bench, a_wrong_workload_clears_no_choices) {
+  const auto file = scratch_.path() / "cache" / "hyperion" / "choices.jsonl";
+  std::filesystem::create_directories(file.parent_path());
+  testing::write_file(file, "");
+  const std::map<std::string, std::string> cache = {{"XDG_CACHE_HOME", (scratch_.path() / "cache").string()}};
+  EXPECT_EQ(run(scratch_, {"tune", "tiny-gtp2", "--clear"}, cache).code, 2);
+  EXPECT_TRUE(std::filesystem::exists(file));
+  EXPECT_EQ(run(scratch_, {"tune", "--clear"}, cache).code, 0);
+  EXPECT_FALSE(std::filesystem::exists(file));
 }
 
 TEST_F(Bench, a_start_is_timed_in_processes_of_its_own) {

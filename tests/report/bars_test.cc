@@ -14,10 +14,20 @@ size_t count(const std::string& text, const std::string& part) {
 }
 
 TEST(Bars, the_longest_of_a_group_fills_the_room_and_others_are_in_proportion) {
-  const auto svg = bars_svg("t", {{"g", {{"a", 2, ""}, {"a", 1, ""}}}}, 200);
+  const auto svg = bars_svg("t", {{"g", {{"a", 2, ""}, {"a", 1, ""}}}}, BarScale::group, 200);
   const double room = 200 - 12 - 6.7 - 8 - 8 - 12;
   EXPECT_NE(svg.find("width=\"" + std::to_string(room).substr(0, 5)), std::string::npos) << svg;
   EXPECT_EQ(count(svg, "<rect"), 2u);
+}
+
+TEST(Bars, groups_of_one_scale_can_be_compared) {
+  const std::vector<BarGroup> groups = {{"g", {{"a", 2, ""}}}, {"h", {{"a", 1, ""}}}};
+  const double room = 200 - 12 - 6.7 - 8 - 8 - 12;
+  const std::string full = "width=\"" + std::to_string(room).substr(0, 5), half = "width=\"76.7";
+  EXPECT_EQ(count(bars_svg("t", groups, BarScale::group, 200), full), 2u);
+  const auto shared = bars_svg("t", groups, BarScale::shared, 200);
+  EXPECT_EQ(count(shared, full), 1u) << shared;
+  EXPECT_EQ(count(shared, half), 1u) << shared;
 }
 
 TEST(Bars, what_has_no_value_has_only_its_text) {
