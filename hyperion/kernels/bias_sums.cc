@@ -2,6 +2,8 @@
 
 #include <optional>
 
+#include "hyperion/kernels/part_sums.h"
+
 namespace hyperion::kernels {
 namespace {
 
@@ -46,6 +48,7 @@ at::Tensor take_sums(const at::Tensor& gradient) {
   if (!left || !left->gradient.is(gradient)) return {};
   auto sums = left->sums;
   left.reset();
+  will_be_kept(sums);
   return sums;
 }
 

@@ -1,5 +1,7 @@
 #include "hyperion/kernels/part_sums.h"
 
+#include <algorithm>
+#include <array>
 #include <map>
 
 #include "hyperion/base/error.h"
@@ -16,7 +18,7 @@ constexpr int64_t kMostBytes = 32 << 20;  // of all that wait
 // leaf.
 struct Waiting {
   PartedSums parted;
-  size_t kept;
+  std::array<bool, 3> kept{};
 };
 
 // Of the pass under way; filled by the engine's thread, read by the caller's when the pass has ended.
@@ -60,7 +62,7 @@ void forget() {
 }  // namespace
 
 void add_up(const PartedSums& parted) {
-  if (parted.parts > 0) launch({{parted, 0}});
+  if (parted.parts > 0) launch({{parted}});
 }
 
 void add_up_for_leaves(const PartedSums& parted, size_t kept) {
@@ -68,14 +70,21 @@ void add_up_for_leaves(const PartedSums& parted, size_t kept) {
   const auto bytes =
       parted.parts * static_cast<int64_t>(parted.sums.size()) * parted.sums[0].numel() * int64_t{sizeof(float)};
   if (!together || bytes > kFewBytes) return add_up(parted);
-  Waiting mine{{parted.partial, parted.parts, {}}, kept};
+  Waiting mine{{parted.partial, parted.parts, {}}};
   for (const auto& sum : parted.sums) mine.parted.sums.push_back(sum.detach());
+  std::fill_n(mine.kept.begin(), kept, true);
   waiting.push_back(std::move(mine));
   waiting_bytes += bytes;
   if (waiting_bytes > kMostBytes) {
     launch(waiting);
     forget();
   }
+}
+
+void will_be_kept(const at::Tensor& sums) {
+  for (auto& [parted, kept] : waiting)
+    for (size_t i = 0; i < parted.sums.size(); ++i)
+      if (parted.sums[i].storage().is_alias_of(sums.storage())) kept[i] = true;
 }
 
 SumsAtEnd::SumsAtEnd() {
@@ -90,8 +99,9 @@ SumsAtEnd::~SumsAtEnd() {
 
 void SumsAtEnd::add_up() {
   for (const auto& [parted, kept] : waiting)
-    for (size_t i = 0; i < kept; ++i)
-      HYPERION_CHECK(parted.sums[i].storage().use_count() > 1, "a gradient was read before it was added up");
+    for (size_t i = 0; i < parted.sums.size(); ++i)
+      HYPERION_CHECK(!kept[i] || parted.sums[i].storage().use_count() > 1,
+                     "a gradient was read before it was added up: a weight is used twice, or has a hook");
   if (!waiting.empty()) launch(waiting);
   forget();
 }

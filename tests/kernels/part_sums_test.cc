@@ -1,11 +1,13 @@
 #include "hyperion/kernels/part_sums.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros_like.h>
 
 #include "hyperion/base/error.h"
+#include "hyperion/kernels/bias_sums.h"
 #include "hyperion/kernels/norm.h"
 #include "tests/kernels/support_devices.h"
 
@@ -74,6 +76,25 @@ TEST_P(PartedSumsOf, a_gradient_that_was_read_too_early_is_an_error) {
     add_up_for_leaves(taken, 1);
   }
   EXPECT_THROW(end.add_up(), base::Error);
+}
+
+TEST_P(PartedSumsOf, sums_that_a_bias_took_must_be_kept_too) {
+  for (const bool held : {true, false}) {
+    SumsAtEnd end;
+    at::Tensor gradient = at::ones({3, 5}, GetParam()), taken;
+    {
+      const auto both = parted(3, 2, 5, at::kFloat);
+      add_up_for_leaves(both, 0);
+      leave_sums(gradient, both.sums[1]);
+      taken = take_sums(gradient).narrow(0, 1, 2);  // one of several biases
+    }
+    if (held) {
+      EXPECT_NO_THROW(end.add_up());
+    } else {
+      taken.reset();
+      EXPECT_THROW(end.add_up(), base::Error);
+    }
+  }
 }
 
 TEST_P(PartedSumsOf, what_need_not_be_kept_may_be_dropped_and_a_pass_that_failed_leaves_nothing) {
