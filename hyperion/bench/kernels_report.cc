@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "hyperion/base/error.h"
@@ -135,7 +134,14 @@ Outcome roofline_outcome(const std::string& kernels_json, const std::string& pla
     plot.title = "Roofline of " + json.at("device_name").get<std::string>();
     plot.x_label = "operations a byte", plot.y_label = "TFLOP/s";
     plot.log_x = plot.log_y = true, plot.width = 860, plot.height = 520;
-    std::map<std::string, report::Series> series;
+    // Memory's and products' kernels; each tells its name where it is pointed at, and the farthest below their roof
+    // anyway.
+    report::Series kinds[2] = {{"passes over memory", {}, {}}, {"products", {}, {}}};
+    struct Place {
+      double part;
+      size_t kind, index;
+    };
+    std::vector<Place> places;
     std::vector<std::vector<std::string>> rows = {{"kernel", "operations a byte", "TFLOP/s", "of its roof"}};
     const double copy = json.at("copy_gb_s");
     const auto roof = [&](double intensity, const std::string& dtype) {
@@ -148,28 +154,35 @@ Outcome roofline_outcome(const std::string& kernels_json, const std::string& pla
       const double bytes = row.at("bytes"), flops = row.at("flops"), seconds = row.at("us").get<double>() / 1e6;
       const auto name = format("{} {}", row.at("operation").get<std::string>(), row.at("pass").get<std::string>());
       const double intensity = flops / bytes, tflops = flops / seconds / 1e12;
-      auto& points = series[name];
-      points.name = name;
-      points.x.push_back(intensity), points.y.push_back(tflops);
+      const size_t kind = row.at("unit").get<std::string>() == "TFLOP/s" ? 1 : 0;
+      const double part = tflops / roof(intensity, row.at("dtype").get<std::string>());
+      const auto whole =
+          format("{} {} {}", name, row.at("size").get<std::string>(), row.at("dtype").get<std::string>());
+      places.push_back({part, kind, kinds[kind].x.size()});
+      kinds[kind].x.push_back(intensity), kinds[kind].y.push_back(tflops), kinds[kind].points.push_back({whole});
       low = std::min(low, intensity), high = std::max(high, intensity);
-      rows.push_back({format("{} {} {}", name, row.at("size").get<std::string>(), row.at("dtype").get<std::string>()),
-                      format("{:.3g}", intensity), format("{:.4g}", tflops),
-                      format("{:.1f}%", 100 * tflops / roof(intensity, row.at("dtype").get<std::string>()))});
+      rows.push_back({whole, format("{:.3g}", intensity), format("{:.4g}", tflops), format("{:.1f}%", 100 * part)});
     }
     if (rows.size() == 1) not_kernels(place);
     // The slope is memory's; each type's products cut it off.
     report::Series slope{format("memory: {:.0f} GB/s", copy), {}, {}};
-    double ridge = high;
+    double ridge = 0;
     for (const auto& [dtype, value] : json.at("product_tflops").items())
       ridge = std::max(ridge, value.get<double>() * 1e3 / copy);
+    if (ridge == 0) ridge = high;
     for (const double x : {low / 2, ridge}) slope.x.push_back(x), slope.y.push_back(x * copy / 1e3);
     plot.series.push_back(slope);
     for (const auto& [dtype, value] : json.at("product_tflops").items()) {
       const double tflops = value;
-      plot.series.push_back(
-          {format("{} products: {:.4g} TFLOP/s", dtype, tflops), {tflops * 1e3 / copy, 2 * ridge}, {tflops, tflops}});
+      plot.series.push_back({format("{} products: {:.4g} TFLOP/s", dtype, tflops),
+                             {tflops * 1e3 / copy, 2 * std::max(ridge, high)},
+                             {tflops, tflops}});
     }
-    for (auto& [name, points] : series) plot.series.push_back(std::move(points));
+    std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) { return a.part < b.part; });
+    for (size_t i = 0; i < std::min<size_t>(5, places.size()); ++i)
+      kinds[places[i].kind].points[places[i].index].beside = true;
+    for (auto& kind : kinds)
+      if (!kind.x.empty()) plot.series.push_back(std::move(kind));
     return {"roofline", aligned(rows), "", csv_text(rows), {{"roofline.svg", report::svg(plot)}}};
   } catch (const base::Json::exception&) {
     not_kernels(place);

@@ -47,9 +47,11 @@ bool drawable(double value, bool log) { return std::abs(value) < kTooLarge && (!
 // Points that cannot stand on these axes become gaps.
 Series with_gaps(const Series& series, const Plot& plot) {
   HYPERION_CHECK(series.x.size() == series.y.size(), "a series has as many x as y");
+  HYPERION_CHECK(series.points.empty() || series.points.size() == series.x.size(), "each point has its name, or none");
   Series out{series.name, {}, {}};
   for (size_t i = 0; i < series.x.size(); ++i) {
     if (!drawable(series.x[i], plot.log_x)) continue;
+    if (!series.points.empty()) out.points.push_back(series.points[i]);
     out.x.push_back(series.x[i]);
     out.y.push_back(drawable(series.y[i], plot.log_y) ? series.y[i] : std::numeric_limits<double>::quiet_NaN());
   }
@@ -144,7 +146,10 @@ std::string legend(const Plot& plot, double& y) {
       x = 12;
       y += kRow;
     }
-    out += format("<path {} stroke-width=\"2.5\" d=\"M{:.1f} {:.1f}h18\"/>", stroke_of(i), x + 1, y - 4);
+    if (plot.series[i].points.empty())
+      out += format("<path {} stroke-width=\"2.5\" d=\"M{:.1f} {:.1f}h18\"/>", stroke_of(i), x + 1, y - 4);
+    else
+      out += format("<circle {} cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\"/>", fill_of(i), x + 10, y - 4);
     out += text(x + 26, y, "opacity=\".85\"", name);
     x += wide;
   }
@@ -198,10 +203,13 @@ std::string markers(const Series& series, const Frame& frame, size_t index) {
   std::string out;
   for (size_t i = 0; i < series.x.size(); ++i) {
     if (!std::isfinite(series.y[i])) continue;
-    out += format(
-        "<circle {} cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\"><title>{}</title></circle>\n", fill_of(index),
-        frame.at_x(series.x[i]), frame.at_y(series.y[i]),
-        escaped(format("{}{}{:g}, {:g}", series.name, series.name.empty() ? "" : ": ", series.x[i], series.y[i])));
+    const double x = frame.at_x(series.x[i]), y = frame.at_y(series.y[i]);
+    const std::string& name = series.points.empty() ? series.name : series.points[i].name;
+    out += format("<circle {} cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\"><title>{}</title></circle>\n", fill_of(index), x, y,
+                  escaped(format("{}{}{:g}, {:g}", name, name.empty() ? "" : ": ", series.x[i], series.y[i])));
+    if (series.points.empty() || !series.points[i].beside) continue;
+    const bool left = x + 8 + static_cast<double>(characters(name)) * kCharacter > frame.right;
+    out += text(left ? x - 7 : x + 7, y + 4, left ? "opacity=\".75\" text-anchor=\"end\"" : "opacity=\".75\"", name);
   }
   return out;
 }
@@ -209,6 +217,10 @@ std::string markers(const Series& series, const Frame& frame, size_t index) {
 std::string lines(const std::vector<Series>& all, const Frame& frame) {
   std::string out;
   for (size_t i = 0; i < all.size(); ++i) {
+    if (!all[i].points.empty()) {
+      out += markers(all[i], frame, i);
+      continue;
+    }
     const double width = all[i].x.size() > 300 ? 1.4 : 2;
     out += format("<path {} stroke-width=\"{}\" d=\"{}\"/>\n", stroke_of(i), width, line_path(all[i], frame));
     if (all[i].x.size() <= kMostMarkers) out += markers(all[i], frame, i);

@@ -169,6 +169,17 @@ TEST(Plot, names_the_sizes_that_were_measured) {
   for (const char* size : {">1024<", ">2048<", ">4096<", ">16384<"}) EXPECT_EQ(count(text, size), 1u) << size;
 }
 
+TEST(Plot, points_by_themselves_are_named_and_not_joined) {
+  Series points{"kernels", {1, 10, kNan}, {2, 3, 4}, {{"gelu <forward>", true}, {"norm"}, {"nowhere", true}}};
+  const auto svg_text = svg(plot_of({points}));
+  EXPECT_EQ(count(svg_text, "<circle"), 2u);
+  EXPECT_EQ(count(svg_text, "class=\"line"), 0u) << svg_text;
+  EXPECT_EQ(count(svg_text, "gelu &lt;forward&gt;"), 2u);  // beside it, and where it is pointed at
+  EXPECT_EQ(count(svg_text, "norm"), 1u);
+  EXPECT_EQ(count(svg_text, "nowhere"), 0u);
+  EXPECT_NE(svg(plot_of({points, {"roof", {1, 2}, {1, 2}}})).find("r=\"4\""), std::string::npos);
+}
+
 TEST(Plot, shows_a_legend_only_for_several_series) {
   EXPECT_EQ(count(svg(plot_of({{"alone", {1, 2}, {1, 2}}})), "alone</text>"), 0u);
   const std::string both = svg(plot_of({{"first", {1, 2}, {1, 2}}, {"second", {1, 2}, {1, 2}}}));
