@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <string_view>
 
@@ -15,11 +16,13 @@ std::atomic<int> asked{0}, interrupts{0};
 static_assert(std::atomic<int>::is_always_lock_free);
 
 void note(int signal) {
+  const int before = errno;
   if (signal == SIGINT && interrupts.fetch_add(1) > 0) ::_exit(128 + SIGINT);
   constexpr std::string_view kSaid = "\nstopping as soon as that is safe; Ctrl-C again stops at once\n";
   if (signal == SIGINT && ::isatty(STDERR_FILENO) == 1) (void)!::write(STDERR_FILENO, kSaid.data(), kSaid.size());
   int nobody = 0;
   asked.compare_exchange_strong(nobody, signal);
+  errno = before;
 }
 }  // namespace
 

@@ -113,7 +113,7 @@ Comparison compare(const Figures& before, const Figures& after, double fail_over
   if (shared == 0)
     throw base::ConfigError("A and B have no figure in common", "measure the same workloads, modes and shapes in both");
   if (once > 0)
-    out.notes.push_back(format("{} figures were timed once: their noise is not known (time 20 steps or more)", once));
+    out.notes.push_back(format("{} figures were timed once: their noise is not known (measure for longer)", once));
   return out;
 }
 
@@ -172,10 +172,10 @@ double part_of(const std::string& percent) {
   return value / 100;
 }
 
-Figures open_figures(const std::string& path) {
+Figures open_figures(const std::string& path) try {
   auto& files = base::real_files();
   base::Path file = path;
-  if (std::filesystem::is_directory(file)) {
+  if (std::error_code error; std::filesystem::is_directory(file, error)) {
     std::vector<base::Path> results;
     for (const auto& entry : files.list(file))
       if (entry.extension() == ".json") results.push_back(entry.is_absolute() ? entry : file / entry.filename());
@@ -184,15 +184,13 @@ Figures open_figures(const std::string& path) {
                               "name the result file itself");
     file = results[0];
   }
-  try {
-    return read_figures(files.read(file), file.string());
-  } catch (const base::ConfigError&) {
-    throw;
-  } catch (const base::Error& error) {  // a file that cannot be read is no regression
-    throw base::ConfigError(error.what(), error.hint().empty()
-                                              ? "name a JSON file that `hyperion bench` wrote, or the folder it lies in"
-                                              : error.hint());
-  }
+  return read_figures(files.read(file), file.string());
+} catch (const base::ConfigError&) {
+  throw;
+} catch (const base::Error& error) {  // a file that cannot be read is no regression
+  throw base::ConfigError(error.what(), error.hint().empty()
+                                            ? "name a JSON file that `hyperion bench` wrote, or the folder it lies in"
+                                            : error.hint());
 }
 
 }  // namespace hyperion::bench

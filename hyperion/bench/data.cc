@@ -174,7 +174,8 @@ std::string data_bench_json(const DataResult& result) {
   const double megabytes = static_cast<double>(result.bytes) / 1e6;
   for (const auto& row : result.rows) {
     figures.list.push_back({format("{} on {} threads: {}", row.tokenizer, row.threads, result.text), "MB/s",
-                            result.rate(row), megabytes / row.seconds.high, megabytes / row.seconds.low, false});
+                            result.rate(row), megabytes / row.seconds.high, megabytes / row.seconds.low, false,
+                            row.seconds.repeats < 2});
     rows.push_back({{"tokenizer", row.tokenizer},
                     {"threads", row.threads},
                     {"tokens", row.tokens},

@@ -1,8 +1,8 @@
 #include "hyperion/bench/figures.h"
 
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "hyperion/base/clock.h"
 #include "hyperion/base/error.h"
@@ -91,11 +91,11 @@ Figures read_figures(const std::string& content, const std::string& place) {
   Figures figures{text(json, "bench", place), text(json, "device_name", place), {}};
   const auto list = json.find("figures");
   if (list == json.end() || !list->is_array()) refuse(place, "there are no \"figures\"");
-  std::set<std::string> names;
+  std::map<std::string, int> met;  // two of one name are the first and the second of it
   for (const auto& figure : *list) {
     figures.list.push_back(read_figure(figure, place));
-    const auto& name = figures.list.back().name;
-    if (!names.insert(name).second) refuse(place, "\"" + name + "\" is there twice");
+    auto& name = figures.list.back().name;
+    if (const int count = ++met[name]; count > 1) name += " (" + std::to_string(count) + ")";
   }
   if (const auto settings = json.find("settings"); settings != json.end() && settings->is_array())
     for (const auto& setting : *settings)

@@ -124,7 +124,7 @@ std::string svg_of(const FloorResult& result, const Floor& floor) {
     groups.push_back({line.cause, {}});
     if (line.least > 0) groups.back().bars.push_back({"floor", line.least, text(line.least), 1});
     for (size_t i = 0; i < line.taken.size(); ++i)
-      groups.back().bars.push_back({rows[i]->mode, line.taken[i], text(line.taken[i]), 0});
+      groups.back().bars.push_back({rows[i]->mode_text(), line.taken[i], text(line.taken[i]), 0});
   }
   return report::bars_svg(format("A step of {} and its floor on {}", floor.workload, result.steps.device_name), groups,
                           report::BarScale::shared);

@@ -107,7 +107,7 @@ std::string hardware_json(const HardwareResult& result) {
   for (const HardwareRow& row : result.rows)
     figures.list.push_back({row.size > 0 ? base::format("{} {} {}", row.kind, row.name, row.size)
                                          : base::format("{} {}", row.kind, row.name),
-                            row.unit(), row.value(), row.low(), row.high(), row.work == 0});
+                            row.unit(), row.value(), row.low(), row.high(), row.work == 0, row.seconds.repeats < 2});
   base::Json json = result_json(figures);
   json.update({{"device", result.device},
                {"torch", result.torch_version},

@@ -232,6 +232,7 @@ KernelResult run_kernel_bench(const KernelBenchOptions& options) {
   } catch (const base::Interrupted& stop) {
     if (result.rows.empty()) throw;
     result.stopped = stop;
+    std::erase_if(result.mlp, [](const MlpRow& row) { return row.share == 0; });  // their layer was not finished
     result.notes.push_back("stopped before the end: what was asked for besides was not measured");
   }
   return result;

@@ -34,41 +34,35 @@ base::Path peers_script() {
   return {};
 }
 
-std::vector<TrainRow> run_peers(const Workload& workload, const train::RunConfig& config,
-                                const TrainBenchOptions& options, const std::string& device) {
-  std::vector<TrainRow> rows;
+TrainRow run_peer(const Workload& workload, const train::RunConfig& config, const std::string& mode, int64_t steps,
+                  const std::string& device) {
+  TrainRow row;
+  row.workload = workload.name, row.mode = "torch " + mode, row.precision = config.train.precision;
+  row.failed = "script/peers/torch_peers.py is not here; run from the repository";
   const auto script = peers_script();
-  const char* python = std::getenv("HYPERION_PYTHON");
-  for (const auto& mode : options.peer_modes) {
-    TrainRow row;
-    row.workload = workload.name, row.mode = "torch " + mode, row.precision = config.train.precision;
-    row.failed = "script/peers/torch_peers.py is not here; run from the repository";
-    if (!script.empty()) {
-      row.failed = "it printed no result";
-      const auto read = [&](std::string_view line) {
-        if (!line.starts_with('{')) return;
-        try {
-          fill_row(row, base::Json::parse(line));
-        } catch (const base::Json::exception&) {
-          row.failed = base::format("what it printed is no result: {}", line.substr(0, 80));
-        }
-      };
-      try {
-        // A process a mode: what one compiled or cached, the next does not find.
-        const int code = run_child(
-            {python != nullptr ? python : "python3", script.string(), "--spec", workload_json(workload, config),
-             "--mode", mode, "--steps", base::format("{}", options.steps), "--device", device},
-            read);
-        if (code != 0 && !row.failed.empty()) row.failed += base::format(" (exit code {})", code);
-      } catch (const base::Interrupted&) {
-        throw;
-      } catch (const base::Error& error) {  // our own figures stand
-        row.failed = error.what();
-      }
+  if (script.empty()) return row;
+  row.failed = "it printed no result";
+  const auto read = [&](std::string_view line) {
+    if (!line.starts_with('{') || row.failed.empty()) return;
+    try {
+      fill_row(row, base::Json::parse(line));
+    } catch (const base::Json::exception&) {
+      row.failed = base::format("what it printed is no result: {}", line.substr(0, 80));
     }
-    rows.push_back(std::move(row));
+  };
+  const char* python = std::getenv("HYPERION_PYTHON");
+  try {
+    const int code =
+        run_child({python != nullptr ? python : "python3", script.string(), "--spec", workload_json(workload, config),
+                   "--mode", mode, "--steps", base::format("{}", steps), "--device", device},
+                  read);
+    if (code != 0 && !row.failed.empty()) row.failed += base::format(" (exit code {})", code);
+  } catch (const base::Interrupted&) {
+    throw;
+  } catch (const base::Error& error) {  // our own figures stand
+    row.failed = error.what();
   }
-  return rows;
+  return row;
 }
 
 }  // namespace hyperion::bench

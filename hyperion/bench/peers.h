@@ -10,8 +10,9 @@ namespace hyperion::bench {
 // script/peers/torch_peers.py: in the working folder, or above this program's own. Empty where it is not.
 base::Path peers_script();
 
-// A row for each mode. Where python3 (or HYPERION_PYTHON) has no torch, or a mode fails, its row says so.
-std::vector<TrainRow> run_peers(const Workload& workload, const train::RunConfig& config,
-                                const TrainBenchOptions& options, const std::string& device);
+// The row of a mode, in a process of its own: what one compiled or cached, the next does not find. Where python3 (or
+// HYPERION_PYTHON) has no torch, or the mode fails, the row says so.
+TrainRow run_peer(const Workload& workload, const train::RunConfig& config, const std::string& mode, int64_t steps,
+                  const std::string& device);
 
 }  // namespace hyperion::bench

@@ -213,7 +213,8 @@ TrainResult run_train_bench(const TrainBenchOptions& options) {
   TrainResult result{kernels::device_text(device), options.steps, {}, {}, settings_of(options.changes)};
   const auto workloads = find_workloads(options.workloads);
   for (const auto* workload : workloads) config_of(*workload, placed.changes);  // what is wrong is said at once
-  ItemProgress progress(std::ssize(workloads) * (std::ssize(placed.modes) + (options.peers ? 1 : 0)));
+  ItemProgress progress(std::ssize(workloads) *
+                        (std::ssize(placed.modes) + (options.peers ? std::ssize(options.peer_modes) : 0)));
   const auto measure = [&](const Workload* workload) {
     const size_t first = result.rows.size();
     for (const auto& mode : placed.modes) {
@@ -231,10 +232,11 @@ TrainResult run_train_bench(const TrainBenchOptions& options) {
         result.notes.push_back(format("{} {}: no layer runs in 8 bits", row.workload, row.mode));
     }
     if (!options.peers) return;
-    progress.begin(format("{}: PyTorch", workload->name));
     const auto config = config_of(*workload, placed.changes);
     const auto shape = models::config_shape(models::config_json(config.model), workload->name, config.train.length);
-    for (auto& peer : run_peers(*workload, config, options, device.is_cuda() ? "cuda" : "cpu")) {
+    for (const auto& mode : options.peer_modes) {
+      progress.begin(format("{} torch {}", workload->name, mode));
+      auto peer = run_peer(*workload, config, mode, options.steps, device.is_cuda() ? "cuda" : "cpu");
       add_rates(peer, config, shape, result.device_name);
       note_differences(result, result.rows[first], peer);
       result.rows.push_back(std::move(peer));

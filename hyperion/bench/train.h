@@ -75,7 +75,7 @@ Outcome train_outcome(const TrainResult& result);
 class RandomTraining;
 struct Watch {
   std::function<void(RandomTraining& training, TrainRow& row)> look = {};  // may run more steps when all is measured
-  std::function<void(int64_t steps)> timed = {};                           // after each block
+  std::function<void(int64_t steps)> timed = {};                           // before each block: those so far
 };
 TrainRow measure_training(const Workload& workload, const train::RunConfig& config, int64_t steps,
                           const Watch& watch = {});

@@ -69,7 +69,9 @@ base::Path folder_of(const std::string& name) {
   const auto stem = format("bench-{}-{}", name, base::file_stamp(base::real_clock().unix_seconds()));
   for (int turn = 1;; ++turn) {
     const auto folder = interop::runs_folder() / (turn == 1 ? stem : format("{}-{}", stem, turn));
-    if (std::filesystem::create_directory(folder)) return folder;
+    std::error_code error;
+    if (std::filesystem::create_directory(folder, error)) return folder;
+    if (error) throw base::FileError(format("cannot make {}: {}", folder.string(), error.message()), error.value());
   }
 }
 
@@ -91,8 +93,8 @@ bench::Changes changes() {
     const auto name = setting.substr(0, equals);
     for (const char* own : {"device", "optimize", "precision"})
       if (name == format("train.{}", own))
-        throw base::ConfigError(format("--set {}: there is a flag for that", setting),
-                                format("write --{} {}", own, setting.substr(equals + 1)));
+        throw base::ConfigError(format("--set {}: this command sets that itself, or has a flag for it", setting),
+                                "leave it out; --help shows the flags");
     all.emplace_back(name, setting.substr(equals + 1));
   }
   return all;
@@ -262,7 +264,9 @@ int tune_command() {
 // A file or folder, or else the name of one among the runs.
 std::string result_path(const std::string& name) {
   const auto among_runs = interop::runs_folder() / name;
-  return !std::filesystem::exists(name) && std::filesystem::exists(among_runs) ? among_runs.string() : name;
+  std::error_code error;
+  return !std::filesystem::exists(name, error) && std::filesystem::exists(among_runs, error) ? among_runs.string()
+                                                                                             : name;
 }
 
 int compare_command() {
@@ -368,7 +372,7 @@ void add_timing_commands(CLI::App& app, CLI::App& bench) {
   auto* tune = app.add_subcommand("tune", "measure ahead what `--optimize max` chooses among, and keep it");
   tune->add_option("WORKLOAD", flags().workload, "one of `hyperion bench workloads`, or a recipe");
   tune->add_flag("--list", flags().list, "show what is kept");
-  tune->add_flag("--clear", flags().clear, "forget what is kept, of every GPU, before anything else");
+  tune->add_flag("--clear", flags().clear, "forget what is kept, of every GPU, before anything is measured");
   tune->add_option("--precision", flags().precision, "instead of the workload's own: fp32, tf32, bf16, fp16, ...");
   tune->add_option("--device", flags().train.device, "cuda or auto")->check(one_of({"auto", "cpu", "cuda"}));
   tune->add_option("--set", flags().settings, "another setting: --set train.batch=8; may be given again")

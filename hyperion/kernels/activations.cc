@@ -84,7 +84,7 @@ ActivationGradients activation_gradients(const at::Tensor& given, const at::Tens
                               pointer<T>(out.sums), pointer<float>(partial), rows, width},
         stream_of(input));
   });
-  add_up_for_leaves({partial, left, {out.sums}}, 0);
+  add_up_for_leaves({partial, left, {out.sums}}, {});
   return out;
 }
 

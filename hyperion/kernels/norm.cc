@@ -145,7 +145,10 @@ NormGradients norm_gradients(const at::Tensor& given, const NormWeights& weights
   const auto leaf = [](const at::Tensor& tensor) {
     return !tensor.defined() || (tensor.is_leaf() && tensor.requires_grad());
   };
-  leaf(weights.weight) && leaf(weights.bias) ? add_up_for_leaves(parted, out.bias.defined() ? 2 : 1) : add_up(parted);
+  const at::Tensor leaves[] = {weights.weight, weights.bias};
+  leaf(weights.weight) && leaf(weights.bias)
+      ? add_up_for_leaves(parted, at::TensorList(leaves, weights.bias.defined() ? 2 : 1))
+      : add_up(parted);
   return out;
 }
 

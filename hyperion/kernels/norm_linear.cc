@@ -1,5 +1,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <algorithm>
+
 #include "hyperion/kernels/bias_sums.h"
 #include "hyperion/kernels/block_ops.h"
 #include "hyperion/kernels/maps.h"
@@ -28,7 +30,9 @@ struct NormLinear : torch::autograd::Function<NormLinear> {
     context->saved_data["in_out"] = in_out;
     context->saved_data["maps"] = static_cast<int64_t>(weights.size());
     context->saved_data["sums"] = sums_wanted(hidden);
-    if (!biases.empty() && biases[0].requires_grad() && biases[0].is_leaf()) want_sums(out);
+    if (!biases.empty() && std::all_of(biases.begin(), biases.end(),
+                                       [](const at::Tensor& bias) { return bias.requires_grad() && bias.is_leaf(); }))
+      want_sums(out);
     return {hidden, shaped_like(out, hidden)};
   }
 

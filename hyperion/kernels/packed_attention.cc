@@ -125,7 +125,7 @@ struct PackedAttention : torch::autograd::Function<PackedAttention> {
           pack_heads_gpu(parts, pointer<T>(out), packed.size(0), packed.size(1), heads.width,
                          rotation_of(kept[1], kept[2]), pointer<T>(sums), pointer<float>(partial), stream_of(packed));
     });
-    add_up_for_leaves({partial, left, {sums}}, 0);
+    add_up_for_leaves({partial, left, {sums}}, {});
     if (sums.defined()) leave_sums(out, sums);
     return {out, {}, {}, {}, {}, {}, {}};
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <set>
 
 #include "hyperion/base/error.h"
 #include "hyperion/kernels/part_sums_math.h"
@@ -25,6 +26,7 @@ struct Waiting {
 bool together = false;
 std::vector<Waiting> waiting;
 int64_t waiting_bytes = 0;
+std::set<const at::TensorImpl*> met;  // leaves
 
 void on_cpu(const PartedSums& parted) {
   const auto count = static_cast<int64_t>(parted.sums.size()), width = parted.sums[0].numel();
@@ -59,26 +61,36 @@ void forget() {
   waiting_bytes = 0;
 }
 
+// Sums on their way to a leaf are held by the engine, later by the leaf.
+void add_up_waiting() {
+  for (const auto& [parted, kept] : waiting)
+    for (size_t i = 0; i < parted.sums.size(); ++i)
+      HYPERION_CHECK(!kept[i] || parted.sums[i].storage().use_count() > 1,
+                     "a gradient was read before it was added up");
+  if (!waiting.empty()) launch(waiting);
+  forget();
+}
+
 }  // namespace
 
 void add_up(const PartedSums& parted) {
   if (parted.parts > 0) launch({{parted}});
 }
 
-void add_up_for_leaves(const PartedSums& parted, size_t kept) {
+void add_up_for_leaves(const PartedSums& parted, at::TensorList leaves) {
   if (parted.parts == 0) return;
-  const auto bytes =
-      parted.parts * static_cast<int64_t>(parted.sums.size()) * parted.sums[0].numel() * int64_t{sizeof(float)};
-  if (!together || bytes > kFewBytes) return add_up(parted);
+  const auto bytes = static_cast<int64_t>(parted.partial.nbytes());
+  if (!together) return add_up(parted);
+  bool again = false;
+  for (const auto& leaf : leaves) again = !met.insert(leaf.unsafeGetTensorImpl()).second || again;
+  if (again) add_up_waiting();
+  if (again || bytes > kFewBytes) return add_up(parted);
   Waiting mine{{parted.partial, parted.parts, {}}};
   for (const auto& sum : parted.sums) mine.parted.sums.push_back(sum.detach());
-  std::fill_n(mine.kept.begin(), kept, true);
+  std::fill_n(mine.kept.begin(), leaves.size(), true);
   waiting.push_back(std::move(mine));
   waiting_bytes += bytes;
-  if (waiting_bytes > kMostBytes) {
-    launch(waiting);
-    forget();
-  }
+  if (waiting_bytes > kMostBytes) add_up_waiting();
 }
 
 void will_be_kept(const at::Tensor& sums) {
@@ -90,6 +102,7 @@ void will_be_kept(const at::Tensor& sums) {
 SumsAtEnd::SumsAtEnd() {
   HYPERION_CHECK(!together, "one backward pass at a time adds up at its end");
   together = true;
+  met.clear();
 }
 
 SumsAtEnd::~SumsAtEnd() {
@@ -97,13 +110,6 @@ SumsAtEnd::~SumsAtEnd() {
   forget();
 }
 
-void SumsAtEnd::add_up() {
-  for (const auto& [parted, kept] : waiting)
-    for (size_t i = 0; i < parted.sums.size(); ++i)
-      HYPERION_CHECK(!kept[i] || parted.sums[i].storage().use_count() > 1,
-                     "a gradient was read before it was added up: a weight is used twice, or has a hook");
-  if (!waiting.empty()) launch(waiting);
-  forget();
-}
+void SumsAtEnd::add_up() { add_up_waiting(); }
 
 }  // namespace hyperion::kernels

@@ -14,12 +14,13 @@ struct PartedSums {
 };
 
 void add_up(const PartedSums& parted);
-// The same, for gradients of leaves: nothing reads them before the pass ends, so that they may wait for it. `kept`: how
-// many of the sums, from the first on, leaves must hold by then; of others that are given to one, `will_be_kept` tells.
-void add_up_for_leaves(const PartedSums& parted, size_t kept);
+// The same, for gradients of leaves: nothing reads them before the pass ends, so that they may wait for it. The first
+// of the sums are those of `leaves`, which must hold them by then; of others that are given to one, `will_be_kept`
+// tells. A leaf met before in this pass gets the sum of its gradients: then nothing waits.
+void add_up_for_leaves(const PartedSums& parted, at::TensorList leaves);
 void will_be_kept(const at::Tensor& sums);
 
-// Around a backward pass whose gradients nothing reads on the way: no hooks, and each leaf used once. Throws where a
+// Around a backward pass whose gradients nothing reads on the way: no hooks. Throws where a
 // leaf does not hold what was promised to it: it was read before it was there.
 class SumsAtEnd {
  public:

@@ -4,7 +4,9 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/zeros_like.h>
+#include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -203,7 +205,10 @@ at::Tensor Stepper::forward(const Batch& part, int64_t step, int64_t index, doub
 
 void Stepper::backward(const at::Tensor& loss) {
   doing_ = "backward";
-  const bool ours = !parallel_ && model_.tree() != nullptr;  // no hooks, no weight twice
+  // Our own models use a weight once; a loss of the caller's may use it again, and hooks read gradients on the way.
+  const bool ours = !parallel_ && !loss_ && model_.tree() != nullptr &&
+                    std::all_of(weights_.begin(), weights_.end(),
+                                [](const at::Tensor& weight) { return torch::autograd::impl::hooks(weight).empty(); });
   std::optional<kernels::SumsAtEnd> sums;
   if (ours) sums.emplace();
   const auto scaled = !loss_scale_                          ? loss
@@ -320,6 +325,7 @@ std::optional<StepResult> Stepper::by_graph(const Batch& all, int64_t step, doub
     profile::PhaseTimes milliseconds() override { return {}; }
   } untimed;
   const auto compute = [&](const Batch& batch) {
+    drop_gradients();  // what a recording that failed has left
     const auto loss = gradients(batch, step, untimed);
     at::NoGradGuard no_grad;
     const auto clip = optimizer_->clip(gradients_, config_.optim.clip, 1);
