@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "hyperion/base/format.h"
+#include "hyperion/bench/item_progress.h"
 #include "hyperion/bench/random_training.h"
 #include "hyperion/kernels/device.h"
 #include "hyperion/profile/phase_order.h"

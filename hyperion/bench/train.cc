@@ -8,8 +8,8 @@
 #include "hyperion/base/clock.h"
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
-#include "hyperion/base/log.h"
 #include "hyperion/base/signals.h"
+#include "hyperion/bench/item_progress.h"
 #include "hyperion/bench/peers.h"
 #include "hyperion/bench/random_training.h"
 #include "hyperion/host/gpu.h"
@@ -146,13 +146,6 @@ std::string blocks_text(int64_t steps) {
   return blocks == 1 ? format("one block of {} step{}", block, block == 1 ? "" : "s")
                      : format("the median of {} blocks of {} steps", blocks, block);
 }
-
-void ItemProgress::begin(const std::string& item) {
-  item_ = format("{} of {}: {}", ++begun_, items_, item);
-  line_.live() ? line_.show(item_) : base::log_info(item_);
-}
-
-void ItemProgress::timed(int64_t steps, int64_t of) { line_.show(format("{}, step {} of {}", item_, steps, of)); }
 
 TrainRow attempt_training(const Workload& workload, const std::string& mode, Changes changes, int64_t steps,
                           const Watch& watch) {

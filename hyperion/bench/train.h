@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "hyperion/base/error.h"
-#include "hyperion/base/log.h"
 #include "hyperion/bench/outcome.h"
 #include "hyperion/bench/timing.h"
 #include "hyperion/bench/workloads.h"
@@ -87,19 +86,5 @@ TrainRow attempt_training(const Workload& workload, const std::string& mode, Cha
 
 // "the median of 5 blocks of 10 steps"
 std::string blocks_text(int64_t steps);
-
-// What a bench is at: on a terminal one line with how far it is, else a line for each item.
-class ItemProgress {
- public:
-  explicit ItemProgress(int64_t items) : items_(items) {}
-  void begin(const std::string& item);
-  void timed(int64_t steps, int64_t of);  // of the item
-  void clear() { line_.clear(); }
-
- private:
-  int64_t items_, begun_ = 0;
-  std::string item_;
-  base::ProgressLine line_;
-};
 
 }  // namespace hyperion::bench

@@ -79,8 +79,8 @@ void add_up(const PartedSums& parted) {
 
 void add_up_for_leaves(const PartedSums& parted, at::TensorList leaves) {
   if (parted.parts == 0) return;
-  const auto bytes = static_cast<int64_t>(parted.partial.nbytes());
   if (!together) return add_up(parted);
+  const auto bytes = static_cast<int64_t>(parted.partial.nbytes());
   bool again = false;
   for (const auto& leaf : leaves) again = !met.insert(leaf.unsafeGetTensorImpl()).second || again;
   if (again) add_up_waiting();

@@ -20,8 +20,8 @@ void add_up(const PartedSums& parted);
 void add_up_for_leaves(const PartedSums& parted, at::TensorList leaves);
 void will_be_kept(const at::Tensor& sums);
 
-// Around a backward pass whose gradients nothing reads on the way: no hooks. Throws where a
-// leaf does not hold what was promised to it: it was read before it was there.
+// Around a backward pass whose gradients nothing reads on the way: no hooks. Throws where a leaf does not hold what was
+// promised to it: it was read before it was there.
 class SumsAtEnd {
  public:
   SumsAtEnd();

@@ -1,0 +1,23 @@
+// What a bench is at: on a terminal one line with how far it is, else a line for each item.
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "hyperion/base/log.h"
+
+namespace hyperion::bench {
+
+class ItemProgress {
+ public:
+  explicit ItemProgress(int64_t items) : items_(items) {}
+  void begin(const std::string& item);
+  void timed(int64_t steps, int64_t of);  // of the item
+  void clear() { line_.clear(); }
+
+ private:
+  int64_t items_, begun_ = 0;
+  std::string item_;
+  base::ProgressLine line_;
+};
+
+}  // namespace hyperion::bench
