@@ -3,14 +3,15 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "hyperion/base/clock.h"
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/bench/comm.h"
 #include "hyperion/bench/comm_check.h"
 #include "hyperion/bench/scaling.h"
 #include "hyperion/cli/launch_commands.h"
-#include "hyperion/cli/result_folder.h"
 #include "hyperion/cli/usage.h"
+#include "hyperion/interop/open_model.h"
 
 namespace hyperion::cli {
 namespace {
@@ -32,7 +33,10 @@ CommFlags& flags() {
   return all;
 }
 
-base::Path folder_of(const char* name) { return result_folder(flags().folder, name); }
+base::Path folder_of(const char* name) {
+  if (!flags().folder.empty()) return flags().folder;
+  return interop::runs_folder() / format("{}-{}", name, base::file_stamp(base::real_clock().unix_seconds()));
+}
 
 // Rank 0 shows the outcome and keeps its files; the others wait until it has, so that no end of theirs is in its way.
 void show(bench::CommJob& job, const bench::Outcome& outcome, const char* name) {

@@ -2,13 +2,13 @@
 
 #include <cstdio>
 
+#include "hyperion/base/clock.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/log.h"
 #include "hyperion/base/version.h"
 #include "hyperion/bench/hardware.h"
 #include "hyperion/bench/hardware_report.h"
 #include "hyperion/cli/commands.h"
-#include "hyperion/cli/result_folder.h"
 #include "hyperion/comm/versions.h"
 #include "hyperion/doctor/doctor.h"
 #include "hyperion/interop/open_model.h"
@@ -31,7 +31,10 @@ int bench_hardware_command(const BenchOptions& options) {
   hardware.quick = options.quick;
   if (!options.elements.empty()) hardware.elements = options.elements;
   hardware.seconds_per_case = options.seconds;
-  hardware.folder = result_folder(options.folder, "bench-hardware");
+  hardware.folder = options.folder;
+  if (options.folder.empty())
+    hardware.folder =
+        interop::runs_folder() / ("bench-hardware-" + base::file_stamp(base::real_clock().unix_seconds()));
   const auto result = bench::run_hardware_bench(hardware);
   bench::write_hardware_files(result, hardware.folder);
   const auto text =

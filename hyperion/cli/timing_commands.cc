@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "hyperion/base/clock.h"
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/log.h"
@@ -17,7 +18,6 @@
 #include "hyperion/bench/tune.h"
 #include "hyperion/bench/workloads.h"
 #include "hyperion/cli/resolve.h"
-#include "hyperion/cli/result_folder.h"
 #include "hyperion/cli/usage.h"
 #include "hyperion/interop/open_model.h"
 #include "hyperion/kernels/choices.h"
@@ -58,7 +58,22 @@ void add_training_flags(CLI::App* command) {
   add_output_flags(command);
 }
 
-base::Path folder_of(const std::string& bench) { return result_folder(flags().folder, "bench-" + bench); }
+// Made now: a place that cannot be written fails before minutes of work. One of its own unless --folder names it.
+base::Path folder_of(const std::string& name) {
+  auto& files = base::real_files();
+  if (!flags().folder.empty()) {
+    files.create_folders(flags().folder);
+    return flags().folder;
+  }
+  files.create_folders(interop::runs_folder());
+  const auto stem = format("bench-{}-{}", name, base::file_stamp(base::real_clock().unix_seconds()));
+  for (int turn = 1;; ++turn) {
+    const auto folder = interop::runs_folder() / (turn == 1 ? stem : format("{}-{}", stem, turn));
+    std::error_code error;
+    if (std::filesystem::create_directory(folder, error)) return folder;
+    if (error) throw base::FileError(format("cannot make {}: {}", folder.string(), error.message()), error.value());
+  }
+}
 
 // Each once, in the order given.
 std::vector<std::string> once_each(const std::vector<std::string>& words) {
@@ -180,17 +195,11 @@ int kernels_command() {
   return 0;
 }
 
-// A file or folder, or else the name of one among the runs.
-std::string result_path(const std::string& name) {
-  const auto among_runs = interop::runs_folder() / name;
-  std::error_code error;
-  return !std::filesystem::exists(name, error) && std::filesystem::exists(among_runs, error) ? among_runs.string()
-                                                                                             : name;
-}
-
 int roofline_command() {
-  base::Path file = result_path(flags().first);
+  base::Path file = flags().first;
   if (std::filesystem::is_directory(file)) file /= "kernels.json";
+  if (!std::filesystem::exists(file) && std::filesystem::exists(interop::runs_folder() / flags().first))
+    file = interop::runs_folder() / flags().first / "kernels.json";
   const auto outcome = bench::roofline_outcome(base::real_files().read(file), file.string());
   const auto folder = flags().folder.empty() ? file.parent_path() : base::Path(flags().folder);
   bench::write_outcome(outcome, folder);
@@ -250,6 +259,14 @@ int tune_command() {
   const auto result = config ? bench::tune(flags().workload, *config) : bench::kept_rows();
   std::printf("%s", (flags().json ? bench::tune_json(result) : bench::tune_table(result)).c_str());
   return 0;
+}
+
+// A file or folder, or else the name of one among the runs.
+std::string result_path(const std::string& name) {
+  const auto among_runs = interop::runs_folder() / name;
+  std::error_code error;
+  return !std::filesystem::exists(name, error) && std::filesystem::exists(among_runs, error) ? among_runs.string()
+                                                                                             : name;
 }
 
 int compare_command() {
