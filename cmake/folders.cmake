@@ -1,11 +1,26 @@
-# hyperion_folder(NAME USES lower folders... [TORCH | HIDDEN_TORCH]): one static library from hyperion/NAME/*.cc; with HIDDEN_TORCH
-# only its sources see LibTorch.
+# hyperion_units(TARGET COUNT): compiles COUNT sources of the target at a time as one unit, so that what they include is read once. Names in
+# anonymous namespaces are therefore each used by one source of a folder alone. -DHYPERION_UNITS=OFF compiles each source by itself.
+option(HYPERION_UNITS "Compile several sources as one unit: far less to read from scratch, a little more after a change" ON)
+function(hyperion_units target count)
+  if(HYPERION_UNITS)
+    if(NOT count)
+      set(count 12)
+    endif()
+    # A unit's own file is not the one that types of anonymous namespaces stand in, which is all that this warning asks.
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${count})
+  endif()
+endfunction()
+
+# hyperion_folder(NAME USES lower folders... [TORCH | HIDDEN_TORCH] [UNIT COUNT]): one static library from hyperion/NAME/*.cc; with
+# HIDDEN_TORCH only its sources see LibTorch; UNIT: see hyperion_units.
 # With HYPERION_CUDA each x_gpu.cu joins and x_gpu_stub.cc stays out; without it the other way round, so callers keep one path.
 function(hyperion_sources folder out)
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/hyperion/${folder}/*.cc)
   if(HYPERION_CUDA)
     file(GLOB gpu CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/hyperion/${folder}/*_gpu.cu)
     list(FILTER sources EXCLUDE REGEX "_gpu_stub\\.cc$")
+    set_source_files_properties(${gpu} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
     list(APPEND sources ${gpu})
   else()
     list(FILTER sources EXCLUDE REGEX "_gpu\\.cc$")
@@ -15,13 +30,15 @@ function(hyperion_sources folder out)
 endfunction()
 
 function(hyperion_folder name)
-  cmake_parse_arguments(arg "TORCH;HIDDEN_TORCH" "" "USES" ${ARGN})
+  set_property(GLOBAL APPEND PROPERTY HYPERION_FOLDERS ${name})
+  cmake_parse_arguments(arg "TORCH;HIDDEN_TORCH" "UNIT" "USES" ${ARGN})
   hyperion_sources(${name} sources)
   if(NOT sources)
     add_library(hyperion_${name} INTERFACE)
     return()
   endif()
   add_library(hyperion_${name} STATIC ${sources})
+  hyperion_units(hyperion_${name} "${arg_UNIT}")
   list(TRANSFORM arg_USES PREPEND hyperion_)
   target_link_libraries(hyperion_${name} PUBLIC ${arg_USES} hyperion_compiler)
   if(arg_TORCH)

@@ -8,12 +8,13 @@ import pathlib
 import re
 import subprocess
 import sys
+import time
 
 ROOT = pathlib.Path.cwd()
-CACHE = ROOT / "build" / "lint"  # <key>: what clang-tidy said about one state of a file and its headers
+CACHE = ROOT / "build" / "lint" / "said"  # <key>: what clang-tidy said about one state of a file and its headers
 INCLUDE = re.compile(rb'^\s*#\s*include\s*"((?:hyperion|tests)/[^"]+)"', re.MULTILINE)
 # The analyzer's shallow mode takes a fifth of the time and still follows calls within a file.
-TIDY = ["clang-tidy", "-p", "build/cpu", "--quiet", "--extra-arg=-Xclang", "--extra-arg=-analyzer-config", "--extra-arg=-Xclang",
+TIDY = ["clang-tidy", "-p", "build/lint", "--quiet", "--extra-arg=-Xclang", "--extra-arg=-analyzer-config", "--extra-arg=-Xclang",
         "--extra-arg=mode=shallow"]
 
 
@@ -75,9 +76,20 @@ def tidy(name):
     return done.stdout.replace(f"{ROOT}/", "").strip(), ""
 
 
-def check_tidy(names):
+def changed(everything):
+    """What differs from origin's main branch, where this is another; else from the commit before."""
+    def git(*words):
+        return subprocess.run(["git", *words], capture_output=True, text=True).stdout.strip()
+    base = git("merge-base", "HEAD", "origin/main")
+    if not base or base == git("rev-parse", "HEAD"):
+        base = git("rev-parse", "HEAD~1")
+    different = set(git("diff", "--name-only", base).splitlines()) if base else set()
+    return [name for name in everything if name in different]
+
+
+def check_tidy(names, seconds=None):
     tool = subprocess.run(["clang-tidy", "--version"], check=True, capture_output=True).stdout
-    commands = {os.path.relpath(entry["file"], ROOT): entry["command"] for entry in json.loads(content("build/cpu/compile_commands.json"))}
+    commands = {os.path.relpath(entry["file"], ROOT): entry["command"] for entry in json.loads(content("build/lint/compile_commands.json"))}
     keys = {name: key_of(name, commands[name], tool) for name in names if name in commands}
     CACHE.mkdir(parents=True, exist_ok=True)
     known = {name: (CACHE / key).read_text() for name, key in keys.items() if (CACHE / key).exists()}
@@ -86,15 +98,19 @@ def check_tidy(names):
     cores = len(os.sched_getaffinity(0))
     print(f"lint: clang-tidy, {len(keys)} files, {len(known)} unchanged since they were checked, {len(todo)} to check on {cores} cores",
           flush=True)
-    bad = 0
+    bad, end = 0, time.monotonic() + seconds if seconds else None
+    left = 0
     for name in sorted(name for name, said in known.items() if said):
         print(known[name])
         bad += 1
     live = sys.stdout.isatty()
     with concurrent.futures.ThreadPoolExecutor(cores) as pool:
-        waiting = {pool.submit(tidy, name): name for name in todo}
+        waiting = {pool.submit(lambda name: None if end and time.monotonic() > end else tidy(name), name): name for name in todo}
         for count, future in enumerate(concurrent.futures.as_completed(waiting), 1):
             name = waiting[future]
+            if future.result() is None:
+                left += 1
+                continue
             said, failure = future.result()
             if said is not None:
                 (CACHE / keys[name]).write_text(said)
@@ -105,6 +121,8 @@ def check_tidy(names):
                   end="" if live else "\n", flush=True)
     if live and todo:
         print("\r\033[K", end="")
+    if left:
+        print(f"lint: {left} of {len(todo)} were not checked for want of time; script/lint checks all")
     print(f"lint: clang-tidy found something in {bad} files" if bad else "lint: clang-tidy found nothing")
     return bad == 0
 
@@ -113,19 +131,22 @@ def main():
     flags = [word for word in sys.argv[1:] if word.startswith("-")]
     named = [os.path.relpath(word, ROOT) for word in sys.argv[1:] if not word.startswith("-")]
     for flag in flags:
-        if flag != "--fix":
-            usage_error(f"unknown flag {flag}", "script/lint [--fix] [FILE...]")
+        if flag not in ("--fix", "--changed"):
+            usage_error(f"unknown flag {flag}", "script/lint [--fix] [--changed] [FILE...]")
     everything = sources()
     for name in named:
         if name not in everything:
             usage_error(f"{name} is not a .h, .cc or .cu file of this repository", "name it from the repository's root")
-    names = named or everything
-    if flags:
+    names = changed(everything) if "--changed" in flags else named or everything
+    if "--fix" in flags:
         subprocess.run(["clang-format", "-i", *names], check=True)
         print(f"lint: formatted {len(names)} files")
         return
+    if not names:
+        print("lint: nothing changed")
+        return
     good = check_format(names)
-    good = check_tidy(names) and good
+    good = check_tidy(names, seconds=300 if "--changed" in flags else None) and good
     sys.exit(0 if good else 1)
 
 

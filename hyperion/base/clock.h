@@ -11,6 +11,7 @@ class Clock {
   virtual double unix_seconds() const = 0;  // wall time
 };
 const Clock& real_clock();
+inline double now() { return real_clock().seconds(); }
 
 class FakeClock final : public Clock {
  public:

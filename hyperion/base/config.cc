@@ -19,7 +19,7 @@ std::string real_text(double value) {
   return text;
 }
 
-std::string quoted(const std::string& text) {
+std::string toml_text(const std::string& text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') out += '\\';
@@ -34,15 +34,15 @@ std::string quoted(const std::string& text) {
   return out + "\"";
 }
 
-std::string quoted(const std::vector<std::string>& texts) {
+std::string toml_text(const std::vector<std::string>& texts) {
   std::string out;
-  for (const auto& text : texts) out += (out.empty() ? "" : ", ") + quoted(text);
+  for (const auto& text : texts) out += (out.empty() ? "" : ", ") + toml_text(text);
   return "[" + out + "]";
 }
 
 bool toml_holds(const std::string& text) {
   try {
-    return !toml::parse("text = " + quoted(text)).empty();
+    return !toml::parse("text = " + toml_text(text)).empty();
   } catch (const toml::parse_error&) {
     return false;
   }
@@ -180,17 +180,17 @@ void assign_text(Setting& setting, const std::string& text, const std::string& p
   if (setting.value.index() == 3) return assign(setting, text, place);
   if (setting.value.index() == 2) {
     const bool yes = text == "true" || text == "1", no = text == "false" || text == "0";
-    if (!yes && !no) wrong_type(setting, quoted(text), place);
+    if (!yes && !no) wrong_type(setting, toml_text(text), place);
     *std::get<bool*>(setting.value) = yes;
     return;
   }
   if (setting.value.index() == 0) {
     int64_t value = 0;
-    if (!whole(text, value)) wrong_type(setting, quoted(text), place);
+    if (!whole(text, value)) wrong_type(setting, toml_text(text), place);
     return assign(setting, value, place);
   }
   double value = 0;
-  if (!whole(text, value)) wrong_type(setting, quoted(text), place);
+  if (!whole(text, value)) wrong_type(setting, toml_text(text), place);
   assign(setting, value, place);
 }
 
@@ -209,9 +209,9 @@ std::string Setting::text() const {
     case 2:
       return *std::get<bool*>(value) ? "true" : "false";
     case 3:
-      return quoted(*std::get<std::string*>(value));
+      return toml_text(*std::get<std::string*>(value));
     default:
-      return quoted(*std::get<std::vector<std::string>*>(value));
+      return toml_text(*std::get<std::vector<std::string>*>(value));
   }
 }
 
@@ -234,15 +234,15 @@ Section& Section::flag(const char* key, bool& value, const char* meaning) {
   return *this;
 }
 Section& Section::text(const char* key, std::string& value, const char* meaning) {
-  owner_.settings_.push_back({name_, key, meaning, "", &value, {}, {}, quoted(value)});
+  owner_.settings_.push_back({name_, key, meaning, "", &value, {}, {}, toml_text(value)});
   return *this;
 }
 Section& Section::list(const char* key, std::vector<std::string>& value, const char* meaning) {
-  owner_.settings_.push_back({name_, key, meaning, "", &value, {}, {}, quoted(value)});
+  owner_.settings_.push_back({name_, key, meaning, "", &value, {}, {}, toml_text(value)});
   return *this;
 }
 Section& Section::choice(const char* key, std::string& value, std::vector<std::string> choices, const char* meaning) {
-  owner_.settings_.push_back({name_, key, meaning, "", &value, {}, std::move(choices), quoted(value)});
+  owner_.settings_.push_back({name_, key, meaning, "", &value, {}, std::move(choices), toml_text(value)});
   return *this;
 }
 

@@ -18,6 +18,7 @@ namespace {
 struct Armed {
   Fault action = Fault::none;
   int64_t passings_left = 1;
+  int64_t again_after = 0;  // 0: once
 };
 
 // 0 where it is none.
@@ -28,33 +29,32 @@ int64_t whole_number(std::string_view text) {
 }
 
 std::map<std::string, Armed, std::less<>> parse(std::string_view specs) {
-  static const std::map<std::string, Fault, std::less<>> actions = {{"kill", Fault::kill},
-                                                                    {"throw", Fault::fail},
-                                                                    {"enospc", Fault::disk_full},
-                                                                    {"tear", Fault::tear},
-                                                                    {"interrupt", Fault::interrupt},
-                                                                    {"sleep", Fault::sleep},
-                                                                    {"memory", Fault::memory},
-                                                                    {"freeze", Fault::freeze},
-                                                                    {"stall", Fault::stall},
-                                                                    {"operation", Fault::operation},
-                                                                    {"shape", Fault::shape},
-                                                                    {"type", Fault::type},
-                                                                    {"flip", Fault::flip}};
+  static const std::map<std::string, Fault, std::less<>> actions = {
+      {"kill", Fault::kill},           {"throw", Fault::fail},
+      {"enospc", Fault::disk_full},    {"tear", Fault::tear},
+      {"interrupt", Fault::interrupt}, {"sleep", Fault::sleep},
+      {"memory", Fault::memory},       {"freeze", Fault::freeze},
+      {"stall", Fault::stall},         {"operation", Fault::operation},
+      {"shape", Fault::shape},         {"type", Fault::type},
+      {"flip", Fault::flip},           {"drop", Fault::drop}};
   std::map<std::string, Armed, std::less<>> armed;
   while (!specs.empty()) {
     const std::string_view spec = specs.substr(0, specs.find(','));
     specs.remove_prefix(std::min(specs.size(), spec.size() + 1));
     const size_t equals = spec.find('='), at = spec.find('@', std::min(equals, spec.size()));
     const auto action = equals == spec.npos ? actions.end() : actions.find(spec.substr(equals + 1, at - equals - 1));
-    const int64_t nth = at == spec.npos ? 1 : whole_number(spec.substr(at + 1));
+    const std::string_view when = at == spec.npos ? "1" : spec.substr(at + 1);
+    const size_t slash = when.find('/');
+    const int64_t nth = whole_number(when.substr(0, slash)),
+                  again = slash == when.npos ? 0 : whole_number(when.substr(slash + 1));
     const std::string name(spec.substr(0, equals));
-    if (action == actions.end() || nth < 1 || name.empty() || name.find('@') != name.npos)
+    if (action == actions.end() || nth < 1 || again < (slash == when.npos ? 0 : 1) || name.empty() ||
+        name.find('@') != name.npos)
       throw ConfigError(
           format("fault spec \"{}\" cannot be read", spec),
-          "write name=kill|throw|enospc|tear|interrupt|freeze|stall|sleep|memory|operation|shape|type|flip, "
-          "optionally followed by @n");
-    armed[name] = {action->second, nth};
+          "write name=kill|throw|enospc|tear|interrupt|freeze|stall|sleep|memory|operation|shape|type|flip|drop, "
+          "optionally followed by @n or @n/m");
+    armed[name] = {action->second, nth, again};
   }
   return armed;
 }
@@ -78,6 +78,7 @@ Fault take(std::string_view name) {
   }
   const auto found = faults.armed.find(name);
   if (found == faults.armed.end() || --found->second.passings_left != 0) return Fault::none;
+  found->second.passings_left = found->second.again_after;  // from 0 it never comes back to 0
   return found->second.action;
 }
 

@@ -1,9 +1,10 @@
 // Named fault points: places where a test can make the program fail as the world would. Off unless HYPERION_FAULTS, or
-// a test, switches one on. Spec: "name=action[@n]", comma separated; action is `kill` (SIGKILL to ourselves), `throw`,
-// `enospc` (a write finds the disk full), `tear` (half of a write lands, then SIGKILL), `interrupt` (SIGINT to
+// a test, switches one on. Spec: "name=action[@n[/m]]", comma separated; action is `kill` (SIGKILL to ourselves),
+// `throw`, `enospc` (a write finds the disk full), `tear` (half of a write lands, then SIGKILL), `interrupt` (SIGINT to
 // ourselves), `freeze` (SIGSTOP), `stall` (sleeps for ever while other threads go on), `sleep` (300 ms), `memory`
-// (there is none left), `operation`, `shape` or `type` (asks the other ranks for something else) or `flip` (one bit of
-// what arrives is turned); @n: at the n-th passing, 1 by default. A spec that cannot be read is a ConfigError.
+// (there is none left), `operation`, `shape` or `type` (asks the other ranks for something else) `flip` (one bit of
+// what arrives is turned) or `drop` (what should be added is left out); @n: at the n-th passing, 1 by default; /m: and
+// at every m-th after it. A spec that cannot be read is a ConfigError.
 #pragma once
 #include <string_view>
 
@@ -23,7 +24,8 @@ enum class Fault {
   operation,
   shape,
   type,
-  flip
+  flip,
+  drop
 };
 
 // Passes the point: carries out kill, throw, interrupt, freeze, stall and sleep here; returns the others for the caller

@@ -15,6 +15,8 @@ std::string format_arguments(fmt::string_view pattern, fmt::format_args argument
   return fmt::vformat(pattern, arguments);
 }
 
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
 std::string with_commas(int64_t count) {
   std::string digits = std::to_string(count);
   const int first = count < 0 ? 1 : 0;

@@ -12,8 +12,8 @@
 namespace hyperion::bench {
 namespace {
 
-constexpr const char* kCaller = "measurement";
-constexpr int64_t kWidth = sizeof(float), kBlock = 16;  // numbers from one draw: a byte each
+constexpr const char* kMeasurement = "measurement";
+constexpr int64_t kWidth = sizeof(float), kDrawBytes = 16;  // numbers from one draw: a byte each
 
 bool in_place(const std::string& name) { return name == "all_reduce" || name == "broadcast"; }
 bool has_pieces(const std::string& name) {
@@ -38,10 +38,10 @@ at::Tensor known_values(uint64_t seed, int rank, int64_t first, int64_t count) {
   const auto values = at::empty({count}, at::kFloat);
   float* const out = values.mutable_data_ptr<float>();
   for (int64_t i = first; i < first + count;) {
-    const auto words = base::philox(key, static_cast<uint64_t>(i / kBlock), static_cast<uint32_t>(rank), 0);
-    const int64_t end = std::min((i / kBlock + 1) * kBlock, first + count);
+    const auto words = base::philox(key, static_cast<uint64_t>(i / kDrawBytes), static_cast<uint32_t>(rank), 0);
+    const int64_t end = std::min((i / kDrawBytes + 1) * kDrawBytes, first + count);
     for (; i < end; ++i) {
-      const auto place = static_cast<unsigned>(i % kBlock);
+      const auto place = static_cast<unsigned>(i % kDrawBytes);
       out[i - first] = static_cast<float>(static_cast<int8_t>(words.word[place / 4] >> (8 * (place % 4))));
     }
   }
@@ -82,18 +82,18 @@ void KnownCollective::fill_zeros() {
 
 void KnownCollective::call() {
   const int ranks = group_.size(), rank = group_.rank();
-  if (name_ == "all_reduce") return group_.all_reduce(in_, kCaller).wait();
-  if (name_ == "reduce_scatter") return group_.reduce_scatter(out_, in_, kCaller).wait();
-  if (name_ == "all_gather") return group_.all_gather(out_, in_, kCaller).wait();
-  if (name_ == "broadcast") return group_.broadcast(in_, root_, kCaller).wait();
-  if (name_ == "barrier") return group_.barrier(kCaller).wait();
+  if (name_ == "all_reduce") return group_.all_reduce(in_, kMeasurement).wait();
+  if (name_ == "reduce_scatter") return group_.reduce_scatter(out_, in_, kMeasurement).wait();
+  if (name_ == "all_gather") return group_.all_gather(out_, in_, kMeasurement).wait();
+  if (name_ == "broadcast") return group_.broadcast(in_, root_, kMeasurement).wait();
+  if (name_ == "barrier") return group_.barrier(kMeasurement).wait();
   if (name_ == "all_to_all") {
     const comm::Transport::Counts even(static_cast<size_t>(ranks), piece_);
-    return group_.all_to_all(out_, in_, even, even, kCaller).wait();
+    return group_.all_to_all(out_, in_, even, even, kMeasurement).wait();
   }
   // A send waits for its receiver, so neighbours do not both begin with one.
-  const auto send = [&] { group_.send(in_, (rank + 1) % ranks, 0, kCaller).wait(); };
-  const auto receive = [&] { group_.receive(out_, (rank + ranks - 1) % ranks, 0, kCaller).wait(); };
+  const auto send = [&] { group_.send(in_, (rank + 1) % ranks, 0, kMeasurement).wait(); };
+  const auto receive = [&] { group_.receive(out_, (rank + ranks - 1) % ranks, 0, kMeasurement).wait(); };
   if (rank % 2 == 0) return send(), receive();
   receive(), send();
 }

@@ -24,9 +24,9 @@ using base::format;
 
 constexpr int64_t kLargest = int64_t{1} << 36;
 constexpr double kTold = 2;  // seconds between log lines
-constexpr const char* kCaller = "agreement";
+constexpr const char* kAgreement = "agreement";
 
-double now() { return base::real_clock().seconds(); }
+using base::now;
 
 std::string host_name() {
   char name[256] = "unknown";
@@ -60,7 +60,7 @@ CollectiveRow measure(CommJob& job, KnownCollective& collective, double seconds,
   // All ranks see the time of the slowest, and so repeat as often.
   row.seconds = repeat(
       [&](int64_t calls) {
-        job.control->barrier(kCaller).wait();
+        job.control->barrier(kAgreement).wait();
         kernels::synchronise(job.device);
         const double start = now();
         for (int64_t i = 0; i < calls; ++i) collective.call();
@@ -107,12 +107,14 @@ std::string CommJob::text() const {
 double CommJob::slowest(double seconds) {
   const auto own = at::zeros({1}, at::kDouble), all = at::zeros({ranks()}, at::kDouble);
   own.mutable_data_ptr<double>()[0] = seconds;
-  control->all_gather(all, own, kCaller).wait();
+  control->all_gather(all, own, kAgreement).wait();
   const double* const values = all.const_data_ptr<double>();
   return *std::max_element(values, values + ranks());
 }
 
-std::vector<std::string> CommJob::told_by_all(const std::string& text) { return control->gather_text(text, kCaller); }
+std::vector<std::string> CommJob::told_by_all(const std::string& text) {
+  return control->gather_text(text, kAgreement);
+}
 
 int64_t message_size(const std::string& text) {
   try {

@@ -37,7 +37,7 @@ namespace {
 using base::format;
 using Work = std::function<void()>;
 
-at::ScalarType type_of(const Workload& workload, const std::string& precision) {
+at::ScalarType floor_type(const Workload& workload, const std::string& precision) {
   if (precision != "fp8") return train::compute_type(precision);
   throw base::ConfigError(format("the floor of {} in fp8 is not known", workload.name),
                           "it is reckoned for bf16, fp16, tf32 and fp32");
@@ -130,7 +130,7 @@ class Measured {
 
 Floor floor_of(const Workload& workload, const train::RunConfig& config, const TimedDevice& device) {
   const auto sizes = block_sizes(workload, config);
-  const auto type = type_of(workload, config.train.precision);
+  const auto type = floor_type(workload, config.train.precision);
   const auto element = static_cast<int64_t>(c10::elementSize(type));
   kernels::allow_tf32(config.train.precision == "tf32");
   const Measured measured(device, type);
@@ -203,7 +203,7 @@ FloorResult run_floor_bench(TrainBenchOptions options) {
   for (const auto* workload : workloads) {  // what is wrong is said at once
     const auto config = config_of(*workload, changes);
     block_sizes(*workload, config);
-    type_of(*workload, config.train.precision);
+    floor_type(*workload, config.train.precision);
   }
   FloorResult result;
   {

@@ -11,7 +11,7 @@ namespace hyperion::bench {
 namespace {
 
 using base::format;
-using Rows = std::vector<const TrainRow*>;
+using FloorRows = std::vector<const TrainRow*>;
 
 constexpr std::pair<const char*, double Floor::*> kCauses[] = {{"products", &Floor::products},
                                                                {"attention", &Floor::attention},
@@ -29,8 +29,8 @@ Floor split_of(const TrainRow& row) {
   return split;
 }
 
-Rows steps_of(const FloorResult& result, const Floor& floor) {
-  Rows rows;
+FloorRows steps_of(const FloorResult& result, const Floor& floor) {
+  FloorRows rows;
   for (const auto& row : result.steps.rows)
     if (row.workload == floor.workload && row.failed.empty()) rows.push_back(&row);
   return rows;
@@ -43,7 +43,7 @@ struct Line {
   std::vector<double> taken;
 };
 
-std::vector<Line> lines_of(const Floor& floor, const Rows& rows) {
+std::vector<Line> lines_of(const Floor& floor, const FloorRows& rows) {
   const bool split = std::all_of(rows.begin(), rows.end(), [](const auto* row) { return row->kinds && row->gaps; });
   std::vector<Line> lines;
   for (const auto& [cause, part] : kCauses) {

@@ -54,7 +54,7 @@ void check_numbers(const std::vector<int64_t>& numbers, int64_t most, const char
   }
 }
 
-void check(const HardwareOptions& options) {
+void check_hardware(const HardwareOptions& options) {
   check_word(options.device, kDevices, "device");
   for (const std::string& dtype : options.dtypes) check_word(dtype, kDtypes, "dtype");
   for (const std::string& kind : options.only) check_word(kind, kKinds, "kind of measurement");
@@ -155,7 +155,7 @@ double HardwareRow::percent() const { return peak > 0 ? 100 * value() / peak : 0
 
 HardwareResult run_hardware_bench(const HardwareOptions& asked) {
   const base::OperationScope operation("bench.hardware");
-  check(asked);
+  check_hardware(asked);
   const ResultFolder folder(asked.folder);
   const c10::InferenceMode no_gradients;
   const std::unique_ptr<TimedDevice> device = open_device(asked);

@@ -16,10 +16,10 @@ namespace {
 struct KindText {
   const char *kind, *title;
 };
-constexpr KindText kKinds[] = {{"matmul", "matrix products"},
-                               {"bandwidth", "memory bandwidth"},
-                               {"transfer", "transfers"},
-                               {"latency", "latency"}};
+constexpr KindText kKindTexts[] = {{"matmul", "matrix products"},
+                                   {"bandwidth", "memory bandwidth"},
+                                   {"transfer", "transfers"},
+                                   {"latency", "latency"}};
 
 std::string size_text(const HardwareRow& row) {
   if (row.kind == "latency") return "";
@@ -93,7 +93,7 @@ std::string hardware_table(const HardwareResult& result, bool colour) {
   std::string text =
       base::format("{} ({}), torch {}, {} CPU threads{}\npeak: {}\n", result.device_name, result.device,
                    result.torch_version, result.threads, result.quick ? ", quick" : "", result.peak_source);
-  for (const KindText& kind : kKinds) {
+  for (const KindText& kind : kKindTexts) {
     const auto rows = rows_of(result, kind.kind);
     if (!rows.empty()) text += block_text(kind, rows, colour);
   }

@@ -12,7 +12,7 @@ namespace {
 
 using base::format;
 using profile::Phase;
-using Rows = std::vector<std::vector<std::string>>;
+using TableRows = std::vector<std::vector<std::string>>;
 
 constexpr size_t kShownKernels = 8;
 constexpr std::pair<Phase, const char*> kPhases[] = {
@@ -33,11 +33,13 @@ double speedup(const Ladder& ladder, const Rung& rung) {
   return ground(ladder)->row.step.median / rung.row.step.median;
 }
 
-std::string mebibytes(int64_t bytes) { return bytes > 0 ? format("{:.0f}", static_cast<double>(bytes) / 0x1p20) : ""; }
+std::string peak_mebibytes(int64_t bytes) {
+  return bytes > 0 ? format("{:.0f}", static_cast<double>(bytes) / 0x1p20) : "";
+}
 
 std::string rung_table(const Ladder& ladder) {
-  Rows rows = {{"rung", "forward ms", "backward ms", "optimizer ms", "total ms", "+-", "peak MiB", "kernels a step",
-                "gaps over 3 us", "speedup"}};
+  TableRows rows = {{"rung", "forward ms", "backward ms", "optimizer ms", "total ms", "+-", "peak MiB",
+                     "kernels a step", "gaps over 3 us", "speedup"}};
   std::string refused;
   bool from_kernels = false;
   for (const auto& rung : ladder.rungs) {
@@ -50,7 +52,7 @@ std::string rung_table(const Ladder& ladder) {
     from_kernels |= rung.phases_from_kernels;
     rows.push_back({row.mode_text(), phase_text(rung, Phase::forward), phase_text(rung, Phase::backward),
                     phase_text(rung, Phase::optimizer), format("{:.3f}", 1e3 * row.step.median), noise_text(row.step),
-                    mebibytes(row.peak), rung.launches > 0 ? format("{}", rung.launches) : "",
+                    peak_mebibytes(row.peak), rung.launches > 0 ? format("{}", rung.launches) : "",
                     row.gaps ? format("{:.2f}%", row.gaps->long_percent) : "",
                     format("{:.2f}x", speedup(ladder, rung))});
   }
@@ -66,7 +68,7 @@ std::string why(const Rung& before, const Rung& after) {
                             before.row.step.median / after.row.step.median, before.launches, after.launches);
   if (before.row.gaps && after.row.gaps)
     text += format(", idle {:.1f}% -> {:.1f}%", before.row.gaps->all_percent, after.row.gaps->all_percent);
-  Rows rows = {{"  most time before", "ms", "calls", "most time after", "ms", "calls"}};
+  TableRows rows = {{"  most time before", "ms", "calls", "most time after", "ms", "calls"}};
   for (size_t i = 0; i < kShownKernels && i < std::max(before.kernels.size(), after.kernels.size()); ++i) {
     std::vector<std::string> cells;
     for (const auto* rung : {&before, &after}) {
@@ -137,8 +139,8 @@ void add_figures(Figures& figures, const Ladder& ladder) {
 }
 
 std::string csv_of(const std::vector<Ladder>& ladders) {
-  Rows rows = {{"workload", "mode", "forward_ms", "backward_ms", "optimizer_ms", "step_ms", "step_ms_low",
-                "step_ms_high", "peak_bytes", "speedup", "ran_as", "failed"}};
+  TableRows rows = {{"workload", "mode", "forward_ms", "backward_ms", "optimizer_ms", "step_ms", "step_ms_low",
+                     "step_ms_high", "peak_bytes", "speedup", "ran_as", "failed"}};
   for (const auto& ladder : ladders) {
     for (const auto& rung : ladder.rungs) {
       std::vector<std::string> row = {ladder.workload, rung.row.mode};

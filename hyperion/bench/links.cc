@@ -20,12 +20,12 @@ namespace {
 
 using base::format;
 
-constexpr const char* kCaller = "links";
+constexpr const char* kLinks = "links";
 constexpr int kTag = 1, kLatencyRounds = 20, kBandwidthRounds = 6, kTrials = 2, kMostAlone = 16;
 constexpr double kLongRound = 0.1;        // seconds: a message that takes longer is sent once
 constexpr double kLeastLateness = 20e-6;  // what a scheduler may do to a link that is fine
 
-double now() { return base::real_clock().seconds(); }
+using base::now;
 
 // One pair of ranks, from the side of one of them.
 class PairTest {
@@ -48,7 +48,7 @@ class PairTest {
       link.bandwidth = std::max(link.bandwidth, static_cast<double>(own_.nbytes()) / seconds);
       const bool last = i + 1 == kBandwidthRounds || seconds > kLongRound;
       word_.fill_(last ? 1 : 0);
-      group_.send(word_, other_, kTag, kCaller).wait();
+      group_.send(word_, other_, kTag, kLinks).wait();
       if (last) return;
     }
   }
@@ -60,7 +60,7 @@ class PairTest {
       theirs_.zero_();
       answer(theirs_);
       link.wrong += theirs_.ne(right).sum().item<int64_t>();
-      group_.receive(word_, other_, kTag, kCaller).wait();
+      group_.receive(word_, other_, kTag, kLinks).wait();
     } while (word_.item<float>() == 0);
   }
 
@@ -70,14 +70,14 @@ class PairTest {
   double timed(const at::Tensor& message) {
     kernels::synchronise(device_);
     const double start = now();
-    group_.send(message, other_, kTag, kCaller).wait();
-    group_.receive(receipt_, other_, kTag, kCaller).wait();
+    group_.send(message, other_, kTag, kLinks).wait();
+    group_.receive(receipt_, other_, kTag, kLinks).wait();
     kernels::synchronise(device_);
     return std::max(now() - start, 1e-9);
   }
   void answer(const at::Tensor& place) {
-    group_.receive(place, other_, kTag, kCaller).wait();
-    group_.send(receipt_, other_, kTag, kCaller).wait();
+    group_.receive(place, other_, kTag, kLinks).wait();
+    group_.send(receipt_, other_, kTag, kLinks).wait();
   }
 
   comm::Group& group_;
@@ -99,7 +99,7 @@ void measure_pair(comm::Group& group, c10::Device device, int other, int64_t byt
   }
 }
 
-using Place = std::pair<int, int>;
+using Pair = std::pair<int, int>;
 
 void keep_better(Link& known, const Link& again) {
   known.wrong += again.wrong;
@@ -109,10 +109,10 @@ void keep_better(Link& known, const Link& again) {
 }
 
 // Each rank tells what it saw; all add it up in the same order.
-void share(comm::Group& control, const std::map<Place, Link>& seen, std::map<Place, Link>& all) {
+void share(comm::Group& control, const std::map<Pair, Link>& seen, std::map<Pair, Link>& all) {
   base::Json list = base::Json::array();
   for (const auto& [place, link] : seen) list.push_back({link.from, link.to, link.latency, link.bandwidth, link.wrong});
-  for (const auto& text : control.gather_text(list.dump(), kCaller))
+  for (const auto& text : control.gather_text(list.dump(), kLinks))
     for (const auto& entry : base::parse_json(text, "what a rank measured")) {
       const Link link{entry.at(0), entry.at(1), entry.at(2), entry.at(3), entry.at(4)};
       const auto [known, fresh] = all.try_emplace({link.from, link.to}, Link{link.from, link.to});
@@ -120,7 +120,7 @@ void share(comm::Group& control, const std::map<Place, Link>& seen, std::map<Pla
     }
 }
 
-std::vector<Link> listed(const std::map<Place, Link>& all) {
+std::vector<Link> listed(const std::map<Pair, Link>& all) {
   std::vector<Link> list;
   for (const auto& [place, link] : all) list.push_back(link);
   return list;
@@ -232,10 +232,10 @@ std::vector<std::vector<std::pair<int, int>>> pair_rounds(int ranks, bool one_at
 std::vector<Link> measure_links(comm::Group& group, comm::Group& control, c10::Device device, int64_t bytes,
                                 const std::vector<std::string>& hosts, double tolerance,
                                 const std::function<void(int64_t done, int64_t all)>& progress) {
-  std::map<Place, Link> all;
+  std::map<Pair, Link> all;
   const int rank = group.rank();
   const auto measure = [&](const std::vector<std::vector<std::pair<int, int>>>& rounds) {
-    std::map<Place, Link> seen;
+    std::map<Pair, Link> seen;
     int64_t done = 0;
     for (const auto& round : rounds) {
       for (const auto& [a, b] : round)
@@ -245,7 +245,7 @@ std::vector<Link> measure_links(comm::Group& group, comm::Group& control, c10::D
           measure_pair(group, device, other, bytes, out, in);
           seen[{rank, other}] = out, seen[{other, rank}] = in;
         }
-      control.barrier(kCaller).wait();
+      control.barrier(kLinks).wait();
       progress(++done, static_cast<int64_t>(rounds.size()));
     }
     share(control, seen, all);

@@ -22,7 +22,7 @@ using base::format;
 using train::MemoryConfig;
 using train::RunConfig;
 
-constexpr int64_t kWarmUp = 3;
+constexpr int64_t kMemoryWarmUp = 3;
 
 struct Variant {
   const char* precision;
@@ -51,20 +51,20 @@ void measure(MemoryRow& row, const RunConfig& config, at::Device device, int64_t
   row.report = stepper.measure(batch, config.memory);
   profile::reset_peak(gpu);
   std::vector<double> seconds;
-  for (int64_t step = 1; step <= kWarmUp + steps; ++step) {
+  for (int64_t step = 1; step <= kMemoryWarmUp + steps; ++step) {
     base::throw_if_stopped("measuring memory");
     kernels::synchronise(device);
     const double begun = base::real_clock().seconds();
     const auto timer = profile::make_step_timer(false);
     stepper.run(batch, step, 1e-4, *timer);
     kernels::synchronise(device);
-    if (step > kWarmUp) seconds.push_back(base::real_clock().seconds() - begun);
+    if (step > kMemoryWarmUp) seconds.push_back(base::real_clock().seconds() - begun);
   }
   row.step_seconds = spread_of(seconds);
   if (gpu) row.step_peak = profile::memory_use(true).peak.value_or(0);
 }
 
-std::string mebibytes(int64_t bytes) { return format("{:.0f}", static_cast<double>(bytes) / 0x1p20); }
+std::string memory_mebibytes(int64_t bytes) { return format("{:.0f}", static_cast<double>(bytes) / 0x1p20); }
 
 }  // namespace
 
@@ -107,9 +107,10 @@ std::string memory_bench_table(const MemoryResult& result) {
     }
     out += format("| {} | {} | {:.1f} | {} | {} | {} | {} | {} | {} | {} |\n", row.precision,
                   train::technique_text(row.memory), 1e3 * row.step_seconds.median,
-                  mebibytes(std::max(row.step_peak, report.peak())), mebibytes(report.weights),
-                  mebibytes(report.gradients), mebibytes(report.optimizer), mebibytes(report.optimizer_on_host),
-                  mebibytes(report.activations), mebibytes(report.temporary));
+                  memory_mebibytes(std::max(row.step_peak, report.peak())), memory_mebibytes(report.weights),
+                  memory_mebibytes(report.gradients), memory_mebibytes(report.optimizer),
+                  memory_mebibytes(report.optimizer_on_host), memory_mebibytes(report.activations),
+                  memory_mebibytes(report.temporary));
   }
   return out;
 }

@@ -46,7 +46,7 @@ std::string name_of(const ScalingRow& row) {
   return row.batch > 0 ? format("{}-{}-b{}", row.mode, row.ranks, row.batch) : format("{}-{}", row.mode, row.ranks);
 }
 
-void check(const ScalingOptions& options) {
+void check_scaling(const ScalingOptions& options) {
   if (options.ranks.empty() || options.modes.empty())
     throw base::ConfigError("nothing to run", "write --ranks 1,2,4 --modes ddp,zero3");
   for (const auto& setting : options.settings)
@@ -205,7 +205,7 @@ const ScalingRow* base_of(const ScalingResult& result, const ScalingRow& row) {
 
 ScalingResult run_scaling_bench(const ScalingOptions& options) {
   const base::OperationScope operation("bench.scaling");
-  check(options);
+  check_scaling(options);
   auto& files = base::real_files();
   files.create_folders(options.folder);
   base::Path recipe = options.recipe;

@@ -13,7 +13,7 @@ namespace {
 
 using base::format;
 
-std::string mebibytes(double bytes) { return format("{:.2f}", bytes / 0x1p20); }
+std::string rank_mebibytes(double bytes) { return format("{:.2f}", bytes / 0x1p20); }
 std::string milliseconds(double seconds) { return format("{:.1f}", 1e3 * seconds); }
 std::string mode_text(const ScalingRow& row) { return row.ranks == 1 ? "one process" : row.mode; }
 std::string batch_text(const ScalingRow& row) { return row.batch > 0 ? format("{} a rank", row.batch) : "shared"; }
@@ -42,13 +42,14 @@ std::string table_of(const ScalingResult& result) {
     }
     const auto gain = gain_of(result, row);
     const bool alone = row.ranks == 1;
-    rows.push_back(
-        {mode_text(row), batch_text(row), format("{}", row.ranks), milliseconds(row.step.median), noise_text(row.step),
-         base::with_commas(static_cast<int64_t>(row.tokens_s)), format("{:.2f}x", gain.speedup),
-         format("{:.0f}%", 100 * gain.efficiency), milliseconds(row.computing), alone ? "" : milliseconds(row.exposed),
-         alone ? "" : milliseconds(row.under_way), alone ? "" : format("{:.0f}%", 100 * row.hidden()),
-         alone ? "" : mebibytes(row.bytes), mebibytes(static_cast<double>(row.state)),
-         mebibytes(static_cast<double>(row.activations)), format("{:.0f}", static_cast<double>(row.peak) / 0x1p20)});
+    rows.push_back({mode_text(row), batch_text(row), format("{}", row.ranks), milliseconds(row.step.median),
+                    noise_text(row.step), base::with_commas(static_cast<int64_t>(row.tokens_s)),
+                    format("{:.2f}x", gain.speedup), format("{:.0f}%", 100 * gain.efficiency),
+                    milliseconds(row.computing), alone ? "" : milliseconds(row.exposed),
+                    alone ? "" : milliseconds(row.under_way), alone ? "" : format("{:.0f}%", 100 * row.hidden()),
+                    alone ? "" : rank_mebibytes(row.bytes), rank_mebibytes(static_cast<double>(row.state)),
+                    rank_mebibytes(static_cast<double>(row.activations)),
+                    format("{:.0f}", static_cast<double>(row.peak) / 0x1p20)});
   }
   std::string text = aligned(rows, {0, 1}) + (failed.empty() ? "" : "\nno figures:\n" + failed);
   if (std::none_of(result.rows.begin(), result.rows.end(), [](const auto& row) { return row.ranks == 1; }))

@@ -24,12 +24,12 @@ namespace {
 
 using base::format;
 
-constexpr int64_t kWarmUp = 5, kBlock = 10;  // steps
-constexpr double kRest = 2;                  // seconds
+constexpr int64_t kWarmUp = 5, kBlockSteps = 10;  // steps
+constexpr double kRest = 2;                       // seconds
 
-double now() { return base::real_clock().seconds(); }
+using base::now;
 
-int64_t blocks_of(int64_t steps) { return std::max<int64_t>(1, steps / kBlock); }
+int64_t blocks_of(int64_t steps) { return std::max<int64_t>(1, steps / kBlockSteps); }
 
 // Rates from what the row already knows; the same for ours and the peers'.
 void add_rates(TrainRow& row, const train::RunConfig& config, const strategy::ModelShape& shape,
@@ -60,7 +60,7 @@ void one_step(RandomTraining& training) {
 
 std::vector<double> timed_blocks(RandomTraining& training, at::Device device, int64_t steps,
                                  const std::function<void(int64_t)>& told) {
-  const int64_t block = std::min(kBlock, steps);
+  const int64_t block = std::min(kBlockSteps, steps);
   std::vector<double> seconds;
   for (int64_t i = 0; i < blocks_of(steps); ++i) {
     if (told) told(i * block);
@@ -75,7 +75,7 @@ std::vector<double> timed_blocks(RandomTraining& training, at::Device device, in
 // The clock while steps run, after those that are timed: asking takes longer than a small step. Of one GPU alone: of
 // several it is not known here which one this is.
 int64_t clock_under_load(RandomTraining& training, at::Device device, double step_seconds) {
-  const auto steps = std::max<int64_t>(kBlock, std::llround(0.5 / step_seconds));
+  const auto steps = std::max<int64_t>(kBlockSteps, std::llround(0.5 / step_seconds));
   for (int64_t step = 0; step < std::min<int64_t>(steps, 200); ++step) training.step();
   const auto gpus = host::survey_gpus().gpus;
   kernels::synchronise(device);
@@ -142,7 +142,7 @@ bool TrainResult::ours_failed() const {
 }
 
 std::string blocks_text(int64_t steps) {
-  const int64_t blocks = blocks_of(steps), block = std::min(kBlock, steps);
+  const int64_t blocks = blocks_of(steps), block = std::min(kBlockSteps, steps);
   return blocks == 1 ? format("one block of {} step{}", block, block == 1 ? "" : "s")
                      : format("the median of {} blocks of {} steps", blocks, block);
 }

@@ -18,7 +18,7 @@ using base::format;
 using nlohmann::ordered_json;
 
 constexpr uint64_t kFormat = 1;
-constexpr size_t kPieceBytes = size_t{16} << 20;
+constexpr size_t kHashedAtOnce = size_t{16} << 20;
 constexpr double kQuietSeconds = 2;
 
 // The last member, of fixed length, so that the bytes it covers are known before the JSON is read.
@@ -108,8 +108,8 @@ void verify_content(const ManifestFile& expected, std::string_view content, cons
   const double start = base::real_clock().seconds();
   base::Hasher hasher;
   std::unique_ptr<base::ProgressLine> line;
-  for (size_t done = 0; done < content.size(); done += kPieceBytes) {
-    hasher.update(content.substr(done, kPieceBytes));
+  for (size_t done = 0; done < content.size(); done += kHashedAtOnce) {
+    hasher.update(content.substr(done, kHashedAtOnce));
     if (base::real_clock().seconds() - start < kQuietSeconds) continue;
     if (!line) line = std::make_unique<base::ProgressLine>();
     line->show(format("verifying {}: {} of {}", place, base::bytes_text(done), base::bytes_text(content.size())));

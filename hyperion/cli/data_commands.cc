@@ -41,7 +41,7 @@ void append_number(std::string& out, int64_t number) {
 }
 
 // A token is one word of the output: what would break it in two is escaped.
-std::string shown(const std::string& token) {
+std::string shown_token(const std::string& token) {
   std::string out;
   for (const char byte : token) {
     if (static_cast<unsigned char>(byte) <= ' ' || byte == 0x7F)
@@ -60,7 +60,7 @@ void print_tokens(const data::Tokenizer& tokenizer, const std::vector<data::Toke
     for (size_t i = 0; i < ids.size(); ++i) {
       if (i > 0) out += ' ';
       if (options.tokens)
-        out += shown(tokenizer.token(ids[i]).value_or("?"));
+        out += shown_token(tokenizer.token(ids[i]).value_or("?"));
       else
         append_number(out, ids[i]);
     }

@@ -74,7 +74,7 @@ SetFolder open_set(const std::string& folder) {
 }
 
 // What a terminal should not have to obey, or cannot show, escaped; line ends shown as such.
-std::string shown(const std::string& text) {
+std::string shown_text(const std::string& text) {
   const bool is_text = serve::valid_utf8(text) == text;
   std::string out;
   for (const char c : text) {
@@ -105,8 +105,8 @@ Json figures_json(const data::TokenFigures& figures) {
 }
 
 std::string token_text(const SetFolder& set, data::TokenId token) {
-  return "\"" + shown(set.tokenizer ? set.tokenizer->decode({{token}}) : std::string(1, static_cast<char>(token))) +
-         "\"";
+  return "\"" +
+         shown_text(set.tokenizer ? set.tokenizer->decode({{token}}) : std::string(1, static_cast<char>(token))) + "\"";
 }
 
 void print_figures(const SetFolder& folder, const data::TokenSet& set, const data::TokenFigures& figures,
@@ -133,7 +133,8 @@ void print_figures(const SetFolder& folder, const data::TokenSet& set, const dat
   print(format("  most frequent: {}", frequent));
   for (int64_t i = 0; i < std::min(samples, set.documents()); ++i) {
     const int64_t document = data::sampled(i, set.documents());
-    print(format("  document {}: {}", document, shown(data::document_text(set, document, folder.tokenizer.get(), 60))));
+    print(format("  document {}: {}", document,
+                 shown_text(data::document_text(set, document, folder.tokenizer.get(), 60))));
   }
 }
 
@@ -162,7 +163,7 @@ Json look_at_images(const SetFolder& folder, const char* name, const InspectOpti
                  size(figures.largest)));
     const size_t shown_classes = std::min<size_t>(figures.by_class.size(), 20);
     for (size_t i = 0; i < shown_classes; ++i)
-      print(format("  {:>20} {:>9}  {}", shown(set.classes()[i]), with_commas(figures.by_class[i]),
+      print(format("  {:>20} {:>9}  {}", shown_text(set.classes()[i]), with_commas(figures.by_class[i]),
                    bar(figures.by_class[i], *most, 40)));
     if (shown_classes < figures.by_class.size())
       print(format("  ... and {} classes more, with {} to {} images", figures.by_class.size() - shown_classes,

@@ -38,32 +38,36 @@ struct TimingFlags {
   bool json = false, list = false, clear = false;
 };
 
-TimingFlags& flags() {
+TimingFlags& timing_flags() {
   static TimingFlags all;
   return all;
 }
 
 void add_output_flags(CLI::App* command) {
-  command->add_option("--folder", flags().folder, "where the files go (default: the bench and time, among the runs)");
-  command->add_flag("--json", flags().json, "as JSON");
+  command->add_option("--folder", timing_flags().folder,
+                      "where the files go (default: the bench and time, among the runs)");
+  command->add_flag("--json", timing_flags().json, "as JSON");
 }
 
 void add_training_flags(CLI::App* command) {
-  command->add_option("--steps", flags().train.steps, "timed, after warm-up (default 50)")
+  command->add_option("--steps", timing_flags().train.steps, "timed, after warm-up (default 50)")
       ->check(whole_number(1, 1'000'000));
-  command->add_option("--precision", flags().precision, "instead of the workload's own: fp32, tf32, bf16, fp16, ...");
-  command->add_option("--device", flags().train.device, "cpu, cuda or auto")->check(one_of({"auto", "cpu", "cuda"}));
-  command->add_option("--set", flags().settings, "another setting: --set memory.recompute=full; may be given again")
+  command->add_option("--precision", timing_flags().precision,
+                      "instead of the workload's own: fp32, tf32, bf16, fp16, ...");
+  command->add_option("--device", timing_flags().train.device, "cpu, cuda or auto")
+      ->check(one_of({"auto", "cpu", "cuda"}));
+  command
+      ->add_option("--set", timing_flags().settings, "another setting: --set memory.recompute=full; may be given again")
       ->allow_extra_args(false);
   add_output_flags(command);
 }
 
 // Made now: a place that cannot be written fails before minutes of work. One of its own unless --folder names it.
-base::Path folder_of(const std::string& name) {
+base::Path timing_folder(const std::string& name) {
   auto& files = base::real_files();
-  if (!flags().folder.empty()) {
-    files.create_folders(flags().folder);
-    return flags().folder;
+  if (!timing_flags().folder.empty()) {
+    files.create_folders(timing_flags().folder);
+    return timing_flags().folder;
   }
   files.create_folders(interop::runs_folder());
   const auto stem = format("bench-{}-{}", name, base::file_stamp(base::real_clock().unix_seconds()));
@@ -83,10 +87,10 @@ std::vector<std::string> once_each(const std::vector<std::string>& words) {
   return list;
 }
 
-bench::Changes changes() {
+bench::Changes changed_settings() {
   bench::Changes all;
-  if (!flags().precision.empty()) all.emplace_back("train.precision", flags().precision);
-  for (const auto& setting : flags().settings) {
+  if (!timing_flags().precision.empty()) all.emplace_back("train.precision", timing_flags().precision);
+  for (const auto& setting : timing_flags().settings) {
     const size_t equals = setting.find('=');
     if (equals == setting.npos)
       throw base::ConfigError(format("--set {} has no value", setting), "write --set section.key=VALUE");
@@ -101,10 +105,11 @@ bench::Changes changes() {
 }
 
 // What was measured before a stop is shown and kept too; then the stop goes on.
-void show(const bench::Outcome& outcome, const base::Path& folder,
-          const std::optional<base::Interrupted>& stopped = std::nullopt) {
+void show_timing(const bench::Outcome& outcome, const base::Path& folder,
+                 const std::optional<base::Interrupted>& stopped = std::nullopt) {
   bench::write_outcome(outcome, folder);
-  std::printf("%s", (flags().json ? outcome.json : outcome.table + "\nfiles: " + folder.string() + "\n").c_str());
+  std::printf("%s",
+              (timing_flags().json ? outcome.json : outcome.table + "\nfiles: " + folder.string() + "\n").c_str());
   std::fflush(stdout);
   if (stopped) throw *stopped;
 }
@@ -112,41 +117,43 @@ void show(const bench::Outcome& outcome, const base::Path& folder,
 int workloads_command() {
   for (const auto& workload : bench::workloads()) {
     const auto config = bench::config_of(workload);
-    std::printf("%s\n", (flags().json ? bench::workload_json(workload, config)
-                                      : format("{:<20} {:<5} {}", workload.name, workload.precision, workload.meaning))
-                            .c_str());
+    std::printf("%s\n",
+                (timing_flags().json ? bench::workload_json(workload, config)
+                                     : format("{:<20} {:<5} {}", workload.name, workload.precision, workload.meaning))
+                    .c_str());
   }
   return 0;
 }
 
 bench::TrainBenchOptions train_options(const char* bench) {
-  auto options = flags().train;
-  if (!flags().workload.empty()) options.workloads = flags().workload;
+  auto options = timing_flags().train;
+  if (!timing_flags().workload.empty()) options.workloads = timing_flags().workload;
   options.modes = once_each(options.modes);
   options.peer_modes = once_each(options.peer_modes);
-  options.changes = changes();
+  options.changes = changed_settings();
   bench::find_workloads(options.workloads);
-  options.folder = folder_of(bench);
+  options.folder = timing_folder(bench);
   return options;
 }
 
 int train_bench_command() {
   const auto options = train_options("train");
   const auto result = bench::run_train_bench(options);
-  show(bench::train_outcome(result), options.folder, result.stopped);
+  show_timing(bench::train_outcome(result), options.folder, result.stopped);
   return result.ours_failed() ? 1 : 0;
 }
 
 int floor_command() {
   const auto options = train_options("floor");
   const auto result = bench::run_floor_bench(options);
-  show(bench::floor_outcome(result), options.folder, result.steps.stopped);
+  show_timing(bench::floor_outcome(result), options.folder, result.steps.stopped);
   return result.steps.ours_failed() ? 1 : 0;
 }
 
 bench::LadderOptions ladder_options(const char* bench) {
-  const auto settings = changes();
-  return {flags().train.device, once_each(flags().rungs), flags().train.steps, settings, true, folder_of(bench)};
+  const auto settings = changed_settings();
+  return {timing_flags().train.device, once_each(timing_flags().rungs), timing_flags().train.steps, settings, true,
+          timing_folder(bench)};
 }
 
 bool stands(const bench::Ladder& ladder) {
@@ -154,19 +161,19 @@ bool stands(const bench::Ladder& ladder) {
 }
 
 int ladder_command() {
-  const auto found = bench::find_workloads(flags().workload);
+  const auto found = bench::find_workloads(timing_flags().workload);
   if (found.size() != 1)
     throw base::ConfigError(format("a ladder is of one workload, not of {}", found.size()),
                             "`hyperion bench optimize` takes several");
   const auto options = ladder_options("ladder");
   const auto ladder = bench::run_ladder(*found[0], options);
-  show(bench::ladder_outcome(ladder), options.folder, ladder.stopped);
+  show_timing(bench::ladder_outcome(ladder), options.folder, ladder.stopped);
   return stands(ladder) ? 0 : 1;
 }
 
 int optimize_command() {
-  const auto found =
-      bench::find_workloads(flags().workload.empty() ? "resnet18-cifar-b256,gpt2-124m-b32" : flags().workload);
+  const auto found = bench::find_workloads(timing_flags().workload.empty() ? "resnet18-cifar-b256,gpt2-124m-b32"
+                                                                           : timing_flags().workload);
   auto options = ladder_options("optimize");
   options.trace = false;
   std::vector<bench::Ladder> ladders;
@@ -180,84 +187,86 @@ int optimize_command() {
       stopped = stop;
     }
   }
-  show(bench::optimize_outcome(ladders), options.folder, stopped);
+  show_timing(bench::optimize_outcome(ladders), options.folder, stopped);
   return std::all_of(ladders.begin(), ladders.end(), stands) ? 0 : 1;
 }
 
 int kernels_command() {
-  auto options = flags().kernels;
+  auto options = timing_flags().kernels;
   for (auto* words : {&options.only, &options.sizes, &options.dtypes}) *words = once_each(*words);
-  options.device = flags().train.device;
+  options.device = timing_flags().train.device;
   bench::check_kernel_words(options);
-  const auto folder = folder_of("kernels");
+  const auto folder = timing_folder("kernels");
   const auto result = bench::run_kernel_bench(options);
-  show(bench::kernel_outcome(result), folder, result.stopped);
+  show_timing(bench::kernel_outcome(result), folder, result.stopped);
   return 0;
 }
 
 int roofline_command() {
-  base::Path file = flags().first;
+  base::Path file = timing_flags().first;
   if (std::filesystem::is_directory(file)) file /= "kernels.json";
-  if (!std::filesystem::exists(file) && std::filesystem::exists(interop::runs_folder() / flags().first))
-    file = interop::runs_folder() / flags().first / "kernels.json";
+  if (!std::filesystem::exists(file) && std::filesystem::exists(interop::runs_folder() / timing_flags().first))
+    file = interop::runs_folder() / timing_flags().first / "kernels.json";
   const auto outcome = bench::roofline_outcome(base::real_files().read(file), file.string());
-  const auto folder = flags().folder.empty() ? file.parent_path() : base::Path(flags().folder);
+  const auto folder = timing_flags().folder.empty() ? file.parent_path() : base::Path(timing_flags().folder);
   bench::write_outcome(outcome, folder);
   std::printf("%s\npicture: %s\n", outcome.table.c_str(), (folder / "roofline.svg").c_str());
   return 0;
 }
 
 bench::StartupOptions startup_options() {
-  return {flags().workload, flags().train.device, flags().mode, changes(), flags().repeats};
+  return {timing_flags().workload, timing_flags().train.device, timing_flags().mode, changed_settings(),
+          timing_flags().repeats};
 }
 
 int startup_command() {
-  bench::find_workloads(flags().workload);
+  bench::find_workloads(timing_flags().workload);
   const auto options = startup_options();
-  const auto folder = folder_of("startup");
-  std::vector<std::string> words = {"bench", "first-step", flags().workload, "--device", flags().train.device};
-  if (!flags().mode.empty()) words.insert(words.end(), {"--optimize", flags().mode});
-  if (!flags().precision.empty()) words.insert(words.end(), {"--precision", flags().precision});
-  for (const auto& setting : flags().settings) words.insert(words.end(), {"--set", setting});
-  show(bench::startup_outcome(bench::run_startup_bench(options, words)), folder);
+  const auto folder = timing_folder("startup");
+  std::vector<std::string> words = {"bench", "first-step", timing_flags().workload, "--device",
+                                    timing_flags().train.device};
+  if (!timing_flags().mode.empty()) words.insert(words.end(), {"--optimize", timing_flags().mode});
+  if (!timing_flags().precision.empty()) words.insert(words.end(), {"--precision", timing_flags().precision});
+  for (const auto& setting : timing_flags().settings) words.insert(words.end(), {"--set", setting});
+  show_timing(bench::startup_outcome(bench::run_startup_bench(options, words)), folder);
   return 0;
 }
 
 int first_step_command() {
-  std::printf("%s\n", bench::startup_line(bench::first_step(startup_options(), flags().begun)).c_str());
+  std::printf("%s\n", bench::startup_line(bench::first_step(startup_options(), timing_flags().begun)).c_str());
   return 0;
 }
 
 // Of a canonical workload or, where the name is a file's, of a recipe.
 train::RunConfig tuned_config() {
-  auto wanted = changes();
-  wanted.emplace_back("train.device", flags().train.device);
-  if (!flags().workload.ends_with(".toml")) {
-    const auto found = bench::find_workloads(flags().workload);
+  auto wanted = changed_settings();
+  wanted.emplace_back("train.device", timing_flags().train.device);
+  if (!timing_flags().workload.ends_with(".toml")) {
+    const auto found = bench::find_workloads(timing_flags().workload);
     if (found.size() != 1) throw base::ConfigError("tune takes one workload at a time", "name it, or a recipe");
     return bench::config_of(*found[0], wanted);
   }
   std::vector<Override> overrides;
   for (const auto& [name, value] : wanted) overrides.push_back({name, value, "--set " + name});
   train::RunConfig config;
-  resolve(config, flags().workload, overrides, /*checked=*/false);  // an adapter needs no model.from here
+  resolve(config, timing_flags().workload, overrides, /*checked=*/false);  // an adapter needs no model.from here
   return config;
 }
 
 int tune_command() {
-  if (flags().workload.empty() && !flags().list && !flags().clear)
+  if (timing_flags().workload.empty() && !timing_flags().list && !timing_flags().clear)
     throw base::ConfigError("nothing to tune", "name a workload or a recipe, or give --list or --clear");
   std::optional<train::RunConfig> config;
-  if (!flags().workload.empty()) config = tuned_config();
+  if (!timing_flags().workload.empty()) config = tuned_config();
   // Where nothing can be measured anew nothing is lost.
-  if (flags().clear && (!config || kernels::open_device(config->train.device).is_cuda())) {
+  if (timing_flags().clear && (!config || kernels::open_device(config->train.device).is_cuda())) {
     const auto kept = bench::kept_rows();
     kernels::kept_choices().clear();
     base::log_info(format("{} choices forgotten: {}", kept.rows.size(), kept.file));
   }
-  if (!config && !flags().list) return 0;
-  const auto result = config ? bench::tune(flags().workload, *config) : bench::kept_rows();
-  std::printf("%s", (flags().json ? bench::tune_json(result) : bench::tune_table(result)).c_str());
+  if (!config && !timing_flags().list) return 0;
+  const auto result = config ? bench::tune(timing_flags().workload, *config) : bench::kept_rows();
+  std::printf("%s", (timing_flags().json ? bench::tune_json(result) : bench::tune_table(result)).c_str());
   return 0;
 }
 
@@ -270,11 +279,11 @@ std::string result_path(const std::string& name) {
 }
 
 int compare_command() {
-  const double fail_over = bench::part_of(flags().fail_over);
-  const auto result = bench::compare(bench::open_figures(result_path(flags().first)),
-                                     bench::open_figures(result_path(flags().second)), fail_over);
+  const double fail_over = bench::part_of(timing_flags().fail_over);
+  const auto result = bench::compare(bench::open_figures(result_path(timing_flags().first)),
+                                     bench::open_figures(result_path(timing_flags().second)), fail_over);
   const auto text =
-      flags().json ? bench::comparison_json(result, fail_over) : bench::comparison_table(result, fail_over);
+      timing_flags().json ? bench::comparison_json(result, fail_over) : bench::comparison_table(result, fail_over);
   std::printf("%s", text.c_str());
   return result.regressions() > 0 ? 1 : 0;
 }
@@ -283,23 +292,23 @@ int compare_command() {
 
 void add_timing_commands(CLI::App& app, CLI::App& bench) {
   auto* workloads = bench.add_subcommand("workloads", "the canonical workloads that the benches time");
-  workloads->add_flag("--json", flags().json, "a line of JSON each: what a peer needs to build the same");
+  workloads->add_flag("--json", timing_flags().json, "a line of JSON each: what a peer needs to build the same");
   workloads->footer("\nExample:\n  hyperion bench workloads");
 
   auto* train = bench.add_subcommand("train", "whole training steps of the canonical workloads");
-  train->add_option("WORKLOAD", flags().workload, "names with commas between them; all (default) or tiny");
-  train->add_option("--optimize", flags().train.modes, "of train.optimize, several with commas between them")
+  train->add_option("WORKLOAD", timing_flags().workload, "names with commas between them; all (default) or tiny");
+  train->add_option("--optimize", timing_flags().train.modes, "of train.optimize, several with commas between them")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(one_of({"reference", "fused", "graph", "max"}));
-  auto* peers =
-      train->add_flag("--peers", flags().train.peers, "PyTorch's steps in the same run, where python3 has torch");
-  train->add_option("--peer-modes", flags().train.peer_modes, "of eager,compile,compile+graphs (default: all)")
+  auto* peers = train->add_flag("--peers", timing_flags().train.peers,
+                                "PyTorch's steps in the same run, where python3 has torch");
+  train->add_option("--peer-modes", timing_flags().train.peer_modes, "of eager,compile,compile+graphs (default: all)")
       ->needs(peers)
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(one_of({"eager", "compile", "compile+graphs"}));
-  train->add_flag("--trace", flags().train.trace,
+  train->add_flag("--trace", timing_flags().train.trace,
                   "also trace 5 steps: what kernels are for, gaps, a file for Perfetto");
   add_training_flags(train);
   train->footer(
@@ -307,8 +316,8 @@ void add_timing_commands(CLI::App& app, CLI::App& bench) {
       "  hyperion bench train tiny --device cpu --steps 10");
 
   auto* floor = bench.add_subcommand("floor", "how far a transformer's step is from what its parts need, by cause");
-  floor->add_option("WORKLOAD", flags().workload, "names with commas between them")->required();
-  floor->add_option("--optimize", flags().train.modes, "of train.optimize, several with commas between them")
+  floor->add_option("WORKLOAD", timing_flags().workload, "names with commas between them")->required();
+  floor->add_option("--optimize", timing_flags().train.modes, "of train.optimize, several with commas between them")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(one_of({"reference", "fused", "graph", "max"}));
@@ -316,76 +325,81 @@ void add_timing_commands(CLI::App& app, CLI::App& bench) {
   floor->footer("\nExample:\n  hyperion bench floor gpt2-124m-b32 --optimize graph,max");
 
   const auto add_rungs = [](CLI::App* command) {
-    command->add_option("--optimize", flags().rungs, "the rungs (default reference,fused,graph,max)")
+    command->add_option("--optimize", timing_flags().rungs, "the rungs (default reference,fused,graph,max)")
         ->delimiter(',')
         ->allow_extra_args(false)
         ->check(one_of({"reference", "fused", "graph", "max"}));
   };
   auto* ladder = bench.add_subcommand("ladder", "one workload, from plain operations to graphs: what each rung gains");
-  ladder->add_option("WORKLOAD", flags().workload, "one of `hyperion bench workloads`")->required();
+  ladder->add_option("WORKLOAD", timing_flags().workload, "one of `hyperion bench workloads`")->required();
   add_rungs(ladder);
   add_training_flags(ladder);
   ladder->footer("\nExample:\n  hyperion bench ladder tinyllama-medium");
   auto* optimize = bench.add_subcommand("optimize", "ladders of several workloads: speedup and memory");
-  optimize->add_option("WORKLOAD", flags().workload,
+  optimize->add_option("WORKLOAD", timing_flags().workload,
                        "names with commas between them (default resnet18-cifar-b256,gpt2-124m-b32)");
   add_rungs(optimize);
   add_training_flags(optimize);
   optimize->footer("\nExample:\n  hyperion bench optimize");
 
   auto* kernels = bench.add_subcommand("kernels", "each operation against the machine's ceiling and PyTorch's own");
-  kernels->add_option("--only", flags().kernels.only, "operations, with commas between them (default: all)")
+  kernels->add_option("--only", timing_flags().kernels.only, "operations, with commas between them (default: all)")
       ->delimiter(',')
       ->allow_extra_args(false);
-  kernels->add_option("--sizes", flags().kernels.sizes, "of small,medium,large (default: all)")
+  kernels->add_option("--sizes", timing_flags().kernels.sizes, "of small,medium,large (default: all)")
       ->delimiter(',')
       ->allow_extra_args(false);
-  kernels->add_option("--dtypes", flags().kernels.dtypes, "of fp32,bf16,fp16 (default: bf16 on a GPU, else fp32)")
+  kernels
+      ->add_option("--dtypes", timing_flags().kernels.dtypes, "of fp32,bf16,fp16 (default: bf16 on a GPU, else fp32)")
       ->delimiter(',')
       ->allow_extra_args(false);
-  kernels->add_option("--seconds", flags().kernels.seconds, "for each figure (default 0.2)")->check(number(0.001, 60));
-  kernels->add_option("--device", flags().train.device, "cpu, cuda or auto")->check(one_of({"auto", "cpu", "cuda"}));
+  kernels->add_option("--seconds", timing_flags().kernels.seconds, "for each figure (default 0.2)")
+      ->check(number(0.001, 60));
+  kernels->add_option("--device", timing_flags().train.device, "cpu, cuda or auto")
+      ->check(one_of({"auto", "cpu", "cuda"}));
   add_output_flags(kernels);
   kernels->footer("\nExample:\n  hyperion bench kernels --only gelu,adamw --sizes large");
   auto* roofline = bench.add_subcommand("roofline", "draw the kernels of a `bench kernels` under the measured roofs");
-  roofline->add_option("RUN", flags().first, "its folder, name among the runs, or kernels.json")->required();
-  roofline->add_option("--folder", flags().folder, "where the picture goes (default: beside kernels.json)");
+  roofline->add_option("RUN", timing_flags().first, "its folder, name among the runs, or kernels.json")->required();
+  roofline->add_option("--folder", timing_flags().folder, "where the picture goes (default: beside kernels.json)");
   roofline->footer("\nExample:\n  hyperion bench roofline runs/bench-kernels-20261115-014000");
 
   auto* startup = bench.add_subcommand("startup", "from exec to the end of the first step, in processes of their own");
   auto* first = bench.add_subcommand("first-step", "what `bench startup` starts")->group("");
-  first->add_option("--begun", flags().begun, "the wall clock's seconds at exec")->required();
-  startup->add_option("--repeats", flags().repeats, "starts, after one that does not count (default 3)")
+  first->add_option("--begun", timing_flags().begun, "the wall clock's seconds at exec")->required();
+  startup->add_option("--repeats", timing_flags().repeats, "starts, after one that does not count (default 3)")
       ->check(whole_number(1, 1000));
   add_output_flags(startup);
   startup->footer("\nExample:\n  hyperion bench startup gpt2-124m-b32 --optimize graph");
   for (auto* command : {startup, first}) {
-    command->add_option("WORKLOAD", flags().workload, "one of `hyperion bench workloads`")->required();
-    command->add_option("--optimize", flags().mode, "of train.optimize")
+    command->add_option("WORKLOAD", timing_flags().workload, "one of `hyperion bench workloads`")->required();
+    command->add_option("--optimize", timing_flags().mode, "of train.optimize")
         ->check(one_of({"reference", "fused", "graph", "max"}));
-    command->add_option("--precision", flags().precision, "instead of the workload's own");
-    command->add_option("--device", flags().train.device, "cpu, cuda or auto")->check(one_of({"auto", "cpu", "cuda"}));
-    command->add_option("--set", flags().settings, "another setting: --set memory.recompute=full")
+    command->add_option("--precision", timing_flags().precision, "instead of the workload's own");
+    command->add_option("--device", timing_flags().train.device, "cpu, cuda or auto")
+        ->check(one_of({"auto", "cpu", "cuda"}));
+    command->add_option("--set", timing_flags().settings, "another setting: --set memory.recompute=full")
         ->allow_extra_args(false);
   }
 
   auto* tune = app.add_subcommand("tune", "measure ahead what `--optimize max` chooses among, and keep it");
-  tune->add_option("WORKLOAD", flags().workload, "one of `hyperion bench workloads`, or a recipe");
-  tune->add_flag("--list", flags().list, "show what is kept");
-  tune->add_flag("--clear", flags().clear, "forget what is kept, of every GPU, before anything is measured");
-  tune->add_option("--precision", flags().precision, "instead of the workload's own: fp32, tf32, bf16, fp16, ...");
-  tune->add_option("--device", flags().train.device, "cuda or auto")->check(one_of({"auto", "cpu", "cuda"}));
-  tune->add_option("--set", flags().settings, "another setting: --set train.batch=8; may be given again")
+  tune->add_option("WORKLOAD", timing_flags().workload, "one of `hyperion bench workloads`, or a recipe");
+  tune->add_flag("--list", timing_flags().list, "show what is kept");
+  tune->add_flag("--clear", timing_flags().clear, "forget what is kept, of every GPU, before anything is measured");
+  tune->add_option("--precision", timing_flags().precision,
+                   "instead of the workload's own: fp32, tf32, bf16, fp16, ...");
+  tune->add_option("--device", timing_flags().train.device, "cuda or auto")->check(one_of({"auto", "cpu", "cuda"}));
+  tune->add_option("--set", timing_flags().settings, "another setting: --set train.batch=8; may be given again")
       ->allow_extra_args(false);
-  tune->add_flag("--json", flags().json, "as JSON");
+  tune->add_flag("--json", timing_flags().json, "as JSON");
   tune->footer(
       "\nExamples:\n  hyperion tune gpt2-124m-b32\n  hyperion tune recipes/quickstart.toml\n  hyperion tune --list");
 
   auto* compare = app.add_subcommand("compare", "compare two results of a bench; exit code 1 where B is slower");
-  compare->add_option("A", flags().first, "a JSON file of a bench, or the folder it lies in")->required();
-  compare->add_option("B", flags().second, "another of the same bench")->required();
-  compare->add_option("--fail-over", flags().fail_over, "how much worse is a regression (default 3%)");
-  compare->add_flag("--json", flags().json, "as JSON");
+  compare->add_option("A", timing_flags().first, "a JSON file of a bench, or the folder it lies in")->required();
+  compare->add_option("B", timing_flags().second, "another of the same bench")->required();
+  compare->add_option("--fail-over", timing_flags().fail_over, "how much worse is a regression (default 3%)");
+  compare->add_flag("--json", timing_flags().json, "as JSON");
   compare->footer("\nExample:\n  hyperion compare runs/before/train.json runs/after/train.json --fail-over 3%");
 }
 

@@ -31,7 +31,7 @@ using base::format;
 
 constexpr int64_t kSmall = 1024;  // elements: gathered whole and summed, which is one round trip instead of two
 
-double now() { return base::real_clock().seconds(); }
+using base::now;
 
 int64_t bytes_of(const at::Tensor& tensor) { return static_cast<int64_t>(tensor.nbytes()); }
 
@@ -62,7 +62,7 @@ std::optional<c10::Event> marked(c10::Device device) {
   return event;
 }
 
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+using base::first_line;
 
 }  // namespace
 

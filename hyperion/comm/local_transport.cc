@@ -23,9 +23,9 @@ struct Offer {
 };
 
 // Where the ranks meet: all bring their offers, each takes what it needs, and no one leaves before all have.
-class Meeting {
+class LocalMeeting {
  public:
-  Meeting(int size, std::chrono::milliseconds timeout) : offers_(size), here_(size), timeout_(timeout) {}
+  LocalMeeting(int size, std::chrono::milliseconds timeout) : offers_(size), here_(size), timeout_(timeout) {}
   int size() const { return static_cast<int>(offers_.size()); }
 
   template <class Take>
@@ -111,7 +111,7 @@ int64_t sum_before(const Counts& counts, int rank) {
 
 class LocalTransport final : public Transport {
  public:
-  LocalTransport(std::shared_ptr<Meeting> meeting, int rank) : meeting_(std::move(meeting)), rank_(rank) {}
+  LocalTransport(std::shared_ptr<LocalMeeting> meeting, int rank) : meeting_(std::move(meeting)), rank_(rank) {}
   int rank() const override { return rank_; }
   int size() const override { return meeting_->size(); }
   std::string kind() const override { return "local"; }
@@ -157,14 +157,14 @@ class LocalTransport final : public Transport {
   }
 
  private:
-  std::shared_ptr<Meeting> meeting_;
+  std::shared_ptr<LocalMeeting> meeting_;
   int rank_;
 };
 
 }  // namespace
 
 std::vector<std::unique_ptr<Transport>> make_local_transports(int size, std::chrono::milliseconds timeout) {
-  const auto meeting = std::make_shared<Meeting>(size, timeout);
+  const auto meeting = std::make_shared<LocalMeeting>(size, timeout);
   std::vector<std::unique_ptr<Transport>> list;
   for (int rank = 0; rank < size; ++rank) list.push_back(std::make_unique<LocalTransport>(meeting, rank));
   return list;

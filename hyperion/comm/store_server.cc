@@ -36,7 +36,7 @@ constexpr double kAcceptPause = 0.1;  // when the system has no descriptor left
 constexpr int kMostEvents = 64;
 constexpr size_t kMostWords = 2000;
 
-double now() { return base::real_clock().seconds(); }
+using base::now;
 
 struct Connection {
   int socket = -1;

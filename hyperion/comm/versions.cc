@@ -30,7 +30,7 @@ std::string loaded_torch_version() {
 }
 
 // The first line of what c10 says; the rest is its call stack.
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+using base::first_line;
 
 float all_reduce_alone() {
   const auto store = c10::make_intrusive<c10d::HashStore>();

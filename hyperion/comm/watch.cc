@@ -10,7 +10,7 @@
 namespace hyperion::comm {
 namespace {
 
-double now() { return base::real_clock().seconds(); }
+using base::now;
 
 }  // namespace
 

@@ -29,7 +29,7 @@ namespace {
 
 using base::format;
 
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+using base::first_line;
 
 // Under which of its addresses this host is seen from the master's side: what a socket towards it is bound to.
 std::string own_address(const std::string& master) {

@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t kLongestCluster = 5;  // in bytes; longer ones are looked up by character
 
-uint32_t number_at(std::string_view bytes, size_t at) {
+uint32_t charsmap_number(std::string_view bytes, size_t at) {
   uint32_t out = 0;
   for (size_t i = 4; i-- > 0;) out = out << 8 | static_cast<unsigned char>(bytes[at + i]);
   return out;
@@ -65,10 +65,10 @@ size_t cluster_end(std::string_view text, size_t at) {
 
 Charsmap::Charsmap(std::string_view bytes, std::string place) : place_(std::move(place)) {
   if (bytes.size() < 4) damaged("is too short");
-  const size_t size = number_at(bytes, 0);
+  const size_t size = charsmap_number(bytes, 0);
   if (size % 4 != 0 || size == 0 || size > bytes.size() - 4) damaged("does not say how long it is");
   units_.reserve(size / 4);
-  for (size_t at = 4; at < 4 + size; at += 4) units_.push_back(number_at(bytes, at));
+  for (size_t at = 4; at < 4 + size; at += 4) units_.push_back(charsmap_number(bytes, at));
   texts_ = bytes.substr(4 + size);
   if (valid_prefix(texts_) != texts_.size()) damaged("has texts that are not UTF-8");
 }

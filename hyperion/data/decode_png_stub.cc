@@ -4,13 +4,13 @@
 namespace hyperion::data {
 namespace {
 
-[[noreturn]] void absent(const std::string& name) {
+[[noreturn]] void png_absent(const std::string& name) {
   throw base::ConfigError(name + ": this build cannot read PNG files", "install libpng-dev and build again");
 }
 
 }  // namespace
 
-ImageSize png_size(std::string_view, const std::string& name, int64_t) { absent(name); }
-Pixels decode_png(std::string_view, const std::string& name, int64_t) { absent(name); }
+ImageSize png_size(std::string_view, const std::string& name, int64_t) { png_absent(name); }
+Pixels decode_png(std::string_view, const std::string& name, int64_t) { png_absent(name); }
 
 }  // namespace hyperion::data

@@ -31,7 +31,7 @@ bool is_image(const Path& path) {
 }
 
 // Sorted by their bytes, without what is hidden.
-std::vector<Path> entries(const Path& folder, bool folders) {
+std::vector<Path> children(const Path& folder, bool folders) {
   std::vector<Path> found;
   for (const Path& path : base::real_files().list(folder))
     if (!path.filename().string().starts_with('.') && fs::is_directory(path) == folders) found.push_back(path);
@@ -86,11 +86,11 @@ void check_not_empty(const ImageList& list, const Path& root) {
 
 ImageList list_class_folders(const Path& root) {
   ImageList list;
-  for (const Path& folder : entries(root, true)) {
+  for (const Path& folder : children(root, true)) {
     const auto label = static_cast<int64_t>(list.classes.size());
     list.classes.push_back(folder.filename().string());
     const size_t before = list.files.size();
-    for (const Path& file : entries(folder, false))
+    for (const Path& file : children(folder, false))
       if (is_image(file)) list.files.push_back({file, label});
     if (list.files.size() == before)
       throw ConfigError(format("{} holds no images, and each folder beside it is a class", folder.string()),
@@ -108,7 +108,7 @@ ImageList list_food101(const Path& root, const std::string& part, BadRecords* ba
   std::vector<std::set<std::string>> there(list.classes.size());  // of each class, listed once: no look at every file
   for (size_t label = 0; label < list.classes.size(); ++label) {
     labels[list.classes[label]] = static_cast<int64_t>(label);
-    for (const Path& file : entries(root / "images" / list.classes[label], false))
+    for (const Path& file : children(root / "images" / list.classes[label], false))
       there[label].insert(file.filename().string());
   }
   for (const Line& line : lines_of(names)) {

@@ -17,7 +17,7 @@ using Json = nlohmann::json;
 constexpr const char* kLabels = "labels";
 constexpr size_t kRawHeader = 8;  // height and width
 
-uint32_t number_at(std::string_view bytes, size_t at) {
+uint32_t table_number(std::string_view bytes, size_t at) {
   uint32_t value = 0;
   std::memcpy(&value, bytes.data() + at, sizeof value);
   return value;
@@ -25,7 +25,7 @@ uint32_t number_at(std::string_view bytes, size_t at) {
 
 ImageSize raw_size(std::string_view record, const std::string& name) {
   if (record.size() >= kRawHeader) {
-    const ImageSize size{number_at(record, 0), number_at(record, 4)};
+    const ImageSize size{table_number(record, 0), table_number(record, 4)};
     if (size.height > 0 && size.width > 0 && size.height <= kMostPixels / size.width &&
         record.size() == kRawHeader + static_cast<size_t>(size.pixels()) * 3)
       return size;
@@ -75,7 +75,7 @@ ImageSet::ImageSet(const base::Path& path) : file_(path), labels_(file_.section(
 
 int64_t ImageSet::label(int64_t index) const {
   HYPERION_CHECK(index >= 0 && index < images(), "an image of the set");
-  const uint32_t label = number_at(labels_, static_cast<size_t>(index) * 4);
+  const uint32_t label = table_number(labels_, static_cast<size_t>(index) * 4);
   if (label >= classes_.size())
     throw CorruptError(format("{}: label {}, and there are {} classes", name(index), label, classes_.size()));
   return label;

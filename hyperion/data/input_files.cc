@@ -19,7 +19,7 @@ using Parts = std::vector<std::string>;
 bool is_pattern(const std::string& name) { return name.find_first_of("*?[") != std::string::npos; }
 
 // An unreadable folder would otherwise look like one without files.
-std::vector<fs::directory_entry> entries(const Path& folder) {
+std::vector<fs::directory_entry> entries_of(const Path& folder) {
   std::error_code error;
   std::vector<fs::directory_entry> all;
   for (fs::directory_iterator it(folder.empty() ? "." : folder, error), end; !error && it != end; it.increment(error))
@@ -35,7 +35,7 @@ void expand(const Path& folder, const Parts& parts, size_t at, std::vector<Path>
   const bool last = at + 1 == parts.size();
   if (part == "**" && !last) {
     expand(folder, parts, at + 1, files);
-    for (const auto& entry : entries(folder))
+    for (const auto& entry : entries_of(folder))
       if (const std::string name = entry.path().filename(); entry.is_directory(ignored) && !entry.is_symlink(ignored))
         if (name[0] != '.') expand(folder / name, parts, at, files);
     return;
@@ -45,7 +45,7 @@ void expand(const Path& folder, const Parts& parts, size_t at, std::vector<Path>
     if (fs::is_regular_file(folder / part, ignored)) files.push_back(folder / part);
     return;
   }
-  for (const auto& entry : entries(folder)) {
+  for (const auto& entry : entries_of(folder)) {
     const std::string name = entry.path().filename();
     if (::fnmatch(part.c_str(), name.c_str(), FNM_PERIOD | FNM_NOESCAPE) != 0) continue;
     if (last && entry.is_regular_file(ignored)) files.push_back(folder / name);

@@ -25,7 +25,7 @@ std::string with_plain_newlines(std::string_view source) {
 }
 
 bool starts_name(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_number_digit(char c) { return c >= '0' && c <= '9'; }
 
 class Lexer {
  public:
@@ -113,10 +113,10 @@ class Lexer {
   void skip_token(int& open) {
     const char c = source_[at_];
     if (c == '"' || c == '\'') return string(c);
-    if (is_digit(c)) return number();
+    if (is_number_digit(c)) return number();
     if (starts_name(c)) {
       size_t end = at_;
-      while (end < source_.size() && (starts_name(source_[end]) || is_digit(source_[end]))) ++end;
+      while (end < source_.size() && (starts_name(source_[end]) || is_number_digit(source_[end]))) ++end;
       add(Kind::kName, source_.substr(at_, end - at_));
       return skip(end - at_);
     }
@@ -137,16 +137,16 @@ class Lexer {
   void number() {
     size_t end = at_;
     const auto digits = [&] {
-      while (end < source_.size() && (is_digit(source_[end]) || source_[end] == '_')) ++end;
+      while (end < source_.size() && (is_number_digit(source_[end]) || source_[end] == '_')) ++end;
     };
     digits();
-    if (end + 1 < source_.size() && source_[end] == '.' && is_digit(source_[end + 1])) {
+    if (end + 1 < source_.size() && source_[end] == '.' && is_number_digit(source_[end + 1])) {
       ++end;
       digits();
     }
     if (const size_t sign = source_.find_first_not_of("eE", end); sign == end + 1 && sign != source_.npos) {
       const size_t power = sign + (source_[sign] == '+' || source_[sign] == '-');
-      if (power < source_.size() && is_digit(source_[power])) {
+      if (power < source_.size() && is_number_digit(source_[power])) {
         end = power;
         digits();
       }

@@ -10,7 +10,7 @@ namespace hyperion::data {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "find_string_break reads eight bytes as one number");
-constexpr int kMaxDepth = 200;
+constexpr int kMaxJsonDepth = 200;
 constexpr size_t kMostParts = 65536;  // of what is kept: a view takes more memory than the shortest part it shows
 
 int hex_digit(char c) {
@@ -27,7 +27,7 @@ char32_t hex4(const char* digits) {
 
 bool is_high_half(char32_t unit) { return unit >= 0xD800 && unit < 0xDC00; }
 bool is_low_half(char32_t unit) { return unit >= 0xDC00 && unit < 0xE000; }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_json_digit(char c) { return c >= '0' && c <= '9'; }
 
 // Goes through text, and stops with a JsonError where it is not JSON.
 class Walk {
@@ -85,7 +85,7 @@ class Walk {
  private:
   void enter(char c, int depth) {
     expect(c, c == '{' ? "it is not an object" : "it is not an array");
-    if (depth >= kMaxDepth) fail("it nests more than 200 deep");
+    if (depth >= kMaxJsonDepth) fail("it nests more than 200 deep");
     space();
   }
   bool leave(char c) {
@@ -126,22 +126,22 @@ class Walk {
 
   void number() {
     if (peek() == '-') ++at_;
-    if (!is_digit(peek())) fail("a value is missing");
+    if (!is_json_digit(peek())) fail("a value is missing");
     if (*at_++ != '0') digits();
     if (peek() == '.') {
       ++at_;
-      if (!is_digit(peek())) fail("a digit is missing");
+      if (!is_json_digit(peek())) fail("a digit is missing");
       digits();
     }
     if (peek() == 'e' || peek() == 'E') {
       ++at_;
       if (peek() == '+' || peek() == '-') ++at_;
-      if (!is_digit(peek())) fail("a digit is missing");
+      if (!is_json_digit(peek())) fail("a digit is missing");
       digits();
     }
   }
   void digits() {
-    while (is_digit(peek())) ++at_;
+    while (is_json_digit(peek())) ++at_;
   }
 
   void string() {

@@ -24,11 +24,11 @@ namespace {
 using base::format;
 using base::Json;
 
-constexpr size_t kBytesUnderWay = size_t{64} << 20;
-constexpr uint64_t kSafeBytes = uint64_t{256} << 20;  // between two journals
+constexpr size_t kImageBytesUnderWay = size_t{64} << 20;
+constexpr uint64_t kSafeImageBytes = uint64_t{256} << 20;  // between two journals
 constexpr const char* kSets[] = {kTrainSet, kValidationSet};
 
-struct Task {
+struct ImageTask {
   ImageItem item;
   size_t cost = 0;
 };
@@ -45,7 +45,7 @@ Pixels made_smaller(Pixels image, int64_t side) {
   return resize(image, {image.whole(), size});
 }
 
-Made make(Task& task, const ImageRecipe& recipe) {
+Made make(ImageTask& task, const ImageRecipe& recipe) {
   Made made{std::move(task.item), task.cost};
   ImageItem& item = made.item;
   if (item.bad || item.is_raw) return made;
@@ -60,9 +60,9 @@ Made make(Task& task, const ImageRecipe& recipe) {
 }
 
 // Both files of a set, and how far the inputs are read.
-class Output {
+class ImageOutput {
  public:
-  Output(base::FileSystem& files, const ImageRecipe& recipe, Preparation& preparation)
+  ImageOutput(base::FileSystem& files, const ImageRecipe& recipe, Preparation& preparation)
       : recipe_(recipe), preparation_(preparation), bad_(recipe.on_bad, recipe.bad_limit) {
     const Json& journal = preparation.journal();
     if (journal.is_null())
@@ -127,7 +127,7 @@ class Output {
   bool complete_ = false;
 };
 
-PrepareSummary summary_of(const Preparation& preparation) {
+PrepareSummary image_summary(const Preparation& preparation) {
   PrepareSummary summary;
   summary.output = preparation.output();
   summary.records = ImageSet(summary.output / kTrainSet).images();
@@ -192,25 +192,25 @@ ImageRecipe image_recipe(const PrepareConfig& config) {
 PrepareSummary prepare_images(base::FileSystem& files, const ImageRecipe& recipe, Preparation& preparation, int threads,
                               const OnPrepare& progress) {
   if (preparation.done()) {
-    auto summary = summary_of(preparation);
+    auto summary = image_summary(preparation);
     summary.was_there = true;
     return summary;
   }
   const bool resumed = !preparation.journal().is_null();
-  Output output(files, recipe, preparation);
+  ImageOutput output(files, recipe, preparation);
   if (!output.complete()) {
     const auto items = recipe.cifar          ? items_of_cifar(*recipe.cifar)
                        : recipe.has_shards() ? items_of_shards(recipe.training, recipe.validation)
                                              : items_of_lists(recipe.lists);
     items->skip(output.taken());
-    OrderedWork<Task, Made> work(
-        threads, kBytesUnderWay,
-        [&](Task& task) {
+    OrderedWork<ImageTask, Made> work(
+        threads, kImageBytesUnderWay,
+        [&](ImageTask& task) {
           if (!items->next(task.item)) return false;
-          task.cost = task.item.bytes.size() + sizeof(Task);
+          task.cost = task.item.bytes.size() + sizeof(ImageTask);
           return true;
         },
-        [&](Task& task) { return make(task, recipe); });
+        [&](ImageTask& task) { return make(task, recipe); });
     const uint64_t in_all = preparation.input_bytes();
     uint64_t bytes = 0, safe_bytes = output.bytes();
     double safe_at = base::real_clock().seconds();
@@ -221,7 +221,7 @@ PrepareSummary prepare_images(base::FileSystem& files, const ImageRecipe& recipe
       base::fault_point("prepare.batch");
       const double now = base::real_clock().seconds();
       const int signal = base::stop_signal();
-      if (output.bytes() - safe_bytes > kSafeBytes || now - safe_at > recipe.safe_seconds || signal != 0) {
+      if (output.bytes() - safe_bytes > kSafeImageBytes || now - safe_at > recipe.safe_seconds || signal != 0) {
         output.make_safe();
         safe_bytes = output.bytes(), safe_at = now;
       }
@@ -235,7 +235,7 @@ PrepareSummary prepare_images(base::FileSystem& files, const ImageRecipe& recipe
   Json bad = Json::array();
   for (const auto& record : output.bad().list()) bad.push_back(record.what());
   preparation.finish({{"kind", kImages}, {"skipped", bad}});
-  auto summary = summary_of(preparation);
+  auto summary = image_summary(preparation);
   summary.resumed = resumed;
   summary.bad = bad.get<std::vector<std::string>>();
   return summary;

@@ -30,7 +30,7 @@ constexpr size_t kTaskBytes = 256 << 10, kBytesUnderWay = size_t{48} << 20;
 constexpr uint64_t kSafeBytes = uint64_t{64} << 20;  // of tokens between two journals
 
 // Records in the order of the files; what cannot be framed stands in its place.
-struct Task {
+struct TextTask {
   std::vector<std::variant<RawRecord, BadRecord>> records;
   std::vector<bool> of_validation;  // from a validation file
   size_t cost = 0, bytes = 0;
@@ -112,9 +112,9 @@ Encoded encode(const RawRecord& record, const TextRecipe& recipe, int threads) {
 }
 
 // Both files of a set, and how far the inputs are read.
-class Output {
+class TextOutput {
  public:
-  Output(base::FileSystem& files, const TextRecipe& recipe, Preparation& preparation, bool files_apart)
+  TextOutput(base::FileSystem& files, const TextRecipe& recipe, Preparation& preparation, bool files_apart)
       : recipe_(recipe), preparation_(preparation), files_apart_(files_apart), bad_(recipe.on_bad, recipe.bad_limit) {
     const Json& journal = preparation.journal();
     const int64_t width = token_width(recipe.vocabulary());
@@ -249,7 +249,7 @@ void keep_tokenizer(base::FileSystem& files, const TextRecipe& recipe, const bas
     base::write_atomically(files, folder / "generation_config.json", Json{{"eos_token_id", recipe.end}}.dump() + "\n");
 }
 
-PrepareSummary summary_of(const Preparation& preparation) {
+PrepareSummary text_summary(const Preparation& preparation) {
   PrepareSummary summary;
   summary.output = preparation.output();
   for (const char* name : {kTrainSet, kValidationSet}) {
@@ -309,17 +309,17 @@ PrepareSummary prepare_text(base::FileSystem& files, const TextRecipe& recipe, c
                             const std::vector<base::Path>& validation, Preparation& preparation, int threads,
                             const OnPrepare& progress) {
   if (preparation.done()) {
-    auto summary = summary_of(preparation);
+    auto summary = text_summary(preparation);
     summary.was_there = true;
     return summary;
   }
   const bool resumed = !preparation.journal().is_null();
-  Output output(files, recipe, preparation, !validation.empty());
+  TextOutput output(files, recipe, preparation, !validation.empty());
   if (!output.complete()) {
     Records records(recipe, training, validation, output.taken());
-    OrderedWork<Task, Batch> work(
+    OrderedWork<TextTask, Batch> work(
         threads, kBytesUnderWay,
-        [&](Task& task) {
+        [&](TextTask& task) {
           std::variant<RawRecord, BadRecord> record;
           bool of_validation = false;
           while (task.cost < kTaskBytes && records.next(record, of_validation)) {
@@ -332,7 +332,7 @@ PrepareSummary prepare_text(base::FileSystem& files, const TextRecipe& recipe, c
           }
           return !task.records.empty();
         },
-        [&](Task& task) {
+        [&](TextTask& task) {
           Batch batch;
           for (auto& record : task.records) {
             if (auto* raw = std::get_if<RawRecord>(&record)) {
@@ -376,7 +376,7 @@ PrepareSummary prepare_text(base::FileSystem& files, const TextRecipe& recipe, c
                       {"skipped", bad}});
   if (const TokenSet set(preparation.output() / kTrainSet); set.tokens() > 0 && set.learned_in_all() == 0)
     base::log_warn("no token is learned: the dialogues have no turn of an assistant");
-  auto summary = summary_of(preparation);
+  auto summary = text_summary(preparation);
   summary.resumed = resumed;
   summary.bad = bad.get<std::vector<std::string>>();
   return summary;

@@ -10,7 +10,7 @@
 namespace hyperion::data {
 namespace {
 
-constexpr const char* kNames[] = {"text", "lines", "wikitext", "jsonl", "json", "tar", "parquet"};
+constexpr const char* kFormatNames[] = {"text", "lines", "wikitext", "jsonl", "json", "tar", "parquet"};
 
 bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r") == std::string_view::npos; }
 
@@ -200,8 +200,8 @@ class FileRecords final : public RawRecords {
 }  // namespace
 
 RecordFormat record_format_from_name(std::string_view name) {
-  const auto* found = std::find(std::begin(kNames), std::end(kNames), name);
-  if (found != std::end(kNames)) return static_cast<RecordFormat>(found - std::begin(kNames));
+  const auto* found = std::find(std::begin(kFormatNames), std::end(kFormatNames), name);
+  if (found != std::end(kFormatNames)) return static_cast<RecordFormat>(found - std::begin(kFormatNames));
   throw base::ConfigError(base::format("format = \"{}\" is not known", name),
                           "it is text, lines, wikitext, jsonl, json, tar or parquet");
 }

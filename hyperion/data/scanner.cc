@@ -150,11 +150,11 @@ const char* o200k_piece(const Scan& scan, const char* at) {
   return stop;
 }
 
-constexpr std::pair<std::string_view, Pattern> kNames[] = {{"gpt2", Pattern::kGpt2},
-                                                           {"llama3", Pattern::kLlama3},
-                                                           {"qwen2", Pattern::kQwen2},
-                                                           {"cl100k", Pattern::kCl100k},
-                                                           {"o200k", Pattern::kO200k}};
+constexpr std::pair<std::string_view, Pattern> kPatternNames[] = {{"gpt2", Pattern::kGpt2},
+                                                                  {"llama3", Pattern::kLlama3},
+                                                                  {"qwen2", Pattern::kQwen2},
+                                                                  {"cl100k", Pattern::kCl100k},
+                                                                  {"o200k", Pattern::kO200k}};
 
 // Every spelling of the same cuts that is met in published files.
 constexpr std::pair<std::string_view, Pattern> kExpressions[] = {
@@ -178,7 +178,7 @@ bool is_ascii_letter(char byte) { return (byte >= 'a' && byte <= 'z') || (byte >
 }  // namespace
 
 std::optional<Pattern> pattern_named(std::string_view name) {
-  for (const auto& [known, pattern] : kNames)
+  for (const auto& [known, pattern] : kPatternNames)
     if (known == name) return pattern;
   return std::nullopt;
 }

@@ -13,7 +13,7 @@ constexpr int kHotNvidia = 85,
 constexpr int kMarginBelowSlowdown = 5;
 constexpr double kMuchMemory = 0.25;  // of the card, held by someone else
 
-std::string joined(const std::vector<std::string>& parts) {
+std::string joined_parts(const std::vector<std::string>& parts) {
   std::string text;
   for (const std::string& part : parts) text += (text.empty() ? "" : "; ") + part;
   return text;
@@ -75,13 +75,13 @@ Check check_gpu(const host::Gpu& gpu, const std::string& cuda_built) {
       static_cast<double>(*gpu.memory_used) > kMuchMemory * static_cast<double>(*gpu.memory_total))
     hints.push_back(base::format("other processes hold {}: {} shows which", base::bytes_text(*gpu.memory_used),
                                  gpu.vendor == host::GpuVendor::amd ? "rocm-smi --showpids" : "nvidia-smi"));
-  if (!hints.empty()) check.verdict = Verdict::warn, check.hint = joined(hints);
+  if (!hints.empty()) check.verdict = Verdict::warn, check.hint = joined_parts(hints);
   return check;
 }
 
 Check check_no_gpu(const host::GpuSurvey& survey, bool gpu_form) {
   Check check{"gpu", kGpuGroup, Verdict::ok, "none", ""};
-  if (!survey.absent.empty()) check.finding += ": " + joined(survey.absent);
+  if (!survey.absent.empty()) check.finding += ": " + joined_parts(survey.absent);
   if (gpu_form) {
     check.verdict = Verdict::warn;
     check.hint = "this program was built for GPUs: install the driver, or train with --device cpu";

@@ -28,14 +28,6 @@ bool is_buffer(const std::string& name) {
   return false;
 }
 
-bool is_weight_type(at::ScalarType type) { return type == at::kFloat || type == at::kBFloat16 || type == at::kHalf; }
-
-std::string shape_text(at::IntArrayRef shape) {
-  std::string text;
-  for (const int64_t size : shape) text += (text.empty() ? "" : ", ") + std::to_string(size);
-  return "[" + text + "]";
-}
-
 int64_t elements_of(const WeightFiles& weights) {
   int64_t sum = 0;
   for (const auto& name : weights.names()) sum += weights.elements(name);

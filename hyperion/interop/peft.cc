@@ -19,14 +19,6 @@ using base::Path;
 
 constexpr const char* kWeights = "adapter_model.safetensors";
 
-std::string shape_text(at::IntArrayRef shape) {
-  std::string text;
-  for (const int64_t size : shape) text += (text.empty() ? "" : ", ") + std::to_string(size);
-  return "[" + text + "]";
-}
-
-bool is_weight_type(at::ScalarType type) { return type == at::kFloat || type == at::kBFloat16 || type == at::kHalf; }
-
 // Beside an adapter of the output PEFT keeps the base's own weight, as <path>.base_layer.weight: fine where it is that.
 std::string judge_extra(const checkpoint::SafetensorsFile& file, const std::string& key, models::Model& model) {
   constexpr std::string_view kLayer = ".base_layer";
@@ -61,7 +53,7 @@ std::string differences(const checkpoint::SafetensorsFile& file, const std::vect
   return wrong + missing + extra;
 }
 
-void refuse_without_weights(base::FileSystem& files, const Path& folder) {
+void refuse_without_adapter(base::FileSystem& files, const Path& folder) {
   if (files.exists(folder / kWeights)) return;
   for (const Path& path : files.list(folder))
     if (is_pickle(path))
@@ -82,7 +74,7 @@ void read_adapter(base::FileSystem& files, const Path& folder, models::Model& mo
     throw base::ConfigError(format("{} is no adapter folder: it holds no {}", folder.string(), kAdapterConfig),
                             "give a folder that PEFT's save_pretrained wrote");
   const auto config = parse_adapter_config(files.read(path), path.string()).config;
-  refuse_without_weights(files, folder);
+  refuse_without_adapter(files, folder);
   const checkpoint::SafetensorsFile file(folder / kWeights);
   model.adapters().add(name, config, /*seed=*/0);
   auto parameters = model.adapters().parameters(name);

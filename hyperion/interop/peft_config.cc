@@ -13,7 +13,7 @@ namespace {
 
 using base::CorruptError;
 using base::format;
-using Json = nlohmann::ordered_json;  // of several expressions the first that fits counts
+using OrderedJson = nlohmann::ordered_json;  // of several expressions the first that fits counts
 
 // Settings read below, and those that say nothing of the function the adapter is.
 const std::set<std::string> kKnown = {"peft_type",         "r",
@@ -31,34 +31,34 @@ const std::set<std::string> kKnown = {"peft_type",         "r",
                                       "runtime_config",    "ephemeral_gpu_offload",
                                       "layers_pattern"};
 
-bool is_off(const Json& value) {
+bool is_off(const OrderedJson& value) {
   return value.is_null() || value == false || value == 0 || value == "" || (value.is_structured() && value.empty());
 }
 
 class ConfigFields {
  public:
-  ConfigFields(const Json& json, std::string place) : json_(json), place_(std::move(place)) {
+  ConfigFields(const OrderedJson& json, std::string place) : json_(json), place_(std::move(place)) {
     if (!json.is_object()) refuse("is not an object");
   }
 
-  const Json* find(const char* key) const {
+  const OrderedJson* find(const char* key) const {
     const auto found = json_.find(key);
     return found == json_.end() || found->is_null() ? nullptr : &*found;
   }
   double number(const char* key, double absent) const {
-    const Json* value = find(key);
+    const OrderedJson* value = find(key);
     if (value == nullptr) return absent;
     if (!value->is_number()) refuse(format("{} is not a number", key));
     return value->get<double>();
   }
   bool flag(const char* key) const {
-    const Json* value = find(key);
+    const OrderedJson* value = find(key);
     if (value != nullptr && !value->is_boolean()) refuse(format("{} is neither true nor false", key));
     return value != nullptr && value->get<bool>();
   }
   nn::LayerNames layers(const char* key) const {
     nn::LayerNames layers;
-    const Json* value = find(key);
+    const OrderedJson* value = find(key);
     if (value == nullptr) return layers;
     if (value->is_string()) {
       std::string text = value->get<std::string>(), lower = text;
@@ -71,7 +71,7 @@ class ConfigFields {
       return layers;
     }
     if (!value->is_array()) refuse(format("{} is neither a text nor a list", key));
-    for (const Json& item : *value) {
+    for (const OrderedJson& item : *value) {
       if (!item.is_string()) refuse(format("{} holds something else than names", key));
       layers.names.push_back(item.get<std::string>());
     }
@@ -80,7 +80,7 @@ class ConfigFields {
   template <class T>
   std::vector<std::pair<std::string, T>> patterns(const char* key) const {
     std::vector<std::pair<std::string, T>> list;
-    const Json* value = find(key);
+    const OrderedJson* value = find(key);
     if (value == nullptr) return list;
     if (!value->is_object()) refuse(format("{} is not an object", key));
     for (const auto& [name, item] : value->items()) {
@@ -100,36 +100,38 @@ class ConfigFields {
   }
 
  private:
-  const Json& json_;
+  const OrderedJson& json_;
   std::string place_;
 };
 
 void refuse_other_kinds(const ConfigFields& fields) {
-  const Json* kind = fields.find("peft_type");
+  const OrderedJson* kind = fields.find("peft_type");
   if (kind == nullptr || *kind != "LORA")
     fields.refuse(format("peft_type {} is not LORA, the only kind read here", kind == nullptr ? "null" : kind->dump()));
-  if (const Json* bias = fields.find("bias"); bias != nullptr && *bias != "none")
+  if (const OrderedJson* bias = fields.find("bias"); bias != nullptr && *bias != "none")
     fields.refuse(format("bias = {} is not supported here", bias->dump()), "only \"none\" is");
   // Some starts change the base's weights as well, and PEFT repeats them when it loads.
-  if (const Json* init = fields.find("init_lora_weights"); init != nullptr && init->is_string())
+  if (const OrderedJson* init = fields.find("init_lora_weights"); init != nullptr && init->is_string())
     if (*init != "gaussian" && *init != "orthogonal" && *init != "eva" && *init != "lora_ga")
       fields.refuse(format("init_lora_weights = {} changes the base, and is not supported here", init->dump()),
                     "save it with path_initial_model_for_weight_conversion");
   fields.refuse_others();
 }
 
-Json number_of(double value) { return value == std::floor(value) ? Json(static_cast<int64_t>(value)) : Json(value); }
+OrderedJson number_of(double value) {
+  return value == std::floor(value) ? OrderedJson(static_cast<int64_t>(value)) : OrderedJson(value);
+}
 
-Json layers_json(const nn::LayerNames& layers) {
+OrderedJson layers_json(const nn::LayerNames& layers) {
   if (layers.empty()) return nullptr;
-  return layers.pattern.empty() ? Json(layers.names) : Json(layers.pattern);
+  return layers.pattern.empty() ? OrderedJson(layers.names) : OrderedJson(layers.pattern);
 }
 
 }  // namespace
 
 AdapterConfig parse_adapter_config(const std::string& text, const std::string& place) {
   base::parse_json(text, place);  // says where it is broken
-  const Json json = Json::parse(text);
+  const OrderedJson json = OrderedJson::parse(text);
   const ConfigFields fields(json, place);
   refuse_other_kinds(fields);
   nn::LoraConfig config;
@@ -143,33 +145,34 @@ AdapterConfig parse_adapter_config(const std::string& text, const std::string& p
   config.excluded = fields.layers("exclude_modules");
   config.rank_pattern = fields.patterns<int64_t>("rank_pattern");
   config.alpha_pattern = fields.patterns<double>("alpha_pattern");
-  const Json* base_model = fields.find("base_model_name_or_path");
+  const OrderedJson* base_model = fields.find("base_model_name_or_path");
   return {config, base_model != nullptr && base_model->is_string() ? base_model->get<std::string>() : std::string()};
 }
 
 std::string adapter_config_text(models::Model& model, const std::string& name, const std::string& base_model) {
   const auto& adapters = model.adapters();
   const nn::LoraConfig& config = adapters.config(name);
-  Json ranks = Json::object(), alphas = Json::object();
+  OrderedJson ranks = OrderedJson::object(), alphas = OrderedJson::object();
   for (const auto& [expression, rank] : config.rank_pattern) ranks[expression] = rank;
   for (const auto& [expression, alpha] : config.alpha_pattern) alphas[expression] = number_of(alpha);
-  const Json json = {{"peft_type", "LORA"},
-                     {"task_type", model.input() == models::Input::tokens ? Json("CAUSAL_LM") : Json(nullptr)},
-                     {"base_model_name_or_path", base_model},
-                     {"r", config.rank},
-                     {"lora_alpha", number_of(config.alpha)},
-                     {"lora_dropout", config.dropout},
-                     {"use_rslora", config.rank_stabilised},
-                     {"target_modules", config.targets.all ? Json(adapters.layers(name)) : layers_json(config.targets)},
-                     {"exclude_modules", config.targets.all ? Json(nullptr) : layers_json(config.excluded)},
-                     {"rank_pattern", ranks},
-                     {"alpha_pattern", alphas},
-                     {"fan_in_fan_out", adapters.first_is_in_out(name)},
-                     {"bias", "none"},
-                     {"init_lora_weights", true},
-                     {"use_dora", false},
-                     {"modules_to_save", nullptr},
-                     {"inference_mode", true}};
+  const OrderedJson json = {
+      {"peft_type", "LORA"},
+      {"task_type", model.input() == models::Input::tokens ? OrderedJson("CAUSAL_LM") : OrderedJson(nullptr)},
+      {"base_model_name_or_path", base_model},
+      {"r", config.rank},
+      {"lora_alpha", number_of(config.alpha)},
+      {"lora_dropout", config.dropout},
+      {"use_rslora", config.rank_stabilised},
+      {"target_modules", config.targets.all ? OrderedJson(adapters.layers(name)) : layers_json(config.targets)},
+      {"exclude_modules", config.targets.all ? OrderedJson(nullptr) : layers_json(config.excluded)},
+      {"rank_pattern", ranks},
+      {"alpha_pattern", alphas},
+      {"fan_in_fan_out", adapters.first_is_in_out(name)},
+      {"bias", "none"},
+      {"init_lora_weights", true},
+      {"use_dora", false},
+      {"modules_to_save", nullptr},
+      {"inference_mode", true}};
   return json.dump(2) + "\n";
 }
 

@@ -103,4 +103,12 @@ std::vector<std::string> WeightFiles::names() const {
   return list;
 }
 
+bool is_weight_type(at::ScalarType type) { return type == at::kFloat || type == at::kBFloat16 || type == at::kHalf; }
+
+std::string shape_text(at::IntArrayRef shape) {
+  std::string text;
+  for (const int64_t size : shape) text += (text.empty() ? "" : ", ") + std::to_string(size);
+  return "[" + text + "]";
+}
+
 }  // namespace hyperion::interop

@@ -31,4 +31,7 @@ class WeightFiles {
 bool is_pickle(const base::Path& path);
 std::string conversion_hint(const base::Path& folder);
 
+bool is_weight_type(at::ScalarType type);       // fp32, bf16 or fp16
+std::string shape_text(at::IntArrayRef shape);  // "[2, 3]"
+
 }  // namespace hyperion::interop

@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kThreads = 128;
 constexpr int kAcross = 32, kDown = 8;  // of a block that sums columns
-constexpr int64_t kBlocks = 4 * 132;    // of them: four a multiprocessor, all at once
+constexpr int64_t kBlocksEach = 4;      // of them a multiprocessor, all at once
 
 // Where a piece of the output finds its gate; 32 bits: dividing 64 takes longer than the bytes.
 __device__ inline int64_t gate_at(uint32_t piece, uint32_t of_row, int count) {
@@ -192,7 +192,7 @@ __global__ void backward_any(ActivationBackward<T> a) {
 }
 
 // Fewer pieces than this are one a thread, to fill the GPU; more are several, to have more bytes under way.
-constexpr int64_t kMany = 4 * 132 * 2048;
+int64_t many_pieces() { return int64_t{4} * 2048 * gpu_limits().multiprocessors; }
 
 unsigned blocks_for(int64_t items, int each) {
   const int64_t threads = kThreads * each, blocks = (items + threads - 1) / threads;
@@ -207,7 +207,7 @@ void forward_as(const ActivationForward<T>& a, GpuStream stream) {
   const int64_t count = a.rows * a.width, pieces = count / kWide<T>;
   if (a.width % kWide<T> != 0 || !aligned(a.in) || !aligned(a.out) || !countable(pieces)) {
     forward_any<T, KIND><<<blocks_for(count, 1), kThreads, 0, stream>>>(a);
-  } else if (pieces < kMany) {
+  } else if (pieces < many_pieces()) {
     forward_pieces<T, KIND, 1><<<blocks_for(pieces, 1), kThreads, 0, stream>>>(a, static_cast<uint32_t>(pieces));
   } else {
     forward_pieces<T, KIND, kItems>
@@ -218,7 +218,7 @@ void forward_as(const ActivationForward<T>& a, GpuStream stream) {
 // Parts of the rows that blocks of `backward_strips` sum, of an array so wide.
 int64_t strip_parts(int64_t rows, int64_t width, int wide) {
   const int64_t strips = (width + kAcross * wide - 1) / (kAcross * wide), needed = (rows + kDown - 1) / kDown;
-  const int64_t parts = strips < kBlocks ? kBlocks / strips : 1;
+  const int64_t blocks = kBlocksEach * gpu_limits().multiprocessors, parts = strips < blocks ? blocks / strips : 1;
   return parts < needed ? parts : needed;
 }
 
@@ -238,7 +238,7 @@ int64_t backward_as(const ActivationBackward<T>& a, GpuStream stream) {
   }
   if (!whole) {
     backward_any<T, KIND><<<blocks_for(count, 1), kThreads, 0, stream>>>(a);
-  } else if (pieces < kMany) {
+  } else if (pieces < many_pieces()) {
     backward_pieces<T, KIND, 1><<<blocks_for(pieces, 1), kThreads, 0, stream>>>(a, static_cast<uint32_t>(pieces));
   } else {
     backward_pieces<T, KIND, 2><<<blocks_for(pieces, 2), kThreads, 0, stream>>>(a, static_cast<uint32_t>(pieces));

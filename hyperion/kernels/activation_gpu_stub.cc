@@ -1,16 +1,16 @@
-#include "hyperion/base/error.h"
 #include "hyperion/kernels/activation_math.h"
+#include "hyperion/kernels/gpu.h"
 
 namespace hyperion::kernels {
 
 int64_t activation_sum_parts(int64_t, int64_t) { return 1; }
 template <class T>
 void activation_forward_gpu(Activation, const ActivationForward<T>&, void*) {
-  throw base::Error("this build has no GPU kernels", "build the cuda preset");
+  no_gpu_kernels();
 }
 template <class T>
 int64_t activation_backward_gpu(Activation, const ActivationBackward<T>&, void*) {
-  throw base::Error("this build has no GPU kernels", "build the cuda preset");
+  no_gpu_kernels();
 }
 
 #define HYPERION_ACTIVATION(T)                                                          \

@@ -24,7 +24,7 @@ std::vector<int64_t> output_shape(const at::Tensor& input, Activation kind) {
   return shape;
 }
 
-ActivationGradients on_cpu(const at::Tensor& input, const at::Tensor& upstream, Activation kind) {
+ActivationGradients activation_on_cpu(const at::Tensor& input, const at::Tensor& upstream, Activation kind) {
   if (kind != Activation::gated_silu)
     return {at::gelu_backward(upstream, input, approximation(kind)), at::gelu(input, approximation(kind))};
   const auto halves = input.chunk(2, -1);
@@ -63,7 +63,7 @@ at::Tensor activate(const at::Tensor& given, Activation kind) {
 ActivationGradients activation_gradients(const at::Tensor& given, const at::Tensor& upstream, Activation kind,
                                          bool with_value, bool with_sums, bool in_place) {
   if (!given.is_cuda() || given.numel() == 0) {
-    auto out = on_cpu(given, upstream, kind);
+    auto out = activation_on_cpu(given, upstream, kind);
     if (with_sums) out.sums = out.input.reshape({-1, given.size(-1)}).sum(0);
     return out;
   }

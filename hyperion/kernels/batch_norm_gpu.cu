@@ -8,9 +8,10 @@
 namespace hyperion::kernels {
 namespace {
 
-// As many blocks as run at once; of those that sum few, since one of them adds up all parts.
 constexpr int kSumThreads = 512, kThreads = 256;
-constexpr int64_t kSumBlocks = 132, kApplyBlocks = 4 * 132;
+// As many blocks as run at once; of those that sum few, since one of them adds up all parts.
+int64_t sum_blocks() { return gpu_limits().multiprocessors; }
+int64_t apply_blocks() { return int64_t{4} * gpu_limits().multiprocessors; }
 constexpr int kMostLanes = 32;  // of a block, across the channels
 
 // Blocks of a strip that have ended, by launch in turn, so that launches on several streams keep apart; each is back at
@@ -375,8 +376,8 @@ int next_launch() {
 
 template <class T, Gate GATE>
 void backward_as(const BatchNormBackward<T>& norm, GpuStream stream) {
-  const Shape<T> sums(norm.rows, norm.channels, kSumBlocks, kSumThreads);
-  const Shape<T> all(norm.rows, norm.channels, kApplyBlocks, kThreads);
+  const Shape<T> sums(norm.rows, norm.channels, sum_blocks(), kSumThreads);
+  const Shape<T> all(norm.rows, norm.channels, apply_blocks(), kThreads);
   const int64_t parts = sums.blocks.y;
   gradient_sums<T, GATE><<<sums.blocks, sums.threads, 0, stream>>>(norm, parts, next_launch());
   const float* terms = norm.partial + parts * 2 * norm.channels;
@@ -389,8 +390,8 @@ void backward_as(const BatchNormBackward<T>& norm, GpuStream stream) {
 }  // namespace
 
 int64_t batch_norm_parts(int64_t rows, int64_t channels) {
-  const Shape<Bfloat16> narrow(rows, channels, kSumBlocks, kSumThreads);
-  const Shape<float> wide(rows, channels, kSumBlocks, kSumThreads);
+  const Shape<Bfloat16> narrow(rows, channels, sum_blocks(), kSumThreads);
+  const Shape<float> wide(rows, channels, sum_blocks(), kSumThreads);
   return narrow.blocks.y > wide.blocks.y ? narrow.blocks.y : wide.blocks.y;
 }
 
@@ -399,8 +400,8 @@ int64_t batch_norm_mask_bytes(int64_t elements, int64_t element_bytes) { return 
 template <class T>
 void batch_norm_forward_gpu(const BatchNormForward<T>& norm, void* stream) {
   const auto queue = static_cast<GpuStream>(stream);
-  const Shape<T> sums(norm.rows, norm.channels, kSumBlocks, kSumThreads);
-  const Shape<T> all(norm.rows, norm.channels, kApplyBlocks, kThreads);
+  const Shape<T> sums(norm.rows, norm.channels, sum_blocks(), kSumThreads);
+  const Shape<T> all(norm.rows, norm.channels, apply_blocks(), kThreads);
   statistics<T><<<sums.blocks, sums.threads, 0, queue>>>(norm, next_launch());
   const bool once = cached<T>(norm.rows, norm.channels);
   const auto second = norm.residual != nullptr ? (once ? apply<T, true, true> : apply<T, true, false>)

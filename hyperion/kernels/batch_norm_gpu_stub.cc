@@ -1,5 +1,5 @@
-#include "hyperion/base/error.h"
 #include "hyperion/kernels/batch_norm_math.h"
+#include "hyperion/kernels/gpu.h"
 
 namespace hyperion::kernels {
 
@@ -7,11 +7,11 @@ int64_t batch_norm_parts(int64_t, int64_t) { return 1; }
 int64_t batch_norm_mask_bytes(int64_t, int64_t) { return 1; }
 template <class T>
 void batch_norm_forward_gpu(const BatchNormForward<T>&, void*) {
-  throw base::Error("this build has no GPU kernels", "build the cuda preset");
+  no_gpu_kernels();
 }
 template <class T>
 void batch_norm_backward_gpu(const BatchNormBackward<T>&, void*) {
-  throw base::Error("this build has no GPU kernels", "build the cuda preset");
+  no_gpu_kernels();
 }
 
 #define HYPERION_BATCH_NORM(T)                                             \

@@ -35,19 +35,19 @@ struct Sums {
 };
 
 thread_local std::optional<Mark> wanted;
-thread_local std::optional<Sums> left;
+thread_local std::optional<Sums> left_sums;
 
 }  // namespace
 
 void want_sums(const at::Tensor& output) { wanted.emplace(output); }
 bool sums_wanted(const at::Tensor& input) { return wanted && wanted->is(input); }
 
-void leave_sums(const at::Tensor& gradient, const at::Tensor& sums) { left.emplace(Sums{Mark(gradient), sums}); }
+void leave_sums(const at::Tensor& gradient, const at::Tensor& sums) { left_sums.emplace(Sums{Mark(gradient), sums}); }
 
 at::Tensor take_sums(const at::Tensor& gradient) {
-  if (!left || !left->gradient.is(gradient)) return {};
-  auto sums = left->sums;
-  left.reset();
+  if (!left_sums || !left_sums->gradient.is(gradient)) return {};
+  auto sums = left_sums->sums;
+  left_sums.reset();
   will_be_kept(sums);
   return sums;
 }

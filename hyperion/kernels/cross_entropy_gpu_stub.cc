@@ -1,22 +1,20 @@
-#include "hyperion/base/error.h"
 #include "hyperion/kernels/cross_entropy_math.h"
+#include "hyperion/kernels/gpu.h"
 
 namespace hyperion::kernels {
 
 template <class T>
 void cross_entropy_gpu(const CrossEntropyRows<T>&, void*) {
-  throw base::Error("this build has no GPU kernels", "build the cuda preset");
+  no_gpu_kernels();
 }
 template <class T>
 void cross_entropy_backward_gpu(const CrossEntropyBackward<T>&, void*) {
-  throw base::Error("this build has no GPU kernels", "build the cuda preset");
+  no_gpu_kernels();
 }
-void mean_loss_gpu(const float*, const int64_t*, int64_t, int64_t, float*, float*, void*) {
-  throw base::Error("this build has no GPU kernels", "build the cuda preset");
-}
+void mean_loss_gpu(const float*, const int64_t*, int64_t, int64_t, float*, float*, void*) { no_gpu_kernels(); }
 template <class From, class T>
 void scale_gpu(const From*, T*, int64_t, const float*, const float*, void*) {
-  throw base::Error("this build has no GPU kernels", "build the cuda preset");
+  no_gpu_kernels();
 }
 
 #define HYPERION_CROSS_ENTROPY(T)                                                  \

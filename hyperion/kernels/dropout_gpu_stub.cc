@@ -1,11 +1,11 @@
-#include "hyperion/base/error.h"
 #include "hyperion/kernels/dropout_math.h"
+#include "hyperion/kernels/gpu.h"
 
 namespace hyperion::kernels {
 
 template <class T>
 void dropout_gpu(const DropoutTensors<T>&, const DropoutNumbers&, void*) {
-  throw base::Error("this build has no GPU kernels", "build the cuda preset");
+  no_gpu_kernels();
 }
 
 template void dropout_gpu(const DropoutTensors<float>&, const DropoutNumbers&, void*);

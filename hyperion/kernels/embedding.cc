@@ -29,11 +29,11 @@ struct TableGradient {
   int pass = -1;  // autograd's number of the backward that made it
   c10::weak_intrusive_ptr<c10::TensorImpl> gradient{c10::intrusive_ptr<c10::TensorImpl>()};
 };
-thread_local TableGradient left;
+thread_local TableGradient left_table;
 
-// The gradient that was left for this table in this pass; undefined: none, or not one to add to in place.
+// The gradient that was left_table for this table in this pass; undefined: none, or not one to add to in place.
 at::Tensor take_table_gradient(const void* table, at::IntArrayRef sizes, const at::Tensor& like) {
-  const auto note = std::exchange(left, {});
+  const auto note = std::exchange(left_table, {});
   if (note.table != table || note.pass != torch::autograd::get_current_graph_task_id()) return {};
   const auto alive = note.gradient.lock();
   if (!alive) return {};
@@ -127,7 +127,7 @@ struct Embedding : torch::autograd::Function<Embedding> {
 };
 
 // A GPU is not asked: it would have to be waited for, and what comes of a wrong number is no number.
-void check(const at::Tensor& table, const at::Tensor& ids) {
+void check_ids(const at::Tensor& table, const at::Tensor& ids) {
   HYPERION_CHECK(table.dim() == 2 && ids.scalar_type() == at::kLong && ids.device() == table.device(),
                  "an embedding takes a table [rows, width] and int64 numbers on its device");
   HYPERION_CHECK(std::max(table.size(0), ids.numel()) < std::numeric_limits<int32_t>::max(),
@@ -143,17 +143,17 @@ void check(const at::Tensor& table, const at::Tensor& ids) {
 }  // namespace
 
 void leave_table_gradient(const at::TensorImpl* table, const at::Tensor& gradient) {
-  left = {table, torch::autograd::get_current_graph_task_id(),
-          c10::weak_intrusive_ptr<c10::TensorImpl>(gradient.getIntrusivePtr())};
+  left_table = {table, torch::autograd::get_current_graph_task_id(),
+                c10::weak_intrusive_ptr<c10::TensorImpl>(gradient.getIntrusivePtr())};
 }
 
 at::Tensor embedding(const at::Tensor& table, const at::Tensor& ids) {
-  check(table, ids);
+  check_ids(table, ids);
   return Embedding::apply(table, ids, std::nullopt, 0);
 }
 
 at::Tensor embedding_at(const at::Tensor& table, const at::Tensor& ids, const at::Tensor& places, int64_t first) {
-  check(table, ids);
+  check_ids(table, ids);
   HYPERION_CHECK(ids.dim() == 2 && ids.numel() > 0 && first >= 0 && first + ids.size(1) <= places.size(0) &&
                      places.size(1) == table.size(1) && places.scalar_type() == table.scalar_type(),
                  "texts [texts, length] must fit the table of places, which is as wide as the other");

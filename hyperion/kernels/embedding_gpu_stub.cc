@@ -1,24 +1,19 @@
-#include "hyperion/base/error.h"
 #include "hyperion/kernels/embedding_math.h"
+#include "hyperion/kernels/gpu.h"
 
 namespace hyperion::kernels {
-namespace {
-
-[[noreturn]] void none() { throw base::Error("this build has no GPU kernels", "build the cuda preset"); }
-
-}  // namespace
 
 template <class T>
 void embedding_gpu(const EmbeddingRows<T>&, void*) {
-  none();
+  no_gpu_kernels();
 }
 template <class T>
 void embedding_gradient_gpu(const EmbeddingGradient<T>&, void*) {
-  none();
+  no_gpu_kernels();
 }
 template <class T>
 void places_gradient_gpu(const PlacesGradient<T>&, void*) {
-  none();
+  no_gpu_kernels();
 }
 
 #define HYPERION_EMBEDDING(T)                                               \

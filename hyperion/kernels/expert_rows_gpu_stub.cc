@@ -1,21 +1,16 @@
-#include "hyperion/base/error.h"
 #include "hyperion/kernels/expert_rows_math.h"
+#include "hyperion/kernels/gpu.h"
 
 namespace hyperion::kernels {
-namespace {
 
-[[noreturn]] void none() { throw base::Error("this build has no GPU kernels", "build the cuda preset"); }
-
-}  // namespace
-
-void sort_by_expert_gpu(const ExpertSort&, void*) { none(); }
+void sort_by_expert_gpu(const ExpertSort&, void*) { no_gpu_kernels(); }
 template <class T>
 void spread_rows_gpu(const SpreadRows<T>&, void*) {
-  none();
+  no_gpu_kernels();
 }
 template <class T>
 void collect_rows_gpu(const CollectRows<T>&, void*) {
-  none();
+  no_gpu_kernels();
 }
 
 #define HYPERION_ROWS(T)                                      \

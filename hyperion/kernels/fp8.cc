@@ -24,7 +24,7 @@ Fp8Type type_of(Part part) { return part == Fp8Scales::gradient ? Fp8Type::e5m2 
 at::ScalarType scalar_of(Part part) { return part == Fp8Scales::gradient ? at::kFloat8_e5m2 : at::kFloat8_e4m3fn; }
 
 // GPU kernels take bf16; whatever else there is goes the plain way.
-bool on_gpu(const at::Tensor& tensor) { return tensor.is_cuda() && tensor.scalar_type() == at::kBFloat16; }
+bool is_gpu_bf16(const at::Tensor& tensor) { return tensor.is_cuda() && tensor.scalar_type() == at::kBFloat16; }
 
 // `values` in plain operations.
 Fp8Matrix plain(const at::Tensor& values, const Fp8Map& map, Part part, Fp8Forms forms) {
@@ -140,7 +140,7 @@ bool Fp8Map::measured_first() const { return scales_->fresh_ || scales_->options
 void Fp8Map::follow(Part part) const { scales_->follow(3 * index_ + part, 1, /*shift=*/false); }
 
 Fp8Matrix fp8_matrix(const at::Tensor& values, const Fp8Map& map, Part part, Fp8Forms forms) {
-  if (!on_gpu(values)) return plain(values, map, part, forms);
+  if (!is_gpu_bf16(values)) return plain(values, map, part, forms);
   const auto rows = values.contiguous();
   return tiled(rows, rows.size(0), rows.size(1), map, part, forms,
                [&](const Fp8Tiles& tiles) { fp8_values_gpu(pointer<const Bfloat16>(rows), tiles, stream_of(rows)); });
@@ -148,7 +148,8 @@ Fp8Matrix fp8_matrix(const at::Tensor& values, const Fp8Map& map, Part part, Fp8
 
 Fp8Matrix fp8_norm(const at::Tensor& input, const NormWeights& weights, const NormStatistics& statistics,
                    const Fp8Map& map, Fp8Forms forms) {
-  if (!on_gpu(input)) return plain(as_rows(normalise_again(input, weights, statistics)), map, Fp8Scales::input, forms);
+  if (!is_gpu_bf16(input))
+    return plain(as_rows(normalise_again(input, weights, statistics)), map, Fp8Scales::input, forms);
   const auto rows = as_rows(input).contiguous();
   const Fp8NormInput norm{pointer<const Bfloat16>(rows), pointer<const Bfloat16>(weights.weight),
                           pointer<const Bfloat16>(weights.bias), pointer<const float>(statistics.mean),
@@ -159,7 +160,7 @@ Fp8Matrix fp8_norm(const at::Tensor& input, const NormWeights& weights, const No
 
 Fp8Matrix fp8_activation(const at::Tensor& input, Activation kind, const Fp8Map& map, Fp8Forms forms) {
   const auto rows = as_rows(input).contiguous();
-  if (!on_gpu(rows)) return plain(activate(rows, kind), map, Fp8Scales::input, forms);
+  if (!is_gpu_bf16(rows)) return plain(activate(rows, kind), map, Fp8Scales::input, forms);
   const int64_t columns = rows.size(1) / (kind == Activation::gated_silu ? 2 : 1);
   return tiled(rows, rows.size(0), columns, map, Fp8Scales::input, forms, [&](const Fp8Tiles& tiles) {
     fp8_activation_gpu(kind, pointer<const Bfloat16>(rows), nullptr, nullptr, tiles, stream_of(rows));
@@ -170,7 +171,7 @@ std::pair<at::Tensor, Fp8Matrix> fp8_activation_gradient(const at::Tensor& input
                                                          Activation kind, const Fp8Map& map) {
   const auto rows = as_rows(input).contiguous();
   const Fp8Forms forms{.turned = true, .again = true};
-  if (!on_gpu(rows)) {
+  if (!is_gpu_bf16(rows)) {
     const auto found = activation_gradients(rows, upstream, kind, /*with_value=*/true);
     return {found.input, plain(found.again, map, Fp8Scales::input, forms)};
   }

@@ -35,7 +35,7 @@ at::Tensor input_gradient(const Fp8Matrix& above, const at::Tensor& weight, bool
   return fp8_product({above.straight, above.inverse, w.values, w.inverse}, weight.scalar_type());
 }
 
-at::Tensor weight_gradient(const Fp8Matrix& x, const Fp8Matrix& above, bool in_out, at::ScalarType type) {
+at::Tensor fp8_weight_gradient(const Fp8Matrix& x, const Fp8Matrix& above, bool in_out, at::ScalarType type) {
   return in_out ? fp8_product({x.turned, x.turned_inverse, above.turned, above.turned_inverse}, type)
                 : fp8_product({above.turned, above.turned_inverse, x.turned, x.turned_inverse}, type);
 }
@@ -50,7 +50,7 @@ void keep_map(AutogradContext* context, int64_t scales, int64_t map) {
   context->saved_data["map"] = map;
 }
 
-struct NormLinear : torch::autograd::Function<NormLinear> {
+struct Fp8NormLinear : torch::autograd::Function<Fp8NormLinear> {
   static variable_list forward(AutogradContext* context, const at::Tensor& hidden, const at::Tensor& norm_weight,
                                const std::optional<at::Tensor>& norm_bias, double epsilon, at::TensorList weights,
                                at::TensorList biases, bool in_out, int64_t scales, int64_t index) {
@@ -93,7 +93,7 @@ struct NormLinear : torch::autograd::Function<NormLinear> {
     const auto weight = joined(weights, side);
     if (trained) {
       const auto x = fp8_norm(kept[0], norm, statistics, map, {.turned = true, .again = true});
-      place_gradients(weight_gradient(x, above, in_out, weight.scalar_type()), above.sums, weights, biases, side,
+      place_gradients(fp8_weight_gradient(x, above, in_out, weight.scalar_type()), above.sums, weights, biases, side,
                       gradients, 4);
     }
     const auto of_normal = input_gradient(above, weight, in_out, map);
@@ -103,17 +103,17 @@ struct NormLinear : torch::autograd::Function<NormLinear> {
   }
 };
 
-constexpr int64_t kNone = -1;
+constexpr int64_t kNoActivation = -1;
 
-struct LinearResidual : torch::autograd::Function<LinearResidual> {
+struct Fp8LinearResidual : torch::autograd::Function<Fp8LinearResidual> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const at::Tensor& weight,
                             const std::optional<at::Tensor>& bias, const std::optional<at::Tensor>& residual,
                             bool in_out, int64_t kind, int64_t scales, int64_t index) {
     keep_map(context, scales, index);
     const auto map = map_of(context);
     const Fp8Forms forms{.straight = true};
-    const auto x = kind == kNone ? fp8_matrix(as_rows(input), map, Fp8Scales::input, forms)
-                                 : fp8_activation(input, static_cast<Activation>(kind), map, forms);
+    const auto x = kind == kNoActivation ? fp8_matrix(as_rows(input), map, Fp8Scales::input, forms)
+                                         : fp8_activation(input, static_cast<Activation>(kind), map, forms);
     const auto out = forward_product(x, weight, in_out, map, or_none(bias),
                                      residual ? as_rows(*residual) : at::Tensor(), input.scalar_type());
     context->save_for_backward({input, weight});
@@ -135,13 +135,13 @@ struct LinearResidual : torch::autograd::Function<LinearResidual> {
                                   {.straight = true, .turned = trained, .sums = with_bias});
     auto of_input = input_gradient(above, kept[1], in_out, map);
     Fp8Matrix x;
-    if (kind != kNone) {
+    if (kind != kNoActivation) {
       std::tie(of_input, x) = fp8_activation_gradient(kept[0], of_input, static_cast<Activation>(kind), map);
     } else if (trained) {
       x = fp8_matrix(as_rows(kept[0]), map, Fp8Scales::input, {.turned = true, .again = true});
     }
     return {of_input.view(kept[0].sizes()),
-            trained ? weight_gradient(x, above, in_out, kept[1].scalar_type()) : at::Tensor(),
+            trained ? fp8_weight_gradient(x, above, in_out, kept[1].scalar_type()) : at::Tensor(),
             above.sums,
             context->saved_data.at("residual").toBool() ? upstream[0] : at::Tensor(),
             {},
@@ -154,16 +154,17 @@ struct LinearResidual : torch::autograd::Function<LinearResidual> {
 }  // namespace
 
 std::pair<at::Tensor, at::Tensor> norm_linear_fp8(const at::Tensor& hidden, const NormWeights& norm, const Maps& maps) {
-  const auto out = NormLinear::apply(hidden, norm.weight, maybe(norm.bias), norm.epsilon, at::TensorList(maps.weights),
-                                     at::TensorList(maps.biases), maps.in_out, maps.fp8.address(), maps.fp8.index());
+  const auto out =
+      Fp8NormLinear::apply(hidden, norm.weight, maybe(norm.bias), norm.epsilon, at::TensorList(maps.weights),
+                           at::TensorList(maps.biases), maps.in_out, maps.fp8.address(), maps.fp8.index());
   return {out[0], out[1]};
 }
 
 at::Tensor linear_residual_fp8(const at::Tensor& input, std::optional<Activation> kind, const Maps& maps,
                                const at::Tensor& residual) {
-  return LinearResidual::apply(input, maps.weights[0], maps.biases.empty() ? std::nullopt : maybe(maps.biases[0]),
-                               maybe(residual), maps.in_out, kind ? static_cast<int64_t>(*kind) : kNone,
-                               maps.fp8.address(), maps.fp8.index());
+  return Fp8LinearResidual::apply(input, maps.weights[0], maps.biases.empty() ? std::nullopt : maybe(maps.biases[0]),
+                                  maybe(residual), maps.in_out, kind ? static_cast<int64_t>(*kind) : kNoActivation,
+                                  maps.fp8.address(), maps.fp8.index());
 }
 
 }  // namespace hyperion::kernels

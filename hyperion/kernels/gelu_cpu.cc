@@ -35,13 +35,13 @@ inline float slope(float x) {
   return s + x * s * (1.0f - s) * kSlope * (1.0f + 3.0f * kCubic * x * x);
 }
 
-constexpr int64_t kGrain = 1 << 13;
+constexpr int64_t kGeluGrain = 1 << 13;
 
 }  // namespace
 
 template <class T>
 void gelu_cpu(const T* in, T* out, int64_t count) {
-  at::parallel_for(0, count, kGrain, [=](int64_t begin, int64_t end) {
+  at::parallel_for(0, count, kGeluGrain, [=](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const float x = to_float(in[i]);
       store(out[i], x * gate(x));
@@ -51,7 +51,7 @@ void gelu_cpu(const T* in, T* out, int64_t count) {
 
 template <class T>
 void gelu_backward_cpu(const T* in, const T* upstream, T* out, int64_t count) {
-  at::parallel_for(0, count, kGrain, [=](int64_t begin, int64_t end) {
+  at::parallel_for(0, count, kGeluGrain, [=](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) store(out[i], to_float(upstream[i]) * slope(to_float(in[i])));
   });
 }

@@ -44,9 +44,9 @@ __device__ inline Words load_streamed(const T* from) {
 
 // 16 bytes into shared memory while the thread goes on. Copies are closed into groups; `wait_for_copies` returns when
 // at most `LATER` of the thread's last groups are still under way. Each thread sees its own copies, others' after a
-// barrier.
+// barrier. Before 8.0 the thread waits for each.
 __device__ inline void copy_ahead(Words* shared, const void* global) {
-#if defined(__CUDA_ARCH__)
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
                :
                : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(shared))), "l"(global)
@@ -56,13 +56,13 @@ __device__ inline void copy_ahead(Words* shared, const void* global) {
 #endif
 }
 __device__ inline void close_copies() {
-#if defined(__CUDA_ARCH__)
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
 }
 template <int LATER>
 __device__ inline void wait_for_copies() {
-#if defined(__CUDA_ARCH__)
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   asm volatile("cp.async.wait_group %0;" ::"n"(LATER) : "memory");
 #endif
 }
@@ -89,7 +89,7 @@ __device__ inline float quick_reciprocal(float x) {
 
 // Two floats to one word of two narrow ones, and back, by the GPU's own instructions where it has them.
 __device__ inline uint32_t narrow_pair(float low, float high, Bfloat16) {
-#if defined(__CUDA_ARCH__)
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   uint32_t word;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
   return word;
@@ -100,10 +100,15 @@ __device__ inline uint32_t narrow_pair(float low, float high, Bfloat16) {
 #endif
 }
 __device__ inline uint32_t narrow_pair(float low, float high, Half) {
-#if defined(__CUDA_ARCH__)
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   uint32_t word;
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
   return word;
+#elif defined(__CUDA_ARCH__)
+  uint16_t a, b;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(a) : "f"(low));
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(b) : "f"(high));
+  return a | static_cast<uint32_t>(b) << 16;
 #else
   Half a, b;
   store(a, low), store(b, high);

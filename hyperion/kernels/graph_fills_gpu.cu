@@ -12,7 +12,7 @@ void fill_by_kernels(void*) {}  // not measured there
 #else
 namespace {
 
-constexpr unsigned kThreads = 256, kMostBlocks = 8 * 132;
+constexpr unsigned kThreads = 256;
 
 // word: four bytes of the pattern; `to` lies at a multiple of 16.
 __global__ void fill(unsigned char* to, uint32_t word, int64_t bytes) {
@@ -67,11 +67,11 @@ bool replace(cudaGraph_t graph, cudaGraphNode_t node) {
   auto* to = static_cast<unsigned char*>(set.dst);
   uint32_t word = four_bytes(set.value, set.elementSize);
   int64_t bytes = static_cast<int64_t>(set.width * set.elementSize);
-  const int64_t blocks = (bytes / 16 + kThreads - 1) / kThreads;
+  const int64_t needed = (bytes / 16 + kThreads - 1) / kThreads, most = int64_t{8} * gpu_limits().multiprocessors;
   void* arguments[] = {&to, &word, &bytes};
   cudaKernelNodeParams kernel{};
   kernel.func = reinterpret_cast<void*>(fill);
-  kernel.gridDim = dim3(blocks < 1 ? 1 : blocks < kMostBlocks ? static_cast<unsigned>(blocks) : kMostBlocks);
+  kernel.gridDim = dim3(needed < 1 ? 1 : static_cast<unsigned>(needed < most ? needed : most));
   kernel.blockDim = dim3(kThreads);
   kernel.kernelParams = arguments;
   cudaGraphNode_t made;

@@ -7,7 +7,7 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kSumThreads = 384, kSumsAtOnce = 768;  // of a block that sums as it packs, and of a multiprocessor
-constexpr int64_t kMultiprocessors = 132, kMostBlocks = 3 * kMultiprocessors;
+constexpr int64_t kMostBlocksEach = 3;               // of them a multiprocessor
 
 // Cosines or sines of one place.
 template <int STEP>
@@ -223,7 +223,8 @@ int64_t pack_heads_gpu(const HeadGradient<T> (&parts)[3], T* packed, int64_t bat
   const int64_t across = (pairs / kWide<T> + kLanes - 1) / kLanes * kLanes;
   if (whole && sums != nullptr && across <= kSumThreads && batch * length < (int64_t{1} << 31)) {
     const int64_t down = kSumThreads / across, needed = (batch * length + down - 1) / down;
-    const int64_t each = kSumsAtOnce / (across * down), most = kMultiprocessors * (each < 3 ? each : 3);
+    const int64_t each = kSumsAtOnce / (across * down),
+                  most = gpu_limits().multiprocessors * (each < kMostBlocksEach ? each : kMostBlocksEach);
     const int64_t at_once = needed < most ? needed : most;
     pack_and_sum_kernel<T>
         <<<static_cast<unsigned>(at_once), dim3(static_cast<unsigned>(across), static_cast<unsigned>(down)), 0,
@@ -245,7 +246,8 @@ int64_t pack_heads_gpu(const HeadGradient<T> (&parts)[3], T* packed, int64_t bat
 }
 
 int64_t pack_heads_parts(int64_t tokens) {
-  const int64_t most = tokens < kMostBlocks ? tokens : kMostBlocks, plain = column_sum_parts(tokens);
+  const int64_t blocks = kMostBlocksEach * gpu_limits().multiprocessors, most = tokens < blocks ? tokens : blocks,
+                plain = column_sum_parts(tokens);
   return most > plain ? most : plain;
 }
 

@@ -1,16 +1,16 @@
-#include "hyperion/base/error.h"
+#include "hyperion/kernels/gpu.h"
 #include "hyperion/kernels/heads_math.h"
 
 namespace hyperion::kernels {
 
 template <class T>
 void rotate_heads_gpu(T*, int64_t, int64_t, int64_t, int64_t, const Rotation&, void*) {
-  throw base::Error("this build has no GPU kernels", "build the cuda preset");
+  no_gpu_kernels();
 }
 template <class T>
 int64_t pack_heads_gpu(const HeadGradient<T> (&)[3], T*, int64_t, int64_t, int64_t, const Rotation&, T*, float*,
                        void*) {
-  throw base::Error("this build has no GPU kernels", "build the cuda preset");
+  no_gpu_kernels();
 }
 int64_t pack_heads_parts(int64_t) { return 1; }
 

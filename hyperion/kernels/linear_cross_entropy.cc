@@ -19,7 +19,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-constexpr int64_t kIgnored = -100, kBytes = 704 << 20, kRows = 128;  // of logits at a time; in steps of rows
+constexpr int64_t kIgnoredTarget = -100, kBytes = 704 << 20, kRows = 128;  // of logits at a time; in steps of rows
 
 int64_t rows_at_once(const at::Tensor& hidden, int64_t classes) {
   const int64_t most = kBytes / (classes * hidden.element_size()) / kRows * kRows;
@@ -31,13 +31,14 @@ int64_t rows_at_once(const at::Tensor& hidden, int64_t classes) {
 void gradients_in_place(at::Tensor logits, const at::Tensor& targets, at::Tensor losses, bool gradients) {
   if (logits.is_cuda()) {
     with_type(logits.scalar_type(), [&]<class T>(T) {
-      cross_entropy_gpu(CrossEntropyRows<T>{pointer<T>(logits), pointer<const int64_t>(targets), pointer<float>(losses),
-                                            logits.size(0), logits.size(1), kIgnored, gradients, nullptr, nullptr},
-                        stream_of(logits));
+      cross_entropy_gpu(
+          CrossEntropyRows<T>{pointer<T>(logits), pointer<const int64_t>(targets), pointer<float>(losses),
+                              logits.size(0), logits.size(1), kIgnoredTarget, gradients, nullptr, nullptr},
+          stream_of(logits));
     });
     return;
   }
-  const auto wide = logits.to(at::kFloat), counted = targets.ne(kIgnored).to(at::kFloat);
+  const auto wide = logits.to(at::kFloat), counted = targets.ne(kIgnoredTarget).to(at::kFloat);
   const auto sums = at::logsumexp(wide, {1});
   const auto safe = targets.clamp_min(0).unsqueeze(1);
   losses.copy_(sums.sub(wide.gather(1, safe).squeeze(1)).mul(counted));
@@ -50,12 +51,12 @@ void gradients_in_place(at::Tensor logits, const at::Tensor& targets, at::Tensor
 // The mean over what is counted, and 1 / their number; nothing counted: a loss of 0.
 std::pair<at::Tensor, at::Tensor> mean_loss(const at::Tensor& losses, const at::Tensor& targets) {
   if (!losses.is_cuda()) {
-    const auto share = targets.ne(kIgnored).sum().clamp_min(1).to(at::kFloat).reciprocal();
+    const auto share = targets.ne(kIgnoredTarget).sum().clamp_min(1).to(at::kFloat).reciprocal();
     return {losses.sum().mul(share), share};
   }
   const auto mean = at::empty({}, losses.options()), share = at::empty({}, losses.options());
-  mean_loss_gpu(pointer<float>(losses), pointer<const int64_t>(targets), losses.size(0), kIgnored, pointer<float>(mean),
-                pointer<float>(share), stream_of(losses));
+  mean_loss_gpu(pointer<float>(losses), pointer<const int64_t>(targets), losses.size(0), kIgnoredTarget,
+                pointer<float>(mean), pointer<float>(share), stream_of(losses));
   return {mean, share};
 }
 

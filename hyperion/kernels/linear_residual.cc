@@ -13,13 +13,13 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-constexpr int64_t kNone = -1;
+constexpr int64_t kPlainInput = -1;
 
 struct LinearResidual : torch::autograd::Function<LinearResidual> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const at::Tensor& weight,
                             const std::optional<at::Tensor>& bias, const std::optional<at::Tensor>& residual,
                             bool in_out, int64_t kind, bool last_use) {
-    const auto active = kind == kNone ? input : activate(input, static_cast<Activation>(kind));
+    const auto active = kind == kPlainInput ? input : activate(input, static_cast<Activation>(kind));
     const auto out = product({.a = as_rows(active),
                               .b = weight,
                               .b_turned = !in_out,
@@ -31,7 +31,7 @@ struct LinearResidual : torch::autograd::Function<LinearResidual> {
     context->saved_data["last_use"] = last_use;
     context->saved_data["bias"] = bias.has_value();
     context->saved_data["residual"] = residual.has_value();
-    context->saved_data["sums"] = kind != kNone && sums_wanted(input);
+    context->saved_data["sums"] = kind != kPlainInput && sums_wanted(input);
     if (bias && bias->requires_grad() && bias->is_leaf()) want_sums(out);
     return shaped_like(out, input);
   }
@@ -46,7 +46,7 @@ struct LinearResidual : torch::autograd::Function<LinearResidual> {
     const auto sums = with_bias ? take_sums(upstream[0]) : at::Tensor();
     auto of_input = product({.a = above, .b = kept[1], .b_turned = in_out});
     at::Tensor active = kept[0];
-    if (kind != kNone) {
+    if (kind != kPlainInput) {
       const bool last_use = context->saved_data.at("last_use").toBool();
       const auto found = activation_gradients(as_rows(kept[0]), of_input, static_cast<Activation>(kind), trained,
                                               context->saved_data.at("sums").toBool(), last_use);
@@ -67,8 +67,8 @@ struct LinearResidual : torch::autograd::Function<LinearResidual> {
 at::Tensor apply(const at::Tensor& input, int64_t kind, const Maps& maps, const at::Tensor& residual, bool last_use) {
   HYPERION_CHECK(maps.weights.size() == 1 && maps.biases.size() <= 1, "a residual is added to one map");
   if (maps.fp8)
-    return linear_residual_fp8(input, kind == kNone ? std::nullopt : std::optional(static_cast<Activation>(kind)), maps,
-                               residual);
+    return linear_residual_fp8(input, kind == kPlainInput ? std::nullopt : std::optional(static_cast<Activation>(kind)),
+                               maps, residual);
   return LinearResidual::apply(input, maps.weights[0], maps.biases.empty() ? std::nullopt : maybe(maps.biases[0]),
                                maybe(residual), maps.in_out, kind, last_use);
 }
@@ -76,7 +76,7 @@ at::Tensor apply(const at::Tensor& input, int64_t kind, const Maps& maps, const 
 }  // namespace
 
 at::Tensor linear_residual(const at::Tensor& input, const Maps& maps, const at::Tensor& residual) {
-  return apply(input, kNone, maps, residual, false);
+  return apply(input, kPlainInput, maps, residual, false);
 }
 
 at::Tensor activated_linear_residual(const at::Tensor& input, Activation kind, const Maps& maps,

@@ -22,7 +22,7 @@ at::Tensor inverse_rms(const at::Tensor& wide, double epsilon) {
   return at::rsqrt(wide.square().mean(-1, /*keepdim=*/true).add(epsilon));
 }
 
-Normalised on_cpu(const at::Tensor& input, const NormWeights& weights) {
+Normalised norm_on_cpu(const at::Tensor& input, const NormWeights& weights) {
   if (weights.bias.defined()) {
     auto [output, mean, inverse] =
         at::native_layer_norm(input, {input.size(-1)}, weights.weight, weights.bias, weights.epsilon);
@@ -32,7 +32,7 @@ Normalised on_cpu(const at::Tensor& input, const NormWeights& weights) {
   return {wide.mul(inverse).to(input.scalar_type()).mul(weights.weight), {at::Tensor(), inverse}};
 }
 
-Normalised on_gpu(const at::Tensor& input, const NormWeights& weights, bool with_output) {
+Normalised norm_on_gpu(const at::Tensor& input, const NormWeights& weights, bool with_output) {
   const int64_t rows = rows_of(input);
   const auto fp32 = input.options().dtype(at::kFloat);
   const bool layer = weights.bias.defined();
@@ -49,7 +49,7 @@ Normalised on_gpu(const at::Tensor& input, const NormWeights& weights, bool with
 }
 
 at::Tensor again_on_cpu(const at::Tensor& input, const NormWeights& weights, const NormStatistics& statistics) {
-  if (weights.bias.defined()) return on_cpu(input, weights).output;
+  if (weights.bias.defined()) return norm_on_cpu(input, weights).output;
   return input.to(at::kFloat).mul(statistics.inverse).to(input.scalar_type()).mul(weights.weight);
 }
 
@@ -97,12 +97,12 @@ struct Norm : torch::autograd::Function<Norm> {
 }  // namespace
 
 Normalised normalise(const at::Tensor& given, const NormWeights& weights) {
-  return given.is_cuda() ? on_gpu(given.contiguous(), weights, /*with_output=*/true) : on_cpu(given, weights);
+  return given.is_cuda() ? norm_on_gpu(given.contiguous(), weights, /*with_output=*/true) : norm_on_cpu(given, weights);
 }
 
 NormStatistics norm_statistics(const at::Tensor& given, const NormWeights& weights) {
-  return given.is_cuda() ? on_gpu(given.contiguous(), weights, /*with_output=*/false).statistics
-                         : on_cpu(given, weights).statistics;
+  return given.is_cuda() ? norm_on_gpu(given.contiguous(), weights, /*with_output=*/false).statistics
+                         : norm_on_cpu(given, weights).statistics;
 }
 
 at::Tensor normalise_again(const at::Tensor& given, const NormWeights& weights, const NormStatistics& statistics) {

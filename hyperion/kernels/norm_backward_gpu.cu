@@ -6,13 +6,18 @@
 namespace hyperion::kernels {
 namespace {
 
-constexpr int64_t kMultiprocessors = 132;  // one block each, so that all end together
-constexpr int64_t kMostRows = 15;          // at once: each has a barrier of its own
+constexpr int64_t kMostRows = 15;  // at once: each has a barrier of its own
+
+// Blocks: one a multiprocessor, so that all end together; of AMD's small ones two.
+int64_t most_parts() {
+  constexpr int64_t kEach =
 #ifdef __HIPCC__
-constexpr int64_t kParts = 2 * kMultiprocessors;
+      2;
 #else
-constexpr int64_t kParts = kMultiprocessors;
+      1;
 #endif
+  return kEach * gpu_limits().multiprocessors;
+}
 
 constexpr int sections_of(bool layer, bool sums) { return 1 + (layer ? 1 : 0) + (sums ? 1 : 0); }
 
@@ -225,53 +230,64 @@ __global__ void backward_any(NormBackward<T> norm) {
   }
 }
 
-// Blocks launched: as many parts to add up.
+// How a block of this layout takes rows so wide: threads across, rows at once, shared memory. Rows at once are as many
+// as threads and the device's shared memory hold; none where not one fits.
+struct Block {
+  int64_t across, rows;
+  size_t bytes;
+};
 template <class LAYOUT, bool LAYER, bool SUMS, class T>
-int64_t launch_rows(const NormBackward<T>& norm, GpuStream stream) {
+Block block_of(const NormBackward<T>& norm) {
   constexpr int kVectors = LAYOUT::kVectors;
   const int64_t pieces = norm.width / kWide<T>, fit = kVectors * kLanes;
-  const int64_t across = (pieces + fit - 1) / fit * kLanes, rows = LAYOUT::kThreads / across,
-                down = rows < kMostRows ? rows : kMostRows, needed = (norm.rows + down - 1) / down;
-  const int64_t blocks = needed < kParts ? needed : kParts;
+  const int64_t across = (pieces + fit - 1) / fit * kLanes;
   const int tensors = norm.residual == nullptr ? 2 : 3;
   const size_t ahead = sizeof(Words) * LAYOUT::kStages * tensors * kVectors,
-               meeting = sizeof(float) * sections_of(LAYER, SUMS) * kVectors * kWide<T>;
-  const size_t bytes = static_cast<size_t>(across * down) * (ahead > meeting ? ahead : meeting);
+               meeting = sizeof(float) * sections_of(LAYER, SUMS) * kVectors * kWide<T>,
+               row = static_cast<size_t>(across) * (ahead > meeting ? ahead : meeting);
+  const size_t own = sizeof(float2) * 2 * LAYOUT::kThreads / kLanes, limit = gpu_limits().shared_bytes - own;
+  int64_t rows = LAYOUT::kThreads / across;
+  if (rows > kMostRows) rows = kMostRows;
+  if (static_cast<size_t>(rows) * row > limit) rows = static_cast<int64_t>(limit / row);
+  return {across, rows, static_cast<size_t>(rows) * row};
+}
+
+// Blocks launched: as many parts to add up; 0 where the layout does not fit.
+template <class LAYOUT, bool LAYER, bool SUMS, class T>
+int64_t launch_rows(const NormBackward<T>& norm, GpuStream stream) {
+  const Block block = block_of<LAYOUT, LAYER, SUMS>(norm);
+  if (block.rows == 0) return 0;
+  const int64_t needed = (norm.rows + block.rows - 1) / block.rows, most = most_parts();
+  const int64_t blocks = needed < most ? needed : most;
   const auto kernel = backward_rows<T, LAYOUT, LAYER, SUMS>;
-  allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes);
-  const dim3 threads(static_cast<unsigned>(across), static_cast<unsigned>(down));
-  kernel<<<static_cast<unsigned>(blocks), threads, bytes, stream>>>(norm);
+  allow_shared_memory(reinterpret_cast<const void*>(kernel), block.bytes);
+  const dim3 threads(static_cast<unsigned>(block.across), static_cast<unsigned>(block.rows));
+  kernel<<<static_cast<unsigned>(blocks), threads, block.bytes, stream>>>(norm);
   return blocks;
 }
 
-// Layouts by a row's pieces, as they were measured to be fastest on an H200.
+// Layouts by a row's pieces, as they were measured to be fastest on an H200. 0: no layout takes rows so wide here.
 template <bool LAYER, bool SUMS, class T>
 int64_t launch_by_width(const NormBackward<T>& norm, int64_t pieces, GpuStream stream) {
 #ifdef __HIPCC__  // 64 KiB of shared memory a block
   if (pieces <= 256) return launch_rows<Layout<1, 256, 2>, LAYER, SUMS>(norm, stream);
-  return launch_rows<Layout<2, 256, 2>, LAYER, SUMS>(norm, stream);
+  return pieces <= 512 ? launch_rows<Layout<2, 256, 2>, LAYER, SUMS>(norm, stream) : 0;
 #else
   if (pieces <= 128) return launch_rows<Layout<1, 768, 3>, LAYER, SUMS>(norm, stream);
   if (pieces > 512 && pieces <= 640) return launch_rows<Layout<2, 640, 3>, LAYER, SUMS>(norm, stream);  // two rows
   if (pieces <= 1024) return launch_rows<Layout<2, 512, 3>, LAYER, SUMS>(norm, stream);
-  return launch_rows<Layout<4, 384, 3>, LAYER, SUMS>(norm, stream);
+  return pieces <= 1536 ? launch_rows<Layout<4, 384, 3>, LAYER, SUMS>(norm, stream) : 0;
 #endif
 }
-#ifdef __HIPCC__
-constexpr int64_t kMostPieces = 2 * 256;
-#else
-constexpr int64_t kMostPieces = 4 * 384;
-#endif
 
 template <class T, bool LAYER, bool SUMS>
 int64_t backward_as(const NormBackward<T>& norm, GpuStream stream) {
   const bool whole = norm.width % kWide<T> == 0 && aligned(norm.x) && aligned(norm.weight) && aligned(norm.dy) &&
                      aligned(norm.residual) && aligned(norm.dx) && aligned(norm.y) && aligned(norm.bias);
   const int64_t pieces = norm.width / kWide<T>;
-  int64_t parts = norm_backward_parts(norm.rows);
-  if (whole && pieces <= kMostPieces) {
-    parts = launch_by_width<LAYER, SUMS>(norm, pieces, stream);
-  } else {
+  int64_t parts = whole ? launch_by_width<LAYER, SUMS>(norm, pieces, stream) : 0;
+  if (parts == 0) {
+    parts = norm_backward_parts(norm.rows);
     backward_any<T, LAYER, SUMS><<<static_cast<unsigned>(parts), 256, 0, stream>>>(norm);
   }
   check_launch("norm_backward");
@@ -285,7 +301,10 @@ int64_t backward_with(const NormBackward<T>& norm, GpuStream stream) {
 
 }  // namespace
 
-int64_t norm_backward_parts(int64_t rows) { return rows < 1 ? 1 : rows < kParts ? rows : kParts; }
+int64_t norm_backward_parts(int64_t rows) {
+  const int64_t most = most_parts();
+  return rows < 1 ? 1 : rows < most ? rows : most;
+}
 
 template <class T>
 int64_t norm_backward_gpu(const NormBackward<T>& norm, void* stream) {

@@ -1,4 +1,4 @@
-#include "hyperion/base/error.h"
+#include "hyperion/kernels/gpu.h"
 #include "hyperion/kernels/norm_math.h"
 
 namespace hyperion::kernels {
@@ -6,11 +6,11 @@ namespace hyperion::kernels {
 int64_t norm_backward_parts(int64_t) { return 1; }
 template <class T>
 void norm_forward_gpu(const NormForward<T>&, void*) {
-  throw base::Error("this build has no GPU kernels", "build the cuda preset");
+  no_gpu_kernels();
 }
 template <class T>
 int64_t norm_backward_gpu(const NormBackward<T>&, void*) {
-  throw base::Error("this build has no GPU kernels", "build the cuda preset");
+  no_gpu_kernels();
 }
 
 #define HYPERION_NORM(T)                                        \

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "hyperion/base/fault.h"
 #include "hyperion/kernels/bias_sums.h"
 #include "hyperion/kernels/block_ops.h"
 #include "hyperion/kernels/maps.h"
@@ -53,10 +54,11 @@ struct NormLinear : torch::autograd::Function<NormLinear> {
     for (size_t i = 0; i < weights.size() + biases.size(); ++i)
       trained = trained || context->needs_input_grad(first + i);
     const auto sums = trained && !biases.empty() ? take_sums(upstream[1]) : at::Tensor();
-    const auto found =
-        norm_gradients(kept[0], norm, statistics,
-                       shaped_like(product({.a = above, .b = joined(weights, side), .b_turned = in_out}), kept[0]),
-                       upstream[0], {.output = trained, .sums = context->saved_data.at("sums").toBool()});
+    const bool dropped = base::fault_point("kernels.residual_gradient") == base::Fault::drop;
+    const auto found = norm_gradients(
+        kept[0], norm, statistics,
+        shaped_like(product({.a = above, .b = joined(weights, side), .b_turned = in_out}), kept[0]),
+        dropped ? at::Tensor() : upstream[0], {.output = trained, .sums = context->saved_data.at("sums").toBool()});
     if (found.sums.defined()) leave_sums(found.input, found.sums);
     if (trained) {
       const auto of_weight = weight_gradient(as_rows(found.output), above, in_out);

@@ -28,15 +28,15 @@ std::vector<Waiting> waiting;
 int64_t waiting_bytes = 0;
 std::set<const at::TensorImpl*> met;  // leaves
 
-void on_cpu(const PartedSums& parted) {
+void add_on_cpu(const PartedSums& parted) {
   const auto count = static_cast<int64_t>(parted.sums.size()), width = parted.sums[0].numel();
   const auto whole = parted.partial.narrow(0, 0, parted.parts).reshape({parted.parts, count, width}).sum(0);
   for (int64_t i = 0; i < count; ++i) at::Tensor(parted.sums[static_cast<size_t>(i)]).copy_(whole[i]);
 }
 
-void launch(const std::vector<Waiting>& list) {
+void launch_sums(const std::vector<Waiting>& list) {
   if (!list[0].parted.partial.is_cuda()) {
-    for (const auto& each : list) on_cpu(each.parted);
+    for (const auto& each : list) add_on_cpu(each.parted);
     return;
   }
   std::map<at::ScalarType, std::vector<const PartedSums*>> by_type;
@@ -67,14 +67,14 @@ void add_up_waiting() {
     for (size_t i = 0; i < parted.sums.size(); ++i)
       HYPERION_CHECK(!kept[i] || parted.sums[i].storage().use_count() > 1,
                      "a gradient was read before it was added up");
-  if (!waiting.empty()) launch(waiting);
+  if (!waiting.empty()) launch_sums(waiting);
   forget();
 }
 
 }  // namespace
 
 void add_up(const PartedSums& parted) {
-  if (parted.parts > 0) launch({{parted}});
+  if (parted.parts > 0) launch_sums({{parted}});
 }
 
 void add_up_for_leaves(const PartedSums& parted, at::TensorList leaves) {

@@ -1,11 +1,11 @@
-#include "hyperion/base/error.h"
+#include "hyperion/kernels/gpu.h"
 #include "hyperion/kernels/part_sums_math.h"
 
 namespace hyperion::kernels {
 
 template <class T>
 void add_parts_gpu(const PartSums<T>*, int, void*) {
-  throw base::Error("this build has no GPU kernels", "build the cuda preset");
+  no_gpu_kernels();
 }
 
 template void add_parts_gpu(const PartSums<float>*, int, void*);

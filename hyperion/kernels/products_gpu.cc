@@ -30,12 +30,12 @@ constexpr size_t kWorkspace = 32u << 20;
 constexpr size_t kCounter = 1 << 10;
 constexpr int kTried = 8;
 
-void check(cublasStatus_t status, const char* what) {
+void check_cublas(cublasStatus_t status, const char* what) {
   if (status != CUBLAS_STATUS_SUCCESS)
     throw base::Error(base::format("cuBLASLt: {} failed with {}", what, cublasLtGetStatusName(status)));
 }
 
-cudaDataType_t type_of(ProductType type) {
+cudaDataType_t cuda_type(ProductType type) {
   switch (type) {
     case ProductType::fp32:
       return CUDA_R_32F;
@@ -73,14 +73,15 @@ using Layout = std::unique_ptr<cublasLtMatrixLayoutOpaque_t, Deleter<cublasLtMat
 
 Layout layout(cudaDataType_t type, int64_t rows, int64_t columns) {
   cublasLtMatrixLayout_t made;
-  check(cublasLtMatrixLayoutCreate(&made, type, static_cast<uint64_t>(rows), static_cast<uint64_t>(columns), rows),
-        "a layout");
+  check_cublas(
+      cublasLtMatrixLayoutCreate(&made, type, static_cast<uint64_t>(rows), static_cast<uint64_t>(columns), rows),
+      "a layout");
   return Layout(made);
 }
 
 template <class Value>
 void set(cublasLtMatmulDesc_t operation, cublasLtMatmulDescAttributes_t what, const Value& value) {
-  check(cublasLtMatmulDescSetAttribute(operation, what, &value, sizeof value), "a setting");
+  check_cublas(cublasLtMatmulDescSetAttribute(operation, what, &value, sizeof value), "a setting");
 }
 
 struct Plan {
@@ -97,14 +98,14 @@ cublasLtEpilogue_t epilogue(const RawProduct& p) {
 Plan describe(const RawProduct& p) {
   cublasLtMatmulDesc_t made;
   const bool rounded = p.type == ProductType::fp32 && p.may_round_to_tf32;
-  check(cublasLtMatmulDescCreate(&made, rounded ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
-        "a product");
+  check_cublas(cublasLtMatmulDescCreate(&made, rounded ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
+               "a product");
   Plan plan;
   plan.operation.reset(made);
   set(made, CUBLASLT_MATMUL_DESC_TRANSA, p.b_turned ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(made, CUBLASLT_MATMUL_DESC_TRANSB, p.a_turned ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(made, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue(p));
-  const auto a_type = type_of(p.type), b_type = type_of(p.b_type), out = type_of(p.out);
+  const auto a_type = cuda_type(p.type), b_type = cuda_type(p.b_type), out = cuda_type(p.out);
   if (p.by_rows)
     for (const auto side : {CUBLASLT_MATMUL_DESC_A_SCALE_MODE, CUBLASLT_MATMUL_DESC_B_SCALE_MODE})
       set(made, side, int32_t{CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F});
@@ -126,7 +127,7 @@ void point(const Plan& plan, const RawProduct& p) {
 cublasLtHandle_t handle() {
   static std::array<cublasLtHandle_t, 64> made{};
   auto& mine = made[static_cast<size_t>(at::cuda::current_device())];
-  if (mine == nullptr) check(cublasLtCreate(&mine), "its handle");
+  if (mine == nullptr) check_cublas(cublasLtCreate(&mine), "its handle");
   return mine;
 }
 
@@ -143,8 +144,8 @@ struct Room {
   void* at;
   size_t bytes;
 };
-cublasStatus_t launch(const Plan& plan, const RawProduct& p, const cublasLtMatmulAlgo_t& algorithm, const Room& room,
-                      void* d, cudaStream_t stream) {
+cublasStatus_t launch_product(const Plan& plan, const RawProduct& p, const cublasLtMatmulAlgo_t& algorithm,
+                              const Room& room, void* d, cudaStream_t stream) {
   const float one = 1, beta = p.c != nullptr ? 1 : 0;
   const void* c = p.c != nullptr ? p.c : d;
   return cublasLtMatmul(handle(), plan.operation.get(), &one, p.b, plan.a.get(), p.a, plan.b.get(), &beta, c,
@@ -161,8 +162,9 @@ std::vector<float> times(const Plan& plan, const RawProduct& p,
   cudaStreamSynchronize(stream);
   std::vector<Way> ways;
   for (const auto& each : found)
-    ways.push_back(
-        [&](cudaStream_t own) { return launch(plan, p, each.algo, room, out.at, own) == CUBLAS_STATUS_SUCCESS; });
+    ways.push_back([&](cudaStream_t own) {
+      return launch_product(plan, p, each.algo, room, out.at, own) == CUBLAS_STATUS_SUCCESS;
+    });
   return times_in_turns(ways);
 }
 
@@ -207,9 +209,9 @@ bool take(const std::string& text, Plan& plan) {
 
 std::vector<cublasLtMatmulHeuristicResult_t> offered(const Plan& plan, uint32_t alignment, size_t room, int most) {
   cublasLtMatmulPreference_t preference;
-  check(cublasLtMatmulPreferenceCreate(&preference), "a preference");
+  check_cublas(cublasLtMatmulPreferenceCreate(&preference), "a preference");
   const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t what, auto value) {
-    check(cublasLtMatmulPreferenceSetAttribute(preference, what, &value, sizeof value), "a preference");
+    check_cublas(cublasLtMatmulPreferenceSetAttribute(preference, what, &value, sizeof value), "a preference");
   };
   prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{room});
   // Parts of a sum meet in fp32 and in a fixed order, not rounded to the output's type on the way.
@@ -298,7 +300,7 @@ bool product_gpu(const RawProduct& p, bool measure, void* stream) {
   const Plan& plan = found->second;
   if (!plan.algorithm) return false;
   point(plan, p);
-  check(launch(plan, p, *plan.algorithm, Room(plan.workspace, queue), p.d, queue), "a product");
+  check_cublas(launch_product(plan, p, *plan.algorithm, Room(plan.workspace, queue), p.d, queue), "a product");
   return true;
 }
 

@@ -1,10 +1,8 @@
-#include "hyperion/base/error.h"
+#include "hyperion/kernels/gpu.h"
 #include "hyperion/kernels/products_gpu.h"
 
 namespace hyperion::kernels {
 
-bool product_gpu(const RawProduct&, bool, void*) {
-  throw base::Error("this build has no GPU kernels", "build the cuda preset");
-}
+bool product_gpu(const RawProduct&, bool, void*) { no_gpu_kernels(); }
 
 }  // namespace hyperion::kernels

@@ -38,7 +38,7 @@ std::pair<at::Tensor, at::Tensor> tables(const at::Tensor& half, at::ScalarType 
 
 HeadStrides strides_of(const at::Tensor& tensor) { return {tensor.stride(0), tensor.stride(1), tensor.stride(2)}; }
 
-at::Tensor turned(const at::Tensor& given, const at::Tensor& cosines, const at::Tensor& sines, bool back) {
+at::Tensor rotated(const at::Tensor& given, const at::Tensor& cosines, const at::Tensor& sines, bool back) {
   const auto input = given.stride(3) == 1 ? given : given.contiguous();
   const int64_t batch = input.size(0), heads = input.size(1), length = input.size(2), width = input.size(3);
   // Heads of a token lie together, or places of a head: as they came.
@@ -58,12 +58,12 @@ struct Turned : torch::autograd::Function<Turned> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input,
                             const at::Tensor& cosines, const at::Tensor& sines) {
     context->save_for_backward({cosines, sines});
-    return turned(input, cosines, sines, false);
+    return rotated(input, cosines, sines, false);
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  const torch::autograd::variable_list& upstream) {
     const auto saved = context->get_saved_variables();
-    return {turned(upstream[0], saved[0], saved[1], true), at::Tensor(), at::Tensor()};
+    return {rotated(upstream[0], saved[0], saved[1], true), at::Tensor(), at::Tensor()};
   }
 };
 

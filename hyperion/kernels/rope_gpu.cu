@@ -95,10 +95,10 @@ void rope_gpu(const Rope<T>& r, void* stream) {
   const bool whole = r.width / 2 % kCount == 0 && aligned(r.in) && aligned(r.out) && aligned(r.cosines) &&
                      aligned(r.sines) && divisible(r.in_strides, kCount) && divisible(r.out_strides, kCount) &&
                      r.table_batch_stride % kCount == 0;
-  constexpr int64_t kFew = 132 * 2048;  // pieces that one thread each cannot fill the GPU with
+  const int64_t few = int64_t{2048} * gpu_limits().multiprocessors;  // one thread each cannot fill the GPU with these
   if (!whole) {
     launch<T, 1, 1>(r, queue);
-  } else if (r.batch * r.heads * r.length * (r.width / 2 / kCount) < kFew) {
+  } else if (r.batch * r.heads * r.length * (r.width / 2 / kCount) < few) {
     launch<T, kCount, 1>(r, queue);
   } else {
     launch<T, kCount, 4>(r, queue);

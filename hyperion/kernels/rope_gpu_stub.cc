@@ -1,11 +1,11 @@
-#include "hyperion/base/error.h"
+#include "hyperion/kernels/gpu.h"
 #include "hyperion/kernels/rope_math.h"
 
 namespace hyperion::kernels {
 
 template <class T>
 void rope_gpu(const Rope<T>&, void*) {
-  throw base::Error("this build has no GPU kernels", "build the cuda preset");
+  no_gpu_kernels();
 }
 
 template void rope_gpu(const Rope<float>&, void*);

@@ -7,7 +7,7 @@
 namespace hyperion::kernels {
 namespace {
 
-constexpr int64_t kGrain = 64;  // tokens
+constexpr int64_t kTokensAtOnce = 64;  // tokens
 
 template <class T>
 float sum_of_exponentials(const T* logits, int32_t experts, float highest) {
@@ -20,7 +20,7 @@ float sum_of_exponentials(const T* logits, int32_t experts, float highest) {
 
 template <class T>
 void top_k_cpu(const T* logits, const TopKShape& s, int64_t* experts, float* weights) {
-  at::parallel_for(0, s.tokens, kGrain, [&](int64_t begin, int64_t end) {
+  at::parallel_for(0, s.tokens, kTokensAtOnce, [&](int64_t begin, int64_t end) {
     for (int64_t token = begin; token < end; ++token) {
       const T* mine = logits + token * s.experts;
       Ranked last = kBeforeAll;
@@ -44,7 +44,7 @@ void top_k_cpu(const T* logits, const TopKShape& s, int64_t* experts, float* wei
 
 template <class T>
 void top_k_backward_cpu(const TopKBackward<T>& t, const TopKShape& s) {
-  at::parallel_for(0, s.tokens, kGrain, [&](int64_t begin, int64_t end) {
+  at::parallel_for(0, s.tokens, kTokensAtOnce, [&](int64_t begin, int64_t end) {
     for (int64_t token = begin; token < end; ++token) {
       const int64_t first = token * s.choices;
       const T* mine = t.logits + token * s.experts;

@@ -1,20 +1,15 @@
-#include "hyperion/base/error.h"
+#include "hyperion/kernels/gpu.h"
 #include "hyperion/kernels/top_k_math.h"
 
 namespace hyperion::kernels {
-namespace {
-
-[[noreturn]] void none() { throw base::Error("this build has no GPU kernels", "build the cuda preset"); }
-
-}  // namespace
 
 template <class T>
 void top_k_gpu(const T*, const TopKShape&, int64_t*, float*, void*) {
-  none();
+  no_gpu_kernels();
 }
 template <class T>
 void top_k_backward_gpu(const TopKBackward<T>&, const TopKShape&, void*) {
-  none();
+  no_gpu_kernels();
 }
 
 #define HYPERION_TOP_K(T)                                                       \

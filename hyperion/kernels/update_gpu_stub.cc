@@ -1,26 +1,21 @@
-#include "hyperion/base/error.h"
+#include "hyperion/kernels/gpu.h"
 #include "hyperion/kernels/update_math.h"
 
 namespace hyperion::kernels {
-namespace {
-
-[[noreturn]] void none() { throw base::Error("this build has no GPU kernels", "build the cuda preset"); }
-
-}  // namespace
 
 template <class Weight, class Gradient>
 void adamw_all_gpu(const UpdateTable&, const UpdateNumbers<AdamWNumbers>&, void*) {
-  none();
+  no_gpu_kernels();
 }
 template <class Weight, class Gradient>
 void sgd_all_gpu(const UpdateTable&, const UpdateNumbers<SgdNumbers>&, void*) {
-  none();
+  no_gpu_kernels();
 }
 template <class Gradient>
 void squares_all_gpu(const UpdateTable&, float*, void*) {
-  none();
+  no_gpu_kernels();
 }
-void clip_factor_gpu(const float*, int64_t, const ClipNumbers&, float*, float*, void*) { none(); }
+void clip_factor_gpu(const float*, int64_t, const ClipNumbers&, float*, float*, void*) { no_gpu_kernels(); }
 
 #define HYPERION_UPDATE(W, G)                                                                       \
   template void adamw_all_gpu<W, G>(const UpdateTable&, const UpdateNumbers<AdamWNumbers>&, void*); \

@@ -23,9 +23,9 @@ std::shared_ptr<nn::Linear> linear(int64_t in, int64_t out, bool bias, Init init
   return std::make_shared<nn::Linear>(in, out, bias, init);
 }
 
-class Attention final : public nn::Module {
+class DecoderAttention final : public nn::Module {
  public:
-  Attention(const LlamaConfig& config, size_t layer) : head_width_(config.head_width), layer_(layer) {
+  DecoderAttention(const LlamaConfig& config, size_t layer) : head_width_(config.head_width), layer_(layer) {
     const int64_t queries = config.heads * config.head_width, keys = config.key_value_heads * config.head_width;
     const bool bias = config.query_key_value_bias;
     q_proj_ = register_module("q_proj", linear(config.width, queries, bias));
@@ -63,10 +63,10 @@ class Attention final : public nn::Module {
   std::shared_ptr<nn::Linear> q_proj_, k_proj_, v_proj_, o_proj_;
 };
 
-class Block final : public nn::Module {
+class DecoderBlock final : public nn::Module {
  public:
-  Block(const LlamaConfig& config, size_t layer, const FeedForwardPart& part) {
-    self_attn_ = register_module("self_attn", std::make_shared<Attention>(config, layer));
+  DecoderBlock(const LlamaConfig& config, size_t layer, const FeedForwardPart& part) {
+    self_attn_ = register_module("self_attn", std::make_shared<DecoderAttention>(config, layer));
     feed_forward_ = register_module(part.name, part.make(static_cast<int64_t>(layer)));
     input_layernorm_ = register_module("input_layernorm", std::make_shared<nn::RmsNorm>(config.width, config.epsilon));
     post_attention_layernorm_ =
@@ -82,7 +82,7 @@ class Block final : public nn::Module {
   }
 
  private:
-  std::shared_ptr<Attention> self_attn_;
+  std::shared_ptr<DecoderAttention> self_attn_;
   std::shared_ptr<nn::Module> feed_forward_;
   std::shared_ptr<nn::RmsNorm> input_layernorm_, post_attention_layernorm_;
 };
@@ -96,7 +96,7 @@ class CausalDecoder::Decoder final : public nn::Module {
     embed_tokens_ = register_module(
         "embed_tokens", std::make_shared<nn::Embedding>(config.vocabulary, config.width, Init::normal(kDeviation)));
     layers_ = register_module("layers", std::make_shared<nn::Stack>(config.layers, [&](int64_t i) {
-                                return std::make_shared<Block>(config, i, part);
+                                return std::make_shared<DecoderBlock>(config, i, part);
                               }));
     norm_ = register_module("norm", std::make_shared<nn::RmsNorm>(config.width, config.epsilon));
   }

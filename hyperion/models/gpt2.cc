@@ -20,18 +20,19 @@ namespace {
 using nn::Init;
 using nn::Pass;
 
-constexpr double kDeviation = 0.02;
+constexpr double kGpt2Deviation = 0.02;
 
 // Residual projections start smaller, by the number of residual additions, so that depth does not grow the variance.
 Init residual_init(const Gpt2Config& config) {
-  return Init::normal(kDeviation / std::sqrt(2.0 * static_cast<double>(config.layers)));
+  return Init::normal(kGpt2Deviation / std::sqrt(2.0 * static_cast<double>(config.layers)));
 }
 
-class Attention final : public nn::Module {
+class Gpt2Attention final : public nn::Module {
  public:
-  Attention(const Gpt2Config& config, size_t layer) : heads_(config.heads), layer_(layer), dropout_(config.dropout) {
+  Gpt2Attention(const Gpt2Config& config, size_t layer)
+      : heads_(config.heads), layer_(layer), dropout_(config.dropout) {
     c_attn_ = register_module(
-        "c_attn", std::make_shared<nn::LinearInOut>(config.width, 3 * config.width, Init::normal(kDeviation)));
+        "c_attn", std::make_shared<nn::LinearInOut>(config.width, 3 * config.width, Init::normal(kGpt2Deviation)));
     c_proj_ =
         register_module("c_proj", std::make_shared<nn::LinearInOut>(config.width, config.width, residual_init(config)));
   }
@@ -60,11 +61,12 @@ class Attention final : public nn::Module {
   std::shared_ptr<nn::LinearInOut> c_attn_, c_proj_;
 };
 
-class FeedForward final : public nn::Module {
+class Gpt2FeedForward final : public nn::Module {
  public:
-  FeedForward(const Gpt2Config& config, size_t layer) : layer_(layer), dropout_(config.dropout) {
+  Gpt2FeedForward(const Gpt2Config& config, size_t layer) : layer_(layer), dropout_(config.dropout) {
     const int64_t inner = config.inner > 0 ? config.inner : 4 * config.width;
-    c_fc_ = register_module("c_fc", std::make_shared<nn::LinearInOut>(config.width, inner, Init::normal(kDeviation)));
+    c_fc_ =
+        register_module("c_fc", std::make_shared<nn::LinearInOut>(config.width, inner, Init::normal(kGpt2Deviation)));
     c_proj_ = register_module("c_proj", std::make_shared<nn::LinearInOut>(inner, config.width, residual_init(config)));
   }
 
@@ -86,13 +88,13 @@ class FeedForward final : public nn::Module {
   std::shared_ptr<nn::LinearInOut> c_fc_, c_proj_;
 };
 
-class Block final : public nn::Module {
+class Gpt2Block final : public nn::Module {
  public:
-  Block(const Gpt2Config& config, size_t layer) {
+  Gpt2Block(const Gpt2Config& config, size_t layer) {
     ln_1_ = register_module("ln_1", std::make_shared<nn::LayerNorm>(config.width, config.epsilon));
-    attn_ = register_module("attn", std::make_shared<Attention>(config, layer));
+    attn_ = register_module("attn", std::make_shared<Gpt2Attention>(config, layer));
     ln_2_ = register_module("ln_2", std::make_shared<nn::LayerNorm>(config.width, config.epsilon));
-    mlp_ = register_module("mlp", std::make_shared<FeedForward>(config, layer));
+    mlp_ = register_module("mlp", std::make_shared<Gpt2FeedForward>(config, layer));
   }
 
   at::Tensor forward(const at::Tensor& input, Pass& pass) override {
@@ -104,19 +106,19 @@ class Block final : public nn::Module {
 
  private:
   std::shared_ptr<nn::LayerNorm> ln_1_, ln_2_;
-  std::shared_ptr<Attention> attn_;
-  std::shared_ptr<FeedForward> mlp_;
+  std::shared_ptr<Gpt2Attention> attn_;
+  std::shared_ptr<Gpt2FeedForward> mlp_;
 };
 
 class Transformer final : public nn::Module {
  public:
   explicit Transformer(const Gpt2Config& config) : dropout_(config.dropout) {
-    wte_ = register_module("wte",
-                           std::make_shared<nn::Embedding>(config.vocabulary, config.width, Init::normal(kDeviation)));
-    wpe_ =
-        register_module("wpe", std::make_shared<nn::Embedding>(config.context, config.width, Init::normal(kDeviation)));
-    h_ = register_module(
-        "h", std::make_shared<nn::Stack>(config.layers, [&](int64_t i) { return std::make_shared<Block>(config, i); }));
+    wte_ = register_module(
+        "wte", std::make_shared<nn::Embedding>(config.vocabulary, config.width, Init::normal(kGpt2Deviation)));
+    wpe_ = register_module("wpe",
+                           std::make_shared<nn::Embedding>(config.context, config.width, Init::normal(kGpt2Deviation)));
+    h_ = register_module("h", std::make_shared<nn::Stack>(
+                                  config.layers, [&](int64_t i) { return std::make_shared<Gpt2Block>(config, i); }));
     ln_f_ = register_module("ln_f", std::make_shared<nn::LayerNorm>(config.width, config.epsilon));
   }
 
@@ -145,8 +147,8 @@ class Gpt2 final : public Tree {
   explicit Gpt2(const Gpt2Config& config) : config_(config) {
     transformer_ = register_module("transformer", std::make_shared<Transformer>(config));
     if (!config.tied)
-      lm_head_ = register_module(
-          "lm_head", std::make_shared<nn::Linear>(config.width, config.vocabulary, false, Init::normal(kDeviation)));
+      lm_head_ = register_module("lm_head", std::make_shared<nn::Linear>(config.width, config.vocabulary, false,
+                                                                         Init::normal(kGpt2Deviation)));
   }
 
   at::Tensor loss(const at::Tensor& ids, const at::Tensor& targets, Pass& pass) override {

@@ -65,9 +65,9 @@ class Series final : public nn::Module {
   std::vector<std::shared_ptr<nn::Module>> parts_;
 };
 
-class Block final : public nn::Module {
+class ResnetBlock final : public nn::Module {
  public:
-  explicit Block(const ResidualBlock& plan) {
+  explicit ResnetBlock(const ResidualBlock& plan) {
     for (const auto& conv : plan.shortcut)
       shortcut_ = register_module("shortcut", std::make_shared<ConvLayer>(conv, /*activate=*/false));
     layer_ = register_module("layer", std::make_shared<Series>());
@@ -95,7 +95,7 @@ class Stage final : public nn::Module {
   Stage(const ResnetConfig& config, size_t stage) {
     const auto blocks = blocks_of(config, stage);
     layers_ = register_module("layers", std::make_shared<nn::Stack>(config.depths[stage], [&](int64_t i) {
-                                return std::make_shared<Block>(blocks[static_cast<size_t>(i)]);
+                                return std::make_shared<ResnetBlock>(blocks[static_cast<size_t>(i)]);
                               }));
   }
   at::Tensor forward(const at::Tensor& input, Pass& pass) override { return run(*layers_, input, pass); }
@@ -119,9 +119,9 @@ class Stem final : public nn::Module {
   std::shared_ptr<ConvLayer> embedder_;
 };
 
-class Encoder final : public nn::Module {
+class ResnetEncoder final : public nn::Module {
  public:
-  explicit Encoder(const ResnetConfig& config) {
+  explicit ResnetEncoder(const ResnetConfig& config) {
     stages_ = register_module("stages", std::make_shared<Series>());
     for (size_t i = 0; i < config.depths.size(); ++i)
       stages_->add(std::to_string(i), std::make_shared<Stage>(config, i));
@@ -136,14 +136,14 @@ class Backbone final : public nn::Module {
  public:
   explicit Backbone(const ResnetConfig& config)
       : embedder_(register_module("embedder", std::make_shared<Stem>(config))),
-        encoder_(register_module("encoder", std::make_shared<Encoder>(config))) {}
+        encoder_(register_module("encoder", std::make_shared<ResnetEncoder>(config))) {}
   at::Tensor forward(const at::Tensor& images, Pass& pass) override {
     return run(*encoder_, run(*embedder_, images, pass), pass).mean({2, 3});
   }
 
  private:
   std::shared_ptr<Stem> embedder_;
-  std::shared_ptr<Encoder> encoder_;
+  std::shared_ptr<ResnetEncoder> encoder_;
 };
 
 class Resnet final : public Tree {
@@ -173,7 +173,7 @@ class Resnet final : public Tree {
   std::shared_ptr<Series> classifier_;
 };
 
-void check(const ResnetConfig& config) {
+void check_resnet(const ResnetConfig& config) {
   if (config.depths.empty() || config.depths.size() != config.widths.size())
     throw base::ConfigError(
         base::format("{} depths for {} widths of stages", config.depths.size(), config.widths.size()),
@@ -186,7 +186,7 @@ void check(const ResnetConfig& config) {
 }  // namespace
 
 std::unique_ptr<Model> make_resnet(const ResnetConfig& config) {
-  check(config);
+  check_resnet(config);
   return std::make_unique<Resnet>(config);
 }
 

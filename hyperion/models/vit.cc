@@ -22,7 +22,7 @@ using nn::Pass;
 // Hugging Face cuts the normal of the class token and the places off at 2, a hundred deviations out: it is this one.
 const Init kInit = Init::normal(0.02);
 
-std::shared_ptr<nn::Linear> linear(int64_t in, int64_t out, bool bias = true) {
+std::shared_ptr<nn::Linear> vit_linear(int64_t in, int64_t out, bool bias = true) {
   return std::make_shared<nn::Linear>(in, out, bias, kInit);
 }
 
@@ -69,15 +69,15 @@ class Embeddings final : public nn::Module {
   std::shared_ptr<Patches> patch_embeddings_;
 };
 
-class Attention final : public nn::Module {
+class VitAttention final : public nn::Module {
  public:
-  Attention(const VitConfig& config, size_t layer)
+  VitAttention(const VitConfig& config, size_t layer)
       : heads_(config.heads), layer_(layer), dropout_(config.attention_dropout) {
     const bool bias = config.query_key_value_bias;
-    q_proj_ = register_module("q_proj", linear(config.width, config.width, bias));
-    k_proj_ = register_module("k_proj", linear(config.width, config.width, bias));
-    v_proj_ = register_module("v_proj", linear(config.width, config.width, bias));
-    o_proj_ = register_module("o_proj", linear(config.width, config.width));
+    q_proj_ = register_module("q_proj", vit_linear(config.width, config.width, bias));
+    k_proj_ = register_module("k_proj", vit_linear(config.width, config.width, bias));
+    v_proj_ = register_module("v_proj", vit_linear(config.width, config.width, bias));
+    o_proj_ = register_module("o_proj", vit_linear(config.width, config.width));
   }
 
   at::Tensor forward(const at::Tensor& input, Pass& pass) override {
@@ -110,11 +110,11 @@ class Attention final : public nn::Module {
   std::shared_ptr<nn::Linear> q_proj_, k_proj_, v_proj_, o_proj_;
 };
 
-class FeedForward final : public nn::Module {
+class VitFeedForward final : public nn::Module {
  public:
-  explicit FeedForward(const VitConfig& config)
-      : fc1_(register_module("fc1", linear(config.width, config.inner))),
-        fc2_(register_module("fc2", linear(config.inner, config.width))) {}
+  explicit VitFeedForward(const VitConfig& config)
+      : fc1_(register_module("fc1", vit_linear(config.width, config.inner))),
+        fc2_(register_module("fc2", vit_linear(config.inner, config.width))) {}
   at::Tensor forward(const at::Tensor& input, Pass& pass) override {
     return run(*fc2_, nn::gelu_erf(run(*fc1_, input, pass), pass), pass);
   }
@@ -130,15 +130,15 @@ class FeedForward final : public nn::Module {
   std::shared_ptr<nn::Linear> fc1_, fc2_;
 };
 
-class Block final : public nn::Module {
+class VitBlock final : public nn::Module {
  public:
-  Block(const VitConfig& config, size_t layer) : layer_(layer), dropout_(config.dropout) {
+  VitBlock(const VitConfig& config, size_t layer) : layer_(layer), dropout_(config.dropout) {
     layernorm_before_ =
         register_module("layernorm_before", std::make_shared<nn::LayerNorm>(config.width, config.epsilon));
-    attention_ = register_module("attention", std::make_shared<Attention>(config, layer));
+    attention_ = register_module("attention", std::make_shared<VitAttention>(config, layer));
     layernorm_after_ =
         register_module("layernorm_after", std::make_shared<nn::LayerNorm>(config.width, config.epsilon));
-    mlp_ = register_module("mlp", std::make_shared<FeedForward>(config));
+    mlp_ = register_module("mlp", std::make_shared<VitFeedForward>(config));
   }
 
   at::Tensor forward(const at::Tensor& input, Pass& pass) override {
@@ -157,16 +157,16 @@ class Block final : public nn::Module {
   size_t layer_;
   double dropout_;
   std::shared_ptr<nn::LayerNorm> layernorm_before_, layernorm_after_;
-  std::shared_ptr<Attention> attention_;
-  std::shared_ptr<FeedForward> mlp_;
+  std::shared_ptr<VitAttention> attention_;
+  std::shared_ptr<VitFeedForward> mlp_;
 };
 
-class Encoder final : public nn::Module {
+class VitEncoder final : public nn::Module {
  public:
-  explicit Encoder(const VitConfig& config) {
+  explicit VitEncoder(const VitConfig& config) {
     embeddings_ = register_module("embeddings", std::make_shared<Embeddings>(config));
     layers_ = register_module("layers", std::make_shared<nn::Stack>(config.layers, [&](int64_t i) {
-                                return std::make_shared<Block>(config, static_cast<size_t>(i));
+                                return std::make_shared<VitBlock>(config, static_cast<size_t>(i));
                               }));
     layernorm_ = register_module("layernorm", std::make_shared<nn::LayerNorm>(config.width, config.epsilon));
   }
@@ -184,8 +184,8 @@ class Encoder final : public nn::Module {
 class Vit final : public Tree {
  public:
   explicit Vit(const VitConfig& config) : config_(config) {
-    vit_ = register_module("vit", std::make_shared<Encoder>(config));
-    classifier_ = register_module("classifier", linear(config.width, config.classes));
+    vit_ = register_module("vit", std::make_shared<VitEncoder>(config));
+    classifier_ = register_module("classifier", vit_linear(config.width, config.classes));
   }
 
   at::Tensor forward(const at::Tensor& images, Pass& pass) override {
@@ -204,7 +204,7 @@ class Vit final : public Tree {
 
  private:
   VitConfig config_;
-  std::shared_ptr<Encoder> vit_;
+  std::shared_ptr<VitEncoder> vit_;
   std::shared_ptr<nn::Linear> classifier_;
 };
 
@@ -224,7 +224,7 @@ std::string Vit::stored_name(const std::string& name) const {
   return stored;
 }
 
-void check(const VitConfig& config) {
+void check_vit(const VitConfig& config) {
   if (config.width % config.heads != 0)
     throw base::ConfigError(base::format("{} heads do not divide a width of {}", config.heads, config.width),
                             "choose a width that is a multiple of the heads, usually 64 a head");
@@ -238,7 +238,7 @@ void check(const VitConfig& config) {
 }  // namespace
 
 std::unique_ptr<Model> make_vit(const VitConfig& config) {
-  check(config);
+  check_vit(config);
   return std::make_unique<Vit>(config);
 }
 

@@ -12,10 +12,10 @@ namespace {
 
 using base::format;
 
-constexpr const char* kColours[] = {"#0072B2", "#D55E00", "#009E73", "#B5629A", "#C98A00", "#6B6B6B"};
-constexpr double kCharacter = 6.7, kRow = 22, kMargin = 12;
+constexpr const char* kBarColours[] = {"#0072B2", "#D55E00", "#009E73", "#B5629A", "#C98A00", "#6B6B6B"};
+constexpr double kBarCharacter = 6.7, kBarRow = 22, kMargin = 12;
 
-std::string text(double x, double y, const char* attributes, const std::string& content) {
+std::string bar_text(double x, double y, const char* attributes, const std::string& content) {
   return format("<text x=\"{:.1f}\" y=\"{:.1f}\" {}>{}</text>\n", x, y, attributes, escaped(content));
 }
 
@@ -23,7 +23,7 @@ double widest(const std::vector<BarGroup>& groups, std::string Bar::*member) {
   size_t most = 0;
   for (const auto& group : groups)
     for (const auto& bar : group.bars) most = std::max(most, characters(bar.*member));
-  return static_cast<double>(most) * kCharacter;
+  return static_cast<double>(most) * kBarCharacter;
 }
 
 bool drawn(const Bar& bar) { return std::isfinite(bar.value) && bar.value >= 0; }
@@ -42,20 +42,20 @@ std::string bars_svg(const std::string& title, const std::vector<BarGroup>& grou
   const double left = kMargin + widest(groups, &Bar::name) + 8;
   const double room = std::max(40.0, width - left - widest(groups, &Bar::shown) - 8 - kMargin);
   double y = 26;
-  std::string body = text(kMargin, y, "font-size=\"15\" font-weight=\"600\"", title);
+  std::string body = bar_text(kMargin, y, "font-size=\"15\" font-weight=\"600\"", title);
   for (const auto& group : groups) {
-    y += kRow + 6;
-    body += text(kMargin, y, "font-weight=\"600\"", group.name);
+    y += kBarRow + 6;
+    body += bar_text(kMargin, y, "font-weight=\"600\"", group.name);
     const double most = scale == BarScale::shared ? longest(groups) : longest({group});
     for (const auto& bar : group.bars) {
-      y += kRow;
+      y += kBarRow;
       const double length = drawn(bar) && most > 0 ? std::max(1.0, room * bar.value / most) : 0;
-      const char* colour = kColours[static_cast<size_t>(std::max(0, bar.colour)) % std::size(kColours)];
-      body += text(left - 8, y, "text-anchor=\"end\" opacity=\".85\"", bar.name);
+      const char* colour = kBarColours[static_cast<size_t>(std::max(0, bar.colour)) % std::size(kBarColours)];
+      body += bar_text(left - 8, y, "text-anchor=\"end\" opacity=\".85\"", bar.name);
       if (length > 0)
         body += format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"14\" rx=\"2\" fill=\"{}\"/>\n", left,
                        y - 11, length, colour);
-      body += text(left + length + 8, y, "", bar.shown);
+      body += bar_text(left + length + 8, y, "", bar.shown);
     }
   }
   return format(

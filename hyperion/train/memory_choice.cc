@@ -11,7 +11,7 @@ namespace {
 
 using base::format;
 
-std::string shown(int64_t bytes) { return base::bytes_text(static_cast<uint64_t>(bytes)); }
+std::string bytes_shown(int64_t bytes) { return base::bytes_text(static_cast<uint64_t>(bytes)); }
 
 // Nothing where it does not even fit into the device's memory.
 std::optional<MemoryReport> tried(Stepper& stepper, const Batch& batch, const MemoryConfig& memory) {
@@ -35,17 +35,17 @@ MemoryChoice choose_memory(Stepper& stepper, const Batch& batch, const MemoryCon
     const std::string name = technique_text(choice);
     if (report && report->peak() <= budget)
       return {choice, *report,
-              format("memory budget {}: chose {}, which takes {}{}{}", shown(budget), name, shown(report->peak()),
-                     passed_over.empty() ? "" : " after trying ", passed_over)};
+              format("memory budget {}: chose {}, which takes {}{}{}", bytes_shown(budget), name,
+                     bytes_shown(report->peak()), passed_over.empty() ? "" : " after trying ", passed_over)};
     if (report) least = std::min(least, report->peak());
     passed_over +=
-        format("{}{} ({})", passed_over.empty() ? "" : ", ", name, report ? shown(report->peak()) : "none left");
+        format("{}{} ({})", passed_over.empty() ? "" : ", ", name, report ? bytes_shown(report->peak()) : "none left");
   }
-  throw base::PreflightError(
-      format(
-          "no memory technique fits memory.budget = \"{}\"{}", memory.budget,
-          least == std::numeric_limits<int64_t>::max() ? "" : format(": the least that one takes is {}", shown(least))),
-      "use a larger train.accumulate, a shorter train.length or a smaller model");
+  throw base::PreflightError(format("no memory technique fits memory.budget = \"{}\"{}", memory.budget,
+                                    least == std::numeric_limits<int64_t>::max()
+                                        ? ""
+                                        : format(": the least that one takes is {}", bytes_shown(least))),
+                             "use a larger train.accumulate, a shorter train.length or a smaller model");
 }
 
 }  // namespace hyperion::train

@@ -36,6 +36,13 @@ TEST_F(FaultTest, strikes_once_at_the_nth_passing) {
   EXPECT_EQ(fault_point("b"), Fault::none);
 }
 
+TEST_F(FaultTest, strikes_again_at_every_mth_passing_after_the_nth) {
+  set_faults("a=drop@2/3");
+  std::string seen;
+  for (int i = 0; i < 9; ++i) seen += fault_point("a") == Fault::drop ? 'x' : '.';
+  EXPECT_EQ(seen, ".x..x..x.");
+}
+
 TEST_F(FaultTest, throws_an_error_that_names_the_point) {
   set_faults("save.begin=throw");
   EXPECT_NE(error_of([] { fault_point("save.begin"); }).find("save.begin"), std::string::npos);
@@ -43,9 +50,9 @@ TEST_F(FaultTest, throws_an_error_that_names_the_point) {
 }
 
 TEST_F(FaultTest, a_spec_that_cannot_be_read_is_refused) {
-  for (const char* specs :
-       {"a", "a=", "a=burn", "=kill", "a=kill@", "a=kill@0", "a=kill@-1", "a=kill@x", "a=kill@2x", "a@2=kill",
-        ",a=kill", "a=kill,,b=kill", "a=kill@99999999999999999999", "a=kill@1.5", "a=kill b=kill"}) {
+  for (const char* specs : {"a", "a=", "a=burn", "=kill", "a=kill@", "a=kill@0", "a=kill@-1", "a=kill@x", "a=kill@2x",
+                            "a@2=kill", ",a=kill", "a=kill,,b=kill", "a=kill@99999999999999999999", "a=kill@1.5",
+                            "a=kill@1/", "a=kill@1/0", "a=kill@/2", "a=kill b=kill"}) {
     const std::string text = error_of<ConfigError>([&] { set_faults(specs); });
     EXPECT_NE(text.find("cannot be read"), std::string::npos) << specs;
     EXPECT_NE(text.find("hint: write name=kill"), std::string::npos) << specs;

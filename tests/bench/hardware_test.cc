@@ -19,7 +19,7 @@
 namespace hyperion::bench {
 namespace {
 
-HardwareOptions tiny() {
+HardwareOptions tiny_hardware() {
   HardwareOptions options;
   options.sizes = {64, 128};
   options.elements = {1000, 20000};
@@ -30,7 +30,7 @@ HardwareOptions tiny() {
 }
 
 const HardwareResult& tiny_result() {
-  static const HardwareResult result = run_hardware_bench(tiny());
+  static const HardwareResult result = run_hardware_bench(tiny_hardware());
   return result;
 }
 
@@ -92,7 +92,7 @@ TEST(Hardware, rates_follow_from_work_and_time) {
 }
 
 TEST(Hardware, measures_only_what_is_asked_for) {
-  HardwareOptions options = tiny();
+  HardwareOptions options = tiny_hardware();
   options.only = {"matmul"};
   options.dtypes = {"bf16"};
   options.sizes = {32};
@@ -104,46 +104,46 @@ TEST(Hardware, measures_only_what_is_asked_for) {
 
 TEST(Hardware, sizes_out_of_range_are_refused) {
   for (int64_t size : {int64_t{0}, int64_t{-8}, int64_t{1} << 40}) {
-    HardwareOptions options = tiny();
+    HardwareOptions options = tiny_hardware();
     options.sizes = {64, size};
     EXPECT_THROW(run_hardware_bench(options), base::ConfigError) << size;
-    options = tiny();
+    options = tiny_hardware();
     options.elements = {size == int64_t{1} << 40 ? size + 1 : size};
     EXPECT_THROW(run_hardware_bench(options), base::ConfigError) << size;
   }
-  HardwareOptions options = tiny();
+  HardwareOptions options = tiny_hardware();
   options.sizes = {};
   EXPECT_THROW(run_hardware_bench(options), base::ConfigError);
 }
 
 TEST(Hardware, seconds_out_of_range_are_refused) {
   for (double seconds : {0.0, -1.0, std::nan(""), 1e9}) {
-    HardwareOptions options = tiny();
+    HardwareOptions options = tiny_hardware();
     options.seconds_per_case = seconds;
     EXPECT_THROW(run_hardware_bench(options), base::ConfigError) << seconds;
   }
 }
 
 TEST(Hardware, unknown_words_are_refused_with_the_nearest) {
-  HardwareOptions options = tiny();
+  HardwareOptions options = tiny_hardware();
   options.dtypes = {"fp322"};
   EXPECT_NE(hint_of(options).find("did you mean fp32?"), std::string::npos) << hint_of(options);
-  options = tiny();
+  options = tiny_hardware();
   options.only = {"latencyy"};
   EXPECT_NE(hint_of(options).find("did you mean latency?"), std::string::npos) << hint_of(options);
-  options = tiny();
+  options = tiny_hardware();
   options.device = "cudaa";
   EXPECT_NE(hint_of(options).find("did you mean cuda?"), std::string::npos) << hint_of(options);
 }
 
 TEST(Hardware, a_dtype_the_device_lacks_is_refused_with_those_it_has) {
-  HardwareOptions options = tiny();
+  HardwareOptions options = tiny_hardware();
   options.dtypes = {"tf32"};
   EXPECT_EQ(hint_of(options), "here: fp32, fp16, bf16");
 }
 
 TEST(Hardware, what_does_not_fit_in_memory_is_left_out_and_named) {
-  HardwareOptions options = tiny();
+  HardwareOptions options = tiny_hardware();
   options.elements = {int64_t{1} << 40};
   options.quick = false;
   options.only = {"bandwidth"};
@@ -153,7 +153,7 @@ TEST(Hardware, what_does_not_fit_in_memory_is_left_out_and_named) {
 }
 
 TEST(Hardware, a_quick_bench_says_which_vectors_it_left_out) {
-  HardwareOptions options = tiny();
+  HardwareOptions options = tiny_hardware();
   options.elements = {1000, 200'000'000};
   options.only = {"bandwidth"};
   const HardwareResult result = run_hardware_bench(options);
@@ -167,7 +167,7 @@ TEST(HardwareDeathTest, a_stop_request_ends_the_bench) {
     base::watch_stop_signals();
     ::raise(SIGTERM);
     try {
-      run_hardware_bench(tiny());
+      run_hardware_bench(tiny_hardware());
     } catch (const base::Interrupted& error) {
       ::_exit(error.exit_code());
     }

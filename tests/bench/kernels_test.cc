@@ -14,7 +14,7 @@
 namespace hyperion::bench {
 namespace {
 
-KernelBenchOptions tiny() {
+KernelBenchOptions tiny_kernels() {
   KernelBenchOptions options;
   options.device = "cpu";
   options.sizes = {"small"};
@@ -22,8 +22,8 @@ KernelBenchOptions tiny() {
   return options;
 }
 
-const KernelResult& tiny_result() {
-  static const KernelResult result = run_kernel_bench(tiny());
+const KernelResult& tiny_kernel_result() {
+  static const KernelResult result = run_kernel_bench(tiny_kernels());
   return result;
 }
 
@@ -43,7 +43,7 @@ TEST(KernelBench, every_operation_agrees_with_atens) {
 
 TEST(KernelBench, each_row_has_time_rate_and_ceiling) {
   size_t backward = 0;
-  for (const auto& row : tiny_result().rows) {
+  for (const auto& row : tiny_kernel_result().rows) {
     EXPECT_GT(row.ours.median, 0) << row.name();
     EXPECT_GT(row.rate(), 0) << row.name();
     EXPECT_GT(row.percent(), 0) << row.name();
@@ -51,19 +51,19 @@ TEST(KernelBench, each_row_has_time_rate_and_ceiling) {
     EXPECT_EQ(row.ratio() > 0, !only_ours) << row.name();
     backward += row.pass == "backward";
   }
-  EXPECT_EQ(tiny_result().rows.size() - backward, kernel_operations().size() - 2);  // two are a GPU's alone
+  EXPECT_EQ(tiny_kernel_result().rows.size() - backward, kernel_operations().size() - 2);  // two are a GPU's alone
   // Those two, AdamW, NF4 and fp8 have none; the loss is timed as a whole.
   EXPECT_EQ(backward, kernel_operations().size() - 6);
 }
 
 TEST(KernelBench, a_feed_forward_layer_is_shown_step_by_step) {
   double shares = 0;
-  for (const auto& row : tiny_result().mlp) {
+  for (const auto& row : tiny_kernel_result().mlp) {
     EXPECT_GT(row.ours.median, 0) << row.step;
     shares += row.share;
   }
   EXPECT_NEAR(shares, 1, 1e-9);
-  EXPECT_NE(kernel_outcome(tiny_result()).table.find("product up, bias"), std::string::npos);
+  EXPECT_NE(kernel_outcome(tiny_kernel_result()).table.find("product up, bias"), std::string::npos);
 }
 
 TEST(KernelBench, ceilings_are_of_bytes_or_of_products) {
@@ -79,7 +79,7 @@ TEST(KernelBench, ceilings_are_of_bytes_or_of_products) {
 }
 
 TEST(KernelBench, words_that_name_nothing_are_refused) {
-  auto options = tiny();
+  auto options = tiny_kernels();
   options.only = {"gelo"};
   try {
     run_kernel_bench(options);
@@ -87,17 +87,17 @@ TEST(KernelBench, words_that_name_nothing_are_refused) {
   } catch (const base::ConfigError& error) {
     EXPECT_EQ(error.hint(), "did you mean gelu?");
   }
-  options = tiny();
+  options = tiny_kernels();
   options.sizes = {"huge"};
   EXPECT_THROW(run_kernel_bench(options), base::ConfigError);
-  options = tiny();
+  options = tiny_kernels();
   options.dtypes = {"fp8"};
   EXPECT_THROW(run_kernel_bench(options), base::ConfigError);
 }
 
 TEST(KernelBench, a_roofline_is_drawn_from_its_json) {
-  const auto outcome = kernel_outcome(tiny_result());
-  EXPECT_EQ(read_figures(outcome.json, "kernels.json").list.size(), tiny_result().rows.size());
+  const auto outcome = kernel_outcome(tiny_kernel_result());
+  EXPECT_EQ(read_figures(outcome.json, "kernels.json").list.size(), tiny_kernel_result().rows.size());
   const auto roofline = roofline_outcome(outcome.json, "kernels.json");
   EXPECT_NE(roofline.pictures.at(0).second.find("gelu forward"), std::string::npos);
   EXPECT_NE(roofline.pictures.at(0).second.find("memory: "), std::string::npos);

@@ -12,7 +12,7 @@
 namespace hyperion::bench {
 namespace {
 
-LadderOptions tiny() {
+LadderOptions ladder_options() {
   LadderOptions options;
   options.device = "cpu";
   options.steps = 2;
@@ -22,7 +22,7 @@ LadderOptions tiny() {
 }
 
 const Ladder& tiny_ladder() {
-  static const Ladder ladder = run_ladder(*find_workloads("tiny-gpt2")[0], tiny());
+  static const Ladder ladder = run_ladder(*find_workloads("tiny-gpt2")[0], ladder_options());
   return ladder;
 }
 
@@ -68,7 +68,7 @@ TEST(LadderBench, speedup_counts_from_the_lowest_rung_that_stands) {
 }
 
 TEST(LadderBench, a_setting_that_is_wrong_for_every_rung_is_an_error) {
-  auto options = tiny();
+  auto options = ladder_options();
   options.changes = {{"train.precision", "fp9"}};
   EXPECT_THROW(run_ladder(*find_workloads("tiny-gpt2")[0], options), base::ConfigError);
 }

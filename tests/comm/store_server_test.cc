@@ -28,7 +28,7 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-constexpr const char* kSecret = "a secret of this test";
+constexpr const char* kServerSecret = "a secret of this test";
 
 // A bare socket to the store.
 class Stranger {
@@ -73,12 +73,14 @@ class StoreServerTest : public ::testing::Test {
   StoreServerTest() : server_(options()) { server_.start(); }
   static StoreServerOptions options() {
     StoreServerOptions options;
-    options.secret = kSecret;
+    options.secret = kServerSecret;
     options.handshake_seconds = 0.3;
     options.most_strangers = 32;
     return options;
   }
-  StoreAddress address(const std::string& secret = kSecret) const { return {"127.0.0.1", server_.port(), secret}; }
+  StoreAddress address(const std::string& secret = kServerSecret) const {
+    return {"127.0.0.1", server_.port(), secret};
+  }
   static std::string set_frame() { return std::move(FrameWriter(Ask::set).text("key").text("value")).bytes(); }
   // A rank comes and finds the store in order.
   void expect_service() const {
@@ -102,13 +104,13 @@ TEST_F(StoreServerTest, listens_only_where_told) {
 TEST_F(StoreServerTest, an_address_of_another_machine_is_an_error_with_a_hint) {
   for (const char* address : {"192.0.2.1", "no such host.invalid"}) {
     try {
-      StoreServer elsewhere({address, 0, kSecret});
+      StoreServer elsewhere({address, 0, kServerSecret});
       ADD_FAILURE() << address;
     } catch (const base::Error& error) {
       EXPECT_FALSE(error.hint().empty());
     }
   }
-  EXPECT_THROW(StoreServer({"127.0.0.1", server_.port(), kSecret}), base::Error) << "the port is taken";
+  EXPECT_THROW(StoreServer({"127.0.0.1", server_.port(), kServerSecret}), base::Error) << "the port is taken";
 }
 
 TEST_F(StoreServerTest, the_wrong_secret_is_refused_and_said) {
@@ -137,7 +139,7 @@ TEST_F(StoreServerTest, a_proof_heard_once_is_of_no_use_again) {
   const Stranger first(server_.port());
   const std::string greeting = first.receive(kGreeting.size() + kNonce);
   const std::string theirs = greeting.substr(kGreeting.size()), ours(kNonce, 'c');
-  const Digest mine = proof(kSecret, "client", theirs, ours);
+  const Digest mine = proof(kServerSecret, "client", theirs, ours);
   const std::string words = ours + std::string(mine.begin(), mine.end());
   first.send(words);
   ASSERT_EQ(first.receive(sizeof(Digest)).size(), sizeof(Digest)) << "the proof itself is right";
@@ -149,7 +151,7 @@ TEST_F(StoreServerTest, a_proof_heard_once_is_of_no_use_again) {
 TEST_F(StoreServerTest, a_server_that_does_not_know_the_secret_is_not_believed) {
   StoreServer other({"127.0.0.1", 0, "another secret"});
   other.start();
-  EXPECT_THROW(StoreConnection({"127.0.0.1", other.port(), kSecret}, milliseconds(3000)), StoreLost);
+  EXPECT_THROW(StoreConnection({"127.0.0.1", other.port(), kServerSecret}, milliseconds(3000)), StoreLost);
 }
 
 TEST_F(StoreServerTest, the_silent_and_the_half_spoken_are_dropped_and_stall_nobody) {
@@ -214,7 +216,7 @@ TEST_F(StoreServerTest, a_rank_that_leaves_while_it_waits_is_forgotten) {
 TEST_F(StoreServerTest, requests_sent_in_one_go_are_answered_in_turn) {
   const Stranger rank(server_.port());
   const std::string greeting = rank.receive(kGreeting.size() + kNonce), ours(kNonce, 'c');
-  const Digest mine = proof(kSecret, "client", greeting.substr(kGreeting.size()), ours);
+  const Digest mine = proof(kServerSecret, "client", greeting.substr(kGreeting.size()), ours);
   std::string all = ours + std::string(mine.begin(), mine.end());
   for (int i = 0; i < 100; ++i) all += std::move(FrameWriter(Ask::add).text("n").number(1)).bytes();
   rank.send(all);
@@ -244,10 +246,11 @@ TEST_F(StoreServerTest, heartbeats_tell_who_is_there_and_who_fell_silent) {
 }
 
 TEST_F(StoreServerTest, the_end_of_the_store_is_told_to_the_rank) {
-  auto server = std::make_unique<StoreServer>(StoreServerOptions{"127.0.0.1", 0, kSecret});
+  auto server = std::make_unique<StoreServer>(StoreServerOptions{"127.0.0.1", 0, kServerSecret});
   server->start();
   std::atomic<int> told{0};
-  Heartbeat heartbeat({"127.0.0.1", server->port(), kSecret}, 0, milliseconds(10), [&](const std::string&) { ++told; });
+  Heartbeat heartbeat({"127.0.0.1", server->port(), kServerSecret}, 0, milliseconds(10),
+                      [&](const std::string&) { ++told; });
   server.reset();
   for (int i = 0; i < 500 && told == 0; ++i) std::this_thread::sleep_for(milliseconds(10));
   EXPECT_EQ(told, 1);
@@ -256,20 +259,20 @@ TEST_F(StoreServerTest, the_end_of_the_store_is_told_to_the_rank) {
 TEST(StoreConnection, waits_for_a_store_that_starts_late_and_says_where_none_came) {
   int port = 0;
   {
-    StoreServer probe({"127.0.0.1", 0, kSecret});
+    StoreServer probe({"127.0.0.1", 0, kServerSecret});
     port = probe.port();
   }
   std::unique_ptr<StoreServer> late;
   std::thread starter([&] {
     std::this_thread::sleep_for(milliseconds(200));
-    late = std::make_unique<StoreServer>(StoreServerOptions{"127.0.0.1", port, kSecret});
+    late = std::make_unique<StoreServer>(StoreServerOptions{"127.0.0.1", port, kServerSecret});
     late->start();
   });
-  EXPECT_NO_THROW(StoreConnection({"127.0.0.1", port, kSecret}, milliseconds(10000)));
+  EXPECT_NO_THROW(StoreConnection({"127.0.0.1", port, kServerSecret}, milliseconds(10000)));
   starter.join();
   late.reset();
   try {
-    StoreConnection nobody({"127.0.0.1", port, kSecret}, milliseconds(100));
+    StoreConnection nobody({"127.0.0.1", port, kServerSecret}, milliseconds(100));
     FAIL();
   } catch (const StoreLost& error) {
     EXPECT_NE(std::string(error.what()).find("127.0.0.1:" + std::to_string(port)), std::string::npos);

@@ -19,18 +19,18 @@ namespace {
 using std::chrono::milliseconds;
 using Bytes = std::vector<uint8_t>;
 
-constexpr const char* kSecret = "a secret of this test";
+constexpr const char* kStoreSecret = "a secret of this test";
 
 Bytes bytes(const std::string& text) { return {text.begin(), text.end()}; }
 std::string text(const Bytes& bytes) { return {bytes.begin(), bytes.end()}; }
 
 class StoreTest : public ::testing::Test {
  protected:
-  explicit StoreTest(size_t most_bytes = size_t{1} << 30) : server_({"127.0.0.1", 0, kSecret, most_bytes}) {
+  explicit StoreTest(size_t most_bytes = size_t{1} << 30) : server_({"127.0.0.1", 0, kStoreSecret, most_bytes}) {
     server_.start();
   }
   c10::intrusive_ptr<c10d::Store> client(milliseconds timeout = milliseconds(2000)) {
-    return store_client({"127.0.0.1", server_.port(), kSecret}, timeout);
+    return store_client({"127.0.0.1", server_.port(), kStoreSecret}, timeout);
   }
   StoreServer server_;
 };
@@ -202,9 +202,9 @@ TEST_F(SmallStoreTest, a_full_store_refuses_more_and_goes_on) {
 }
 
 TEST_F(StoreTest, a_store_that_ends_is_noticed_at_once) {
-  auto server = std::make_unique<StoreServer>(StoreServerOptions{"127.0.0.1", 0, kSecret});
+  auto server = std::make_unique<StoreServer>(StoreServerOptions{"127.0.0.1", 0, kStoreSecret});
   server->start();
-  const auto store = store_client({"127.0.0.1", server->port(), kSecret}, milliseconds(60000));
+  const auto store = store_client({"127.0.0.1", server->port(), kStoreSecret}, milliseconds(60000));
   std::thread ender([&] {
     std::this_thread::sleep_for(milliseconds(50));
     server.reset();

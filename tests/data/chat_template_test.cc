@@ -22,7 +22,7 @@ std::string rendered(const std::string& source, const ordered_json& variables = 
 }
 
 template <class ErrorType>
-std::string error_of(const std::string& source) {
+std::string template_error(const std::string& source) {
   try {
     ChatTemplate(source, "t.jinja").render(kChat, false);
   } catch (const ErrorType& error) {
@@ -80,19 +80,20 @@ TEST(ChatTemplate, TellsTheTimeItIsGiven) {
 }
 
 TEST(ChatTemplate, NamesWhatItDoesNotKnowAndTheLine) {
-  EXPECT_EQ(error_of<base::CorruptError>("a\n{% include 'x' %}"),
+  EXPECT_EQ(template_error<base::CorruptError>("a\n{% include 'x' %}"),
             "t.jinja:2: in the chat template, {% include %} is not known here");
-  EXPECT_EQ(error_of<base::CorruptError>("\n\n{{ 'x' | frobnicate }}"),
+  EXPECT_EQ(template_error<base::CorruptError>("\n\n{{ 'x' | frobnicate }}"),
             "t.jinja:3: in the chat template, the filter frobnicate is not known here");
-  EXPECT_EQ(error_of<base::CorruptError>("{{ messages is purple }}"),
+  EXPECT_EQ(template_error<base::CorruptError>("{{ messages is purple }}"),
             "t.jinja:1: in the chat template, the test \"is purple\" is not known here");
-  EXPECT_EQ(error_of<base::CorruptError>("{{ lost.part }}"),
+  EXPECT_EQ(template_error<base::CorruptError>("{{ lost.part }}"),
             "t.jinja:1: in the chat template, \"lost\" is undefined, and part of it is asked for");
-  EXPECT_EQ(error_of<base::CorruptError>("{% if true %}\n"), "t.jinja:1: in the chat template, {% endif %} is missing");
+  EXPECT_EQ(template_error<base::CorruptError>("{% if true %}\n"),
+            "t.jinja:1: in the chat template, {% endif %} is missing");
 }
 
 TEST(ChatTemplate, ARefusalOfTheTemplateIsTheUsersToMend) {
-  EXPECT_EQ(error_of<base::ConfigError>("{{ raise_exception('no system role') }}"),
+  EXPECT_EQ(template_error<base::ConfigError>("{{ raise_exception('no system role') }}"),
             "the chat template refuses the messages: no system role");
 }
 
@@ -103,17 +104,17 @@ TEST(ChatTemplate, HostileTemplatesEndInAnErrorNotInTheStackOrTheMemory) {
     parens += '(';
     parts += ".a";
   }
-  EXPECT_NE(error_of<base::CorruptError>(sums + " }}").find("operators"), std::string::npos);
-  EXPECT_NE(error_of<base::CorruptError>(parts + " }}").find("operators"), std::string::npos);
-  EXPECT_NE(error_of<base::CorruptError>(parens + "1" + std::string(100'000, ')') + " }}").find("deep"),
+  EXPECT_NE(template_error<base::CorruptError>(sums + " }}").find("operators"), std::string::npos);
+  EXPECT_NE(template_error<base::CorruptError>(parts + " }}").find("operators"), std::string::npos);
+  EXPECT_NE(template_error<base::CorruptError>(parens + "1" + std::string(100'000, ')') + " }}").find("deep"),
             std::string::npos);
-  EXPECT_NE(error_of<base::CorruptError>("{% set n = namespace(x='abcdefgh') %}{% for i in range(99) %}"
-                                         "{% set n.x = n.x ~ n.x %}{% endfor %}")
+  EXPECT_NE(template_error<base::CorruptError>("{% set n = namespace(x='abcdefgh') %}{% for i in range(99) %}"
+                                               "{% set n.x = n.x ~ n.x %}{% endfor %}")
                 .find("too large"),
             std::string::npos);
-  EXPECT_NE(error_of<base::CorruptError>("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}").find("calls itself"),
+  EXPECT_NE(template_error<base::CorruptError>("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}").find("calls itself"),
             std::string::npos);
-  EXPECT_NE(error_of<base::CorruptError>("{{ range(9000000000) }}").find("range"), std::string::npos);
+  EXPECT_NE(template_error<base::CorruptError>("{{ range(9000000000) }}").find("range"), std::string::npos);
 }
 
 TEST(ChatTemplate, EveryCutOfATemplateIsReadOrRefused) {

@@ -17,11 +17,11 @@ namespace {
 const std::string kChatMl =
     "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
-const std::vector<ChatMessage> kChat = {
+const std::vector<ChatMessage> kTurns = {
     {"system", "Be kind."}, {"user", "Hi"}, {"assistant", "Hello."}, {"user", "Bye"}, {"assistant", "So long!"}};
 
 // What the assistant says, by the template, each in brackets.
-std::string said(const std::string& source, const std::vector<ChatMessage>& messages = kChat,
+std::string said(const std::string& source, const std::vector<ChatMessage>& messages = kTurns,
                  const std::string& eos = "<|im_end|>") {
   const auto turns = ChatTemplate(source, "template").render_with_turns(messages, "<s>", eos);
   EXPECT_EQ(turns.text, ChatTemplate(source, "template").render(messages, false, "<s>", eos));
@@ -32,7 +32,7 @@ std::string said(const std::string& source, const std::vector<ChatMessage>& mess
 
 TEST(ChatTurns, RunFromThePromptToTheEndOfTheTurn) {
   EXPECT_EQ(said(kChatMl), "[Hello.<|im_end|>\n][So long!<|im_end|>\n]");
-  EXPECT_EQ(said(kChatMl, {kChat.begin(), kChat.end() - 1}), "[Hello.<|im_end|>\n]");
+  EXPECT_EQ(said(kChatMl, {kTurns.begin(), kTurns.end() - 1}), "[Hello.<|im_end|>\n]");
   EXPECT_EQ(said(kChatMl, {{"user", "Hi"}}), "");
 }
 
@@ -40,27 +40,27 @@ TEST(ChatTurns, ArePreferredAsTheTemplateMarksThem) {
   const std::string marked =
       "{% for m in messages %}{% if m.role == 'assistant' %}A:{% generation %}{{ m.content }}{{ eos_token }}"
       "{% endgeneration %}{% else %}U:{{ m.content }}{% endif %};{% endfor %}";
-  EXPECT_EQ(said(marked, kChat, "</s>"), "[Hello.</s>][So long!</s>]");
+  EXPECT_EQ(said(marked, kTurns, "</s>"), "[Hello.</s>][So long!</s>]");
   EXPECT_EQ(said("{% generation %}a{% generation %}b{% endgeneration %}c{% endgeneration %}"), "[abc]");
 }
 
 TEST(ChatTurns, MarkedWhereTheirPlaceIsNotKnownAreAnError) {
   const std::string hidden = "{% macro f() %}{% generation %}x{% endgeneration %}{% endmacro %}{{ f() }}";
-  EXPECT_EQ(ChatTemplate(hidden, "t").render(kChat, false), "x");
-  EXPECT_THROW(ChatTemplate(hidden, "t").render_with_turns(kChat), base::CorruptError);
+  EXPECT_EQ(ChatTemplate(hidden, "t").render(kTurns, false), "x");
+  EXPECT_THROW(ChatTemplate(hidden, "t").render_with_turns(kTurns), base::CorruptError);
 }
 
 TEST(ChatTurns, HaveTheEndOfTurnThatTheLastOneLacks) {
   EXPECT_EQ(said("{% for m in messages %}{{ '#' + m.role + ':' + m.content + ('' if loop.last else eos_token) }}"
                  "{% endfor %}{% if add_generation_prompt %}{{ eos_token + '#assistant:' }}{% endif %}",
-                 kChat, "</s>"),
+                 kTurns, "</s>"),
             "[Hello.</s>][So long!]");
 }
 
 TEST(ChatTurns, LeaveOutWhatEndsOnlyTheDialogue) {
   EXPECT_EQ(said("{% for m in messages %}{{ '#' + m.role + ':' + m.content + '<end>' }}{% endfor %}"
                  "{{ '#assistant:' if add_generation_prompt else eos_token }}",
-                 kChat, "</s>"),
+                 kTurns, "</s>"),
             "[Hello.<end>][So long!<end></s>]");
 }
 
@@ -76,7 +76,7 @@ TEST(ChatTurns, AreFoundWhereOnlyTheLastOneShowsItsThoughts) {
       "{% for m in messages %}{{ '#' + m.role + ':' }}{% if m.role == 'assistant' and not loop.last %}"
       "{{ m.content.split('</think>')[-1] }}{% else %}{{ m.content }}{% endif %}{{ eos_token }}{% endfor %}"
       "{% if add_generation_prompt %}#assistant:{% endif %}";
-  auto chat = kChat;
+  auto chat = kTurns;
   chat[2].content = "<think>A greeting.</think>Hello.";
   chat[4].content = "<think>They leave.</think>So long!";
   EXPECT_EQ(said(thinks, chat, "</s>"), "[Hello.</s>][<think>They leave.</think>So long!</s>]");
@@ -86,7 +86,7 @@ TEST(ChatTurns, BeginBeforeWhatOnlyThePromptSays) {
   const std::string prompts =
       "{% for m in messages %}{{ '#' + m.role + ':' + m.content + eos_token }}{% endfor %}"
       "{% if add_generation_prompt %}#assistant:<think>{% endif %}";
-  auto chat = kChat;
+  auto chat = kTurns;
   chat[2].content = "<b>Hello.</b>";  // begins as the prompt goes on
   EXPECT_EQ(said(prompts, chat, "</s>"), "[<b>Hello.</b></s>][So long!</s>]");
 }
@@ -117,7 +117,7 @@ std::unique_ptr<const Tokenizer> small_tokenizer(std::string_view text) {
 
 TEST(ChatTokens, LearnWhatTheAssistantSaysAndNothingElse) {
   const auto tokenizer = small_tokenizer("Hello Hello. So long So long! assistant user");
-  const auto turns = ChatTemplate(kChatMl, "template").render_with_turns(kChat);
+  const auto turns = ChatTemplate(kChatMl, "template").render_with_turns(kTurns);
   const auto tokens = tokens_of_turns(*tokenizer, turns);
   ASSERT_EQ(tokens.learned.size(), tokens.ids.size());
   EXPECT_EQ(tokens.ids, tokenizer->encode(turns.text, false));

@@ -28,7 +28,7 @@ Pixels grey_of(Pixels image) {
   return image;
 }
 
-std::string refusal(const std::string& bytes, int64_t most_pixels = kMostPixels) {
+std::string decode_refusal(const std::string& bytes, int64_t most_pixels = kMostPixels) {
   try {
     decode_image(bytes, "x", most_pixels);
   } catch (const base::CorruptError& error) {
@@ -129,7 +129,7 @@ TEST(ImageDecode, a_file_cut_off_anywhere_is_refused) {
   const Pixels image = picture({40, 40}, random);
   for (const std::string& file : {jpeg_file(image), jpeg_file(image, {90, 3, 2, 2, true, 0}), png_file(image)})
     for (size_t length = 0; length < file.size(); ++length) {
-      ASSERT_NE(refusal(file.substr(0, length)), "accepted") << length;
+      ASSERT_NE(decode_refusal(file.substr(0, length)), "accepted") << length;
       ASSERT_THROW(decode_part(file.substr(0, length), "x", {0, 0, 4, 4}), base::CorruptError) << length;
     }
 }
@@ -137,14 +137,15 @@ TEST(ImageDecode, a_file_cut_off_anywhere_is_refused) {
 TEST(ImageDecode, the_reason_of_a_refusal_is_told) {
   std::mt19937 random(7);
   std::string jpeg = jpeg_file(picture({64, 64}, random)), png = png_file(picture({64, 64}, random));
-  EXPECT_EQ(refusal(""), "x: empty");
-  EXPECT_EQ(refusal("GIF89a..."), "x: neither a JPEG nor a PNG file");
-  EXPECT_EQ(refusal(jpeg.substr(0, jpeg.size() / 2)), "x: a JPEG file that is cut off");
-  EXPECT_EQ(refusal(png.substr(0, png.size() / 2)), "x: damaged PNG file: the file ends too early");
+  EXPECT_EQ(decode_refusal(""), "x: empty");
+  EXPECT_EQ(decode_refusal("GIF89a..."), "x: neither a JPEG nor a PNG file");
+  EXPECT_EQ(decode_refusal(jpeg.substr(0, jpeg.size() / 2)), "x: a JPEG file that is cut off");
+  EXPECT_EQ(decode_refusal(png.substr(0, png.size() / 2)), "x: damaged PNG file: the file ends too early");
   for (size_t i = jpeg.size() / 2; i < jpeg.size() / 2 + 40; ++i) jpeg[i] = '\x55';
-  EXPECT_NE(refusal(jpeg).find("x: damaged JPEG file: Corrupt JPEG data"), std::string::npos) << refusal(jpeg);
+  EXPECT_NE(decode_refusal(jpeg).find("x: damaged JPEG file: Corrupt JPEG data"), std::string::npos)
+      << decode_refusal(jpeg);
   png[png.size() / 2] ^= 1;
-  EXPECT_NE(refusal(png).find("x: damaged PNG file: "), std::string::npos) << refusal(png);
+  EXPECT_NE(decode_refusal(png).find("x: damaged PNG file: "), std::string::npos) << decode_refusal(png);
 }
 
 TEST(ImageDecode, a_bomb_is_refused_before_memory_is_taken) {
@@ -152,10 +153,10 @@ TEST(ImageDecode, a_bomb_is_refused_before_memory_is_taken) {
   std::string jpeg = jpeg_file(picture({8, 8}, random));
   const size_t frame = jpeg.find("\xff\xc0");
   for (size_t i = frame + 5; i < frame + 9; ++i) jpeg[i] = '\x7f';
-  EXPECT_EQ(refusal(jpeg), "x: 32639 x 32639 pixels are more than the 100,000,000 allowed");
+  EXPECT_EQ(decode_refusal(jpeg), "x: 32639 x 32639 pixels are more than the 100,000,000 allowed");
   const std::string small = png_file(picture({20, 30}, random));
-  EXPECT_EQ(refusal(small, 599), "x: 30 x 20 pixels are more than the 599 allowed");
-  EXPECT_EQ(refusal(small, 600), "accepted");
+  EXPECT_EQ(decode_refusal(small, 599), "x: 30 x 20 pixels are more than the 599 allowed");
+  EXPECT_EQ(decode_refusal(small, 600), "accepted");
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ std::string names(const ImageList& list) {
 }
 
 template <class Work>
-std::string refusal(Work work) {
+std::string folder_refusal(Work work) {
   try {
     work();
   } catch (const base::Error& error) {
@@ -50,7 +50,7 @@ TEST(ImageFolder, class_folders_are_read_in_the_order_of_their_names) {
   EXPECT_EQ(list.classes, (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(names(list), "a/z.jpeg=0 b/1.png=1 b/2.JPG=1 ");
   std::filesystem::create_directories(folder / "c");
-  EXPECT_NE(refusal([&] { list_class_folders(folder.path()); }).find("c holds no images"), std::string::npos);
+  EXPECT_NE(folder_refusal([&] { list_class_folders(folder.path()); }).find("c holds no images"), std::string::npos);
 }
 
 class Food : public ::testing::Test {
@@ -64,7 +64,7 @@ class Food : public ::testing::Test {
       write(folder_ / "images" / name);
   }
   std::string refused() {
-    return refusal([&] { list_images(folder_.path(), 0.1); });
+    return folder_refusal([&] { list_images(folder_.path(), 0.1); });
   }
   TestFolder folder_;
 };
@@ -115,13 +115,13 @@ TEST(ImageFolder, a_part_of_each_class_is_held_out_the_same_each_time) {
 TEST(ImageFolder, folders_of_train_and_val_need_the_same_classes) {
   TestFolder folder;
   for (const char* name : {"train/a/1.jpg", "train/b/1.jpg", "val/a/2.jpg"}) write(folder / name);
-  const auto refused = [&] { return refusal([&] { list_images(folder.path(), 0.1); }); };
+  const auto refused = [&] { return folder_refusal([&] { list_images(folder.path(), 0.1); }); };
   EXPECT_NE(refused().find("have other classes"), std::string::npos) << refused();
   write(folder / "val/b/3.jpg");
   EXPECT_EQ(list_images(folder.path(), 0.1).validation.files.size(), 2u);
   std::filesystem::remove_all(folder / "val");
   EXPECT_NE(refused().find("none named val, validation or test"), std::string::npos) << refused();
-  EXPECT_NE(refusal([&] { list_images(folder / "nowhere", 0.1); }).find("does not exist"), std::string::npos);
+  EXPECT_NE(folder_refusal([&] { list_images(folder / "nowhere", 0.1); }).find("does not exist"), std::string::npos);
 }
 
 TEST(ImageFolder, images_are_read_straight_from_their_files) {
@@ -154,7 +154,7 @@ TEST(ImageFolder, images_are_read_straight_from_their_files) {
   EXPECT_EQ(ones, 5);
   const base::Path first = list_images(folder.path(), 0.2).train.files[0].path;
   std::filesystem::resize_file(first, std::filesystem::file_size(first) / 2);
-  const std::string refused = refusal([&] { split.train_images->read(0, 0, pixels); });
+  const std::string refused = folder_refusal([&] { split.train_images->read(0, 0, pixels); });
   EXPECT_NE(refused.find(first.string()), std::string::npos) << refused;
 }
 

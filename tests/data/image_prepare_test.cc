@@ -22,19 +22,20 @@ using test::tar_of;
 using testing::jpeg_file;
 using testing::picture;
 
-void write(const base::Path& path, const std::string& content) {
+void write_image_file(const base::Path& path, const std::string& content) {
   std::filesystem::create_directories(path.parent_path());
   std::ofstream(path, std::ios::binary) << content;
 }
 
-std::string content(const base::Path& path) { return base::real_files().read(path); }
+std::string set_content(const base::Path& path) { return base::real_files().read(path); }
 
 class PrepareImages : public ::testing::Test {
  protected:
   PrepareImages() : random_(testing::seed()) {
     for (int i = 0; i < 30; ++i)
-      write(folder_ / ("in/" + std::string(i % 3 == 0 ? "cat" : "dog") + "/" + std::to_string(100 + i) + ".jpg"),
-            jpeg_file(picture({40 + i, 60}, random_)));
+      write_image_file(
+          folder_ / ("in/" + std::string(i % 3 == 0 ? "cat" : "dog") + "/" + std::to_string(100 + i) + ".jpg"),
+          jpeg_file(picture({40 + i, 60}, random_)));
   }
   PrepareConfig config(const std::string& output, const std::string& input = "in") {
     PrepareConfig config;
@@ -68,7 +69,7 @@ TEST_F(PrepareImages, a_folder_becomes_a_set_that_training_reads) {
   const ImageSplit lists = list_images(folder_ / "in", 0.2);
   for (int64_t i = 0; i < 24; ++i) {
     EXPECT_EQ(set.label(i), lists.train.files[i].label);
-    EXPECT_EQ(set.bytes(i), content(lists.train.files[i].path));
+    EXPECT_EQ(set.bytes(i), set_content(lists.train.files[i].path));
   }
   EXPECT_TRUE(prepare(base::real_files(), config("set"), {}).was_there);
 
@@ -90,7 +91,7 @@ TEST_F(PrepareImages, raw_images_have_their_shorter_side_made_small) {
   const ImageSplit lists = list_images(folder_ / "in", 0.2);
   int smaller = 0;
   for (int64_t i = 0; i < set.images(); ++i) {
-    const Pixels whole = decode_image(content(lists.train.files[i].path), "x"), kept = set.pixels(i);
+    const Pixels whole = decode_image(set_content(lists.train.files[i].path), "x"), kept = set.pixels(i);
     if (whole.size.height <= 50) {
       EXPECT_EQ(kept.rgb, whole.rgb);
       continue;
@@ -107,7 +108,7 @@ TEST_F(PrepareImages, raw_images_have_their_shorter_side_made_small) {
 
 TEST_F(PrepareImages, a_failure_at_any_operation_goes_on_to_the_same_bytes) {
   for (const char* name : {"few/cat/1.jpg", "few/cat/2.jpg", "few/cat/3.jpg", "few/dog/4.jpg", "few/dog/5.jpg"})
-    write(folder_ / name, jpeg_file(picture({9, 9}, random_)));
+    write_image_file(folder_ / name, jpeg_file(picture({9, 9}, random_)));
   auto often = config("whole", "few");
   often.validation = 0.4;
   often.safe_seconds = 0;
@@ -126,7 +127,7 @@ TEST_F(PrepareImages, a_failure_at_any_operation_goes_on_to_the_same_bytes) {
     }
     if (failed) ++failures, prepare(base::real_files(), again, {});
     for (const char* name : {"train.set", "validation.set"})
-      ASSERT_EQ(content(folder_ / "set" / name), content(folder_ / "whole" / name)) << n;
+      ASSERT_EQ(set_content(folder_ / "set" / name), set_content(folder_ / "whole" / name)) << n;
     std::filesystem::remove_all(folder_ / "set");
     if (!failed) break;
   }
@@ -136,7 +137,7 @@ TEST_F(PrepareImages, a_failure_at_any_operation_goes_on_to_the_same_bytes) {
 TEST_F(PrepareImages, a_bad_image_stops_it_by_name_or_is_left_out_and_listed) {
   const base::Path bad = folder_ / "in/dog/101.jpg";
   std::filesystem::resize_file(bad, std::filesystem::file_size(bad) - 20);
-  write(folder_ / "in/cat/100.jpg", "");
+  write_image_file(folder_ / "in/cat/100.jpg", "");
   const std::string refused = refusal([&] { prepare(base::real_files(), config("set"), {}); });
   EXPECT_NE(refused.find("in/cat/100.jpg: empty"), std::string::npos) << refused;
   auto skipping = config("other");
@@ -160,7 +161,7 @@ TEST_F(PrepareImages, shards_of_webdataset_become_a_set_too) {
     shard.emplace_back(key + ".json", "{}");
     shard.emplace_back(key + (i % 2 == 0 ? ".jpg" : ".JPEG"), images.back());
   }
-  write(folder_ / "shards/0.tar", tar_of(one)), write(folder_ / "shards/1.tar", tar_of(two));
+  write_image_file(folder_ / "shards/0.tar", tar_of(one)), write_image_file(folder_ / "shards/1.tar", tar_of(two));
   const auto summary = prepare(base::real_files(), config("set", "shards/*.tar"), {});
   EXPECT_EQ(summary.records + summary.validation_records, 20);
   const ImageSet train(folder_ / "set/train.set"), validation(folder_ / "set/validation.set");
@@ -175,7 +176,7 @@ std::string told(const std::vector<std::string>& shards, TestFolder& folder) {
   std::vector<base::Path> paths;
   for (size_t i = 0; i < shards.size(); ++i) {
     paths.push_back(folder / (std::to_string(i) + ".tar"));
-    write(paths.back(), shards[i]);
+    write_image_file(paths.back(), shards[i]);
   }
   std::string text;
   const auto items = items_of_shards(paths, {});
@@ -227,7 +228,8 @@ TEST(ImageItems, a_shard_that_was_cut_gives_what_came_before_and_is_told_once) {
 
 TEST(ImageItems, skipping_ends_where_reading_would) {
   TestFolder folder;
-  write(folder / "0.tar", tar_of({{"a.jpg", "A"}, {"a.cls", "3"}, {"b.cls", "1"}, {"c.jpg", "C"}, {"c.cls", "2"}}));
+  write_image_file(folder / "0.tar",
+                   tar_of({{"a.jpg", "A"}, {"a.cls", "3"}, {"b.cls", "1"}, {"c.jpg", "C"}, {"c.cls", "2"}}));
   const auto items = items_of_shards({folder / "0.tar"}, {});
   items->skip(2);
   ImageItem item;

@@ -11,7 +11,7 @@ namespace {
 
 using base::test::error_of;
 
-class InputFilesTest : public testing::Test {
+class InputFilesTest : public ::testing::Test {
  protected:
   InputFilesTest() {
     for (const char* name : {"b.txt", "a.txt", "B.txt", ".hidden.txt", "a.jsonl", "odd[1].txt", "x/1.txt", "x/y/2.txt",

@@ -16,7 +16,7 @@ using base::test::error_of;
 using Strings = std::vector<std::string>;
 
 // "line:bytes" of each record, and "! what is wrong" for what is bad.
-Strings told(RawRecords& records, bool with_lines = true) {
+Strings records_told(RawRecords& records, bool with_lines = true) {
   Strings all;
   RawRecord record;
   for (;;) {
@@ -31,7 +31,7 @@ Strings told(RawRecords& records, bool with_lines = true) {
 
 Strings framed(std::unique_ptr<ByteStream> stream, RecordFormat format, const RecordLimits& limits = {}) {
   try {
-    return told(*frame_records(std::move(stream), std::make_shared<const std::string>("f"), format, limits));
+    return records_told(*frame_records(std::move(stream), std::make_shared<const std::string>("f"), format, limits));
   } catch (const BadRecord& bad) {
     return {base::format("! {}", bad.what())};
   }
@@ -205,7 +205,7 @@ class RawRecordFilesTest : public testing::Test {
     return folder_ / name;
   }
   Strings of(const std::vector<base::Path>& files, RecordFormat format) {
-    Strings all = told(*open_raw_records(files, format));
+    Strings all = records_told(*open_raw_records(files, format));
     for (auto& text : all)
       if (const size_t at = text.find(folder_.path().string()); at != std::string::npos)
         text.erase(at, folder_.path().string().size() + 1);

@@ -27,7 +27,7 @@ std::vector<std::string> random_records(std::mt19937& random, int count, int lon
   return records;
 }
 
-void write(const base::Path& path, const std::vector<std::string>& records, const std::string& extra = {}) {
+void write_set(const base::Path& path, const std::vector<std::string>& records, const std::string& extra = {}) {
   SetWriter writer(base::real_files(), path);
   for (const auto& record : records) writer.add(record);
   if (!extra.empty()) writer.append("extra", extra);
@@ -45,7 +45,7 @@ TEST(SetFile, gives_every_record_section_and_fact_back) {
   std::mt19937 random(testing::seed());
   for (const int longest : {0, 1, 70, 300'000}) {
     const auto records = random_records(random, longest > 1000 ? 20 : 100, longest);
-    write(folder / "set", records, "something more");
+    write_set(folder / "set", records, "something more");
     const SetFile set(folder / "set");
     set.verify();
     EXPECT_EQ(set.kind(), "tokens");
@@ -59,7 +59,7 @@ TEST(SetFile, gives_every_record_section_and_fact_back) {
 
 TEST(SetFile, holds_no_records_too) {
   TestFolder folder;
-  write(folder / "set", {});
+  write_set(folder / "set", {});
   const SetFile set(folder / "set");
   set.verify();
   EXPECT_EQ(set.records(), 0);
@@ -67,7 +67,7 @@ TEST(SetFile, holds_no_records_too) {
 
 TEST(SetFile, leaves_nothing_else_beside_it) {
   TestFolder folder;
-  write(folder / "set", {"a", "b"}, "c");
+  write_set(folder / "set", {"a", "b"}, "c");
   EXPECT_EQ(base::real_files().list(folder.path()).size(), 1U);
 }
 
@@ -75,7 +75,7 @@ TEST(SetFile, any_changed_byte_is_found_by_verify_or_by_opening) {
   TestFolder folder;
   std::mt19937 random(testing::seed());
   const base::Path path = folder / "set";
-  write(path, random_records(random, 30, 200'000), "more");
+  write_set(path, random_records(random, 30, 200'000), "more");
   const std::string good = content(path);
   for (int i = 0; i < 60; ++i) {
     std::string bad = good;
@@ -89,7 +89,7 @@ TEST(SetFile, any_changed_byte_is_found_by_verify_or_by_opening) {
 TEST(SetFile, names_the_damaged_block_and_its_records) {
   TestFolder folder;
   const base::Path path = folder / "set";
-  write(path, std::vector<std::string>(5, std::string(1 << 20, 'x')));
+  write_set(path, std::vector<std::string>(5, std::string(1 << 20, 'x')));
   std::string bad = content(path);
   bad[64 + (3 << 20) + 100] = 'y';
   overwrite(path, bad);
@@ -106,7 +106,7 @@ TEST(SetFile, names_the_damaged_block_and_its_records) {
 TEST(SetFile, a_cut_file_is_refused_at_any_length) {
   TestFolder folder;
   const base::Path path = folder / "set";
-  write(path, {"one", "two", "three"}, "more");
+  write_set(path, {"one", "two", "three"}, "more");
   const std::string good = content(path);
   for (size_t size = 0; size < good.size(); ++size) {
     overwrite(path, good.substr(0, size));
@@ -118,7 +118,7 @@ TEST(SetWriter, goes_on_where_all_was_safe_and_gives_the_same_bytes) {
   TestFolder folder;
   std::mt19937 random(testing::seed());
   const auto records = random_records(random, 40, 100'000);
-  write(folder / "whole", records, "0123456789");
+  write_set(folder / "whole", records, "0123456789");
   for (int round = 0; round < 10; ++round) {
     const base::Path path = folder / "resumed";
     const size_t safe = random() % records.size();

@@ -11,7 +11,7 @@
 namespace hyperion::data {
 namespace {
 
-std::string text_of(const Source& source, int64_t index, size_t tokens) {
+std::string sums_text(const Source& source, int64_t index, size_t tokens) {
   std::vector<int64_t> out(tokens);
   source.read(index, {out, {}, {}});
   return {out.begin(), out.end()};
@@ -91,7 +91,7 @@ TEST(Sums, samples_and_questions_keep_apart_too) {
   std::set<std::pair<int64_t, int64_t>> training, held_out;
   const auto gather = [](const Source& source, std::set<std::pair<int64_t, int64_t>>& into) {
     for (int64_t index = 0; index < 100; ++index) {
-      std::istringstream lines(text_of(source, index, 400));
+      std::istringstream lines(sums_text(source, index, 400));
       std::string line;
       while (std::getline(lines, line) && !lines.eof()) {  // the last line is cut
         Sum sum{};
@@ -118,17 +118,17 @@ TEST(Sums, the_seed_alone_decides) {
   const Split one = open_data(config, {64, 0}, 5), same = open_data(config, {64, 0}, 5),
               other = open_data(config, {64, 0}, 6);
   for (const int64_t index : {0, 1, 199'999}) {
-    EXPECT_EQ(text_of(*one.train, index, 65), text_of(*same.train, index, 65));
-    EXPECT_NE(text_of(*one.train, index, 65), text_of(*other.train, index, 65));
-    EXPECT_NE(text_of(*one.train, index, 65), text_of(*one.train, index + 1, 65));
+    EXPECT_EQ(sums_text(*one.train, index, 65), sums_text(*same.train, index, 65));
+    EXPECT_NE(sums_text(*one.train, index, 65), sums_text(*other.train, index, 65));
+    EXPECT_NE(sums_text(*one.train, index, 65), sums_text(*one.train, index + 1, 65));
   }
   EXPECT_EQ(one.questions[3].prompt, same.questions[3].prompt);
 }
 
 TEST(Sums, a_shorter_read_is_the_start_of_a_longer_one) {
   const Split split = open_data({}, {64, 0}, 5);
-  const std::string longer = text_of(*split.train, 7, 300);
-  for (const size_t tokens : {0, 1, 64, 299}) EXPECT_EQ(text_of(*split.train, 7, tokens), longer.substr(0, tokens));
+  const std::string longer = sums_text(*split.train, 7, 300);
+  for (const size_t tokens : {0, 1, 64, 299}) EXPECT_EQ(sums_text(*split.train, 7, tokens), longer.substr(0, tokens));
 }
 
 TEST(Sums, a_split_has_as_many_samples_as_the_settings_say) {
@@ -146,8 +146,8 @@ TEST(Sums, the_last_sample_of_the_largest_set_is_there) {
   DataConfig config;
   config.sums = 1'000'000'000'000;
   const Split split = open_data(config, {64, 0}, 1);
-  expect_right(
-      text_of(*split.train, config.sums - 1, 200).substr(0, text_of(*split.train, config.sums - 1, 200).find('\n')));
+  expect_right(sums_text(*split.train, config.sums - 1, 200)
+                   .substr(0, sums_text(*split.train, config.sums - 1, 200).find('\n')));
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ Members members_of(std::unique_ptr<ByteStream> stream) {
 }
 Members members_of(const std::string& tar) { return members_of(bytes_of(tar)); }
 
-std::string refusal(const std::string& tar) {
+std::string tar_refusal(const std::string& tar) {
   return error_of<BadRecord>([&] { members_of(tar); });
 }
 
@@ -84,7 +84,7 @@ TEST(Tar, a_flipped_bit_in_a_header_is_refused_with_the_byte) {
     std::string broken = good;
     broken[bit / 8] ^= static_cast<char>(1 << bit % 8);
     const bool says_nothing = bit / 8 - 1024 >= 148 && bit / 8 - 1024 < 156;  // the checksum's own spaces
-    const std::string told = refusal(broken);
+    const std::string told = tar_refusal(broken);
     if (!says_nothing) {
       ASSERT_NE(told.find("damaged tar header, or is no tar (byte 1024"), std::string::npos) << bit;
     }
@@ -94,12 +94,12 @@ TEST(Tar, a_flipped_bit_in_a_header_is_refused_with_the_byte) {
 TEST(Tar, a_cut_anywhere_is_refused) {
   const std::string good = tar_member("first", "1") + tar_member("second", std::string(600, '2')) + tar_end();
   for (size_t size = 0; size < good.size() - 1024; ++size)
-    ASSERT_NE(refusal(good.substr(0, size)).find(": ends "), std::string::npos) << size;
+    ASSERT_NE(tar_refusal(good.substr(0, size)).find(": ends "), std::string::npos) << size;
   EXPECT_EQ(members_of(good.substr(0, good.size() - 512)).size(), 2u);
 }
 
 TEST(Tar, what_follows_the_end_mark_is_refused) {
-  EXPECT_NE(refusal(tar_of(kSome) + tar_of(kSome)).find("after tar's end mark"), std::string::npos);
+  EXPECT_NE(tar_refusal(tar_of(kSome) + tar_of(kSome)).find("after tar's end mark"), std::string::npos);
   EXPECT_EQ(members_of(tar_of(kSome) + std::string(9000, '\0')), kSome);
 }
 
@@ -139,15 +139,15 @@ TEST(Tar, sizes_that_cannot_be_are_refused) {
   large.replace(124, 12, "\x80" + std::string(11, '\x7f'));
   letters.replace(124, 12, "0000000000g\0", 12);
   for (const std::string& header : {negative, large, letters})
-    EXPECT_NE(refusal(with_checksum(header)).find("size that is no number"), std::string::npos);
+    EXPECT_NE(tar_refusal(with_checksum(header)).find("size that is no number"), std::string::npos);
   for (const char* size : {"-1", "", "5x", "99999999999999999999", "2000000000000000000"})
-    EXPECT_NE(refusal(tar_member("p", pax_record("size", size), 'x') + tar_member("x", "1")).find("is no number"),
+    EXPECT_NE(tar_refusal(tar_member("p", pax_record("size", size), 'x') + tar_member("x", "1")).find("is no number"),
               std::string::npos)
         << size;
   for (const char* pax : {"9 a=b\n", "6 a b\n", "x", "5 a=b", "3 \n", "99999999999999999999 a=b\n"})
-    EXPECT_NE(refusal(tar_member("p", pax, 'x') + tar_end()).find("damaged pax header"), std::string::npos) << pax;
-  EXPECT_NE(refusal(tar_header("p", 1 << 30, 'x')).find("1.0 GiB, and the most is 1.0 MiB"), std::string::npos);
-  EXPECT_NE(refusal(tar_member("x", "1", 'S')).find("sparse"), std::string::npos);
+    EXPECT_NE(tar_refusal(tar_member("p", pax, 'x') + tar_end()).find("damaged pax header"), std::string::npos) << pax;
+  EXPECT_NE(tar_refusal(tar_header("p", 1 << 30, 'x')).find("1.0 GiB, and the most is 1.0 MiB"), std::string::npos);
+  EXPECT_NE(tar_refusal(tar_member("x", "1", 'S')).find("sparse"), std::string::npos);
 }
 
 }  // namespace

@@ -7,7 +7,7 @@ namespace {
 
 constexpr uint64_t kMebibyte = uint64_t{1} << 20, kGibibyte = uint64_t{1} << 30;
 
-bool says(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+bool machine_says(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
 
 host::Cpu xeon() {
   host::Cpu cpu;
@@ -28,7 +28,7 @@ TEST(machine_checks, x86_without_avx2_warns) {
   host::Cpu cpu = xeon();
   cpu.vector_sets = {"AVX"};
   EXPECT_EQ(check_cpu(cpu).verdict, Verdict::warn);
-  EXPECT_TRUE(says(check_cpu(cpu).hint, "AVX2"));
+  EXPECT_TRUE(machine_says(check_cpu(cpu).hint, "AVX2"));
 }
 
 TEST(machine_checks, an_arm_cpu_needs_no_avx2_and_an_unknown_one_no_guess) {
@@ -36,14 +36,14 @@ TEST(machine_checks, an_arm_cpu_needs_no_avx2_and_an_unknown_one_no_guess) {
   cpu.architecture = "aarch64", cpu.vector_sets = {"NEON"};
   EXPECT_EQ(check_cpu(cpu).verdict, Verdict::ok);
   EXPECT_EQ(check_cpu(host::Cpu{}).verdict, Verdict::ok);
-  EXPECT_TRUE(says(check_cpu(host::Cpu{}).finding, "NUMA unknown"));
+  EXPECT_TRUE(machine_says(check_cpu(host::Cpu{}).finding, "NUMA unknown"));
 }
 
 TEST(machine_checks, less_than_one_core_of_quota_warns) {
   host::Cpu cpu = xeon();
   cpu.quota_cores = 0.5;
   EXPECT_EQ(check_cpu(cpu).verdict, Verdict::warn);
-  EXPECT_TRUE(says(check_cpu(cpu).finding, "1 core usable"));
+  EXPECT_TRUE(machine_says(check_cpu(cpu).finding, "1 core usable"));
 }
 
 TEST(machine_checks, memory_fails_when_nothing_fits_and_warns_when_little_does) {
@@ -51,14 +51,14 @@ TEST(machine_checks, memory_fails_when_nothing_fits_and_warns_when_little_does) 
   EXPECT_EQ(check_memory({16 * kGibibyte, kGibibyte, {}}).verdict, Verdict::warn);
   const Check full = check_memory({16 * kGibibyte, 100 * kMebibyte, {}});
   EXPECT_EQ(full.verdict, Verdict::fail);
-  EXPECT_TRUE(says(full.hint, "end programs"));
+  EXPECT_TRUE(machine_says(full.hint, "end programs"));
 }
 
 TEST(machine_checks, a_tight_container_blames_the_container) {
   const Check check = check_memory({16 * kGibibyte, 8 * kGibibyte, kGibibyte});
   EXPECT_EQ(check.verdict, Verdict::warn);
-  EXPECT_TRUE(says(check.finding, "may hold 1.0 GiB"));
-  EXPECT_TRUE(says(check.hint, "limit of the container"));
+  EXPECT_TRUE(machine_says(check.finding, "may hold 1.0 GiB"));
+  EXPECT_TRUE(machine_says(check.hint, "limit of the container"));
 }
 
 host::Disk disk(uint64_t free, const char* filesystem = "ext4") {
@@ -69,7 +69,7 @@ TEST(machine_checks, a_full_disk_fails_and_a_tight_one_warns) {
   EXPECT_EQ(check_disk_space(disk(50 * kGibibyte)).verdict, Verdict::ok);
   EXPECT_EQ(check_disk_space(disk(kGibibyte)).verdict, Verdict::warn);
   EXPECT_EQ(check_disk_space(disk(kMebibyte)).verdict, Verdict::fail);
-  EXPECT_TRUE(says(check_disk_space(disk(kMebibyte)).hint, "HYPERION_RUNS"));
+  EXPECT_TRUE(machine_says(check_disk_space(disk(kMebibyte)).hint, "HYPERION_RUNS"));
 }
 
 TEST(machine_checks, a_folder_in_memory_warns_that_it_will_not_last) {
@@ -97,7 +97,7 @@ constexpr double kLate2026 = 1.794e9;
 TEST(machine_checks, a_clock_before_2026_warns) {
   EXPECT_EQ(check_clock({kLate2026, 1e-6, true, false}).verdict, Verdict::ok);
   EXPECT_EQ(check_clock({1767225599, 1e-6, true, false}).verdict, Verdict::warn);
-  EXPECT_TRUE(says(check_clock({0, 1e-6, true, false}).hint, "set the clock"));
+  EXPECT_TRUE(machine_says(check_clock({0, 1e-6, true, false}).hint, "set the clock"));
 }
 
 TEST(machine_checks, a_monotonic_clock_that_stands_still_fails) {

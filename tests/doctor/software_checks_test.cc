@@ -7,7 +7,7 @@
 namespace hyperion::doctor {
 namespace {
 
-bool says(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+bool software_says(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
 
 Verdict verdict(const char* name, const char* built, const char* loaded) {
   const Check check = check_library({name, built, loaded});
@@ -25,7 +25,7 @@ TEST(software_checks, another_nccl_fails_either_way) {
   EXPECT_EQ(verdict("NCCL", "2.28.9", "2.21.5"), Verdict::fail);
   EXPECT_EQ(verdict("NCCL", "2.21.5", "2.28.9"), Verdict::fail);
   EXPECT_EQ(verdict("NCCL", "2.28.9", "2.28.7"), Verdict::warn);
-  EXPECT_TRUE(says(check_library({"NCCL", "2.28.9", "2.21.5"}).hint, "NCCL 2.28.9"));
+  EXPECT_TRUE(software_says(check_library({"NCCL", "2.28.9", "2.21.5"}).hint, "NCCL 2.28.9"));
 }
 
 TEST(software_checks, an_older_cudnn_fails_and_a_newer_one_warns) {
@@ -50,14 +50,14 @@ TEST(software_checks, gloo_out_of_order_fails_with_its_words) {
 TEST(software_checks, variables_of_nccl_are_shown_and_the_preset_is_offered_where_it_fits) {
   const Check none = check_nccl({}, {"NVIDIA H200"}, false);
   EXPECT_EQ(none.verdict, Verdict::ok);
-  EXPECT_TRUE(says(none.finding, "none"));
+  EXPECT_TRUE(software_says(none.finding, "none"));
   const Check some = check_nccl({"NCCL_DEBUG=INFO", "NCCL_P2P_DISABLE=1"}, {}, false);
   EXPECT_EQ(some.finding, "NCCL_DEBUG=INFO, NCCL_P2P_DISABLE=1");
   const Check bare = check_nccl({"NCCL_CROSS_NIC=0"}, {"AMD Instinct MI250X"}, true);
   EXPECT_EQ(bare.verdict, Verdict::warn);
-  EXPECT_TRUE(says(bare.hint, "--nccl.preset=mi250x sets HSA_FORCE_FINE_GRAIN_PCIE=1"));
-  EXPECT_TRUE(says(bare.hint, "NCCL_SOCKET_IFNAME=hsn"));
-  EXPECT_FALSE(says(bare.hint, "NCCL_CROSS_NIC"));
+  EXPECT_TRUE(software_says(bare.hint, "--nccl.preset=mi250x sets HSA_FORCE_FINE_GRAIN_PCIE=1"));
+  EXPECT_TRUE(software_says(bare.hint, "NCCL_SOCKET_IFNAME=hsn"));
+  EXPECT_FALSE(software_says(bare.hint, "NCCL_CROSS_NIC"));
 }
 
 Check launcher(const std::map<std::string, std::string>& table) {
@@ -70,7 +70,7 @@ Check launcher(const std::map<std::string, std::string>& table) {
 TEST(software_checks, a_malformed_rank_fails_and_names_the_variable) {
   const Check check = launcher({{"RANK", "abc"}, {"WORLD_SIZE", "2"}});
   EXPECT_EQ(check.verdict, Verdict::fail);
-  EXPECT_TRUE(says(check.finding, "RANK=abc"));
+  EXPECT_TRUE(software_says(check.finding, "RANK=abc"));
   EXPECT_FALSE(check.hint.empty());
 }
 
@@ -84,7 +84,7 @@ TEST(software_checks, the_launcher_that_won_is_named) {
 TEST(software_checks, a_taken_port_warns_unless_our_launcher_took_it) {
   EXPECT_EQ(check_port(29500, true, {}).verdict, Verdict::ok);
   EXPECT_EQ(check_port(29500, false, {}).verdict, Verdict::warn);
-  EXPECT_TRUE(says(check_port(29500, false, {}).hint, "MASTER_PORT"));
+  EXPECT_TRUE(software_says(check_port(29500, false, {}).hint, "MASTER_PORT"));
   host::Launch launch;
   launch.agent_store = true;
   EXPECT_EQ(check_port(29500, false, launch).verdict, Verdict::ok);
@@ -94,7 +94,7 @@ TEST(software_checks, profilers_are_optional) {
   const Check check = check_profilers({{"nsys", "/opt/bin/nsys"}, {"ncu", std::nullopt}});
   EXPECT_EQ(check.verdict, Verdict::ok);
   EXPECT_EQ(check.finding, "/opt/bin/nsys (not found, not needed to train: ncu)");
-  EXPECT_TRUE(says(check_profilers({{"ncu", std::nullopt}}).finding, "none installed"));
+  EXPECT_TRUE(software_says(check_profilers({{"ncu", std::nullopt}}).finding, "none installed"));
 }
 
 TEST(software_checks, features_off_say_why) {

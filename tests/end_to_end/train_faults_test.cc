@@ -67,13 +67,13 @@ struct Outcome {
   std::string wrong;  // empty: as it should be
 };
 
-int faults_to_try() {
+int train_faults_to_try() {
   const char* told = std::getenv("HYPERION_TRAIN_FAULTS");
   return told == nullptr ? static_cast<int>(kKinds.size()) : std::atoi(told);
 }
 
 // Processes that have the text in their environment, as far as it can be read.
-int processes_with(const std::string& text) {
+int ranks_with(const std::string& text) {
   int count = 0;
   for (const auto& entry : fs::directory_iterator("/proc"))
     if (std::isdigit(static_cast<unsigned char>(entry.path().filename().string()[0])) != 0)
@@ -143,9 +143,9 @@ Outcome run(const Trial& trial) {
     if (const auto unsaid = what_is_unsaid(said, trial.culprit); !unsaid.empty())
       complain("rank " + std::to_string(rank) + " does not tell: " + unsaid + " (" + said + ")");
   }
-  for (int wait = 0; wait < 300 && processes_with(mark) > 0; ++wait)
+  for (int wait = 0; wait < 300 && ranks_with(mark) > 0; ++wait)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  if (const int left = processes_with(mark); left > 0) complain(std::to_string(left) + " processes are left");
+  if (const int left = ranks_with(mark); left > 0) complain(std::to_string(left) + " processes are left");
   std::smatch met;
   if (std::regex_search(first, met, std::regex("meet at 127.0.0.1:([0-9]+)")) && is_listened_on(std::stoi(met[1])))
     complain("port " + met[1].str() + " is still open");
@@ -160,7 +160,7 @@ TEST(TrainFaults, at_any_moment_are_named_by_every_other_rank_in_time_and_leave_
     double slowest = 0;
   };
   std::vector<Row> rows(kKinds.size());
-  const int faults = faults_to_try();
+  const int faults = train_faults_to_try();
   std::printf("%d faults, seed %lu\n", faults, static_cast<unsigned long>(testing::seed()));
   for (int i = 0; i < faults; ++i) {
     const size_t which = static_cast<size_t>(i) % kKinds.size();

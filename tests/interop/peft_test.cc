@@ -79,7 +79,7 @@ class Peft : public ::testing::Test {
   std::unique_ptr<models::Model> model_;
 };
 
-bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool text_holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 void keep(base::Json&) {}
 
 TEST_F(Peft, reads_back_what_it_wrote) {
@@ -97,13 +97,13 @@ TEST_F(Peft, lists_wrong_missing_and_extra_tensors_together) {
     tensors.erase(layer + "mlp.c_fc.lora_A.weight");
     tensors["base_model.model.transformer.h.9.attn.c_attn.lora_A.weight"] = at::ones({3, 16});
   }));
-  EXPECT_TRUE(holds(text,
-                    "wrong: base_model.model.transformer.h.0.attn.c_attn.lora_A.weight is [4, 16], and the "
-                    "adapter's is [3, 16]"))
+  EXPECT_TRUE(text_holds(text,
+                         "wrong: base_model.model.transformer.h.0.attn.c_attn.lora_A.weight is [4, 16], and the "
+                         "adapter's is [3, 16]"))
       << text;
-  EXPECT_TRUE(holds(text, "lora_B.weight holds Long")) << text;
-  EXPECT_TRUE(holds(text, "missing: base_model.model.transformer.h.0.mlp.c_fc.lora_A.weight [3, 16]")) << text;
-  EXPECT_TRUE(holds(text, "extra: base_model.model.transformer.h.9.attn.c_attn.lora_A.weight")) << text;
+  EXPECT_TRUE(text_holds(text, "lora_B.weight holds Long")) << text;
+  EXPECT_TRUE(text_holds(text, "missing: base_model.model.transformer.h.0.mlp.c_fc.lora_A.weight [3, 16]")) << text;
+  EXPECT_TRUE(text_holds(text, "extra: base_model.model.transformer.h.9.attn.c_attn.lora_A.weight")) << text;
 }
 
 TEST_F(Peft, takes_a_copy_of_the_base_only_where_it_is_one) {
@@ -116,7 +116,7 @@ TEST_F(Peft, takes_a_copy_of_the_base_only_where_it_is_one) {
         keep, [&](Tensors& tensors) { tensors["base_model.model.transformer.wte.base_layer.weight"] = tensor; }));
   };
   EXPECT_EQ(with(table), "read");
-  EXPECT_TRUE(holds(with(table.add(1)), "is not transformer.wte.weight of this model"));
+  EXPECT_TRUE(text_holds(with(table.add(1)), "is not transformer.wte.weight of this model"));
 }
 
 TEST_F(Peft, refuses_other_functions_by_name) {
@@ -135,8 +135,8 @@ TEST_F(Peft, refuses_other_functions_by_name) {
                                                       {"rank_pattern", {{"c_fc", -1e300}}}};
   for (const auto& [key, value] : cases) {
     const auto text = refusal(folder([&, key = key, &value = value](base::Json& json) { json[key] = value; }));
-    EXPECT_TRUE(holds(text, key)) << key << ": " << text;
-    EXPECT_TRUE(holds(text, "adapter_config.json")) << text;
+    EXPECT_TRUE(text_holds(text, key)) << key << ": " << text;
+    EXPECT_TRUE(text_holds(text, "adapter_config.json")) << text;
   }
   EXPECT_EQ(refusal(folder([](base::Json& json) { json["use_qalora"] = false, json["megatron_config"] = nullptr; })),
             "read");
@@ -145,8 +145,8 @@ TEST_F(Peft, refuses_other_functions_by_name) {
 TEST_F(Peft, refuses_pickles_and_folders_without_an_adapter) {
   const Path path = folder(keep);
   std::filesystem::rename(path / "adapter_model.safetensors", path / "adapter_model.bin");
-  EXPECT_TRUE(holds(refusal(path), "a pickle"));
-  EXPECT_TRUE(holds(refusal(root_), "no adapter folder"));
+  EXPECT_TRUE(text_holds(refusal(path), "a pickle"));
+  EXPECT_TRUE(text_holds(refusal(root_), "no adapter folder"));
   EXPECT_THROW(write_adapter(base::real_files(), *model_, "mine", "", path), base::ConfigError);
 }
 

@@ -12,13 +12,13 @@ namespace {
 
 using testing::OnDevice;
 
-struct Case {
+struct AdamWCase {
   at::Tensor master, first, second, weight, gradient, scale;
 };
 
-Case make_case(int64_t count, at::ScalarType weight_type, at::ScalarType gradient_type, at::Device device) {
+AdamWCase make_case(int64_t count, at::ScalarType weight_type, at::ScalarType gradient_type, at::Device device) {
   const auto options = at::TensorOptions().device(device).dtype(at::kFloat);
-  Case c;
+  AdamWCase c;
   c.master = at::randn({count}, options);
   c.first = at::randn({count}, options);
   c.second = at::randn({count}, options).square();
@@ -28,8 +28,8 @@ Case make_case(int64_t count, at::ScalarType weight_type, at::ScalarType gradien
   return c;
 }
 
-Case copy(const Case& c) {
-  Case other{c.master.clone(), c.first.clone(), c.second.clone(), {}, c.gradient.clone(), c.scale.clone()};
+AdamWCase copy(const AdamWCase& c) {
+  AdamWCase other{c.master.clone(), c.first.clone(), c.second.clone(), {}, c.gradient.clone(), c.scale.clone()};
   other.weight = c.weight.is_same(c.master) ? other.master : c.weight.clone();
   return other;
 }
@@ -44,7 +44,7 @@ TEST_P(AdamW, agrees_with_its_reference_on_odd_sizes_and_types) {
                                                              {at::kHalf, at::kFloat}};
   for (const int64_t count : {1, 3, 257, 100'003}) {
     for (const auto& [weight_type, gradient_type] : types) {
-      Case fast = make_case(count, weight_type, gradient_type, GetParam()), plain = copy(fast);
+      AdamWCase fast = make_case(count, weight_type, gradient_type, GetParam()), plain = copy(fast);
       const kernels::AdamWStep step{1e-2f, 0.9f, 0.95f, 1e-8f, 0.1f, 0.3f, 0.2f};
       kernels::adamw(fast.master, fast.first, fast.second, fast.weight, fast.gradient, fast.scale, step);
       kernels::adamw_reference(plain.master, plain.first, plain.second, plain.weight, plain.gradient, plain.scale,
@@ -60,7 +60,7 @@ TEST_P(AdamW, agrees_with_its_reference_on_odd_sizes_and_types) {
 TEST_P(AdamW, rounds_as_torch_does_for_every_kind_of_number) {
   const auto options = at::TensorOptions().device(GetParam()).dtype(at::kFloat);
   for (const auto& [type, centre] : {std::pair(at::kBFloat16, 1e30), {at::kHalf, 1.0}}) {
-    Case c = make_case(1 << 16, type, at::kFloat, GetParam());
+    AdamWCase c = make_case(1 << 16, type, at::kFloat, GetParam());
     c.master.mul_(centre).mul_(at::randn({1 << 16}, options).mul_(20).exp_());  // into infinities and denormals
     const kernels::AdamWStep still{0.0f, 0.9f, 0.95f, 1e-8f, 0.0f, 1.0f, 1.0f};
     kernels::adamw(c.master, c.first, c.second, c.weight, c.gradient, c.scale, still);
@@ -70,7 +70,7 @@ TEST_P(AdamW, rounds_as_torch_does_for_every_kind_of_number) {
 
 TEST_P(AdamW, reads_every_fp16_gradient) {
   const auto device = at::TensorOptions().device(GetParam());
-  Case c = make_case(1 << 16, at::kHalf, at::kHalf, GetParam());
+  AdamWCase c = make_case(1 << 16, at::kHalf, at::kHalf, GetParam());
   c.gradient = at::arange(1 << 16, device.dtype(at::kInt)).to(at::kShort).view(at::kHalf);
   c.first.zero_();
   const kernels::AdamWStep still{0.0f, 0.0f, 0.95f, 1e-8f, 0.0f, 1.0f, 1.0f};  // the first moment is the gradient

@@ -15,23 +15,25 @@ namespace {
 
 using testing::relative_error;
 
-double tolerance(at::ScalarType type) { return type == at::kFloat ? 1e-5 : type == at::kBFloat16 ? 1e-2 : 2e-3; }
+double rows_tolerance(at::ScalarType type) { return type == at::kFloat ? 1e-5 : type == at::kBFloat16 ? 1e-2 : 2e-3; }
 
 class Experts : public testing::OnDevice {};
 
-struct Case {
+struct RowsCase {
   int64_t tokens, experts, choices, width;
 };
-const Case kCases[] = {{1, 1, 1, 1},      {7, 4, 2, 5},     {300, 8, 2, 64},
-                       {1000, 60, 4, 24}, {513, 130, 1, 8}, {64, 3, 3, 1032}};
+const RowsCase kRowsCases[] = {{1, 1, 1, 1},      {7, 4, 2, 5},     {300, 8, 2, 64},
+                               {1000, 60, 4, 24}, {513, 130, 1, 8}, {64, 3, 3, 1032}};
 
-std::string text(const Case& c) { return base::format("{} {} {} {}", c.tokens, c.experts, c.choices, c.width); }
+std::string rows_text(const RowsCase& c) {
+  return base::format("{} {} {} {}", c.tokens, c.experts, c.choices, c.width);
+}
 
 TEST_P(Experts, are_the_likeliest_with_the_gradients_of_plain_operations) {
-  for (const auto& c : kCases)
+  for (const auto& c : kRowsCases)
     for (const bool normalised : {false, true})
       for (const auto type : {at::kFloat, at::kBFloat16, at::kHalf}) {
-        SCOPED_TRACE(text(c));
+        SCOPED_TRACE(rows_text(c));
         // No two equal, in any type: whose turn it is among equals is not plain operations' to say.
         const auto logits =
             at::randn({c.tokens, c.experts}).argsort(int64_t{-1}).to(at::kFloat).mul(0.125).sub(4).to(type);
@@ -45,7 +47,7 @@ TEST_P(Experts, are_the_likeliest_with_the_gradients_of_plain_operations) {
         weights.backward(above.to(GetParam()));
         shares.backward(above);
         const auto wrong = leaf.grad().cpu().to(at::kFloat).sub(plain.grad()).norm().item<double>();
-        EXPECT_LT(wrong, tolerance(type) * plain.grad().norm().item<double>() + 1e-6);
+        EXPECT_LT(wrong, rows_tolerance(type) * plain.grad().norm().item<double>() + 1e-6);
       }
 }
 
@@ -58,9 +60,9 @@ TEST_P(Experts, of_equals_or_of_nothing_but_nans_are_the_first_each_once) {
 }
 
 TEST_P(Experts, get_their_rows_in_the_tokens_order) {
-  for (const auto& c : kCases)
+  for (const auto& c : kRowsCases)
     for (const int64_t capacity : {int64_t{0}, int64_t{1}, c.tokens / 3 + 1}) {
-      SCOPED_TRACE(text(c));
+      SCOPED_TRACE(rows_text(c));
       const auto chosen = at::randint(c.experts, {c.tokens, c.choices}, at::kLong);
       const auto places = expert_places(chosen.to(GetParam()), c.experts, capacity);
       const auto row_of = places.row_of.cpu(), slot_of = places.slot_of.cpu(), ends = places.ends.cpu();
@@ -89,10 +91,10 @@ TEST_P(Experts, get_their_rows_in_the_tokens_order) {
 
 // The same by a matrix of who goes where.
 TEST_P(Experts, bring_back_weighted_sums_in_value_and_gradient) {
-  for (const auto& c : kCases)
+  for (const auto& c : kRowsCases)
     for (const int64_t capacity : {int64_t{0}, c.tokens / 3 + 1})
       for (const auto type : {at::kFloat, at::kBFloat16, at::kHalf}) {
-        SCOPED_TRACE(text(c));
+        SCOPED_TRACE(rows_text(c));
         if (c.tokens > 600) continue;  // the matrix would be large
         const auto places =
             expert_places(at::randint(c.experts, {c.tokens, c.choices}, at::kLong).to(GetParam()), c.experts, capacity);
@@ -117,9 +119,9 @@ TEST_P(Experts, bring_back_weighted_sums_in_value_and_gradient) {
         const auto expected = copies.t().mm(answers.mul(by_row));
         expected.backward(above.to(at::kDouble));
         EXPECT_LT(relative_error(sent.detach().cpu(), copies.mm(wide).detach()), 1e-6);
-        EXPECT_LT(relative_error(out.detach().cpu(), expected.detach()), tolerance(type));
-        EXPECT_LT(relative_error(x.grad().cpu(), wide.grad()), 2 * tolerance(type));
-        EXPECT_LT(relative_error(w.grad().cpu(), wide_w.grad()), 2 * tolerance(type));
+        EXPECT_LT(relative_error(out.detach().cpu(), expected.detach()), rows_tolerance(type));
+        EXPECT_LT(relative_error(x.grad().cpu(), wide.grad()), 2 * rows_tolerance(type));
+        EXPECT_LT(relative_error(w.grad().cpu(), wide_w.grad()), 2 * rows_tolerance(type));
       }
 }
 

@@ -12,12 +12,12 @@ using testing::relative_error;
 
 class RmsNorm : public OnDevice {};
 
-struct Result {
+struct NormResult {
   at::Tensor value, of_input, of_weight;
 };
 
-Result of(at::Tensor (*norm)(const at::Tensor&, const kernels::NormWeights&), const at::Tensor& input,
-          const at::Tensor& weight, const at::Tensor& upstream, bool frozen) {
+NormResult norm_of(at::Tensor (*norm)(const at::Tensor&, const kernels::NormWeights&), const at::Tensor& input,
+                   const at::Tensor& weight, const at::Tensor& upstream, bool frozen) {
   auto x = input.detach().clone().requires_grad_();
   auto w = weight.detach().clone().set_requires_grad(!frozen);
   const auto y = norm(x, {w, {}, 1e-6});
@@ -33,8 +33,8 @@ TEST_P(RmsNorm, agrees_with_its_reference_in_value_and_gradients) {
       const auto weight = at::randn({shape.back()}, options).to(type);
       const double limit = type == at::kFloat ? 1e-5 : 2e-2;
       for (const bool frozen : {false, true}) {
-        const auto fast = of(kernels::norm, input, weight, upstream, frozen);
-        const auto plain = of(kernels::norm_reference, input, weight, upstream, frozen);
+        const auto fast = norm_of(kernels::norm, input, weight, upstream, frozen);
+        const auto plain = norm_of(kernels::norm_reference, input, weight, upstream, frozen);
         // A GPU's kernel rounds once, the reference before the weight too.
         EXPECT_LE(relative_error(fast.value, plain.value), GetParam().is_cuda() ? limit : 0);
         EXPECT_EQ(fast.of_input.scalar_type(), type);

@@ -14,7 +14,7 @@ using testing::relative_error;
 
 class Rope : public testing::OnDevice {};
 
-struct Case {
+struct RopeCase {
   int64_t batch, heads, length, width;
   bool each_row, tokens_first;  // tables of each row of the batch; heads of a token beside each other in memory
 };
@@ -22,12 +22,12 @@ struct Case {
 // Against the plain form in fp64 with the same tables, in value and gradient, and in every layout that layers use.
 TEST_P(Rope, agrees_with_its_reference_in_value_and_gradient) {
   for (const auto type : {at::kFloat, at::kBFloat16, at::kHalf})
-    for (const auto& c : std::vector<Case>{{1, 1, 1, 2, false, false},
-                                           {2, 3, 5, 6, false, true},
-                                           {2, 5, 33, 64, true, true},
-                                           {1, 7, 129, 128, false, false},
-                                           {3, 2, 17, 80, true, false},
-                                           {8, 13, 700, 64, false, true}}) {
+    for (const auto& c : std::vector<RopeCase>{{1, 1, 1, 2, false, false},
+                                               {2, 3, 5, 6, false, true},
+                                               {2, 5, 33, 64, true, true},
+                                               {1, 7, 129, 128, false, false},
+                                               {3, 2, 17, 80, true, false},
+                                               {8, 13, 700, 64, false, true}}) {
       SCOPED_TRACE(::testing::Message() << c10::toString(type) << " " << c.heads << " x " << c.length << " x "
                                         << c.width);
       const auto frequencies = rope_frequencies(c.width, {}).to(GetParam());

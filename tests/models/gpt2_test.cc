@@ -18,7 +18,7 @@ namespace {
 using testing::OnDevice;
 using testing::relative_error;
 
-Gpt2Config small() {
+Gpt2Config small_gpt2() {
   Gpt2Config config;
   config.layers = 3, config.heads = 2, config.width = 32, config.context = 40, config.vocabulary = 300;
   return config;
@@ -40,7 +40,7 @@ class Gpt2 : public OnDevice {
 };
 
 TEST_P(Gpt2, starts_at_the_loss_of_guessing) {
-  auto model = made(small(), GetParam());
+  auto model = made(small_gpt2(), GetParam());
   nn::Pass pass;
   const auto logits = model->logits(ids(8, 40), pass);
   const double loss = at::cross_entropy_loss(logits.view({-1, 300}), ids(8, 40).view({-1})).item<double>();
@@ -48,7 +48,7 @@ TEST_P(Gpt2, starts_at_the_loss_of_guessing) {
 }
 
 TEST_P(Gpt2, sees_no_later_token) {
-  auto model = made(small(), GetParam());
+  auto model = made(small_gpt2(), GetParam());
   nn::Pass pass;
   auto one = ids(2, 30), other = one.clone();
   other.narrow(1, 20, 10).copy_(ids(2, 10));
@@ -58,7 +58,7 @@ TEST_P(Gpt2, sees_no_later_token) {
 }
 
 TEST_P(Gpt2, fused_and_reference_passes_agree_in_value_and_gradient) {
-  auto model = made(small(), GetParam());
+  auto model = made(small_gpt2(), GetParam());
   const auto input = ids(3, 33), target = ids(3, 33).view({-1});
   std::vector<std::vector<at::Tensor>> results;
   for (const bool reference : {false, true}) {
@@ -76,7 +76,7 @@ TEST_P(Gpt2, fused_and_reference_passes_agree_in_value_and_gradient) {
 }
 
 TEST_P(Gpt2, a_cache_gives_the_same_logits_token_by_token) {
-  auto model = made(small(), GetParam());
+  auto model = made(small_gpt2(), GetParam());
   const auto input = ids(2, 17);
   nn::Pass whole, parts;
   nn::KeyValueCache cache;
@@ -89,7 +89,7 @@ TEST_P(Gpt2, a_cache_gives_the_same_logits_token_by_token) {
 }
 
 TEST_P(Gpt2, initial_weights_depend_on_seed_and_name_alone) {
-  const auto config = small();
+  const auto config = small_gpt2();
   auto deeper = config;
   deeper.layers = 5;
   const auto weights = [](const std::unique_ptr<Model>& model) {
@@ -106,7 +106,7 @@ TEST_P(Gpt2, initial_weights_depend_on_seed_and_name_alone) {
 }
 
 TEST_P(Gpt2, dropout_needs_training_and_follows_the_step) {
-  auto config = small();
+  auto config = small_gpt2();
   config.dropout = 0.2;
   auto model = made(config, GetParam());
   const auto input = ids(2, 20);
@@ -126,7 +126,7 @@ INSTANTIATE_TEST_SUITE_P(Devices, Gpt2, ::testing::ValuesIn(testing::devices()),
 TEST(Gpt2Names, are_hugging_faces_and_decay_spares_norms_biases_and_embeddings) {
   std::set<std::string> names, decayed;
   int64_t parameters = 0;
-  const auto config = small();
+  const auto config = small_gpt2();
   auto model = made(config, at::kCPU);
   for (const auto& p : model->parameters()) {
     names.insert(p.name);
@@ -144,7 +144,7 @@ TEST(Gpt2Names, are_hugging_faces_and_decay_spares_norms_biases_and_embeddings) 
 }
 
 TEST(Gpt2Config, survives_its_json_and_refuses_another_family) {
-  const auto config = small();
+  const auto config = small_gpt2();
   const auto back = gpt2_from_json(to_json(config), "here");
   EXPECT_EQ(back.layers, config.layers);
   EXPECT_EQ(back.vocabulary, config.vocabulary);
@@ -154,7 +154,7 @@ TEST(Gpt2Config, survives_its_json_and_refuses_another_family) {
 }
 
 TEST(Decode, greedy_takes_the_likeliest_and_batches_change_nothing) {
-  auto model = made(small(), at::kCPU);
+  auto model = made(small_gpt2(), at::kCPU);
   DecodeOptions options;
   options.new_tokens = 6;
   const std::vector<Tokens> prompts = {{1, 2, 3}, {7, 8, 9}, {4, 5}, {1}};
@@ -173,7 +173,7 @@ TEST(Decode, greedy_takes_the_likeliest_and_batches_change_nothing) {
 }
 
 TEST(Decode, sampling_repeats_by_seed_and_stops_where_told) {
-  auto model = made(small(), at::kCPU);
+  auto model = made(small_gpt2(), at::kCPU);
   DecodeOptions options;
   options.new_tokens = 1000, options.temperature = 1, options.top_k = 50;
   const auto a = decode(*model, at::kCPU, {{1, 2}}, options)[0];

@@ -19,7 +19,7 @@ namespace {
 using testing::OnDevice;
 using testing::relative_error;
 
-LlamaConfig small() {
+LlamaConfig small_llama() {
   LlamaConfig config;
   config.layers = 3, config.heads = 6, config.key_value_heads = 2, config.head_width = 8, config.width = 36;
   config.inner = 50, config.context = 40, config.vocabulary = 300;
@@ -41,7 +41,7 @@ class Llama : public OnDevice {
 };
 
 TEST_P(Llama, starts_at_the_loss_of_guessing) {
-  auto model = made(small(), GetParam());
+  auto model = made(small_llama(), GetParam());
   nn::Pass pass;
   const auto logits = model->logits(ids(8, 40), pass);
   const double loss = at::cross_entropy_loss(logits.view({-1, 300}), ids(8, 40).view({-1})).item<double>();
@@ -49,7 +49,7 @@ TEST_P(Llama, starts_at_the_loss_of_guessing) {
 }
 
 TEST_P(Llama, a_cache_gives_the_same_logits_token_by_token) {
-  auto model = made(small(), GetParam());
+  auto model = made(small_llama(), GetParam());
   const auto input = ids(2, 17);
   nn::Pass whole, parts;
   nn::KeyValueCache cache;
@@ -62,7 +62,7 @@ TEST_P(Llama, a_cache_gives_the_same_logits_token_by_token) {
 }
 
 TEST_P(Llama, fused_and_reference_passes_agree_in_value_and_gradient) {
-  auto model = made(small(), GetParam());
+  auto model = made(small_llama(), GetParam());
   const auto input = ids(3, 33), target = ids(3, 33).view({-1});
   std::vector<std::vector<at::Tensor>> results;
   for (const bool reference : {false, true}) {
@@ -82,8 +82,8 @@ TEST_P(Llama, fused_and_reference_passes_agree_in_value_and_gradient) {
 TEST_P(Llama, computes_in_bf16_near_to_fp32) {
   const auto input = ids(2, 30);
   nn::Pass pass;
-  const auto wide = made(small(), GetParam())->logits(input, pass);
-  EXPECT_LT(relative_error(made(small(), GetParam(), at::kBFloat16)->logits(input, pass), wide), 0.03);
+  const auto wide = made(small_llama(), GetParam())->logits(input, pass);
+  EXPECT_LT(relative_error(made(small_llama(), GetParam(), at::kBFloat16)->logits(input, pass), wide), 0.03);
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, Llama, ::testing::ValuesIn(testing::devices()), testing::device_name);
@@ -91,7 +91,7 @@ INSTANTIATE_TEST_SUITE_P(Devices, Llama, ::testing::ValuesIn(testing::devices())
 TEST(LlamaNames, are_hugging_faces_and_shape_counts_them) {
   for (const bool tied : {false, true}) {
     for (const bool bias : {false, true}) {
-      auto config = small();
+      auto config = small_llama();
       config.tied = tied;
       config.query_key_value_bias = config.output_bias = config.feed_forward_bias = bias;
       auto model = make_llama(config);
@@ -115,7 +115,7 @@ TEST(LlamaNames, are_hugging_faces_and_shape_counts_them) {
 }
 
 TEST(LlamaConfig, survives_its_json) {
-  auto config = small();
+  auto config = small_llama();
   config.rope.scaling = nn::RopeScaling::llama3;
   config.rope.theta = 500000, config.rope.factor = 8, config.rope.original_context = 32;
   config.tied = true;
@@ -166,7 +166,7 @@ TEST(LlamaConfig, refuses_what_is_another_function) {
 }
 
 TEST(LlamaConfig, reads_or_refuses_any_damaged_text) {
-  auto config = small();
+  auto config = small_llama();
   config.rope.scaling = nn::RopeScaling::llama3;
   const std::string good = to_json(config);
   const auto key = base::stream_key(7, "damage");
@@ -187,7 +187,7 @@ TEST(LlamaConfig, reads_or_refuses_any_damaged_text) {
 }
 
 TEST(LlamaDecode, goes_through_the_cache_alike_alone_and_in_a_batch) {
-  auto model = made(small(), at::kCPU);
+  auto model = made(small_llama(), at::kCPU);
   DecodeOptions options;
   options.new_tokens = 12;
   const std::vector<Tokens> prompts = {{1, 2, 3}, {7, 8, 9}, {4, 5}};

@@ -17,7 +17,7 @@ namespace {
 using testing::OnDevice;
 using testing::relative_error;
 
-ResnetConfig small(bool bottleneck = false) {
+ResnetConfig small_resnet(bool bottleneck = false) {
   ResnetConfig config;
   config.bottleneck = bottleneck, config.depths = {1, 2}, config.widths = {8, 16}, config.stem_width = 8;
   config.classes = 7;
@@ -43,7 +43,7 @@ class Resnet : public OnDevice {
 
 TEST_P(Resnet, starts_at_the_loss_of_guessing_with_either_stem) {
   for (const auto stem : {ResnetStem::imagenet, ResnetStem::cifar}) {
-    auto config = small();
+    auto config = small_resnet();
     config.stem = stem;
     auto model = made(config, GetParam());
     nn::Pass pass;
@@ -55,7 +55,7 @@ TEST_P(Resnet, starts_at_the_loss_of_guessing_with_either_stem) {
 
 // Loss, gradients and running statistics of one training pass.
 std::vector<at::Tensor> trained(bool bottleneck, bool reference, const at::Tensor& input, const at::Tensor& target) {
-  auto model = made(small(bottleneck), input.device());
+  auto model = made(small_resnet(bottleneck), input.device());
   nn::Pass pass;
   pass.training = true, pass.reference = reference;
   const auto loss = at::cross_entropy_loss(model->logits(input, pass), target);
@@ -76,7 +76,7 @@ TEST_P(Resnet, fused_and_reference_passes_agree_in_value_gradient_and_statistics
 }
 
 TEST_P(Resnet, learns_one_batch_by_heart) {
-  auto model = made(small(), GetParam());
+  auto model = made(small_resnet(), GetParam());
   const auto input = images(6, 16, 16), target = labels(6);
   double first = 0, last = 0;
   for (int step = 0; step < 25; ++step) {
@@ -117,7 +117,7 @@ TEST(ResnetShape, has_the_published_sizes_and_costs) {
 TEST(ResnetShape, counts_the_parameters_of_the_model) {
   for (const bool bottleneck : {false, true})
     for (const auto stem : {ResnetStem::imagenet, ResnetStem::cifar}) {
-      auto config = small(bottleneck);
+      auto config = small_resnet(bottleneck);
       config.stem = stem, config.downsample_in_first_stage = bottleneck;
       int64_t count = 0;
       for (const auto& parameter : make_resnet(config)->parameters()) count += parameter.tensor.numel();
@@ -127,7 +127,7 @@ TEST(ResnetShape, counts_the_parameters_of_the_model) {
 
 TEST(ResnetConfigFile, comes_back_as_it_was_written) {
   for (const auto stem : {ResnetStem::imagenet, ResnetStem::cifar}) {
-    auto config = small(true);
+    auto config = small_resnet(true);
     config.stem = stem, config.downsample_in_bottleneck = true;
     const auto text = to_json(config);
     EXPECT_EQ(text.find("hyperion_stem") != std::string::npos, stem == ResnetStem::cifar);

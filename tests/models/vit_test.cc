@@ -17,7 +17,7 @@ namespace {
 using testing::OnDevice;
 using testing::relative_error;
 
-VitConfig small() {
+VitConfig small_vit() {
   VitConfig config;
   config.layers = 2, config.heads = 2, config.width = 24, config.inner = 40, config.classes = 7;
   return config;
@@ -41,7 +41,7 @@ class Vit : public OnDevice {
 };
 
 TEST_P(Vit, starts_at_the_loss_of_guessing_and_takes_images_of_any_size) {
-  auto model = made(small(), GetParam());
+  auto model = made(small_vit(), GetParam());
   for (const auto& [height, width] : {std::pair(32, 32), std::pair(48, 20), std::pair(4, 5)}) {
     nn::Pass pass;
     const auto logits = model->logits(images(8, height, width), pass);
@@ -53,7 +53,7 @@ TEST_P(Vit, starts_at_the_loss_of_guessing_and_takes_images_of_any_size) {
 }
 
 TEST_P(Vit, fused_and_reference_passes_agree_in_value_and_gradient) {
-  auto model = made(small(), GetParam());
+  auto model = made(small_vit(), GetParam());
   const auto input = images(3, 36, 28), target = labels(3);
   std::vector<std::vector<at::Tensor>> results;
   for (const bool reference : {false, true}) {
@@ -76,7 +76,7 @@ TEST_P(Vit, fused_and_reference_passes_agree_in_value_and_gradient) {
 
 TEST_P(Vit, each_dropout_needs_training_and_follows_the_step) {
   for (const bool of_attention : {false, true}) {
-    auto config = small();
+    auto config = small_vit();
     (of_attention ? config.attention_dropout : config.dropout) = 0.2;
     auto model = made(config, GetParam());
     const auto input = images(2, 32, 32);
@@ -113,7 +113,7 @@ TEST(VitShape, has_the_published_sizes_and_costs) {
 
 TEST(VitShape, counts_the_parameters_of_the_model) {
   for (const bool bias : {true, false}) {
-    auto config = small();
+    auto config = small_vit();
     config.query_key_value_bias = bias, config.image_height = 44, config.patch_width = 5;
     int64_t count = 0;
     for (const auto& parameter : make_vit(config)->parameters()) count += parameter.tensor.numel();
@@ -122,7 +122,7 @@ TEST(VitShape, counts_the_parameters_of_the_model) {
 }
 
 TEST(VitConfigFile, comes_back_as_it_was_written) {
-  auto config = small();
+  auto config = small_vit();
   config.image_width = 48, config.patch_height = 8, config.dropout = 0.1, config.query_key_value_bias = false;
   config.labels = {"a", "b", "c", "d", "e", "f", "a"};
   const auto text = to_json(config);

@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string read(const fs::path& path) {
+std::string read_output(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream content;
   content << file.rdbuf();
@@ -94,7 +94,7 @@ Ranks::~Ranks() {
 void Ranks::signal(int rank, int number) { ::kill(pids_[static_cast<size_t>(rank)], number); }
 
 std::string Ranks::output(int rank, const char* name) const {
-  return read(fs::path(folder_) / (std::to_string(rank) + name));
+  return read_output(fs::path(folder_) / (std::to_string(rank) + name));
 }
 
 bool Ranks::wait_for_text(int rank, const std::string& text) {

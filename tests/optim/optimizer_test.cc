@@ -14,7 +14,7 @@
 namespace hyperion::optim {
 namespace {
 
-at::Tensor random(std::vector<int64_t> sizes, const char* name, float deviation = 1, uint64_t seed = 1) {
+at::Tensor random_tensor(std::vector<int64_t> sizes, const char* name, float deviation = 1, uint64_t seed = 1) {
   at::Tensor tensor = at::empty(sizes, at::kFloat);
   base::fill_normal(base::stream_key(seed, name), 0, tensor.numel(), deviation, tensor.data_ptr<float>());
   return tensor;
@@ -67,7 +67,7 @@ void expect_updates_as_plain_code(const std::string& rule, bool narrow) {
   std::vector<Plain> plain;
   const std::vector<std::vector<int64_t>> sizes = {{1}, {3, 37}, {16385, 3}};
   for (size_t i = 0; i < sizes.size(); ++i) {
-    const auto master = random(sizes[i], "weight", 0.5, i);
+    const auto master = random_tensor(sizes[i], "weight", 0.5, i);
     masters.push_back(master);
     parameters.push_back({"p" + std::to_string(i), narrow ? master.to(at::kBFloat16) : master, i != 0});
     plain.emplace_back(master);
@@ -76,7 +76,8 @@ void expect_updates_as_plain_code(const std::string& rule, bool narrow) {
   for (int64_t step = 1; step <= 10; ++step) {
     std::vector<at::Tensor> gradients;
     for (size_t i = 0; i < sizes.size(); ++i)
-      gradients.push_back(random(sizes[i], "gradient", 0.1f, step * 10 + i).to(narrow ? at::kBFloat16 : at::kFloat));
+      gradients.push_back(
+          random_tensor(sizes[i], "gradient", 0.1f, step * 10 + i).to(narrow ? at::kBFloat16 : at::kFloat));
     const double lr = 0.01 * static_cast<double>(step), scale = step % 2 ? 1.0 : 0.25;
     optimizer.update(gradients, scalar(scale), lr, step);
     for (size_t i = 0; i < sizes.size(); ++i)
@@ -96,7 +97,7 @@ TEST(Sgd, updates_narrow_weights_through_their_masters) { expect_updates_as_plai
 
 TEST(AdamW, takes_a_strided_gradient) {
   at::NoGradGuard no_grad;
-  const auto start = random({5, 3}, "weight"), gradient = random({3, 5}, "gradient");
+  const auto start = random_tensor({5, 3}, "weight"), gradient = random_tensor({3, 5}, "gradient");
   const auto one = start.clone(), other = start.clone();
   Optimizer({{"p", one, true}}, {one}, {}).update({gradient.t()}, scalar(1), 0.1, 1);
   Optimizer({{"p", other, true}}, {other}, {}).update({gradient.t().contiguous()}, scalar(1), 0.1, 1);
@@ -137,8 +138,8 @@ TEST(Optimizer, a_rate_of_zero_changes_no_weight) {
   for (const char* rule : {"adamw", "sgd"}) {
     OptimConfig config;
     config.rule = rule;
-    const auto weight = random({7}, "weight"), before = weight.clone();
-    Optimizer({{"p", weight, true}}, {weight}, config).update({random({7}, "gradient")}, scalar(1), 0, 1);
+    const auto weight = random_tensor({7}, "weight"), before = weight.clone();
+    Optimizer({{"p", weight, true}}, {weight}, config).update({random_tensor({7}, "gradient")}, scalar(1), 0, 1);
     EXPECT_TRUE(at::equal(weight, before));
   }
 }
@@ -150,7 +151,7 @@ TEST(Optimizer, names_all_that_a_checkpoint_must_hold) {
     for (const auto& item : optimizer.state()) list.push_back(item.name);
     return list;
   };
-  const auto a = random({3}, "a"), b = random({2, 2}, "b");
+  const auto a = random_tensor({3}, "a"), b = random_tensor({2, 2}, "b");
   OptimConfig config;
   using Names = std::vector<std::string>;
   EXPECT_EQ(names(Optimizer({{"a", a, true}, {"b", b.to(at::kBFloat16), true}}, {a, b}, config)),
@@ -165,8 +166,8 @@ TEST(Optimizer, continues_exactly_from_the_state_it_names) {
   for (const char* rule : {"adamw", "sgd"}) {
     OptimConfig config;
     config.rule = rule;
-    const auto gradient = [](int64_t step) { return random({9}, "gradient", 1, step).to(at::kBFloat16); };
-    const auto master = random({9}, "weight");
+    const auto gradient = [](int64_t step) { return random_tensor({9}, "gradient", 1, step).to(at::kBFloat16); };
+    const auto master = random_tensor({9}, "weight");
     Optimizer whole({{"p", master.to(at::kBFloat16), true}}, {master}, config);
     for (int64_t step = 1; step <= 3; ++step) whole.update({gradient(step)}, scalar(1), 0.1, step);
 
@@ -182,12 +183,12 @@ TEST(Optimizer, continues_exactly_from_the_state_it_names) {
 
 TEST(Optimizer, refuses_lists_that_do_not_match) {
   at::NoGradGuard no_grad;
-  const auto weight = random({3}, "weight");
+  const auto weight = random_tensor({3}, "weight");
   EXPECT_THROW(Optimizer({{"p", weight, true}}, {}, {}), base::Error);
   EXPECT_THROW(Optimizer({{"p", weight, true}}, {weight.to(at::kBFloat16)}, {}), base::Error);
   Optimizer optimizer({{"p", weight, true}}, {weight}, {});
   EXPECT_THROW(optimizer.update({}, scalar(1), 0.1, 1), base::Error);
-  EXPECT_THROW(optimizer.update({random({4}, "gradient")}, scalar(1), 0.1, 1), base::Error);
+  EXPECT_THROW(optimizer.update({random_tensor({4}, "gradient")}, scalar(1), 0.1, 1), base::Error);
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ const std::string kHostile = "<script>alert('x')</script>&\"<img src=http://evil
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-size_t count(const std::string& text, const std::string& part) {
+size_t count_in_page(const std::string& text, const std::string& part) {
   size_t found = 0;
   for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
   return found;
@@ -98,7 +98,9 @@ TEST(RunPage, every_element_that_opens_closes) {
   for (const char* tag :
        {"div", "section", "dl", "dt", "dd", "table", "tr", "td", "th", "p", "svg", "figure", "text", "span"}) {
     const std::string name = tag;
-    EXPECT_EQ(count(html, "<" + name + " ") + count(html, "<" + name + ">"), count(html, "</" + name + ">")) << tag;
+    EXPECT_EQ(count_in_page(html, "<" + name + " ") + count_in_page(html, "<" + name + ">"),
+              count_in_page(html, "</" + name + ">"))
+        << tag;
   }
 }
 

@@ -13,7 +13,7 @@
 namespace hyperion::report {
 namespace {
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
 
 std::vector<std::string> labels(const Axis& axis) {
   std::vector<std::string> out;
@@ -29,14 +29,14 @@ Plot plot_of(std::vector<Series> series) {
   return plot;
 }
 
-size_t count(const std::string& text, const std::string& part) {
+size_t count_in_plot(const std::string& text, const std::string& part) {
   size_t found = 0;
   for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
   return found;
 }
 
 // "M" and "L" each start one point of a drawn line; the grid and legend use neither L nor a series' class with L.
-size_t drawn_points(const std::string& svg) { return count(svg, "L") + count(svg, "h0"); }
+size_t drawn_points(const std::string& svg) { return count_in_plot(svg, "L") + count_in_plot(svg, "h0"); }
 
 TEST(Axis, steps_by_one_two_or_five) {
   EXPECT_EQ(labels(make_axis(0, 10, false, 5, true)), (Labels{"0", "2", "4", "6", "8", "10"}));
@@ -101,7 +101,7 @@ TEST(Thin, keeps_gaps_and_short_series) {
   Series series{"s", {}, {}};
   for (int i = 0; i < 10'000; ++i) {
     series.x.push_back(i);
-    series.y.push_back(i % 5000 == 4000 ? kNan : i);
+    series.y.push_back(i % 5000 == 4000 ? kMissing : i);
   }
   const Series thin = thinned(series, 1000);
   EXPECT_LE(thin.x.size(), 1000u);
@@ -117,26 +117,26 @@ TEST(Plot, escapes_every_text) {
   plot.y_label = "<i>";
   const std::string text = svg(plot);
   for (const char* raw : {"<script", "<b>", "<i>", "x < y", "a&b", "\"quoted\""})
-    EXPECT_EQ(count(text, raw), 0u) << raw;
-  EXPECT_GE(count(text, "&lt;script&gt;a&amp;b&lt;/script&gt;"), 1u);
+    EXPECT_EQ(count_in_plot(text, raw), 0u) << raw;
+  EXPECT_GE(count_in_plot(text, "&lt;script&gt;a&amp;b&lt;/script&gt;"), 1u);
 }
 
 TEST(Plot, says_when_there_is_nothing_to_draw) {
-  EXPECT_EQ(count(svg(plot_of({})), "no points to show"), 1u);
-  EXPECT_EQ(count(svg(plot_of({{"s", {}, {}}})), "no points to show"), 1u);
-  EXPECT_EQ(count(svg(plot_of({{"s", {1, 2}, {kNan, kNan}}})), "no points to show"), 1u);
+  EXPECT_EQ(count_in_plot(svg(plot_of({})), "no points to show"), 1u);
+  EXPECT_EQ(count_in_plot(svg(plot_of({{"s", {}, {}}})), "no points to show"), 1u);
+  EXPECT_EQ(count_in_plot(svg(plot_of({{"s", {1, 2}, {kMissing, kMissing}}})), "no points to show"), 1u);
   Plot log = plot_of({{"s", {1, 2}, {0, -1}}});
   log.log_y = true;
-  EXPECT_EQ(count(svg(log), "no points to show"), 1u);
-  EXPECT_EQ(count(svg(plot_of({{"s", {3}, {7}}})), "no points to show"), 0u);
+  EXPECT_EQ(count_in_plot(svg(log), "no points to show"), 1u);
+  EXPECT_EQ(count_in_plot(svg(plot_of({{"s", {3}, {7}}})), "no points to show"), 0u);
 }
 
 TEST(Plot, breaks_the_line_where_a_point_is_not_finite) {
   const double infinite = std::numeric_limits<double>::infinity();
-  const std::string text = svg(plot_of({{"s", {1, 2, 3, 4, 5, 6, 7}, {1, 2, kNan, 3, infinite, 4, 5}}}));
-  EXPECT_EQ(count(text, "h0"), 3u);
-  EXPECT_EQ(count(text, "nan"), 0u);
-  EXPECT_EQ(count(text, "inf"), 0u);
+  const std::string text = svg(plot_of({{"s", {1, 2, 3, 4, 5, 6, 7}, {1, 2, kMissing, 3, infinite, 4, 5}}}));
+  EXPECT_EQ(count_in_plot(text, "h0"), 3u);
+  EXPECT_EQ(count_in_plot(text, "nan"), 0u);
+  EXPECT_EQ(count_in_plot(text, "inf"), 0u);
 }
 
 TEST(Plot, survives_values_at_the_ends_of_the_number_line) {
@@ -146,8 +146,8 @@ TEST(Plot, survives_values_at_the_ends_of_the_number_line) {
         plot_of({{"s", {-huge, 0, tiny, 1, huge}, {huge, -huge, tiny, 1e299, 3}}, {"t", {1, 2}, {1e16, 1e16 + 2}}});
     plot.log_x = plot.log_y = log;
     const std::string text = svg(plot);
-    EXPECT_EQ(count(text, "nan"), 0u);
-    EXPECT_EQ(count(text, "inf"), 0u);
+    EXPECT_EQ(count_in_plot(text, "nan"), 0u);
+    EXPECT_EQ(count_in_plot(text, "inf"), 0u);
   }
 }
 
@@ -166,25 +166,25 @@ TEST(Plot, names_the_sizes_that_were_measured) {
   Plot plot = plot_of({{"fp32", {1024, 2048, 4096, 16384}, {1, 2, 3, 4}}});
   plot.log_x = true;
   const std::string text = svg(plot);
-  for (const char* size : {">1024<", ">2048<", ">4096<", ">16384<"}) EXPECT_EQ(count(text, size), 1u) << size;
+  for (const char* size : {">1024<", ">2048<", ">4096<", ">16384<"}) EXPECT_EQ(count_in_plot(text, size), 1u) << size;
 }
 
 TEST(Plot, points_by_themselves_are_named_and_not_joined) {
-  Series points{"kernels", {1, 10, kNan}, {2, 3, 4}, {{"gelu <forward>", true}, {"norm"}, {"nowhere", true}}};
+  Series points{"kernels", {1, 10, kMissing}, {2, 3, 4}, {{"gelu <forward>", true}, {"norm"}, {"nowhere", true}}};
   const auto svg_text = svg(plot_of({points}));
-  EXPECT_EQ(count(svg_text, "<circle"), 2u);
-  EXPECT_EQ(count(svg_text, "class=\"line"), 0u) << svg_text;
-  EXPECT_EQ(count(svg_text, "gelu &lt;forward&gt;"), 2u);  // beside it, and where it is pointed at
-  EXPECT_EQ(count(svg_text, "norm"), 1u);
-  EXPECT_EQ(count(svg_text, "nowhere"), 0u);
+  EXPECT_EQ(count_in_plot(svg_text, "<circle"), 2u);
+  EXPECT_EQ(count_in_plot(svg_text, "class=\"line"), 0u) << svg_text;
+  EXPECT_EQ(count_in_plot(svg_text, "gelu &lt;forward&gt;"), 2u);  // beside it, and where it is pointed at
+  EXPECT_EQ(count_in_plot(svg_text, "norm"), 1u);
+  EXPECT_EQ(count_in_plot(svg_text, "nowhere"), 0u);
   EXPECT_NE(svg(plot_of({points, {"roof", {1, 2}, {1, 2}}})).find("r=\"4\""), std::string::npos);
 }
 
 TEST(Plot, shows_a_legend_only_for_several_series) {
-  EXPECT_EQ(count(svg(plot_of({{"alone", {1, 2}, {1, 2}}})), "alone</text>"), 0u);
+  EXPECT_EQ(count_in_plot(svg(plot_of({{"alone", {1, 2}, {1, 2}}})), "alone</text>"), 0u);
   const std::string both = svg(plot_of({{"first", {1, 2}, {1, 2}}, {"second", {1, 2}, {1, 2}}}));
-  EXPECT_EQ(count(both, "first</text>"), 1u);
-  EXPECT_EQ(count(both, "second</text>"), 1u);
+  EXPECT_EQ(count_in_plot(both, "first</text>"), 1u);
+  EXPECT_EQ(count_in_plot(both, "second</text>"), 1u);
 }
 
 TEST(Markup, replaces_what_xml_forbids) {

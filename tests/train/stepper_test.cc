@@ -17,7 +17,7 @@ namespace {
 using testing::OnDevice;
 using testing::relative_error;
 
-RunConfig small() {
+RunConfig small_run() {
   RunConfig config;
   config.model.layers = 2, config.model.heads = 2, config.model.width = 32, config.model.context = 32;
   config.train.batch = 8, config.train.length = 20;
@@ -57,13 +57,13 @@ Trained trained(const RunConfig& config, at::Device device, int64_t steps) {
 class Step : public OnDevice {};
 
 TEST_P(Step, learns) {
-  const auto result = trained(small(), GetParam(), 60);
+  const auto result = trained(small_run(), GetParam(), 60);
   EXPECT_NEAR(result.losses.front(), std::log(256.0), 0.2);
   EXPECT_LT(result.losses.back(), 2.6);
 }
 
 TEST_P(Step, parts_of_a_batch_add_up_to_the_batch) {
-  auto config = small();
+  auto config = small_run();
   config.train.precision = "fp32";
   const auto whole = trained(config, GetParam(), 1);
   config.train.accumulate = 4;
@@ -73,7 +73,7 @@ TEST_P(Step, parts_of_a_batch_add_up_to_the_batch) {
 }
 
 TEST_P(Step, bf16_follows_fp32_and_its_weights_are_rounded_masters) {
-  auto config = small();
+  auto config = small_run();
   const auto wide = trained(config, GetParam(), 5);
   config.train.precision = "bf16";
   const auto narrow = trained(config, GetParam(), 5);
@@ -92,7 +92,7 @@ TEST_P(Step, bf16_follows_fp32_and_its_weights_are_rounded_masters) {
 }
 
 TEST_P(Step, fp16_follows_fp32_once_its_scale_has_come_down) {
-  auto config = small();
+  auto config = small_run();
   const auto wide = trained(config, GetParam(), 12);
   config.train.precision = "fp16";
   const auto narrow = trained(config, GetParam(), 12);
@@ -106,7 +106,7 @@ TEST_P(Step, fp16_follows_fp32_once_its_scale_has_come_down) {
 }
 
 TEST_P(Step, fp8_follows_bf16_and_keeps_what_its_scales_come_from) {
-  auto config = small();
+  auto config = small_run();
   config.train.precision = "bf16";
   const auto wide = trained(config, GetParam(), 12);
   config.train.precision = "fp8";
@@ -126,7 +126,7 @@ TEST_P(Step, fp8_follows_bf16_and_keeps_what_its_scales_come_from) {
 }
 
 TEST_P(Step, a_skipped_step_changes_nothing) {
-  auto config = small();
+  auto config = small_run();
   config.train.precision = "fp16";
   config.train.loss_scale = 0x1p40;
   const auto none = trained(config, GetParam(), 0), one = trained(config, GetParam(), 1);
@@ -135,7 +135,7 @@ TEST_P(Step, a_skipped_step_changes_nothing) {
 }
 
 TEST_P(Step, reference_and_fused_steps_agree) {
-  auto config = small();
+  auto config = small_run();
   config.model.dropout = 0.2;
   const auto fused = trained(config, GetParam(), 3);
   config.train.optimize = "reference";
@@ -145,7 +145,7 @@ TEST_P(Step, reference_and_fused_steps_agree) {
 
 TEST_P(Step, fp16_in_a_graph_skips_and_scales_as_it_does_outside) {
   for (const std::string rule : {"adamw", "sgd"}) {
-    auto config = small();
+    auto config = small_run();
     config.optim.rule = rule;
     config.train.precision = "fp16";
     config.train.loss_scale = 0x1p24;
@@ -166,7 +166,7 @@ TEST_P(Step, mixtures_of_experts_are_recorded_in_bf16) {
   if (!GetParam().is_cuda()) GTEST_SKIP() << "graphs are a GPU's";
   for (const std::string preset : {"mixtral-tiny", "qwen-moe-tiny"}) {
     SCOPED_TRACE(preset);
-    auto config = small();
+    auto config = small_run();
     config.model = {};
     config.model.preset = preset;
     config.train.precision = "bf16";
@@ -180,7 +180,7 @@ TEST_P(Step, mixtures_of_experts_are_recorded_in_bf16) {
 }
 
 TEST_P(Step, a_recorded_step_drops_what_the_step_itself_does) {
-  auto config = small();
+  auto config = small_run();
   config.model.dropout = 0.3;
   config.train.accumulate = 2;
   const auto plain = trained(config, GetParam(), 8);
@@ -202,7 +202,7 @@ TEST_P(Step, repeats_its_bits_where_it_is_told_to) {
   for (const std::string preset : {"", "llama-tiny", "mixtral-tiny"})
     for (const std::string mode : {"fused", "graph", "max"}) {
       SCOPED_TRACE(preset + " " + mode);
-      auto config = small();
+      auto config = small_run();
       if (preset.empty()) {
         config.model.width = 128, config.model.context = 512;
         config.train.batch = 16, config.train.length = 500;  // many blocks of queries to a key
@@ -219,7 +219,7 @@ TEST_P(Step, repeats_its_bits_where_it_is_told_to) {
 }
 
 TEST_P(Step, sgd_learns_and_keeps_one_moment) {
-  auto config = small();
+  auto config = small_run();
   config.optim.rule = "sgd";
   const auto result = trained(config, GetParam(), 30);
   EXPECT_LT(result.losses.back(), result.losses.front() - 0.5);
