@@ -35,7 +35,7 @@ struct TimingFlags {
   int64_t repeats = 3;
   std::string mode, workload, precision, folder, first, second, fail_over = "3%";
   std::vector<std::string> settings, rungs = {"reference", "fused", "graph", "max"};
-  bool json = false, list = false, clear = false;
+  bool json = false, list = false, clear = false, judge_once = false;
 };
 
 TimingFlags& flags() {
@@ -272,7 +272,7 @@ std::string result_path(const std::string& name) {
 int compare_command() {
   const double fail_over = bench::part_of(flags().fail_over);
   const auto result = bench::compare(bench::open_figures(result_path(flags().first)),
-                                     bench::open_figures(result_path(flags().second)), fail_over);
+                                     bench::open_figures(result_path(flags().second)), fail_over, flags().judge_once);
   const auto text =
       flags().json ? bench::comparison_json(result, fail_over) : bench::comparison_table(result, fail_over);
   std::printf("%s", text.c_str());
@@ -348,7 +348,7 @@ void add_timing_commands(CLI::App& app, CLI::App& bench) {
   add_output_flags(kernels);
   kernels->footer("\nExample:\n  hyperion bench kernels --only gelu,adamw --sizes large");
   auto* roofline = bench.add_subcommand("roofline", "draw the kernels of a `bench kernels` under the measured roofs");
-  roofline->add_option("RUN", flags().first, "its folder, name among the runs, or kernels.json")->required();
+  roofline->add_option("RESULT", flags().first, "its folder, name among the runs, or kernels.json")->required();
   roofline->add_option("--folder", flags().folder, "where the picture goes (default: beside kernels.json)");
   roofline->footer("\nExample:\n  hyperion bench roofline runs/bench-kernels-20261115-014000");
 
@@ -385,6 +385,8 @@ void add_timing_commands(CLI::App& app, CLI::App& bench) {
   compare->add_option("A", flags().first, "a JSON file of a bench, or the folder it lies in")->required();
   compare->add_option("B", flags().second, "another of the same bench")->required();
   compare->add_option("--fail-over", flags().fail_over, "how much worse is a regression (default 3%)");
+  compare->add_flag("--judge-once", flags().judge_once,
+                    "also judge figures that were timed once, as if they had no noise (default: unknown, exit code 0)");
   compare->add_flag("--json", flags().json, "as JSON");
   compare->footer("\nExample:\n  hyperion compare runs/before/train.json runs/after/train.json --fail-over 3%");
 }
