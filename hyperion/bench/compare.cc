@@ -119,8 +119,7 @@ Comparison compare(const Figures& before, const Figures& after, double fail_over
   if (shared == 0)
     throw base::ConfigError("A and B have no figure in common", "measure the same workloads, modes and shapes in both");
   if (once > 0)
-    out.notes.push_back(format("{} figure{} timed once: {} (measure for longer{})", once,
-                               once == 1 ? " was" : "s were",
+    out.notes.push_back(format("{} figure{} timed once: {} (measure for longer{})", once, once == 1 ? " was" : "s were",
                                judge_once ? "taken to have no noise" : "what changed may be noise, and is not judged",
                                judge_once ? "" : ", or say --judge-once"));
   return out;

@@ -55,8 +55,7 @@ std::string rung_table(const Ladder& ladder) {
     rows.push_back({row.mode_text(), phase_text(rung, Phase::forward), phase_text(rung, Phase::backward),
                     phase_text(rung, Phase::optimizer), format("{:.3f}", 1e3 * row.step.median), noise_text(row.step),
                     mebibytes(row.peak), rung.launches > 0 ? format("{}", rung.launches) : "",
-                    row.gaps ? format("{:.2f}%", row.gaps->long_percent) : "",
-                    speedup_text(ladder, rung)});
+                    row.gaps ? format("{:.2f}%", row.gaps->long_percent) : "", speedup_text(ladder, rung)});
   }
   std::string text = aligned(rows);
   if (from_kernels) text += "* told from the order of kernels in a trace: a graph has no marks inside\n";

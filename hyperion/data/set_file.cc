@@ -125,11 +125,10 @@ std::string_view SetFile::checked(std::string_view part) const {
 void SetFile::check_block(uint64_t block, const std::string& hint) const {
   const auto hashed = file_.bytes().substr(0, hashes_.data() - file_.bytes().data());
   if (base::hash_64(block_of(hashed, block)) != number_at(hashes_.substr(block * sizeof(uint64_t))))
-    throw CorruptError(
-        format("{} is damaged: block {} (bytes {} to {}: {}) does not have its hash", path_.string(), block,
-               block * kSetBlockBytes, std::min<uint64_t>((block + 1) * kSetBlockBytes, hashed.size()),
-               whose_block(block)),
-        hint);
+    throw CorruptError(format("{} is damaged: block {} (bytes {} to {}: {}) does not have its hash", path_.string(),
+                              block, block * kSetBlockBytes,
+                              std::min<uint64_t>((block + 1) * kSetBlockBytes, hashed.size()), whose_block(block)),
+                       hint);
   checked_[block / 64].fetch_or(uint64_t{1} << block % 64, std::memory_order_relaxed);
 }
 

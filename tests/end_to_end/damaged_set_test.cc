@@ -30,8 +30,8 @@ class DamagedSet : public Prepare {
   // CIFAR-10's folder: a label and 32 x 32 pixels in three planes for each image.
   void write_cifar() {
     std::filesystem::create_directories(in("cifar"));
-    for (const char* name : {"data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5",
-                             "test_batch"}) {
+    for (const char* name :
+         {"data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch"}) {
       std::string images;
       for (int i = 0; i < 8; ++i) {
         images += static_cast<char>(i % 10);

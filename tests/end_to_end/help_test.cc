@@ -27,9 +27,8 @@ Words subcommands_in(const std::string& help) {
 void expect_own_example(const std::string& path, const testing::Finished& done) {
   EXPECT_EQ(done.code, 0) << path << done.err;
   const size_t examples = std::min(done.out.find("\nExample"), done.out.size());
-  EXPECT_NE(done.out.find(path, examples), std::string::npos)
-      << path << " --help shows no example of its own:\n"
-      << done.out.substr(examples);
+  EXPECT_NE(done.out.find(path, examples), std::string::npos) << path << " --help shows no example of its own:\n"
+                                                              << done.out.substr(examples);
 }
 
 TEST(Help, of_every_command_shows_an_example_of_its_own) {

@@ -13,8 +13,9 @@ using testing::write_file;
 TEST_F(Prepare, parquet_is_prepared_by_its_columns) {
   write_file(in("rows.parquet"), data::test::from_hex(testing::kParquetRows));
   write_file(in("rows.toml"), "[prepare]\nfiles = \"" + in("rows.parquet") + "\"\nvalidation_files = \"" +
-                                  in("rows.parquet") + "\"\nformat = \"parquet\"\ntext = \"query\"\non_bad = \"skip\"\n" +
-                                  "output = \"" + in("set") + "\"\n");
+                                  in("rows.parquet") +
+                                  "\"\nformat = \"parquet\"\ntext = \"query\"\non_bad = \"skip\"\n" + "output = \"" +
+                                  in("set") + "\"\n");
   const auto done = hyperion({"data", "prepare", in("rows.toml")});
   if (done.err.find("without Arrow") != std::string::npos) GTEST_SKIP() << "built without Arrow";
   expect_fine(done);
