@@ -74,7 +74,7 @@ hyperion_package(jpeg jpeglib.h jpeg)
 hyperion_package(png png.h png)
 hyperion_package(pcre2 pcre2.h pcre2-8)
 
-# Arrow, for Parquet: out of the pyarrow wheel (script/setup --parquet).
+# Arrow, for Parquet: out of the pyarrow wheel (script/setup).
 set(HYPERION_PYARROW ${HYPERION_DEPS}/pyarrow CACHE PATH "The pyarrow package's folder")
 file(GLOB arrow_libraries ${HYPERION_PYARROW}/libparquet.so.* ${HYPERION_PYARROW}/libarrow.so.*)
 if(EXISTS ${HYPERION_PYARROW}/include/parquet/arrow/reader.h AND arrow_libraries)
@@ -82,7 +82,7 @@ if(EXISTS ${HYPERION_PYARROW}/include/parquet/arrow/reader.h AND arrow_libraries
   target_include_directories(hyperion_parquet SYSTEM INTERFACE ${HYPERION_PYARROW}/include)
   target_link_libraries(hyperion_parquet INTERFACE ${arrow_libraries} -Wl,-rpath,${HYPERION_PYARROW})
 else()
-  list(APPEND HYPERION_LEFT_OUT "parquet (--parquet)")
+  list(APPEND HYPERION_LEFT_OUT parquet)
 endif()
 
 find_package(Threads REQUIRED)

@@ -8,9 +8,11 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/base/log.h"
 
 namespace hyperion::base {
 namespace {
@@ -83,6 +85,15 @@ Fault take(std::string_view name) {
 }
 
 }  // namespace
+
+void warn_of_test_variables() {
+  constexpr std::pair<const char*, const char*> kVariables[] = {
+      {"HYPERION_FAULTS", "this program fails there on purpose"},
+      {"HYPERION_SLOW_LINK", "links between ranks are made slower than they are"}};
+  for (const auto& [name, effect] : kVariables)
+    if (const char* value = std::getenv(name); value != nullptr && *value != '\0')
+      log_warn(format("{}=\"{}\" is set: {}; it is for tests, unset it otherwise", name, value, effect));
+}
 
 void set_faults(std::string_view specs) {
   auto armed = parse(specs);

@@ -32,6 +32,9 @@ enum class Fault {
 // to act on.
 Fault fault_point(std::string_view name);
 
+// Says aloud that a variable for tests is set, in any build: HYPERION_FAULTS, or HYPERION_SLOW_LINK (comm/group.h).
+void warn_of_test_variables();
+
 // Replaces the active specs; empty switches all off. For tests in process; HYPERION_FAULTS is read at the first
 // passing.
 void set_faults(std::string_view specs);

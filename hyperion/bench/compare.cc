@@ -25,6 +25,8 @@ const char* word(Verdict verdict) {
       return "worse";
     case Verdict::regression:
       return "REGRESSION";
+    case Verdict::unknown:
+      return "unknown";
     case Verdict::only_before:
       return "only in A";
     case Verdict::only_after:
@@ -42,7 +44,7 @@ double relative_spread(const Figure& figure) {
   return *figure.value == 0 ? 0 : std::abs(figure.high - figure.low) / 2 / std::abs(*figure.value);
 }
 
-ComparedFigure judge(const Figure& before, const Figure& after, double fail_over) {
+ComparedFigure judge(const Figure& before, const Figure& after, double fail_over, bool judge_once) {
   ComparedFigure out{before, after};
   if (!before.value || !after.value) {
     if (before.value) out.verdict = Verdict::regression;
@@ -51,13 +53,17 @@ ComparedFigure judge(const Figure& before, const Figure& after, double fail_over
   }
   out.noise_known = !before.timed_once && !after.timed_once;
   out.noise = std::hypot(relative_spread(before), relative_spread(after));
-  if (*before.value == 0 || *after.value == 0) {
-    const bool grew = *after.value > *before.value, equal = *after.value == *before.value;
-    out.ratio = equal ? 1 : 0;
-    out.verdict = equal ? Verdict::same : grew == after.lower_is_better ? Verdict::regression : Verdict::better;
+  const bool equal = *after.value == *before.value, zero = *before.value == 0 || *after.value == 0;
+  out.ratio = equal ? 1 : zero ? 0 : *after.value / *before.value;
+  if (equal) return out;
+  if (!out.noise_known && !judge_once) {
+    out.verdict = Verdict::unknown;
     return out;
   }
-  out.ratio = *after.value / *before.value;
+  if (zero) {
+    out.verdict = (*after.value > *before.value) == after.lower_is_better ? Verdict::regression : Verdict::better;
+    return out;
+  }
   out.worse = after.lower_is_better ? out.ratio - 1 : 1 / out.ratio - 1;
   if (std::abs(out.worse) <= out.noise) return out;
   out.verdict = out.worse > fail_over ? Verdict::regression : out.worse > 0 ? Verdict::worse : Verdict::better;
@@ -84,7 +90,7 @@ int64_t Comparison::regressions() const {
                        [](const ComparedFigure& figure) { return figure.verdict == Verdict::regression; });
 }
 
-Comparison compare(const Figures& before, const Figures& after, double fail_over) {
+Comparison compare(const Figures& before, const Figures& after, double fail_over, bool judge_once) {
   if (before.bench != after.bench)
     throw base::ConfigError(
         format("A is a result of `bench {}`, B of `bench {}`: they cannot be compared", before.bench, after.bench),
@@ -103,7 +109,7 @@ Comparison compare(const Figures& before, const Figures& after, double fail_over
       throw base::ConfigError(format("of \"{}\" less is better in one file, more in the other", figure.name),
                               "measure both with the same version");
     shared += other != nullptr;
-    out.figures.push_back(other != nullptr ? judge(figure, *other, fail_over)
+    out.figures.push_back(other != nullptr ? judge(figure, *other, fail_over, judge_once)
                                            : ComparedFigure{figure, {}, 0, 0, 0, true, Verdict::only_before});
     once += !out.figures.back().noise_known;
   }
@@ -113,7 +119,9 @@ Comparison compare(const Figures& before, const Figures& after, double fail_over
   if (shared == 0)
     throw base::ConfigError("A and B have no figure in common", "measure the same workloads, modes and shapes in both");
   if (once > 0)
-    out.notes.push_back(format("{} figures were timed once: their noise is not known (measure for longer)", once));
+    out.notes.push_back(format("{} figure{} timed once: {} (measure for longer{})", once, once == 1 ? " was" : "s were",
+                               judge_once ? "taken to have no noise" : "what changed may be noise, and is not judged",
+                               judge_once ? "" : ", or say --judge-once"));
   return out;
 }
 

@@ -7,7 +7,7 @@
 
 namespace hyperion::bench {
 
-enum class Verdict { same, better, worse, regression, only_before, only_after };
+enum class Verdict { same, better, worse, regression, unknown, only_before, only_after };
 
 struct ComparedFigure {
   Figure before, after;  // after is empty where only_before says so, and the other way round
@@ -27,9 +27,10 @@ struct Comparison {
 };
 
 // A regression is worse by more than `fail_over` (a part: 0.03) and by more than the noise, or a case that failed in
-// `after` alone. Throws ConfigError where the results are of different benches or share no figure, or where a figure is
+// `after` alone. Of a figure that one side timed once nothing is known, unless `judge_once` takes it to have no noise.
+// Throws ConfigError where the results are of different benches or share no figure, or where a figure is
 // not in the same unit or sense.
-Comparison compare(const Figures& before, const Figures& after, double fail_over);
+Comparison compare(const Figures& before, const Figures& after, double fail_over, bool judge_once = false);
 
 std::string comparison_table(const Comparison& comparison, double fail_over);
 std::string comparison_json(const Comparison& comparison, double fail_over);

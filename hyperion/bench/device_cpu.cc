@@ -1,5 +1,8 @@
+#include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/ones.h>
+
+#include <algorithm>
 
 #include "hyperion/base/clock.h"
 #include "hyperion/base/format.h"
@@ -13,8 +16,10 @@ namespace {
 
 class Cpu final : public TimedDevice {
  public:
+  // The peak of the threads that products run on; more than there are cores would count a core twice.
   explicit Cpu(double peak_seconds)
-      : facts_(host::this_cpu()), peak_(measure_cpu_peak(facts_.usable_cores(), peak_seconds)) {}
+      : facts_(host::this_cpu()),
+        peak_(measure_cpu_peak(std::min(at::get_num_threads(), facts_.usable_cores()), peak_seconds)) {}
 
   c10::Device place() const override { return c10::Device(c10::kCPU); }
   std::string name() const override { return base::format("{}, {} cores", facts_.model, facts_.usable_cores()); }
@@ -25,8 +30,8 @@ class Cpu final : public TimedDevice {
     return peaks;
   }
   std::string peak_source() const override {
-    return base::format("measured: {:.4f} TFLOP/s fp32 ({} multiply-adds on {} threads)", peak_.tflops, peak_.vectors,
-                        peak_.threads);
+    return base::format("measured: {:.4f} TFLOP/s fp32 ({} multiply-adds on {} thread{})", peak_.tflops, peak_.vectors,
+                        peak_.threads, peak_.threads == 1 ? "" : "s");
   }
   uint64_t free_bytes() const override { return host::memory().usable(); }
   bool has_transfers() const override { return false; }

@@ -31,12 +31,8 @@ profile::PhaseTimes marked_phases(RandomTraining& training, bool gpu) {
   return medians;
 }
 
-void look_at_kernels(Rung& rung, TrainRow& row, RandomTraining& training, at::Device device, const base::Path& file) {
-  base::real_files().create_folders(file.parent_path());
-  profile::TraceRecorder recorder(device.is_cuda());
-  for (int64_t step = 0; step < kTracedSteps; ++step) training.step();
-  kernels::synchronise(device);
-  const auto spans = recorder.end(file.string()).spans;
+void look_at_rung(Rung& rung, TrainRow& row, RandomTraining& training, at::Device device, const base::Path& file) {
+  const auto spans = traced_steps(training, device, file);
   row.gaps = profile::gaps_between(spans);
   rung.launches = std::count_if(spans.begin(), spans.end(), [](const auto& span) { return !span.continued; });
   rung.launches /= kTracedSteps;
@@ -59,7 +55,7 @@ Rung climb(const Workload& workload, const std::string& mode, const LadderOption
   watch.timed = [&](int64_t steps) { progress.timed(steps, options.steps); };
   watch.look = [&](RandomTraining& training, TrainRow& row) {
     if (!replays(mode) || !device.is_cuda()) rung.phases = marked_phases(training, device.is_cuda());
-    if (options.trace) look_at_kernels(rung, row, training, device, file);
+    if (options.trace) look_at_rung(rung, row, training, device, file);
   };
   rung.row = attempt_training(workload, mode, options.changes, options.steps, watch);
   return rung;

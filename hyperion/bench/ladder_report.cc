@@ -23,14 +23,18 @@ std::string phase_text(const Rung& rung, Phase phase) {
   return format("{:.3f}{}", (*rung.phases)[static_cast<size_t>(phase)], rung.phases_from_kernels ? "*" : "");
 }
 
-// The lowest rung that stands; null where none does.
-const Rung* ground(const Ladder& ladder) {
-  const auto found = std::find_if(ladder.rungs.begin(), ladder.rungs.end(), [](const Rung& rung) { return rung.up(); });
-  return found == ladder.rungs.end() ? nullptr : &*found;
+bool ran_as_itself(const Rung& rung) { return rung.up() && rung.row.ran_as.empty(); }
+
+// Over the lowest rung that stands. None where another mode ran in the rung's place: it would be noise.
+std::optional<double> speedup(const Ladder& ladder, const Rung& rung) {
+  const auto ground = std::find_if(ladder.rungs.begin(), ladder.rungs.end(), ran_as_itself);
+  if (ground == ladder.rungs.end() || !ran_as_itself(rung)) return {};
+  return ground->row.step.median / rung.row.step.median;
 }
 
-double speedup(const Ladder& ladder, const Rung& rung) {
-  return ground(ladder)->row.step.median / rung.row.step.median;
+std::string speedup_text(const Ladder& ladder, const Rung& rung) {
+  const auto gain = speedup(ladder, rung);
+  return gain ? format("{:.2f}x", *gain) : "";
 }
 
 std::string peak_mebibytes(int64_t bytes) {
@@ -53,8 +57,7 @@ std::string rung_table(const Ladder& ladder) {
     rows.push_back({row.mode_text(), phase_text(rung, Phase::forward), phase_text(rung, Phase::backward),
                     phase_text(rung, Phase::optimizer), format("{:.3f}", 1e3 * row.step.median), noise_text(row.step),
                     peak_mebibytes(row.peak), rung.launches > 0 ? format("{}", rung.launches) : "",
-                    row.gaps ? format("{:.2f}%", row.gaps->long_percent) : "",
-                    format("{:.2f}x", speedup(ladder, rung))});
+                    row.gaps ? format("{:.2f}%", row.gaps->long_percent) : "", speedup_text(ladder, rung)});
   }
   std::string text = aligned(rows);
   if (from_kernels) text += "* told from the order of kernels in a trace: a graph has no marks inside\n";
@@ -103,12 +106,13 @@ base::Json rung_json(const Ladder& ladder, const Rung& rung) {
     return json;
   }
   if (!row.ran_as.empty()) json["ran_as"] = row.ran_as;
+  const auto gain = speedup(ladder, rung);
   json.update({{"step_ms", 1e3 * row.step.median},
                {"step_ms_low", 1e3 * row.step.low},
                {"step_ms_high", 1e3 * row.step.high},
                {"first_step_s", row.first_step},
                {"peak_bytes", row.peak > 0 ? base::Json(row.peak) : base::Json(nullptr)},
-               {"speedup", speedup(ladder, rung)},
+               {"speedup", gain ? base::Json(*gain) : base::Json(nullptr)},
                {"last_loss", row.last_loss},
                {"phases_from", !rung.phases               ? ""
                                : rung.phases_from_kernels ? "order of kernels"
@@ -149,7 +153,8 @@ std::string csv_of(const std::vector<Ladder>& ladders) {
       for (const double seconds : {rung.row.step.median, rung.row.step.low, rung.row.step.high})
         row.push_back(rung.up() ? format("{:.6g}", 1e3 * seconds) : "");
       row.push_back(rung.row.peak > 0 ? format("{}", rung.row.peak) : "");
-      row.push_back(rung.up() ? format("{:.4g}", speedup(ladder, rung)) : "");
+      const auto gain = speedup(ladder, rung);
+      row.push_back(gain ? format("{:.4g}", *gain) : "");
       row.push_back(rung.row.ran_as);
       row.push_back(rung.row.failed);
       rows.push_back(std::move(row));
@@ -162,11 +167,12 @@ std::string svg_of(const std::vector<Ladder>& ladders) {
   std::vector<report::BarGroup> groups;
   for (const auto& ladder : ladders) {
     groups.push_back({ladder.workload, {}});
-    for (const auto& rung : ladder.rungs)
+    for (const auto& rung : ladder.rungs) {
+      const auto gain = speedup_text(ladder, rung);
+      const auto time = format("{:.2f} ms{}{}", 1e3 * rung.row.step.median, gain.empty() ? "" : ", ", gain);
       groups.back().bars.push_back(
-          {rung.row.mode_text(), rung.up() ? rung.row.step.median : -1,
-           rung.up() ? format("{:.2f} ms, {:.2f}x", 1e3 * rung.row.step.median, speedup(ladder, rung)) : "no figures",
-           0});
+          {rung.row.mode_text(), rung.up() ? rung.row.step.median : -1, rung.up() ? time : "no figures", 0});
+    }
   }
   return report::bars_svg("Milliseconds a training step on " + ladders.at(0).device_name, groups);
 }

@@ -64,7 +64,7 @@ void measure(MemoryRow& row, const RunConfig& config, at::Device device, int64_t
   if (gpu) row.step_peak = profile::memory_use(true).peak.value_or(0);
 }
 
-std::string memory_mebibytes(int64_t bytes) { return format("{:.0f}", static_cast<double>(bytes) / 0x1p20); }
+std::string memory_text(int64_t bytes) { return base::bytes_text(static_cast<uint64_t>(std::max<int64_t>(bytes, 0))); }
 
 }  // namespace
 
@@ -95,7 +95,7 @@ MemoryResult run_memory_bench(const RunConfig& config, const std::string& worklo
 }
 
 std::string memory_bench_table(const MemoryResult& result) {
-  std::string out = format("{} on {}; milliseconds a step, and MiB\n\n", result.workload, result.device_name);
+  std::string out = format("{} on {}; milliseconds a step, and memory\n\n", result.workload, result.device_name);
   out +=
       "| precision | saving | ms | peak | weights | gradients | optimizer | on the host | activations | temporary |\n";
   out += "|---|---|---|---|---|---|---|---|---|---|\n";
@@ -107,10 +107,9 @@ std::string memory_bench_table(const MemoryResult& result) {
     }
     out += format("| {} | {} | {:.1f} | {} | {} | {} | {} | {} | {} | {} |\n", row.precision,
                   train::technique_text(row.memory), 1e3 * row.step_seconds.median,
-                  memory_mebibytes(std::max(row.step_peak, report.peak())), memory_mebibytes(report.weights),
-                  memory_mebibytes(report.gradients), memory_mebibytes(report.optimizer),
-                  memory_mebibytes(report.optimizer_on_host), memory_mebibytes(report.activations),
-                  memory_mebibytes(report.temporary));
+                  memory_text(std::max(row.step_peak, report.peak())), memory_text(report.weights),
+                  memory_text(report.gradients), memory_text(report.optimizer), memory_text(report.optimizer_on_host),
+                  memory_text(report.activations), memory_text(report.temporary));
   }
   return out;
 }

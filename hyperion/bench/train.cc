@@ -83,13 +83,7 @@ int64_t clock_under_load(RandomTraining& training, at::Device device, double ste
 }
 
 void look_at_kernels(TrainRow& row, RandomTraining& training, at::Device device, const base::Path& file) {
-  base::real_files().create_folders(file.parent_path());
-  profile::TraceRecorder recorder(device.is_cuda());
-  for (int64_t step = 0; step <= kTracedSteps; ++step) training.step();
-  kernels::synchronise(device);
-  auto spans = recorder.end(file.string()).spans;
-  // The first step finds an idle device, and waits for each launch.
-  spans.erase(spans.begin(), spans.begin() + static_cast<std::ptrdiff_t>(spans.size() / (kTracedSteps + 1)));
+  const auto spans = traced_steps(training, device, file);
   row.gaps = profile::gaps_between(spans);
   if (!device.is_cuda()) return;
   row.kinds = profile::kind_times(spans);
@@ -145,6 +139,16 @@ std::string blocks_text(int64_t steps) {
   const int64_t blocks = blocks_of(steps), block = std::min(kBlockSteps, steps);
   return blocks == 1 ? format("one block of {} step{}", block, block == 1 ? "" : "s")
                      : format("the median of {} blocks of {} steps", blocks, block);
+}
+
+std::vector<profile::Span> traced_steps(RandomTraining& training, c10::Device device, const base::Path& file) {
+  base::real_files().create_folders(file.parent_path());
+  profile::TraceRecorder recorder(device.is_cuda());
+  for (int64_t step = 0; step <= kTracedSteps; ++step) training.step();
+  kernels::synchronise(device);
+  auto spans = recorder.end(file.string()).spans;
+  spans.erase(spans.begin(), spans.begin() + std::ssize(spans) / (kTracedSteps + 1));
+  return spans;
 }
 
 TrainRow attempt_training(const Workload& workload, const std::string& mode, Changes changes, int64_t steps,

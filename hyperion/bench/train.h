@@ -5,6 +5,8 @@
 // that what was before it has left; then blocks of ten steps run back to back, synchronised once a block. A figure is
 // the median block's. Memory is the peak of the GPU's allocator, from before the model is made.
 #pragma once
+#include <c10/core/Device.h>
+
 #include <functional>
 #include <optional>
 #include <string>
@@ -83,6 +85,10 @@ TrainRow measure_training(const Workload& workload, const train::RunConfig& conf
 // are no figures.
 TrainRow attempt_training(const Workload& workload, const std::string& mode, Changes changes, int64_t steps,
                           const Watch& watch = {});
+
+// What ran in kTracedSteps steps; `file` gets the whole trace, with a step before them that finds an idle device and
+// waits for each launch, and is left out here.
+std::vector<profile::Span> traced_steps(RandomTraining& training, c10::Device device, const base::Path& file);
 
 // "the median of 5 blocks of 10 steps"
 std::string blocks_text(int64_t steps);

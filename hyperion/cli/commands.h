@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "hyperion/cli/completion.h"
+
 namespace hyperion::cli {
 
 // "train.steps" -> "300", with the flag as typed for messages and origins.
@@ -136,9 +138,10 @@ int presets_command();
 int runs_list_command(bool json);
 int runs_show_command(const std::string& run, bool json);
 
-// All settings with their meaning, for --help; and their names, for completion.
+// All settings with their meaning, for --help; their names; and these with their values, for completion.
 std::string settings_help();
 std::vector<std::string> setting_names();
+std::vector<CompletionSetting> completion_settings();
 
 std::string version_lines();  // hyperion, torch, CUDA/HIP, NCCL/RCCL
 

@@ -11,7 +11,15 @@ struct CompletionCommand {
   bool takes_settings = false, takes_run = false;
 };
 
-std::string bash_completion(const std::vector<CompletionCommand>& commands, const std::vector<std::string>& settings);
-std::string zsh_completion(const std::vector<CompletionCommand>& commands, const std::vector<std::string>& settings);
+struct CompletionSetting {
+  std::string name;                 // "optim.schedule"
+  std::vector<std::string> values;  // empty: any
+  std::string short_flag;           // "--precision" for train.precision; empty: none
+};
+
+std::string bash_completion(const std::vector<CompletionCommand>& commands,
+                            const std::vector<CompletionSetting>& settings);
+std::string zsh_completion(const std::vector<CompletionCommand>& commands,
+                           const std::vector<CompletionSetting>& settings);
 
 }  // namespace hyperion::cli

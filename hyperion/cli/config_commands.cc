@@ -1,4 +1,5 @@
 #include <cstdio>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "hyperion/base/error.h"
@@ -7,6 +8,7 @@
 #include "hyperion/base/json.h"
 #include "hyperion/cli/commands.h"
 #include "hyperion/cli/resolve.h"
+#include "hyperion/models/registry.h"
 
 namespace hyperion::cli {
 
@@ -63,6 +65,26 @@ std::vector<std::string> setting_names() {
   const auto settings = train::bind(config);
   for (const auto& setting : settings.all()) names.push_back(setting.name());
   return names;
+}
+
+std::vector<CompletionSetting> completion_settings() {
+  static const std::map<std::string, std::string> short_flags = {{"train.device", "--device"},
+                                                                 {"train.precision", "--precision"},
+                                                                 {"train.optimize", "--optimize"},
+                                                                 {"memory.on_oom", "--on-oom"},
+                                                                 {"prepare.on_bad", "--on-bad"}};
+  train::RunConfig config;
+  const auto settings = train::bind(config);
+  std::vector<CompletionSetting> list;
+  for (const auto& setting : settings.all()) {
+    list.push_back({setting.name(), setting.choices, ""});
+    if (std::holds_alternative<bool*>(setting.value)) list.back().values = {"true", "false"};
+    if (setting.name() == "model.preset")
+      for (const auto& preset : models::presets()) list.back().values.push_back(preset.name);
+    if (const auto found = short_flags.find(setting.name()); found != short_flags.end())
+      list.back().short_flag = found->second;
+  }
+  return list;
 }
 
 }  // namespace hyperion::cli

@@ -11,6 +11,7 @@
 #include <new>
 
 #include "hyperion/base/error.h"
+#include "hyperion/base/fault.h"
 #include "hyperion/base/files.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/signals.h"
@@ -153,6 +154,7 @@ void add_train_commands(CLI::App& app, Flags& flags) {
       "\nExamples:\n  hyperion resume quickstart\n  hyperion resume quickstart --steps 3000\n\nThe model, data, seed, "
       "precision and length of a run cannot change.");
   auto* config = app.add_subcommand("config", "look at settings")->require_subcommand(1);
+  config->footer("\nExample:\n  hyperion config show recipes/quickstart.toml --origin");
   auto* show = config->add_subcommand("show", "the settings a recipe, the environment and flags give together");
   show->add_option("RECIPE", flags.config.recipe, "a TOML file; defaults without");
   show->add_flag("--origin", flags.config.origin, "say where each value came from");
@@ -263,6 +265,9 @@ void add_exchange_commands(CLI::App& app, Flags& flags) {
 void add_data_commands(CLI::App& app, Flags& flags) {
   auto& options = flags.data;
   auto* data = app.add_subcommand("data", "prepare text and images for training")->require_subcommand(1);
+  data->footer(
+      "\nExamples:\n  hyperion data prepare recipes/wikitext.toml --output sets/wikitext\n  hyperion data inspect "
+      "sets/wikitext\n  hyperion data verify sets/wikitext");
   auto* prepare = data->add_subcommand("prepare", "make a set to train on from files: tokenized, indexed, hashed");
   prepare->add_option("RECIPE", flags.prepare.recipe, "a TOML file with [prepare], such as recipes/wikitext.toml")
       ->required();
@@ -341,6 +346,9 @@ void add_machine_commands(CLI::App& app, Flags& flags) {
   doctor->add_flag("--quick", flags.quick, "skip the disk's trial write");
   doctor->footer("\nExits with 3 when something would stop training.\n\nExample:\n  hyperion doctor");
   auto* bench = app.add_subcommand("bench", "measure this machine")->require_subcommand(1);
+  bench->footer(
+      "\nExamples:\n  hyperion bench hardware --quick\n  hyperion bench train tiny --device cpu --steps 10\n  hyperion "
+      "bench data --set sets/wikitext");
   auto* hardware = bench->add_subcommand("hardware", "matrix products, memory bandwidth, transfers, launch latency");
   hardware->add_option("--sizes", flags.bench.sizes, "sides of square matrices (default 1024,2048,4096,8192)")
       ->delimiter(',')
@@ -395,9 +403,11 @@ void add_machine_commands(CLI::App& app, Flags& flags) {
   auto* runs = app.add_subcommand("runs", "look at runs")->require_subcommand(1);
   auto* list = runs->add_subcommand("ls", "all runs, newest first");
   list->add_flag("--json", flags.json, "as JSON");
+  list->footer("\nExample:\n  hyperion runs ls --json");
   auto* show = runs->add_subcommand("show", "one run in full");
   show->add_option("RUN", flags.run, "the run's name or folder")->required();
   show->add_flag("--json", flags.json, "as JSON");
+  show->footer("\nExample:\n  hyperion runs show quickstart");
   runs->footer("\nExamples:\n  hyperion runs ls\n  hyperion runs show quickstart");
   auto* completion = app.add_subcommand("completion", "print shell completion");
   completion->add_option("SHELL", flags.shell, "bash or zsh")->required()->check(one_of({"bash", "zsh"}));
@@ -422,7 +432,7 @@ void collect(const CLI::App* app, const std::string& path, std::vector<Completio
 int completion_command(const CLI::App& app, const std::string& shell) {
   std::vector<CompletionCommand> commands;
   collect(&app, "", commands);
-  std::printf("%s", (shell == "bash" ? bash_completion : zsh_completion)(commands, setting_names()).c_str());
+  std::printf("%s", (shell == "bash" ? bash_completion : zsh_completion)(commands, completion_settings()).c_str());
   return 0;
 }
 
@@ -566,6 +576,7 @@ void hyperion::cli::program(int argc, char** argv) {
   hyperion::base::watch_stop_signals();
   hyperion::kernels::log_library_warnings();
   hyperion::base::watch_mapped_files();
+  hyperion::base::warn_of_test_variables();
   const int code = flush_output(guarded_run(argc, argv));
   std::fflush(stderr);
   // Not through static destructors: LibTorch's own, beside CUDA's libraries, are not safe to run.

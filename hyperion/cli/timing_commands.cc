@@ -35,7 +35,7 @@ struct TimingFlags {
   int64_t repeats = 3;
   std::string mode, workload, precision, folder, first, second, fail_over = "3%";
   std::vector<std::string> settings, rungs = {"reference", "fused", "graph", "max"};
-  bool json = false, list = false, clear = false;
+  bool json = false, list = false, clear = false, judge_once = false;
 };
 
 TimingFlags& timing_flags() {
@@ -281,7 +281,7 @@ std::string result_path(const std::string& name) {
 int compare_command() {
   const double fail_over = bench::part_of(timing_flags().fail_over);
   const auto result = bench::compare(bench::open_figures(result_path(timing_flags().first)),
-                                     bench::open_figures(result_path(timing_flags().second)), fail_over);
+                                     bench::open_figures(result_path(timing_flags().second)), fail_over, timing_flags().judge_once);
   const auto text =
       timing_flags().json ? bench::comparison_json(result, fail_over) : bench::comparison_table(result, fail_over);
   std::printf("%s", text.c_str());
@@ -360,7 +360,7 @@ void add_timing_commands(CLI::App& app, CLI::App& bench) {
   add_output_flags(kernels);
   kernels->footer("\nExample:\n  hyperion bench kernels --only gelu,adamw --sizes large");
   auto* roofline = bench.add_subcommand("roofline", "draw the kernels of a `bench kernels` under the measured roofs");
-  roofline->add_option("RUN", timing_flags().first, "its folder, name among the runs, or kernels.json")->required();
+  roofline->add_option("RESULT", timing_flags().first, "its folder, name among the runs, or kernels.json")->required();
   roofline->add_option("--folder", timing_flags().folder, "where the picture goes (default: beside kernels.json)");
   roofline->footer("\nExample:\n  hyperion bench roofline runs/bench-kernels-20261115-014000");
 
@@ -399,6 +399,8 @@ void add_timing_commands(CLI::App& app, CLI::App& bench) {
   compare->add_option("A", timing_flags().first, "a JSON file of a bench, or the folder it lies in")->required();
   compare->add_option("B", timing_flags().second, "another of the same bench")->required();
   compare->add_option("--fail-over", timing_flags().fail_over, "how much worse is a regression (default 3%)");
+  compare->add_flag("--judge-once", timing_flags().judge_once,
+                    "also judge figures that were timed once, as if they had no noise (default: unknown, exit code 0)");
   compare->add_flag("--json", timing_flags().json, "as JSON");
   compare->footer("\nExample:\n  hyperion compare runs/before/train.json runs/after/train.json --fail-over 3%");
 }

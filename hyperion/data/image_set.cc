@@ -75,7 +75,7 @@ ImageSet::ImageSet(const base::Path& path) : file_(path), labels_(file_.section(
 
 int64_t ImageSet::label(int64_t index) const {
   HYPERION_CHECK(index >= 0 && index < images(), "an image of the set");
-  const uint32_t label = table_number(labels_, static_cast<size_t>(index) * 4);
+  const uint32_t label = table_number(file_.checked(labels_.substr(static_cast<size_t>(index) * 4, 4)), 0);
   if (label >= classes_.size())
     throw CorruptError(format("{}: label {}, and there are {} classes", name(index), label, classes_.size()));
   return label;

@@ -13,15 +13,18 @@ TokenFigures inspect_tokens(const TokenSet& set, size_t most_frequent, const std
   TokenFigures figures;
   figures.documents = set.documents(), figures.tokens = set.tokens(), figures.learned = set.tokens();
   std::vector<int64_t> times(set.vocabulary()), some(1 << 16), lengths(set.documents());
+  std::vector<uint8_t> counted(some.size());
+  if (set.masked()) figures.learned = 0;
   for (int64_t first = 0; first < set.tokens(); first += static_cast<int64_t>(some.size())) {
     const auto part = std::span(some).first(std::min<int64_t>(static_cast<int64_t>(some.size()), set.tokens() - first));
     set.read(first, part);
     for (const int64_t token : part) ++times[token];
+    if (set.masked()) {
+      const auto learned = std::span(counted).first(part.size());
+      set.read_learned(first, learned);
+      figures.learned += std::count(learned.begin(), learned.end(), 1);
+    }
     if (progress) progress(first + static_cast<int64_t>(part.size()));
-  }
-  if (set.masked()) {
-    figures.learned = 0;
-    for (int64_t token = 0; token < set.tokens(); ++token) figures.learned += set.learned(token);
   }
   std::vector<int64_t> bars(64);
   for (int64_t i = 0; i < set.documents(); ++i) {

@@ -1,11 +1,16 @@
 #include "hyperion/data/png_bytes.h"
 
-#include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <string_view>
+#include <vector>
+
+#include "hyperion/data/deflate.h"
 
 namespace hyperion::data {
 namespace {
+
+constexpr char kPaeth = 4;  // a row's filter: each byte less what its neighbours foretell
 
 std::string big_endian(uint32_t value) {
   return {static_cast<char>(value >> 24), static_cast<char>(value >> 16), static_cast<char>(value >> 8),
@@ -31,33 +36,29 @@ std::string chunk(const char* type, const std::string& content) {
   return big_endian(static_cast<uint32_t>(content.size())) + body + big_endian(crc(body));
 }
 
-// A zlib stream of stored blocks.
-std::string stored(const std::string& bytes) {
-  constexpr size_t kMost = 65'535;
-  std::string out = "\x78\x01";
-  uint32_t a = 1, b = 0;  // Adler-32
-  for (const char byte : bytes) a = (a + static_cast<unsigned char>(byte)) % 65'521, b = (b + a) % 65'521;
-  for (size_t from = 0; from < bytes.size(); from += kMost) {
-    const size_t size = std::min(kMost, bytes.size() - from);
-    out += static_cast<char>(from + size == bytes.size());
-    for (const size_t field : {size, ~size}) out += static_cast<char>(field), out += static_cast<char>(field >> 8);
-    out.append(bytes, from, size);
-  }
-  return out + big_endian(b << 16 | a);
+// The neighbour that a + b - c is nearest to: left, above, above left.
+unsigned char paeth(int a, int b, int c) {
+  const int by_left = std::abs(b - c), by_above = std::abs(a - c), by_corner = std::abs(a + b - 2 * c);
+  const int best = by_left <= by_above && by_left <= by_corner ? a : by_above <= by_corner ? b : c;
+  return static_cast<unsigned char>(best);
 }
 
 }  // namespace
 
 std::string png_bytes(const Pixels& image) {
   const int64_t width = 3 * image.size.width;
+  const std::vector<unsigned char> above_first(static_cast<size_t>(width));
   std::string rows;
   for (int64_t y = 0; y < image.size.height; ++y) {
-    rows += '\0';  // no filter
-    rows.append(reinterpret_cast<const char*>(image.row(y)), static_cast<size_t>(width));
+    const unsigned char* row = image.row(y);
+    const unsigned char* above = y > 0 ? image.row(y - 1) : above_first.data();
+    rows += kPaeth;
+    for (int64_t x = 0; x < width; ++x)
+      rows += static_cast<char>(row[x] - paeth(x < 3 ? 0 : row[x - 3], above[x], x < 3 ? 0 : above[x - 3]));
   }
   const std::string header = big_endian(static_cast<uint32_t>(image.size.width)) +
                              big_endian(static_cast<uint32_t>(image.size.height)) + std::string("\x08\x02\0\0\0", 5);
-  return "\x89PNG\r\n\x1a\n" + chunk("IHDR", header) + chunk("IDAT", stored(rows)) + chunk("IEND", "");
+  return "\x89PNG\r\n\x1a\n" + chunk("IHDR", header) + chunk("IDAT", zlib_stream(rows)) + chunk("IEND", "");
 }
 
 }  // namespace hyperion::data

@@ -1,4 +1,4 @@
-// A picture as a PNG file, without compression: for pages and looks, not for keeping.
+// A picture as a PNG file, 8-bit red, green and blue.
 #pragma once
 #include <string>
 

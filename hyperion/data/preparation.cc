@@ -68,6 +68,55 @@ std::string seen(const base::Path& path) {
   return error ? "gone" : format("{} {}", size, time);
 }
 
+// How messages call a setting that the record keeps under another name.
+std::string setting_name(const std::string& key) {
+  if (key == "bytes") return "whether prepare.tokenizer is \"bytes\"";
+  if (key == "digest") return "the classes, or which files they have";
+  return "prepare." + key;
+}
+
+std::vector<std::string> setting_differences(const Json& before, const Json& now, size_t left_out) {
+  std::vector<std::string> list;
+  for (const auto& [key, value] : now.items()) {
+    const Json was = before.value(key, Json());
+    if (was == value || (key == "on_bad" && left_out == 0)) continue;
+    if (key == "bytes" || key == "digest")
+      list.push_back(setting_name(key));
+    else
+      list.push_back(format("{} was {}{}, and is {}", setting_name(key), was.dump(),
+                            key == "on_bad" ? format(" and left out {}", left_out) : "", value.dump()));
+  }
+  return list;
+}
+
+std::string input_difference(const Json& before, const Json& now) {
+  if (before.size() != now.size())
+    return format("it was made of {} files, and there are {}", before.size(), now.size());
+  for (size_t i = 0; i < now.size(); ++i)
+    if (before[i].value("xxh3_128", Json()) != now[i].at("xxh3_128"))
+      return format("{} holds something else than {} did", now[i].at("path").get<std::string>(),
+                    before[i].value("path", "file " + std::to_string(i + 1)));
+  return "";
+}
+
+// What sets `prepared`, the record of a set, apart from what is asked for.
+std::string difference_of(const Json& prepared, const PreparedFrom& from, const std::string& settings,
+                          const Json& inputs, base::FileSystem& files) {
+  auto list = setting_differences(prepared.value("settings", Json::object()), Json::parse(settings),
+                                  prepared.value("skipped", Json::array()).size());
+  if (auto other = input_difference(prepared.value("inputs", Json::array()), inputs); !other.empty())
+    list.push_back(std::move(other));
+  std::set<std::string> kept;  // hashes of the tokenizer's files
+  for (const auto& [name, facts] : prepared.at("files").items())
+    if (name.starts_with(kSetTokenizer)) kept.insert(facts.value("digest", ""));
+  for (const auto& path : from.tokenizer)
+    if (!kept.contains(base::hash_hex(files.read(path)))) list.push_back(format("{} is another", path.string()));
+  if (list.empty()) return format("it is of version {}", prepared.value("version", "unknown"));
+  std::string all;
+  for (const auto& one : list) all += (all.empty() ? "" : "; ") + one;
+  return all;
+}
+
 }  // namespace
 
 Preparation::Preparation(base::FileSystem& files, base::Path output, const PreparedFrom& from, int threads,
@@ -84,15 +133,21 @@ Preparation::Preparation(base::FileSystem& files, base::Path output, const Prepa
     seen_.push_back(seen(path));
   }
   const auto hashes = hashes_of(from.inputs, threads, total, progress);
-  std::string all = format("{} {}\n", kFormat, from.settings);
+  std::string content;
   for (size_t i = 0; i < hashes.size(); ++i) {
     inputs_->push_back(
         {{"path", from.inputs[i].string()}, {"bytes", files.size(from.inputs[i])}, {"xxh3_128", hashes[i]}});
-    all += hashes[i] + "\n";
+    content += hashes[i] + "\n";
   }
-  for (const auto& path : from.tokenizer) all += base::hash_hex(files.read(path)) + "\n";
-  key_ = base::hash_hex(all);
-  take_up();
+  for (const auto& path : from.tokenizer) content += base::hash_hex(files.read(path)) + "\n";
+  const auto key = [&](const Json& settings) {
+    return base::hash_hex(format("{} {}\n", kFormat, settings.dump()) + content);
+  };
+  Json settings = Json::parse(settings_);
+  key_ = key(settings);
+  settings["on_bad"] = settings.at("on_bad") == "skip" ? "fail" : "skip";
+  other_key_ = key(settings);
+  take_up(from);
 }
 Preparation::~Preparation() = default;
 
@@ -102,14 +157,22 @@ uint64_t Preparation::input_bytes() const {
   return sum;
 }
 
-void Preparation::take_up() {
+// `left_out`: whether `record` lacks something that could not be read, so that on_bad matters.
+bool Preparation::is_of_this(const Json& record, bool left_out) const {
+  const Json key = record.value("key", Json());
+  return key == key_ || (key == other_key_ && !left_out);
+}
+
+void Preparation::take_up(const PreparedFrom& from) {
   if (files_.exists(output_)) {
     const base::Path record = output_ / kSetRecord;
     if (!files_.exists(record))
       throw ConfigError(format("{} already exists, and is no prepared set", output_.string()),
                         "name another prepare.output");
-    if (read_set_record(files_, output_).value("key", Json()) != key_)
-      throw ConfigError(format("{} was prepared from other inputs or settings", output_.string()),
+    const Json prepared = read_set_record(files_, output_);
+    if (!is_of_this(prepared, !prepared.value("skipped", Json::array()).empty()))
+      throw ConfigError(format("{} was prepared from other inputs or settings: {}", output_.string(),
+                               difference_of(prepared, from, settings_, *inputs_, files_)),
                         "remove it to prepare it anew, or name another prepare.output");
     check_set_files(files_, output_);
     done_ = true;
@@ -122,7 +185,7 @@ void Preparation::take_up() {
   lock_ = std::make_unique<base::FileLock>(partial_ / "lock", format("another process prepares {}", output_.string()));
   if (!files_.exists(partial_ / kJournal)) return;
   Json journal = Json::parse(files_.read(partial_ / kJournal), nullptr, /*allow_exceptions=*/false);
-  if (journal.is_object() && journal.value("key", Json()) == key_) {
+  if (journal.is_object() && is_of_this(journal, /*left_out=*/false)) {  // on_bad decides again about what was bad
     *journal_ = std::move(journal);
     return;
   }

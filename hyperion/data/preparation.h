@@ -15,7 +15,8 @@ namespace hyperion::data {
 struct PreparedFrom {
   std::vector<base::Path> inputs;
   std::vector<base::Path> tokenizer;  // its files
-  std::string settings;               // all that changes what comes out, as JSON
+  // All that changes what comes out, as JSON. "on_bad" does so only where something was left out.
+  std::string settings;
 };
 
 class Preparation {
@@ -40,12 +41,13 @@ class Preparation {
   void finish(nlohmann::json record);
 
  private:
-  void take_up();
+  void take_up(const PreparedFrom& from);
+  bool is_of_this(const nlohmann::json& record, bool left_out) const;
   void check_inputs();
 
   base::FileSystem& files_;
   base::Path output_, partial_;
-  std::string settings_, key_;
+  std::string settings_, key_, other_key_;  // other_key_: with the other on_bad
   std::unique_ptr<nlohmann::json> inputs_, journal_;
   std::unique_ptr<base::FileLock> lock_;
   std::vector<std::string> seen_;  // of each input: what it was before it was read

@@ -24,6 +24,7 @@ constexpr uint64_t kAlignment = 64, kTailBytes = 32, kMostFooterBytes = uint64_t
 constexpr const char* kAgain = "remove the folder, then make it again: hyperion data prepare RECIPE";
 constexpr const char* kPayload = "payload";
 constexpr const char* kIndex = "index";
+constexpr const char* kHashes = "hashes";
 
 std::string magic_bytes(uint64_t size) { return std::string(kMagic) + std::string(size - kMagic.size(), '\0'); }
 
@@ -72,13 +73,18 @@ SetFile::SetFile(const base::Path& path) : path_(path), file_(path) {
   } catch (const nlohmann::json::exception& error) {
     refuse(format("has a footer that cannot be understood: {}", error.what()));
   }
-  payload_ = section(kPayload), hashes_ = section("hashes");
+  payload_ = section(kPayload), hashes_ = section(kHashes);
   const std::string_view index = section(kIndex);
   const auto hashed = static_cast<uint64_t>(hashes_.data() - all.data());
   if (hashes_.empty() || hashes_.size() != block_count(hashed) * sizeof(uint64_t) ||
       index.size() % sizeof(uint64_t) != 0)
     refuse("has sections whose sizes do not fit together");
-  content_ = hash_of_hashes;
+  for (const auto& [name, bytes] : sections_)
+    if (name != kHashes && bytes.data() + bytes.size() > hashes_.data())
+      refuse(format("has its section {} where no hash covers it", name));
+  if (format("{:016x}", base::hash_64(hashes_)) != hash_of_hashes)
+    refuse("is damaged: its table of hashes does not have its hash");
+  checked_ = std::vector<std::atomic<uint64_t>>(block_count(hashed) / 64 + 1);
   ends_ = {reinterpret_cast<const uint64_t*>(index.data()), index.size() / sizeof(uint64_t)};
 }
 SetFile::~SetFile() = default;
@@ -90,7 +96,9 @@ std::string_view SetFile::section(const std::string& name) const {
 
 std::pair<uint64_t, uint64_t> SetFile::bounds(int64_t index) const {
   HYPERION_CHECK(index >= 0 && index < records(), "a record's index lies inside its set");
-  const uint64_t begin = index == 0 ? 0 : ends_[index - 1], end = ends_[index];
+  const auto places = ends_.subspan(std::max<int64_t>(index - 1, 0), index == 0 ? 1 : 2);
+  checked({reinterpret_cast<const char*>(places.data()), places.size_bytes()});
+  const uint64_t begin = index == 0 ? 0 : places.front(), end = places.back();
   if (begin > end || end > payload_.size())
     throw CorruptError(format("{} is damaged: record {} reaches from byte {} to {} of {}", path_.string(), index, begin,
                               end, payload_.size()),
@@ -100,7 +108,28 @@ std::pair<uint64_t, uint64_t> SetFile::bounds(int64_t index) const {
 
 std::string_view SetFile::record(int64_t index) const {
   const auto [begin, end] = bounds(index);
-  return payload_.substr(begin, end - begin);
+  return checked(payload_.substr(begin, end - begin));
+}
+
+std::string_view SetFile::checked(std::string_view part) const {
+  if (part.empty()) return part;
+  const auto from = static_cast<uint64_t>(part.data() - file_.bytes().data());
+  for (uint64_t block = from / kSetBlockBytes; block * kSetBlockBytes < from + part.size(); ++block) {
+    if ((checked_[block / 64].load(std::memory_order_relaxed) >> block % 64 & 1) != 0) continue;
+    check_block(block, format("`hyperion data verify {}` reads all of the set; put the file back, or {}",
+                              path_.parent_path().string(), kAgain));
+  }
+  return part;
+}
+
+void SetFile::check_block(uint64_t block, const std::string& hint) const {
+  const auto hashed = file_.bytes().substr(0, hashes_.data() - file_.bytes().data());
+  if (base::hash_64(block_of(hashed, block)) != number_at(hashes_.substr(block * sizeof(uint64_t))))
+    throw CorruptError(format("{} is damaged: block {} (bytes {} to {}: {}) does not have its hash", path_.string(),
+                              block, block * kSetBlockBytes,
+                              std::min<uint64_t>((block + 1) * kSetBlockBytes, hashed.size()), whose_block(block)),
+                       hint);
+  checked_[block / 64].fetch_or(uint64_t{1} << block % 64, std::memory_order_relaxed);
 }
 
 std::string SetFile::whose_block(uint64_t block) const {
@@ -120,17 +149,11 @@ std::string SetFile::whose_block(uint64_t block) const {
 }
 
 void SetFile::verify(const std::function<void(uint64_t)>& progress) const {
-  const auto hashed = file_.bytes().substr(0, hashes_.data() - file_.bytes().data());
-  for (uint64_t block = 0; block * kSetBlockBytes < hashed.size(); ++block) {
-    if (base::hash_64(block_of(hashed, block)) != number_at(hashes_.substr(block * sizeof(uint64_t))))
-      throw CorruptError(format("{} is damaged: block {} (bytes {} to {}: {}) does not have its hash", path_.string(),
-                                block, block * kSetBlockBytes,
-                                std::min<uint64_t>((block + 1) * kSetBlockBytes, hashed.size()), whose_block(block)),
-                         kAgain);
-    if (progress) progress(std::min<uint64_t>((block + 1) * kSetBlockBytes, hashed.size()));
+  const auto hashed = static_cast<uint64_t>(hashes_.data() - file_.bytes().data());
+  for (uint64_t block = 0; block < block_count(hashed); ++block) {
+    check_block(block, kAgain);
+    if (progress) progress(std::min<uint64_t>((block + 1) * kSetBlockBytes, hashed));
   }
-  if (format("{:016x}", base::hash_64(hashes_)) != content_)
-    throw CorruptError(format("{} is damaged: its table of hashes does not have its hash", path_.string()), kAgain);
   for (int64_t i = 0; i < records(); ++i) bounds(i);
   if (records() > 0 ? ends_.back() != payload_.size() : !payload_.empty())
     throw CorruptError(format("{} is damaged: its records end before its payload", path_.string()));
@@ -235,7 +258,7 @@ void SetWriter::finish(const std::string& kind, const nlohmann::json& meta) {
   });
   if (!block.empty()) hashes += bytes_of(base::hash_64(block));
   HYPERION_CHECK(hashes.size() == block_count(at) * sizeof(uint64_t), "all that was written is hashed");
-  sections["hashes"] = {at, hashes.size()};
+  sections[kHashes] = {at, hashes.size()};
   const std::string footer =
       nlohmann::json{
           {"kind", kind}, {"meta", meta}, {"sections", sections}, {"content", format("{:016x}", base::hash_64(hashes))}}

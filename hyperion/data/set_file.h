@@ -1,6 +1,7 @@
 // The file of a prepared set: records back to back, an index, hashes. docs/format_set.md has the bytes. A reader maps
-// it; opening takes the same time whatever its size.
+// it; opening takes the same time whatever its size. What is read is held against its hash first, each block once.
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -9,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "hyperion/base/files.h"
 
@@ -18,8 +20,8 @@ inline constexpr uint64_t kSetBlockBytes = 1 << 20;
 
 class SetFile {
  public:
-  // Throws CorruptError that names the file where it is not whole or not of this version. Hashes nothing but the
-  // footer.
+  // Throws CorruptError that names the file where it is not whole or not of this version. Hashes the footer and the
+  // table of hashes (8 bytes a MiB) alone.
   explicit SetFile(const base::Path& path);
   ~SetFile();
 
@@ -30,8 +32,12 @@ class SetFile {
   // Where record `index` begins and ends in the payload, checked against it.
   std::pair<uint64_t, uint64_t> bounds(int64_t index) const;
   std::string_view record(int64_t index) const;
+  // Not held against their hashes: give the part that is read to `checked`. Empty where the file has no such section.
   std::string_view payload() const { return payload_; }
-  std::string_view section(const std::string& name) const;  // empty where the file has none of that name
+  std::string_view section(const std::string& name) const;
+  // `part`, which lies in a section, once every block under it has its hash; a block is hashed when it is first asked
+  // for. Throws CorruptError that names the block. Safe from several threads.
+  std::string_view checked(std::string_view part) const;
   uint64_t bytes() const { return file_.bytes().size(); }
   // Of everything in it, 16 hexadecimal digits: the footer's hash, which holds that of all the others.
   const std::string& digest() const { return digest_; }
@@ -41,15 +47,17 @@ class SetFile {
   void verify(const std::function<void(uint64_t)>& progress = {}) const;
 
  private:
+  void check_block(uint64_t block, const std::string& hint) const;  // marks it as checked
   std::string whose_block(uint64_t block) const;
 
   base::Path path_;
   base::MappedFile file_;
-  std::string kind_, digest_, content_;  // content_: the hash of the hashes
+  std::string kind_, digest_;
   std::unique_ptr<const nlohmann::json> meta_;
   std::map<std::string, std::string_view> sections_;
   std::string_view payload_, hashes_;
   std::span<const uint64_t> ends_;
+  mutable std::vector<std::atomic<uint64_t>> checked_;  // a bit a block
 };
 
 // Writes such a file, so that a killed program can go on where it last said that all is safe: sections grow in files of

@@ -51,12 +51,26 @@ TokenSet::TokenSet(const base::Path& path) : file_(path) {
 
 void TokenSet::read(int64_t first, std::span<int64_t> out) const {
   HYPERION_CHECK(first >= 0 && first + static_cast<int64_t>(out.size()) <= tokens_, "tokens lie inside their set");
-  const auto bytes = file_.payload().substr(first * width_, out.size() * width_);
+  const auto bytes = file_.checked(file_.payload().substr(first * width_, out.size() * width_));
   const int64_t highest = width_ == 2 ? widen<uint16_t>(bytes, out) : widen<uint32_t>(bytes, out);
   if (highest >= vocabulary_)
     throw CorruptError(format("{} is damaged: token {} is beyond its vocabulary of {}, between tokens {} and {}",
                               file_.path().string(), highest, vocabulary_, first, first + out.size()),
                        "remove the folder, then make it again: hyperion data prepare RECIPE");
+}
+
+void TokenSet::read_learned(int64_t first, std::span<uint8_t> out) const {
+  HYPERION_CHECK(first >= 0 && first + std::ssize(out) <= tokens_, "tokens lie inside their set");
+  if (learned_.empty() || out.empty()) {
+    std::fill(out.begin(), out.end(), 1);
+    return;
+  }
+  const int64_t byte = first / 8, last = (first + std::ssize(out) - 1) / 8;
+  const auto bits = file_.checked(learned_.substr(byte, last - byte + 1));
+  for (int64_t i = 0; i < std::ssize(out); ++i) {
+    const int64_t bit = first + i - 8 * byte;
+    out[i] = static_cast<unsigned char>(bits[bit / 8]) >> (bit % 8) & 1;
+  }
 }
 
 TokenSet::Extent TokenSet::document(int64_t index) const {
@@ -92,7 +106,7 @@ namespace {
 void fill(const TokenSet& set, TokenSet::Extent extent, int64_t at, int64_t document, const TokenRow& row) {
   set.read(extent.first, row.tokens.subspan(at, extent.count));
   if (row.learned.empty()) return;
-  for (int64_t i = 0; i < extent.count; ++i) row.learned[at + i] = set.learned(extent.first + i);
+  set.read_learned(extent.first, row.learned.subspan(at, extent.count));
   std::fill_n(row.document.begin() + at, extent.count, document);
 }
 

@@ -23,12 +23,10 @@ class TokenSet {
   bool masked() const { return !learned_.empty(); }
   int64_t learned_in_all() const { return learned_in_all_; }
 
-  // Tokens first .. first + out.size() - 1, counted over all documents. Throws CorruptError for an id outside the
-  // vocabulary.
+  // Tokens first .. first + out.size() - 1, counted over all documents; and which of them the loss counts (1, else 0).
+  // Both throw CorruptError where the bytes are not those that were written, and for an id outside the vocabulary.
   void read(int64_t first, std::span<int64_t> out) const;
-  bool learned(int64_t token) const {
-    return learned_.empty() || (static_cast<unsigned char>(learned_[token / 8]) >> (token % 8) & 1) != 0;
-  }
+  void read_learned(int64_t first, std::span<uint8_t> out) const;
   struct Extent {
     int64_t first = 0, count = 0;
   };

@@ -1,6 +1,6 @@
-// The module base: torch::nn::Module's names, parameters and devices, one forward signature, and `run` as the only way
-// from a parent to a child, so that whatever wraps a unit (sharding, recomputation, offload, pipeline cuts) has one
-// place to stand.
+// The module base: torch::nn::Module's names, parameters and devices, one forward signature, and `run` as the way from
+// a parent to a unit, so that whatever wraps units (recomputation, the gathering of weights) has one place to stand. A
+// block's fused form (nn/fused.h) takes the weights of its own parts without it.
 #pragma once
 #include <torch/nn/module.h>
 

@@ -89,11 +89,26 @@ TEST(Compare, noise_that_is_not_known_is_not_called_none) {
   const Figures once{"train", "CPU", {time_figure("step", "ms", spread_of({0.1}), 1e3)}};
   const auto read = read_figures(result_json(once).dump(), "x.json");
   EXPECT_TRUE(read.list[0].timed_once);
-  const auto comparison = compare(read, of(100), 0.03);
+  const auto comparison = compare(read, of(150), 0.03);
   EXPECT_FALSE(comparison.figures[0].noise_known);
   EXPECT_EQ(comparison.notes.size(), 1u);
   EXPECT_NE(comparison_table(comparison, 0.03).find("unknown"), std::string::npos);
   EXPECT_TRUE(base::Json::parse(comparison_json(comparison, 0.03)).at("figures")[0].at("noise").is_null());
+}
+
+TEST(Compare, what_was_timed_once_is_judged_only_when_asked) {
+  Figures once = of(100);
+  once.list[0].timed_once = true;
+  for (const double after : {50.0, 99.0, 101.0, 150.0, 0.0}) {
+    EXPECT_EQ(verdict(once, of(after)), Verdict::unknown) << after;
+    EXPECT_EQ(verdict(of(after), once), Verdict::unknown) << after;
+    EXPECT_EQ(compare(once, of(after), 0.03).regressions(), 0) << after;
+  }
+  EXPECT_EQ(verdict(once, of(100)), Verdict::same);
+  EXPECT_EQ(compare(once, of(150), 0.03, /*judge_once=*/true).regressions(), 1);
+  Figures failed = once;
+  failed.list[0].value.reset();
+  EXPECT_EQ(verdict(once, failed), Verdict::regression);
 }
 
 TEST(Figures, that_cannot_be_are_refused) {

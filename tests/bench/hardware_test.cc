@@ -1,5 +1,6 @@
 #include "hyperion/bench/hardware.h"
 
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include "hyperion/base/json.h"
 #include "hyperion/base/signals.h"
 #include "hyperion/bench/cpu_peak.h"
+#include "hyperion/bench/device.h"
 #include "hyperion/bench/hardware_report.h"
 
 namespace hyperion::bench {
@@ -225,6 +227,14 @@ TEST(Hardware, the_cpu_peak_is_measured_on_the_threads_asked_for) {
   EXPECT_GT(peak.tflops, 0);
   EXPECT_EQ(peak.threads, 2);
   EXPECT_FALSE(peak.vectors.empty());
+}
+
+TEST(Hardware, products_and_peak_are_of_the_same_threads) {
+  const int before = at::get_num_threads();
+  at::set_num_threads(1);
+  const auto source = cpu_device(0.01)->peak_source();
+  at::set_num_threads(before);
+  EXPECT_NE(source.find("multiply-adds on 1 thread)"), std::string::npos) << source;
 }
 
 }  // namespace

@@ -67,6 +67,44 @@ TEST(LadderBench, speedup_counts_from_the_lowest_rung_that_stands) {
   EXPECT_DOUBLE_EQ(json["ladders"][0]["rungs"][1]["speedup"], 1);
 }
 
+TEST(LadderBench, a_rung_that_ran_as_another_mode_has_no_speedup) {
+  Ladder ladder{"w", "CPU", 10, {}};
+  for (const char* mode : {"reference", "fused", "graph"}) {
+    Rung rung;
+    rung.row.mode = mode;
+    rung.row.step = {0.4 / static_cast<double>(ladder.rungs.size() + 1), 0, 0, 1};
+    if (ladder.rungs.size() == 2) rung.row.ran_as = "fused";
+    ladder.rungs.push_back(rung);
+  }
+  const auto outcome = ladder_outcome(ladder);
+  EXPECT_NE(outcome.table.find("2.00x"), std::string::npos) << outcome.table;
+  EXPECT_EQ(outcome.table.find("3.00x"), std::string::npos) << outcome.table;
+  EXPECT_EQ(outcome.pictures.at(0).second.find("3.00x"), std::string::npos);
+  EXPECT_TRUE(base::parse_json(outcome.json, "ladder.json")["rungs"][2]["speedup"].is_null());
+}
+
+TEST(LadderBench, traces_as_many_steps_as_bench_train_and_counts_as_many) {
+  TrainBenchOptions options;
+  options.workloads = "tiny-gpt2", options.device = "cpu", options.modes = {"fused"}, options.steps = 2;
+  options.trace = true, options.folder = base::Path(testing::TempDir()) / "ladder_test_train";
+  std::filesystem::remove_all(options.folder);
+  ASSERT_FALSE(run_train_bench(options).ours_failed());
+  const auto products_in = [](const base::Path& folder, const char* mode) {
+    for (const auto& entry : std::filesystem::directory_iterator(folder / "traces"))
+      if (entry.path().filename().string().find(mode) != std::string::npos) {
+        const auto text = base::real_files().read(entry.path());
+        int64_t count = 0;
+        for (size_t at = text.find("aten::mm\""); at != text.npos; at = text.find("aten::mm\"", at + 1)) ++count;
+        return count;
+      }
+    return int64_t{-1};
+  };
+  tiny_ladder();
+  const int64_t of_train = products_in(options.folder, "fused");
+  EXPECT_GT(of_train, 0);
+  EXPECT_EQ(products_in(ladder_options().folder, "fused"), of_train);
+}
+
 TEST(LadderBench, a_setting_that_is_wrong_for_every_rung_is_an_error) {
   auto options = ladder_options();
   options.changes = {{"train.precision", "fp9"}};

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <thread>
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/faulty_files.h"
@@ -101,6 +102,67 @@ TEST(SetFile, names_the_damaged_block_and_its_records) {
               std::string::npos)
         << error.what();
   }
+}
+
+std::string refusal_of(const std::function<void()>& read) {
+  try {
+    read();
+  } catch (const base::CorruptError& error) {
+    return std::string(error.what()) + "; " + error.hint();
+  }
+  return "";
+}
+
+TEST(SetFile, a_damaged_block_is_refused_when_it_is_read_and_the_others_are_not) {
+  TestFolder folder;
+  const base::Path path = folder / "set";
+  write_set(path, std::vector<std::string>(5, std::string(1 << 20, 'x')));
+  std::string bad = content(path);
+  bad[64 + (3 << 20) + 100] = 'y';
+  overwrite(path, bad);
+  const SetFile set(path);
+  for (const int64_t record : {0, 1, 4}) EXPECT_EQ(set.record(record), std::string(1 << 20, 'x'));
+  for (const int64_t record : {2, 3, 2}) {
+    const auto refusal = refusal_of([&] { set.record(record); });
+    EXPECT_NE(refusal.find("set is damaged: block 3"), std::string::npos) << refusal;
+    EXPECT_NE(refusal.find("hyperion data verify " + folder.path().string()), std::string::npos) << refusal;
+  }
+}
+
+TEST(SetFile, a_damaged_index_or_section_is_refused_when_it_is_read) {
+  TestFolder folder;
+  const base::Path path = folder / "set";
+  write_set(path, {std::string(1 << 20, 'x'), "b", "c"}, "more");
+  const std::string good = content(path);
+  for (const size_t back : {size_t{0}, size_t{64}}) {  // of the index, or of the section before it
+    std::string bad = good;
+    bad[good.find("more") + back] ^= 1;
+    overwrite(path, bad);
+    const SetFile set(path);
+    EXPECT_NE(refusal_of([&] { set.checked(set.section("extra")); }), "");
+    EXPECT_NE(refusal_of([&] { set.bounds(1); }), "");
+    EXPECT_EQ(refusal_of([&] { set.checked(set.payload().substr(0, 100)); }), "");
+  }
+}
+
+TEST(SetFile, a_block_is_hashed_once_whoever_reads_it) {
+  TestFolder folder;
+  const base::Path path = folder / "set";
+  write_set(path, std::vector<std::string>(64, std::string(100'000, 'x')));
+  const SetFile set(path);
+  std::vector<std::thread> readers;
+  std::atomic<int64_t> bytes{0};
+  for (int i = 0; i < 4; ++i)
+    readers.emplace_back([&, i] {
+      for (int64_t record = 0; record < 64; ++record) bytes += std::ssize(set.record((record + 16 * i) % 64));
+    });
+  for (auto& reader : readers) reader.join();
+  EXPECT_EQ(bytes, 4 * 64 * 100'000);
+  // What has its hash is not looked at again: damage that comes later is for `verify` to find.
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(64 + 10), file.put('y'), file.close();
+  EXPECT_EQ(set.record(0)[10], 'y');
+  EXPECT_NE(refusal_of([&] { set.verify(); }), "");
 }
 
 TEST(SetFile, a_cut_file_is_refused_at_any_length) {

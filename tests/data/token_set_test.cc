@@ -70,9 +70,11 @@ TEST(TokenSet, gives_every_token_and_mask_back_in_both_widths) {
         std::vector<int64_t> ids(extent.count);
         set->read(extent.first, ids);
         EXPECT_TRUE(std::equal(ids.begin(), ids.end(), documents.ids[i].begin(), documents.ids[i].end()));
+        std::vector<uint8_t> learned(extent.count);
+        set->read_learned(extent.first, learned);
         for (int64_t j = 0; j < extent.count; ++j, ++token) {
           EXPECT_EQ(set->document_of(token), static_cast<int64_t>(i));
-          EXPECT_EQ(set->learned(token), !masked || documents.learned[i][j] != 0);
+          EXPECT_EQ(learned[j] != 0, !masked || documents.learned[i][j] != 0);
         }
       }
       EXPECT_EQ(set->tokens(), token);

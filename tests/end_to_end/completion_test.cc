@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <sstream>
 
 #include "tests/end_to_end/support_tree.h"
 
@@ -14,7 +15,9 @@ class Completion : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     if (std::system((shell() + " -c true >/dev/null 2>&1").c_str()) != 0) GTEST_SKIP() << "no " << shell() << " here";
-    for (const char* run : {"first", "second"}) std::filesystem::create_directories(scratch_.runs() / run);
+    for (const char* folder : {"first", "second", "bench-train-20261116-181500", "launch-20261116-181500"})
+      std::filesystem::create_directories(scratch_.runs() / folder);
+    for (const char* run : {"first", "second"}) testing::write_file(scratch_.runs() / run / "run.json", "{}");
     testing::write_file(scratch_.path() / "recipe.toml", "");
   }
   std::string shell() const { return GetParam(); }
@@ -52,6 +55,29 @@ TEST_P(Completion, offers_commands_flags_settings_runs_and_files) {
   if (shell() == "bash") {
     EXPECT_EQ(offered("hyperion train rec"), "recipe.toml\n");
   }
+}
+
+TEST_P(Completion, offers_the_values_of_settings_that_have_a_list_of_them) {
+  // bash cuts words at =, zsh does not.
+  const auto valued = [&](const std::string& name, const std::string& begun) {
+    return offered("hyperion train recipe.toml --" + name + (shell() == "bash" ? " = " + begun : "=" + begun));
+  };
+  const auto whole = [&](const std::string& name, const std::string& values) {
+    std::istringstream words(values);
+    std::string all;
+    for (std::string word; words >> word;)
+      all += (all.empty() ? "" : " ") + (shell() == "bash" ? "" : "--" + name + "=") + word;
+    return all + "\n";
+  };
+  EXPECT_EQ(valued("optim.schedule", "co"), whole("optim.schedule", "constant cosine"));
+  EXPECT_EQ(valued("optim.rule", ""), whole("optim.rule", "adamw sgd"));
+  EXPECT_EQ(valued("memory.recompute", "f"), whole("memory.recompute", "full"));
+  EXPECT_EQ(valued("train.deterministic", "t"), whole("train.deterministic", "true"));
+  EXPECT_NE(valued("model.preset", "llama-t").find("llama-tiny"), std::string::npos);
+  EXPECT_EQ(valued("optim.lr", "1"), "\n");
+  EXPECT_EQ(offered("hyperion train recipe.toml --precision b"), "bf16\n");
+  EXPECT_EQ(offered("hyperion train recipe.toml --optim.schedule lin"), "linear\n");
+  EXPECT_EQ(offered("hyperion train recipe.toml --optim.schedule=li"), "--optim.schedule=linear\n");
 }
 
 INSTANTIATE_TEST_SUITE_P(Shells, Completion, ::testing::Values("bash", "zsh"),

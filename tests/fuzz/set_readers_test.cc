@@ -30,6 +30,19 @@ std::string footer_of(const std::string& file) {
   return file.substr(file.size() - 32 - size, size);
 }
 
+// Other records and sections under hashes that fit them. The file is smaller than a block: there is one hash.
+std::string with_body(const std::string& file, std::string body) {
+  auto footer = nlohmann::json::parse(footer_of(file));
+  const auto hashes_at = footer.at("sections").at("hashes").at(0).get<size_t>();
+  body.resize(hashes_at);
+  const uint64_t hash = base::hash_64(body);
+  const std::string hashes(reinterpret_cast<const char*>(&hash), 8);
+  char content[17];
+  std::snprintf(content, sizeof content, "%016llx", static_cast<unsigned long long>(base::hash_64(hashes)));
+  footer["content"] = content;
+  return with_footer(body + hashes + file.substr(hashes_at + 8), footer.dump());
+}
+
 template <class Read>
 void hold(const std::string& good, Read read) {
   base::test::TestFolder folder;
@@ -41,8 +54,10 @@ void hold(const std::string& good, Read read) {
   int opened = 0;
   for (int i = 0; i < 1500; ++i) {
     const std::string footer = footer_of(good);
-    std::string file = random() % 4 == 0 ? mutated(good, good.size(), words, random)
-                                         : with_footer(good, mutated(footer, footer.size(), words, random));
+    const unsigned kind = random() % 4;
+    std::string file = kind == 0   ? mutated(good, good.size(), words, random)
+                       : kind == 1 ? with_body(good, mutated(good, good.size(), words, random))
+                                   : with_footer(good, mutated(footer, footer.size(), words, random));
     base::real_files().create(folder / "set")->append(file);
     const size_t peak = peak_allocated([&] {
       try {
