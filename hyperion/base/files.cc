@@ -16,6 +16,8 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/fault.h"
 #include "hyperion/base/format.h"
+#include "hyperion/base/read_file.h"
+#include "hyperion/base/signals.h"
 
 namespace hyperion::base {
 namespace {
@@ -38,6 +40,60 @@ void sync_folder(const Path& folder) {
   const int result = ::fsync(descriptor), code = errno;
   ::close(descriptor);
   if (result != 0 && code != EINVAL) fail("sync", folder, code);
+}
+
+class Descriptor {
+ public:
+  Descriptor(const Path& path, int flags) {
+    while ((number_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | flags)) < 0) {
+      if (errno != EINTR) fail("open", path, errno);
+      throw_if_stopped("opening a file");
+    }
+  }
+  ~Descriptor() { ::close(number_); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int number() const { return number_; }
+
+ private:
+  int number_;
+};
+
+// Facts of an opened file. Anything else than a regular one is refused; where it was opened without O_NONBLOCK, a pipe
+// would have waited for its writer before that.
+struct stat facts_of_regular(const Descriptor& file, const char* doing, const Path& path) {
+  struct stat facts {};
+  if (::fstat(file.number(), &facts) != 0) fail(doing, path, errno);
+  if (S_ISREG(facts.st_mode)) return facts;
+  if (S_ISDIR(facts.st_mode)) fail(doing, path, EISDIR);
+  throw FileError(format("cannot {} {}, {}", doing, path.string(),
+                         S_ISFIFO(facts.st_mode)   ? "a pipe"
+                         : S_ISSOCK(facts.st_mode) ? "a socket"
+                                                   : "a device"),
+                  0, "only a regular file, or a link to one, is read here");
+}
+
+constexpr uint64_t kLongestFile = uint64_t{4} << 30;  // that is read whole
+
+[[noreturn]] void refuse_longer(const Path& path, uint64_t most) {
+  throw FileError(format("cannot read {}, which is longer than {}", path.string(), bytes_text(most)), 0,
+                  "this is not the file that was meant, or it is damaged");
+}
+
+std::string read_descriptor(const Descriptor& file, const Path& path, uint64_t most) {
+  std::string content;
+  char block[1 << 16];
+  for (;;) {
+    const ssize_t got = ::read(file.number(), block, sizeof block);
+    if (got < 0 && errno == EINTR) {
+      throw_if_stopped("reading a file");
+      continue;
+    }
+    if (got < 0) fail("read", path, errno);
+    if (got == 0) return content;
+    content.append(block, got);
+    if (content.size() > most) refuse_longer(path, most);
+  }
 }
 
 class RealFile final : public WritableFile {
@@ -80,23 +136,11 @@ class RealFileSystem final : public FileSystem {
     return std::make_unique<RealFile>(path, O_APPEND);
   }
 
+  // Of a pipe or a device the end may never come.
   std::string read(const Path& path) override {
-    const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0) fail("open", path, errno);
-    std::string content;
-    char block[1 << 16];
-    ssize_t got;
-    while ((got = ::read(descriptor, block, sizeof block)) != 0) {
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) {
-        const int code = errno;
-        ::close(descriptor);
-        fail("read", path, code);
-      }
-      content.append(block, got);
-    }
-    ::close(descriptor);
-    return content;
+    const Descriptor file(path, O_NONBLOCK);
+    facts_of_regular(file, "read", path);
+    return read_descriptor(file, path, kLongestFile);
   }
 
   void rename(const Path& from, const Path& to) override {
@@ -149,6 +193,14 @@ FileSystem& real_files() {
   return files;
 }
 
+std::string read_at_most(FileSystem& files, const Path& path, uint64_t most) {
+  std::error_code ignored;
+  if (std::filesystem::is_regular_file(path, ignored) && files.size(path) > most) refuse_longer(path, most);
+  return files.read(path);
+}
+
+std::string read_to_end(const Path& path, uint64_t most) { return read_descriptor(Descriptor(path, 0), path, most); }
+
 Path partial_path(const Path& path) {
   static std::atomic<uint64_t> count{0};  // two threads may write one path at once
   return path.string() + format(".partial-{}-{}", ::getpid(), ++count);
@@ -192,23 +244,48 @@ struct Mapping {
   std::atomic<size_t> size{0};
   char path[240];
 };
-Mapping mappings[64];
+// Blocks are added where all are full, and never given back.
+struct Mappings {
+  Mapping list[64];
+  std::atomic<Mappings*> next{nullptr};
+};
+Mappings first_mappings;
 
-void note_mapping(const char* data, size_t size, const Path& path) {
-  for (Mapping& mapping : mappings) {
+bool note_in(Mappings& mappings, const char* data, size_t size, const Path& path) {
+  for (Mapping& mapping : mappings.list) {
     size_t free = 0;
     if (!mapping.size.compare_exchange_strong(free, size)) continue;
     std::snprintf(mapping.path, sizeof mapping.path, "%s", path.c_str());
     mapping.data = data;
-    return;
+    return true;
+  }
+  return false;
+}
+
+void note_mapping(const char* data, size_t size, const Path& path) {
+  for (Mappings* mappings = &first_mappings; !note_in(*mappings, data, size, path); mappings = mappings->next) {
+    if (mappings->next != nullptr) continue;
+    auto added = std::make_unique<Mappings>();
+    Mappings* none = nullptr;
+    if (mappings->next.compare_exchange_strong(none, added.get())) added.release();  // else another thread was faster
   }
 }
 
 void forget_mapping(const char* data) {
-  for (Mapping& mapping : mappings) {
-    const char* found = data;
-    if (mapping.data.compare_exchange_strong(found, nullptr)) mapping.size = 0;
-  }
+  for (Mappings* mappings = &first_mappings; mappings != nullptr; mappings = mappings->next)
+    for (Mapping& mapping : mappings->list) {
+      const char* found = data;
+      if (mapping.data.compare_exchange_strong(found, nullptr)) mapping.size = 0;
+    }
+}
+
+const Mapping* mapping_at(const char* address) {
+  for (const Mappings* mappings = &first_mappings; mappings != nullptr; mappings = mappings->next)
+    for (const Mapping& mapping : mappings->list) {
+      const char* data = mapping.data;
+      if (data != nullptr && address >= data && address < data + mapping.size) return &mapping;
+    }
+  return nullptr;
 }
 
 void say(const char* text) {
@@ -216,12 +293,9 @@ void say(const char* text) {
 }
 
 void mapped_file_is_gone(int, siginfo_t* info, void*) {
-  const auto* address = static_cast<const char*>(info->si_addr);
-  for (const Mapping& mapping : mappings) {
-    const char* data = mapping.data;
-    if (data == nullptr || address < data || address >= data + mapping.size) continue;
+  if (const Mapping* mapping = mapping_at(static_cast<const char*>(info->si_addr))) {
     say("error: ");
-    say(mapping.path);
+    say(mapping->path);
     say(" was cut short or replaced while it was read\nhint: put the file back as it was, then go on from the last "
         "checkpoint\n");
     ::_exit(1);
@@ -240,12 +314,11 @@ void watch_mapped_files() {
 }
 
 void read_in_pieces(const Path& path, const std::function<void(std::string_view)>& use) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) fail("open", path, errno);
-  const std::unique_ptr<const int, void (*)(const int*)> closed(&descriptor, [](const int* d) { ::close(*d); });
+  const Descriptor file(path, O_NONBLOCK);
+  facts_of_regular(file, "read", path);
   std::string piece(size_t{1} << 20, '\0');
   for (;;) {
-    const ssize_t got = ::read(descriptor, piece.data(), piece.size());
+    const ssize_t got = ::read(file.number(), piece.data(), piece.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) fail("read", path, errno);
     if (got == 0) return;
@@ -254,19 +327,10 @@ void read_in_pieces(const Path& path, const std::function<void(std::string_view)
 }
 
 MappedFile::MappedFile(const Path& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // of a pipe too: it is refused below
-  if (descriptor < 0) fail("open", path, errno);
-  struct stat facts {};
-  if (::fstat(descriptor, &facts) != 0 || !S_ISREG(facts.st_mode)) {
-    const int code = S_ISDIR(facts.st_mode) ? EISDIR : EINVAL;
-    ::close(descriptor);
-    fail("map", path, code);
-  }
-  size_ = facts.st_size;
-  void* address = size_ == 0 ? nullptr : ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, descriptor, 0);
-  const int code = errno;
-  ::close(descriptor);
-  if (address == MAP_FAILED) fail("map", path, code);
+  const Descriptor file(path, O_NONBLOCK);
+  size_ = facts_of_regular(file, "map", path).st_size;
+  void* address = size_ == 0 ? nullptr : ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.number(), 0);
+  if (address == MAP_FAILED) fail("map", path, errno);
   data_ = static_cast<const char*>(address);
   if (data_ != nullptr) note_mapping(data_, size_, path);
 }

@@ -9,6 +9,7 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
 #include "hyperion/base/log.h"
+#include "hyperion/base/read_file.h"
 #include "hyperion/checkpoint/manifest.h"
 #include "hyperion/checkpoint/step_folder.h"
 
@@ -89,8 +90,8 @@ class Assembly {
       }
       if (origin.begin < 0) throw CorruptError(place + " begins before its tensor");
       return origin;
-    } catch (const nlohmann::json::exception& error) {
-      throw CorruptError(format("{}: {}", place, error.what()));
+    } catch (const nlohmann::json::exception&) {
+      throw CorruptError(place + " does not say what it is a slice of");
     }
   }
 
@@ -153,7 +154,7 @@ void LoadedCheckpoint::copy_stretch(const std::string& name, int64_t begin, cons
 LoadedCheckpoint load_checkpoint(base::FileSystem& files, const Path& step_folder) {
   const base::OperationScope scope("checkpoint.load");
   const Path manifest_path = step_folder / kManifestName;
-  Manifest manifest = parse_manifest(files.read(manifest_path), manifest_path.string());
+  Manifest manifest = parse_manifest(base::read_description(files, manifest_path), manifest_path.string());
   check_step(step_folder, manifest.step);
   std::vector<std::pair<Path, std::shared_ptr<const base::MappedFile>>> verified;
   for (const ManifestFile& file : manifest.files)

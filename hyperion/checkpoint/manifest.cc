@@ -51,7 +51,8 @@ ManifestFile read_file(const base::Json& json, const std::string& place) {
   ManifestFile file{json.at("name").get<std::string>(), read_count(json, "bytes", place),
                     json.at("xxh3_128").get<std::string>()};
   // A manifest may only speak of files beside it.
-  if (file.name.empty() || file.name.front() == '.' || file.name.find('/') != std::string::npos)
+  if (file.name.empty() || file.name.front() == '.' ||
+      file.name.find_first_of(std::string_view("/\0", 2)) != std::string::npos)
     throw CorruptError(format("{} lists a file \"{}\" that is not in its folder", place, file.name));
   if (!is_hash(file.xxh3_128)) throw CorruptError(format("{} has no hash for {}", place, file.name));
   return file;

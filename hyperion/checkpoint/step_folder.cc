@@ -8,6 +8,7 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/base/read_file.h"
 #include "hyperion/checkpoint/manifest.h"
 
 namespace hyperion::checkpoint {
@@ -33,7 +34,7 @@ CheckpointEntry describe(base::FileSystem& files, int64_t step, const base::Path
   CheckpointEntry entry{step, path, 0, {}};
   const base::Path manifest_path = path / kManifestName;
   try {
-    const std::string text = files.read(manifest_path);
+    const std::string text = base::read_description(files, manifest_path);
     const Manifest manifest = parse_manifest(text, manifest_path.string());
     entry.bytes = text.size();
     for (const ManifestFile& file : manifest.files) entry.bytes += file.bytes;

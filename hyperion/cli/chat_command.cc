@@ -1,36 +1,91 @@
-#include <unistd.h>
-
 #include <cstdio>
 #include <iostream>
+#include <optional>
 #include <string>
 
+#include "hyperion/base/error.h"
+#include "hyperion/base/signals.h"
 #include "hyperion/cli/commands.h"
+#include "hyperion/cli/open_text_model.h"
 #include "hyperion/kernels/device.h"
 #include "hyperion/serve/chat.h"
+#include "hyperion/serve/terminal.h"
 
 namespace hyperion::cli {
+namespace {
+
+constexpr const char* kPrompt = "> ";
+constexpr const char* kChatHelp =
+    "/reset          forget what was said\n"
+    "/system TEXT    tell the model this first, and begin anew; without TEXT the template's own\n"
+    "/exit           leave, as Ctrl-D does\n"
+    "//...           say a text that begins with a slash\n"
+    "Arrows, Home, End and Delete edit the line; up and down bring earlier lines back. Ctrl-C stops.\n";
+
+std::optional<std::string> plain_line() {
+  std::string line;
+  if (!std::getline(std::cin, line)) return std::nullopt;
+  return line;
+}
+
+void say_answer(serve::Chat& chat, const std::string& said) {
+  chat.answer(said, [](size_t, std::string_view piece, bool last) {
+    std::fwrite(piece.data(), 1, piece.size(), stdout);
+    if (last) std::fputc('\n', stdout);
+    std::fflush(stdout);
+  });
+}
+
+enum class Said { question, command, farewell };
+
+Said obey(serve::Chat& chat, const std::string& line) {
+  if (!line.starts_with('/') || line.starts_with("//")) return Said::question;
+  const size_t space = line.find(' ');
+  const std::string word = line.substr(0, space);
+  if (word == "/exit" || word == "/quit") return Said::farewell;
+  if (word == "/reset") {
+    chat.reset();
+    std::printf("(forgotten)\n");
+  } else if (word == "/system") {
+    chat.reset(space == line.npos ? "" : line.substr(space + 1));
+    std::printf("(begun anew)\n");
+  } else {
+    if (word != "/help") std::printf("%s is not known here; these are:\n", word.c_str());
+    std::printf("%s", kChatHelp);
+  }
+  return Said::command;
+}
+
+// A question that cannot be answered, as one too long for the model, ends no dialogue.
+void talk_with_person(serve::Chat& chat) {
+  std::printf("Say something; /help lists commands, Ctrl-D ends.\n");
+  serve::LineEditor editor;
+  while (const auto line = serve::read_line(editor, kPrompt)) {
+    if (line->empty()) continue;
+    const Said kind = obey(chat, *line);
+    if (kind == Said::farewell) return;
+    if (kind == Said::command) continue;
+    try {
+      say_answer(chat, line->substr(line->starts_with("//") ? 1 : 0));
+    } catch (const base::ConfigError& error) {
+      std::fputs(base::error_text(error).c_str(), stderr);
+    }
+  }
+}
+
+}  // namespace
 
 int chat_command(const ChatOptions& options) {
   const auto device = kernels::open_device(options.device);
-  auto opened = interop::open_model(base::real_files(), options.model, device);
-  serve::GenerateOptions decoding;
-  decoding.new_tokens = options.tokens;
-  decoding.temperature = options.temperature;
-  decoding.top_p = options.top_p;
-  decoding.seed = options.seed;
-  serve::Chat chat(opened, device, decoding, options.system);
-  const bool person = ::isatty(STDIN_FILENO) != 0;
-  if (person) std::printf("Say something; an empty line or Ctrl-D ends.\n");
-  for (std::string line;;) {
-    if (person) std::printf("> "), std::fflush(stdout);
-    if (!std::getline(std::cin, line) || (person && line.empty())) break;
-    if (line.empty()) continue;
-    chat.answer(line, [](size_t, std::string_view piece, bool last) {
-      std::fwrite(piece.data(), 1, piece.size(), stdout);
-      if (last) std::fputc('\n', stdout);
-      std::fflush(stdout);
-    });
+  auto opened = open_text_model(options, device);
+  serve::Chat chat(opened, device, decoding_of(options), options.system);
+  if (serve::can_edit_lines()) {
+    talk_with_person(chat);
+    return 0;
   }
+  while (const auto line = plain_line())
+    if (!line->empty()) say_answer(chat, *line);
+  base::throw_if_stopped("waiting for a line");
   return 0;
 }
 

@@ -38,25 +38,31 @@ int config_command(const ConfigOptions& options);
 int init_command(const std::string& folder);
 
 struct EvalOptions {
-  std::string model, device = "auto";
+  std::string model, device = "auto", quantize;  // quantize: none or nf4; empty: as it was trained
   int64_t batches = 0;  // 0: the run's own eval.batches
   bool json = false;
 };
 int eval_command(const EvalOptions& options);
 
-struct GenerateOptions {
-  std::string model, prompts_file, device = "auto";
-  std::vector<std::string> prompts, stop;
+// A model that writes text, and how it chooses its words.
+struct TextOptions {
+  std::string model, device = "auto", quantize;  // quantize: as of EvalOptions
   int64_t tokens = 64, top_k = 0, seed = 1;
   double temperature = 0, top_p = 1, repetition_penalty = 1;
-  std::vector<std::string> adapters;  // NAME=FOLDER
+  std::vector<std::string> stop;
+  std::vector<std::string> adapters;  // FOLDER or NAME=FOLDER
   std::string use;                    // one of their names; empty: the first
+};
+
+struct GenerateOptions : TextOptions {
+  std::string prompts_file;
+  std::vector<std::string> prompts;
   bool json = false;
 };
 int generate_command(const GenerateOptions& options);
 
 struct ProbeOptions {
-  std::string model, input, output, adapter, device = "cpu", precision = "fp32";
+  std::string model, input, output, adapter, device = "cpu", precision = "fp32", quantize;
   bool grads = false;
 };
 int probe_command(const ProbeOptions& options);
@@ -110,10 +116,9 @@ struct BenchOptions {
 };
 int bench_hardware_command(const BenchOptions& options);
 
-struct ChatOptions {
-  std::string model, system, device = "auto";
-  int64_t tokens = 512, seed = 1;
-  double temperature = 0, top_p = 1;
+struct ChatOptions : TextOptions {
+  ChatOptions() { tokens = 512; }
+  std::string system;
 };
 int chat_command(const ChatOptions& options);
 

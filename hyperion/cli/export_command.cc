@@ -2,6 +2,7 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/base/log.h"
 #include "hyperion/cli/commands.h"
 #include "hyperion/interop/hugging_face.h"
 #include "hyperion/interop/open_model.h"
@@ -11,7 +12,9 @@ namespace hyperion::cli {
 
 int export_command(const ExportOptions& options) {
   auto& files = base::real_files();
-  auto opened = interop::open_model(files, options.model, c10::kCPU);
+  auto opened = interop::open_model(files, options.model, c10::kCPU, {}, interop::WeightForm::as_kept);
+  if (opened.trained_quantized)
+    base::log_info("the adapter was trained beside 4-bit weights (nf4); the base itself is exported whole");
   auto& adapters = opened.model->adapters();
   if (!options.adapter.empty() && !adapters.empty())
     throw base::ConfigError(base::format("{} has an adapter of its own", options.model),
@@ -25,7 +28,7 @@ int export_command(const ExportOptions& options) {
     return 0;
   }
   if (!adapters.empty()) adapters.merge(adapters.names().front());
-  interop::export_hugging_face(files, *opened.model, opened.config, opened.folder, options.folder);
+  interop::export_hugging_face(files, *opened.model, opened.config, opened.folder, options.folder, opened.ends);
   std::printf("%s: config.json, model.safetensors\n", options.folder.c_str());
   return 0;
 }

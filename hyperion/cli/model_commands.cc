@@ -8,12 +8,11 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
 #include "hyperion/base/log.h"
+#include "hyperion/base/read_file.h"
 #include "hyperion/cli/commands.h"
+#include "hyperion/cli/open_text_model.h"
 #include "hyperion/cli/resolve.h"
-#include "hyperion/interop/open_model.h"
-#include "hyperion/interop/peft.h"
 #include "hyperion/kernels/device.h"
-#include "hyperion/serve/generate.h"
 #include "hyperion/train/evaluate.h"
 #include "hyperion/train/feed.h"
 #include "hyperion/train/run_log.h"
@@ -25,12 +24,13 @@ using base::Json;
 
 int eval_command(const EvalOptions& options) {
   const auto device = kernels::open_device(options.device);
-  auto opened = interop::open_model(base::real_files(), options.model, device);
+  auto opened = open_in_form(options.model, device, options.quantize);
   if (opened.run.empty())
     throw base::ConfigError(format("{} lies outside a run, so its validation data is not known", options.model),
                             "name the run, or a checkpoint inside its folder");
   train::RunConfig config;
   const auto settings = read_run_config(config, opened.run / "config.resolved.toml", {});
+  kernels::allow_tf32(config.train.precision == "tf32");
   if (options.batches > 0) config.eval.batches = options.batches;
   const auto split = train::open_split(config, opened.model->shape(config.train.length));
   base::ProgressLine progress;
@@ -43,6 +43,7 @@ int eval_command(const EvalOptions& options) {
   if (options.json) {
     Json json = {{"model", options.model},
                  {"step", opened.step},
+                 {"quantize", opened.quantized ? "nf4" : "none"},
                  {"split", result.split},
                  {"loss", result.loss},
                  {"answers_right", nullptr}};
@@ -71,7 +72,7 @@ std::vector<std::string> prompts_of(const GenerateOptions& options) {
   for (std::string& prompt : prompts)
     if (prompt == "-") prompt.assign(std::istreambuf_iterator<char>(std::cin), {});
   if (!options.prompts_file.empty()) {
-    std::istringstream lines(base::real_files().read(options.prompts_file));
+    std::istringstream lines(base::read_to_end(options.prompts_file));
     for (std::string line; std::getline(lines, line);)
       if (!line.empty()) prompts.push_back(line);
   }
@@ -79,35 +80,12 @@ std::vector<std::string> prompts_of(const GenerateOptions& options) {
   return prompts;
 }
 
-serve::GenerateOptions decoding_of(const GenerateOptions& options) {
-  serve::GenerateOptions decoding;
-  decoding.new_tokens = options.tokens;
-  decoding.temperature = options.temperature;
-  decoding.top_k = options.top_k;
-  decoding.top_p = options.top_p;
-  decoding.repetition_penalty = options.repetition_penalty;
-  decoding.seed = options.seed;
-  decoding.stop = options.stop;
-  return decoding;
-}
-
 void print_json(const GenerateOptions& options, int64_t step, const std::vector<std::string>& prompts,
                 const std::vector<std::string>& texts) {
   Json list = Json::array();
   for (size_t i = 0; i < texts.size(); ++i)
     list.push_back({{"model", options.model}, {"step", step}, {"prompt", prompts[i]}, {"text", texts[i]}});
-  const Json& json = list.size() == 1 ? list.front() : list;
-  std::printf("%s\n", json.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
-}
-
-void add_adapters(models::Model& model, const GenerateOptions& options) {
-  for (const auto& text : options.adapters) {
-    const size_t equals = text.find('=');
-    if (equals == text.npos)
-      throw base::ConfigError(format("--adapter {} has no name", text), format("write --adapter NAME={}", text));
-    interop::read_adapter(base::real_files(), text.substr(equals + 1), model, text.substr(0, equals));
-  }
-  if (!options.use.empty()) model.adapters().use(options.use);
+  std::printf("%s\n", list.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
 }
 
 }  // namespace
@@ -115,8 +93,7 @@ void add_adapters(models::Model& model, const GenerateOptions& options) {
 int generate_command(const GenerateOptions& options) {
   const auto prompts = prompts_of(options);
   const auto device = kernels::open_device(options.device);
-  auto opened = interop::open_model(base::real_files(), options.model, device);
-  add_adapters(*opened.model, options);
+  auto opened = open_text_model(options, device);
   const auto decoding = decoding_of(options);
   if (options.json) {
     print_json(options, opened.step, prompts, serve::generate(opened, device, prompts, decoding));
@@ -124,7 +101,11 @@ int generate_command(const GenerateOptions& options) {
   }
   size_t begun = 0;  // a prompt that is refused is not shown
   serve::InTurn in_turn(prompts.size(), [&](size_t index, std::string_view piece, bool last) {
-    if (index == begun) std::fwrite(prompts[begun].data(), 1, prompts[begun].size(), stdout), ++begun;
+    if (index == begun) {
+      if (prompts.size() > 1) std::printf("--- %zu of %zu ---\n", index + 1, prompts.size());
+      std::fwrite(prompts[begun].data(), 1, prompts[begun].size(), stdout);
+      ++begun;
+    }
     std::fwrite(piece.data(), 1, piece.size(), stdout);
     if (last) std::fputc('\n', stdout);
     std::fflush(stdout);

@@ -8,7 +8,7 @@
 #include "hyperion/base/format.h"
 #include "hyperion/checkpoint/safetensors.h"
 #include "hyperion/cli/commands.h"
-#include "hyperion/interop/open_model.h"
+#include "hyperion/cli/open_text_model.h"
 #include "hyperion/interop/peft.h"
 #include "hyperion/kernels/cross_entropy.h"
 #include "hyperion/kernels/device.h"
@@ -171,7 +171,7 @@ int probe_command(const ProbeOptions& options) {
   if (std::filesystem::equivalent(options.input, options.output, missing))
     throw ConfigError(format("--output {} is the input itself", options.output), "name another file");
   const auto device = kernels::open_device(options.device);
-  auto opened = interop::open_model(base::real_files(), options.model, device, type_of(options.precision));
+  auto opened = open_in_form(options.model, device, options.quantize, type_of(options.precision));
   if (!options.adapter.empty()) interop::read_adapter(base::real_files(), options.adapter, *opened.model, kAdapter);
   const auto input = read_input(options.input, *opened.model);
   if (options.grads && !input.labels.defined())

@@ -20,6 +20,7 @@
 #include "hyperion/cli/completion.h"
 #include "hyperion/cli/launch_commands.h"
 #include "hyperion/cli/program.h"
+#include "hyperion/cli/text_flags.h"
 #include "hyperion/cli/timing_commands.h"
 #include "hyperion/cli/usage.h"
 #include "hyperion/kernels/device.h"
@@ -173,64 +174,8 @@ void add_model_commands(CLI::App& app, Flags& flags) {
   eval->add_option("--batches", flags.eval.batches, "validation batches (default: as the run)")
       ->check(whole_number(1, 1'000'000));
   eval->add_flag("--json", flags.eval.json, "as JSON");
-  eval->footer("\nExample:\n  hyperion eval quickstart");
-}
-
-void add_generate_command(CLI::App& app, Flags& flags) {
-  auto* generate = app.add_subcommand("generate", "continue texts with a model");
-  generate
-      ->add_option("MODEL", flags.generate.model,
-                   "a run's name or folder, a checkpoint's folder, or a Hugging Face folder")
-      ->required();
-  generate
-      ->add_option("--prompt", flags.generate.prompts,
-                   "the text to continue; - reads stdin. Repeat it for several texts")
-      ->allow_extra_args(false);
-  generate->add_option("--prompts", flags.generate.prompts_file, "a file with a text to continue on each line");
-  generate->add_option("--tokens", flags.generate.tokens, "new tokens at most (default 64)")
-      ->check(whole_number(1, 1 << 20));
-  generate->add_option("--temperature", flags.generate.temperature, "0 always takes the likeliest (default 0)")
-      ->check(number(0, 100));
-  generate->add_option("--top-k", flags.generate.top_k, "choose among the k likeliest; 0: all")
-      ->check(whole_number(0, 1 << 20));
-  generate
-      ->add_option("--top-p", flags.generate.top_p,
-                   "choose among the fewest likeliest that reach this probability together (default 1: all)")
-      ->check(number(0, 1));
-  generate
-      ->add_option("--repetition-penalty", flags.generate.repetition_penalty,
-                   "above 1: what stands in the text already is less likely (default 1)")
-      ->check(number(0.01, 100));
-  generate->add_option("--seed", flags.generate.seed, "of the choices (default 1)")->check(whole_number(0, INT64_MAX));
-  generate->add_option("--stop", flags.generate.stop, "end once this text has come. Repeat it for several")
-      ->allow_extra_args(false)
-      ->check(not_empty());
-  generate->add_option("--device", flags.generate.device, "cpu, cuda or auto")->check(one_of({"auto", "cpu", "cuda"}));
-  generate->add_option("--adapter", flags.generate.adapters, "NAME=FOLDER: a PEFT adapter; may be given again")
-      ->check(not_empty());
-  generate->add_option("--use", flags.generate.use, "the adapter to generate with (default: the first)");
-  generate->add_flag("--json", flags.generate.json, "as JSON");
-  generate->footer(
-      "\nExamples:\n  hyperion generate quickstart --prompt '347+85:'\n  echo -n 12+30: | hyperion generate quickstart "
-      "--prompt -\n  hyperion generate quickstart --prompt '1+2:' --prompt '347+85:' --temperature 0.8 --top-p 0.95 "
-      "--stop '\n'");
-}
-
-void add_chat_command(CLI::App& app, Flags& flags) {
-  auto* chat = app.add_subcommand("chat", "talk with a model, in the words of its own chat template");
-  chat->add_option("MODEL", flags.chat.model, "a Hugging Face folder with a tokenizer and a chat template")->required();
-  chat->add_option("--system", flags.chat.system, "what the model is told first (default: the template's own)");
-  chat->add_option("--tokens", flags.chat.tokens, "of an answer at most (default 512)")
-      ->check(whole_number(1, 1 << 20));
-  chat->add_option("--temperature", flags.chat.temperature, "0 always takes the likeliest (default 0)")
-      ->check(number(0, 100));
-  chat->add_option("--top-p", flags.chat.top_p, "choose among the fewest likeliest that reach this (default 1: all)")
-      ->check(number(0, 1));
-  chat->add_option("--seed", flags.chat.seed, "of the choices (default 1)")->check(whole_number(0, INT64_MAX));
-  chat->add_option("--device", flags.chat.device, "cpu, cuda or auto")->check(one_of({"auto", "cpu", "cuda"}));
-  chat->footer(
-      "\nExamples:\n  hyperion chat ./Qwen2.5-0.5B-Instruct\n  echo 'Why is the sky blue?' | hyperion chat "
-      "./Qwen2.5-0.5B-Instruct");
+  add_quantize_flag(eval, flags.eval.quantize);
+  eval->footer("\nExamples:\n  hyperion eval quickstart\n  hyperion eval my-qlora --quantize none");
 }
 
 void add_exchange_commands(CLI::App& app, Flags& flags) {
@@ -250,6 +195,7 @@ void add_exchange_commands(CLI::App& app, Flags& flags) {
   probe->add_option("--device", flags.probe.device, "cpu, cuda or auto (default cpu)");
   probe->add_option("--precision", flags.probe.precision, "fp32 or bf16 (default fp32)")
       ->check(CLI::IsMember({"fp32", "bf16"}));
+  add_quantize_flag(probe, flags.probe.quantize);
   probe->footer("\nExample:\n  hyperion probe ./gpt2 --input in.safetensors --output out.safetensors --grads");
   auto* out = app.add_subcommand("export", "write a model as a Hugging Face folder");
   out->add_option("MODEL", flags.export_.model, model)->required();
@@ -502,8 +448,8 @@ int run(int argc, char** argv) {
   add_launch_command(app, flags.launch);
   add_rendezvous_command(app, flags.rendezvous, flags.rank);
   add_model_commands(app, flags);
-  add_generate_command(app, flags);
-  add_chat_command(app, flags);
+  add_generate_command(app, flags.generate);
+  add_chat_command(app, flags.chat);
   add_exchange_commands(app, flags);
   add_data_commands(app, flags);
   add_machine_commands(app, flags);

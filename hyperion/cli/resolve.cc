@@ -4,6 +4,7 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/base/read_file.h"
 
 namespace hyperion::cli {
 namespace {
@@ -22,7 +23,7 @@ std::string read_recipe_file(base::FileSystem& files, const base::Path& path) {
     throw base::ConfigError(
         base::format("{} has {}: too long for a recipe", path.string(), base::bytes_text(files.size(path))),
         "a recipe is a short TOML file; the text to train on is named by data.path");
-  return files.read(path);
+  return base::read_to_end(path, kLongestRecipe);
 }
 
 std::string read_recipe(const std::string& path) {
@@ -77,7 +78,7 @@ base::Settings resolve(train::RunConfig& config, const std::string& recipe, cons
 base::Settings read_run_config(train::RunConfig& config, const base::Path& file,
                                const std::vector<Override>& overrides) {
   base::Settings settings = train::bind(config);
-  settings.read_toml(base::real_files().read(file), file.string());
+  settings.read_toml(base::read_description(base::real_files(), file), file.string());
   apply(settings, overrides);
   check(config, settings);
   return settings;

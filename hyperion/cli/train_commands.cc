@@ -8,6 +8,7 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/log.h"
+#include "hyperion/base/read_file.h"
 #include "hyperion/base/signals.h"
 #include "hyperion/checkpoint/load.h"
 #include "hyperion/checkpoint/step_folder.h"
@@ -218,7 +219,9 @@ int go_on(Resumption run, const host::Launch& launch) {
         format("run {} is at step {} already, past train.steps = {}", place.name(), step, config.train.steps),
         "name more steps, or leave --steps out");
   apply_nccl(config, launch);
-  check_start(config, files.exists(place.model()) ? files.read(place.model()) : train::model_config(files, config),
+  check_start(config,
+              files.exists(place.model()) ? base::read_description(files, place.model())
+                                          : train::model_config(files, config),
               launch);
   auto processes = join(config, run.settings.toml(false), launch, step);
   auto folder = shared_folder(

@@ -6,6 +6,7 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
+#include "hyperion/base/read_file.h"
 #include "hyperion/data/chat_turns.h"
 #include "hyperion/data/jinja_render.h"
 #include "hyperion/data/unicode.h"
@@ -55,7 +56,7 @@ std::string ChatTemplate::run(const nlohmann::ordered_json& variables, int64_t n
   for (const char* name : {"tools", "documents"})
     if (!all.contains(name)) all[name] = nullptr;
   try {
-    return jinja::render(*tree_, all, now, generated);
+    return jinja::render(*tree_, jinja::Value::of(all), now, generated);
   } catch (const jinja::Fault& fault) {
     if (fault.raised)
       throw base::ConfigError(base::format("the chat template refuses the messages: {}", fault.what()),
@@ -100,10 +101,10 @@ ChatTurns ChatTemplate::render_with_turns(const nlohmann::ordered_json& variable
 }
 
 std::optional<std::string> find_chat_template(base::FileSystem& files, const base::Path& folder) {
-  if (const auto path = folder / "chat_template.jinja"; files.exists(path)) return files.read(path);
+  if (const auto path = folder / "chat_template.jinja"; files.exists(path)) return base::read_description(files, path);
   const auto path = folder / "tokenizer_config.json";
   if (!files.exists(path)) return std::nullopt;
-  const auto config = base::parse_json(files.read(path), path.string());
+  const auto config = base::parse_json(base::read_description(files, path), path.string());
   const auto found = config.is_object() ? config.find("chat_template") : config.end();
   if (found == config.end() || found->is_null()) return std::nullopt;
   if (found->is_string()) return found->get<std::string>();
@@ -120,11 +121,12 @@ std::optional<std::string> find_chat_template(base::FileSystem& files, const bas
 std::string special_token(base::FileSystem& files, const base::Path& folder, const char* key) {
   const base::Path path = folder / "tokenizer_config.json";
   if (!files.exists(path)) return {};
-  const auto json = base::parse_json(files.read(path), path.string());
+  const auto json = base::parse_json(base::read_description(files, path), path.string());
   const auto found = json.find(key);
   if (found == json.end()) return {};
   if (found->is_string()) return found->get<std::string>();
-  return found->is_object() ? found->value("content", std::string()) : std::string();
+  const auto content = found->is_object() ? found->find("content") : found->end();
+  return content != found->end() && content->is_string() ? content->get<std::string>() : std::string();
 }
 
 }  // namespace hyperion::data

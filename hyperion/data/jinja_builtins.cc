@@ -2,10 +2,10 @@
 #include <cmath>
 #include <functional>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "hyperion/base/format.h"
+#include "hyperion/data/jinja_budget.h"
 #include "hyperion/data/jinja_values.h"
 #include "hyperion/data/unicode.h"
 
@@ -32,14 +32,14 @@ void at_most(const Arguments& arguments, size_t count, std::initializer_list<std
 
 std::string text_argument(const Arguments& arguments, size_t index, std::string_view name, const std::string& of) {
   const auto value = argument(arguments, index, name);
-  if (!value || !value->is_string()) throw Fault(0, format("{} needs a string, its {}", of, name));
-  return value->get<std::string>();
+  if (!value || !value->is_text()) throw Fault(0, format("{} needs a string, its {}", of, name));
+  return value->text();
 }
 
 // Without the characters `set` (spaces where there is no set) at the start and at the end.
 std::string stripped(const std::string& text, const std::optional<Value>& set, bool left, bool right) {
   const auto points = from_utf8(text);
-  const bool spaces = !set || set->is_null();
+  const bool spaces = !set || set->is_none();
   const auto chosen = spaces ? std::u32string() : from_utf8(text_of(*set));
   const auto drops = [&](char32_t point) {
     if (!spaces) return chosen.find(point) != chosen.npos;
@@ -70,46 +70,47 @@ std::string replaced(const std::string& text, const std::string& from, const std
   std::string out;
   size_t at = 0;
   for (size_t hit = text.find(from); hit != text.npos && count != 0; hit = text.find(from, at), --count) {
-    out.append(text, at, hit - at) += to;
+    append(out, text.substr(at, hit - at));
+    append(out, to);
     at = hit + from.size();
   }
-  return out += text.substr(at);
+  append(out, text.substr(at));
+  return out;
 }
 
 Value split(const std::string& text, const std::optional<Value>& separator, int64_t most) {
-  Value out = Value::array();
-  if (separator && !separator->is_null()) {
+  Value::List out;
+  size_t at = 0;
+  if (separator && !separator->is_none()) {
     const std::string mark = text_of(*separator);
     if (mark.empty()) throw Fault(0, "split needs a separator that is not empty");
-    size_t at = 0;
     for (size_t hit = text.find(mark); hit != text.npos && most != 0; hit = text.find(mark, at), --most) {
       out.push_back(text.substr(at, hit - at));
       at = hit + mark.size();
     }
     out.push_back(text.substr(at));
-    return out;
+    return Value::list(std::move(out));
   }
-  for (std::string rest = stripped(text, {}, true, false); !rest.empty(); rest = stripped(rest, {}, true, false)) {
-    size_t end = 0;
-    while (end < rest.size() && !is_space(class_of(char_at(&rest[end])))) end += char_size(rest[end]);
-    if (most-- == 0) end = rest.size();
-    out.push_back(rest.substr(0, end));
-    rest.erase(0, end);
+  const auto run_of = [&](size_t from, bool spaces) {
+    while (from < text.size() && is_space(class_of(char_at(&text[from]))) == spaces) from += char_size(text[from]);
+    return from;
+  };
+  for (at = run_of(0, true); at < text.size(); at = run_of(at, true)) {
+    const size_t end = most-- == 0 ? text.size() : run_of(at, false);
+    out.push_back(text.substr(at, end - at));
+    at = end;
   }
-  return out;
+  return Value::list(std::move(out));
 }
 
 Value pairs_of(const Value& object) {
-  Value out = Value::array();
-  for (const auto& [key, value] : object.items()) out.push_back(Value::array({key, value}));
-  return out;
+  if (!object.is_map()) throw Fault(0, format("{} has no items", kind_name(object)));
+  Value::List out;
+  for (const auto& [key, value] : object.pairs()) out.push_back(Value::list({key, value}));
+  return Value::list(std::move(out));
 }
 
-Value list_of(const Value& value) {
-  Value out = Value::array();
-  for (auto& each : elements_of(value)) out.push_back(std::move(each));
-  return out;
-}
+Value list_of(const Value& value) { return Value::list(elements_of(value)); }
 
 // "a.b" of a value, as the filters that take an attribute read it.
 Value attribute_of(Value value, const std::string& path) {
@@ -123,20 +124,20 @@ Value attribute_of(Value value, const std::string& path) {
 }
 
 Value mapped(const Value& value, const Arguments& arguments) {
-  Value out = Value::array();
+  Value::List out;
   const auto attribute = argument(arguments, 99, "attribute");
   const auto fallback = argument(arguments, 99, "default");
   if (!attribute && arguments.positional.empty()) throw Fault(0, "map needs an attribute or a filter");
-  for (const auto& each : elements_of(truth(value) ? value : undefined())) {
+  for (const auto& each : elements_of(truth(value) ? value : Value())) {
     if (attribute) {
       const auto part = attribute_of(each, text_of(*attribute));
-      out.push_back(is_undefined(part) && fallback ? *fallback : part);
+      out.push_back(part.is_undefined() && fallback ? *fallback : part);
     } else {
       const auto& all = arguments.positional;
       out.push_back(apply_filter(text_of(all[0]), each, {{all.begin() + 1, all.end()}, arguments.named}));
     }
   }
-  return out;
+  return Value::list(std::move(out));
 }
 
 // select, reject, selectattr and rejectattr.
@@ -145,15 +146,15 @@ Value selected(const std::string& name, const Value& value, const Arguments& arg
   const auto& all = arguments.positional;
   const size_t test = by_attribute ? 1 : 0;
   if (all.size() < test) throw Fault(0, format("{} needs an attribute", name));
-  Value out = Value::array();
-  for (const auto& each : elements_of(truth(value) ? value : undefined())) {
+  Value::List out;
+  for (const auto& each : elements_of(truth(value) ? value : Value())) {
     const auto part = by_attribute ? attribute_of(each, text_of(all[0])) : each;
     const bool holds = all.size() > test
                            ? apply_test(text_of(all[test]), part, {{all.begin() + test + 1, all.end()}, {}})
                            : truth(part);
     if (holds == keeps) out.push_back(each);
   }
-  return out;
+  return Value::list(std::move(out));
 }
 
 Value joined(const Value& value, const Arguments& arguments) {
@@ -161,9 +162,9 @@ Value joined(const Value& value, const Arguments& arguments) {
   std::string out;
   bool first = true;
   for (const auto& each : elements_of(value)) {
-    if (!first && mark) out += text_of(*mark);
+    if (!first && mark) append(out, text_of(*mark));
     first = false;
-    out += text_of(attribute ? attribute_of(each, text_of(*attribute)) : each);
+    append(out, text_of(attribute ? attribute_of(each, text_of(*attribute)) : each));
   }
   return out;
 }
@@ -171,23 +172,21 @@ Value joined(const Value& value, const Arguments& arguments) {
 Value to_json(const Value& value, const Arguments& arguments) {
   at_most(arguments, 2, {"indent", "ensure_ascii"}, "tojson");
   const auto ascii = argument(arguments, 0, "ensure_ascii"), indent = argument(arguments, 1, "indent");
-  const bool lines = indent && !indent->is_null();
-  if (lines && (!indent->is_number_integer() || indent->get<int64_t>() < 0 || indent->get<int64_t>() > 64))
+  const bool lines = indent && !indent->is_none();
+  if (lines && (!indent->is_whole() || indent->as_whole() < 0 || indent->as_whole() > 64))
     throw Fault(0, "the indent of tojson is not a whole number from 0 to 64");
-  return json_text(value, lines ? indent->get<int>() : -1, ascii && truth(*ascii));
+  return json_text(value, lines ? static_cast<int>(indent->as_whole()) : -1, ascii && truth(*ascii));
 }
 
 Value defaulted(const Value& value, const Arguments& arguments) {
   const auto strict = argument(arguments, 1, "boolean");
-  const bool absent = is_undefined(value) || (strict && truth(*strict) && !truth(value));
+  const bool absent = value.is_undefined() || (strict && truth(*strict) && !truth(value));
   return absent ? argument(arguments, 0, "default_value").value_or("") : value;
 }
 
 Value to_int(const Value& value) {
-  if (value.is_number_float() && !(std::abs(value.get<double>()) < 9e18))
-    throw Fault(0, "a number is too large for int");
-  if (value.is_number()) return value.get<int64_t>();
-  if (value.is_boolean()) return value.get<bool>() ? 1 : 0;
+  if (value.is_real() && !(std::abs(value.as_real()) < 9e18)) throw Fault(0, "a number is too large for int");
+  if (value.is_number() || value.is_bool()) return value.as_whole();
   const auto text = stripped(text_of(value), {}, true, true);
   if (text.empty() || text.size() > 18 || text.find_first_not_of("0123456789", text[0] == '-') != text.npos ||
       text == "-")
@@ -212,9 +211,9 @@ const std::map<std::string, Filter>& filters() {
       {"int", [](auto& v, auto&) { return to_int(v); }},
       {"list", [](auto& v, auto&) { return list_of(v); }},
       {"join", joined},
-      {"items", [](auto& v, auto&) { return is_undefined(v) ? Value::array() : pairs_of(v); }},
-      {"first", [](auto& v, auto&) { return length_of(v) == 0 ? undefined() : elements_of(v).front(); }},
-      {"last", [](auto& v, auto&) { return length_of(v) == 0 ? undefined() : elements_of(v).back(); }},
+      {"items", [](auto& v, auto&) { return v.is_undefined() ? Value::list() : pairs_of(v); }},
+      {"first", [](auto& v, auto&) { return length_of(v) == 0 ? Value() : elements_of(v).front(); }},
+      {"last", [](auto& v, auto&) { return length_of(v) == 0 ? Value() : elements_of(v).back(); }},
       {"reverse", [](auto& v, auto&) { return slice_of(v, nullptr, nullptr, -1); }},
       {"replace",
        [](auto& v, auto& a) {
@@ -227,6 +226,10 @@ const std::map<std::string, Filter>& filters() {
 
 using Test = std::function<bool(const Value&, const Arguments&)>;
 
+bool has_elements(const Value& value) {
+  return value.is_list() || value.is_map() || value.is_text() || value.is_undefined();
+}
+
 bool same_as_first(const Value& value, const Arguments& arguments) {
   if (arguments.positional.empty()) throw Fault(0, "the test needs a value to compare with");
   return equal(value, arguments.positional[0]);
@@ -234,34 +237,34 @@ bool same_as_first(const Value& value, const Arguments& arguments) {
 
 const std::map<std::string, Test>& tests() {
   static const std::map<std::string, Test> all = {
-      {"defined", [](auto& v, auto&) { return !is_undefined(v); }},
-      {"undefined", [](auto& v, auto&) { return is_undefined(v); }},
-      {"none", [](auto& v, auto&) { return v.is_null(); }},
-      {"string", [](auto& v, auto&) { return v.is_string(); }},
-      {"mapping", [](auto& v, auto&) { return v.is_object(); }},
-      {"iterable", [](auto& v, auto&) { return v.is_structured() || v.is_string() || is_undefined(v); }},
-      {"sequence", [](auto& v, auto&) { return v.is_structured() || v.is_string() || is_undefined(v); }},
-      {"number", [](auto& v, auto&) { return v.is_number() || v.is_boolean(); }},
-      {"integer", [](auto& v, auto&) { return v.is_number_integer(); }},
-      {"float", [](auto& v, auto&) { return v.is_number_float(); }},
-      {"boolean", [](auto& v, auto&) { return v.is_boolean(); }},
-      {"true", [](auto& v, auto&) { return v.is_boolean() && truth(v); }},
-      {"false", [](auto& v, auto&) { return v.is_boolean() && !truth(v); }},
-      {"even", [](auto& v, auto&) { return v.is_number_integer() && v.template get<int64_t>() % 2 == 0; }},
-      {"odd", [](auto& v, auto&) { return v.is_number_integer() && v.template get<int64_t>() % 2 != 0; }},
+      {"defined", [](auto& v, auto&) { return !v.is_undefined(); }},
+      {"undefined", [](auto& v, auto&) { return v.is_undefined(); }},
+      {"none", [](auto& v, auto&) { return v.is_none(); }},
+      {"string", [](auto& v, auto&) { return v.is_text(); }},
+      {"mapping", [](auto& v, auto&) { return v.is_map(); }},
+      {"iterable", [](auto& v, auto&) { return has_elements(v); }},
+      {"sequence", [](auto& v, auto&) { return has_elements(v); }},
+      {"number", [](auto& v, auto&) { return v.is_number() || v.is_bool(); }},
+      {"integer", [](auto& v, auto&) { return v.is_whole(); }},
+      {"float", [](auto& v, auto&) { return v.is_real(); }},
+      {"boolean", [](auto& v, auto&) { return v.is_bool(); }},
+      {"true", [](auto& v, auto&) { return v.is_bool() && v.as_bool(); }},
+      {"false", [](auto& v, auto&) { return v.is_bool() && !v.as_bool(); }},
+      {"even", [](auto& v, auto&) { return v.is_whole() && v.as_whole() % 2 == 0; }},
+      {"odd", [](auto& v, auto&) { return v.is_whole() && v.as_whole() % 2 != 0; }},
       {"equalto", same_as_first},
       {"eq", same_as_first},
       {"==", same_as_first},
       {"ne", [](auto& v, auto& a) { return !same_as_first(v, a); }},
-      {"in", [](auto& v, auto& a) { return contains(a.positional.empty() ? undefined() : a.positional[0], v); }},
+      {"in", [](auto& v, auto& a) { return contains(a.positional.empty() ? Value() : a.positional[0], v); }},
   };
   return all;
 }
 
 Value string_method(const std::string& name, const std::string& text, const Arguments& arguments) {
   const auto ends = [&](auto holds) {
-    const auto marks = argument(arguments, 0, "prefix").value_or(undefined());
-    if (marks.is_string()) return bool(holds(marks.template get_ref<const std::string&>()));
+    const auto marks = argument(arguments, 0, "prefix").value_or(Value());
+    if (marks.is_text()) return bool(holds(marks.text()));
     const auto all = elements_of(marks);
     return std::any_of(all.begin(), all.end(), [&](const Value& each) { return holds(text_of(each)); });
   };
@@ -275,7 +278,7 @@ Value string_method(const std::string& name, const std::string& text, const Argu
   if (name == "capitalize") return capitalized(text);
   const auto whole = [&](size_t index, std::string_view key) {
     const auto value = argument(arguments, index, key);
-    return value && value->is_number_integer() ? value->get<int64_t>() : int64_t{-1};
+    return value && value->is_whole() ? value->as_whole() : int64_t{-1};
   };
   if (name == "split") return split(text, argument(arguments, 0, "sep"), whole(1, "maxsplit"));
   if (name == "replace")
@@ -300,6 +303,7 @@ Value apply_filter(const std::string& name, const Value& value, const Arguments&
   if (name == "safe") throw Fault(0, "the filter safe is known only as the last of what is printed");
   const auto found = filters().find(name);
   if (found == filters().end()) throw Fault(0, format("the filter {} is not known here", name));
+  spend_on_text(value.is_text() ? value.text().size() : 0);
   return found->second(value, arguments);
 }
 
@@ -310,18 +314,22 @@ bool apply_test(const std::string& name, const Value& value, const Arguments& ar
 }
 
 Value call_method(const std::string& name, const Value& object, const Arguments& arguments) {
-  if (object.is_string()) return string_method(name, object.get_ref<const std::string&>(), arguments);
-  if (object.is_object()) {
+  if (object.is_text()) {
+    spend_on_text(object.text().size());
+    return string_method(name, object.text(), arguments);
+  }
+  if (object.is_map()) {
+    spend(object.pairs().size());
     if (name == "items") return pairs_of(object);
     if (name == "keys") return list_of(object);
     if (name == "get") {
-      const auto found = item_of(object, argument(arguments, 0, "key").value_or(undefined()));
-      return is_undefined(found) ? argument(arguments, 1, "default").value_or(nullptr) : found;
+      const auto found = item_of(object, argument(arguments, 0, "key").value_or(Value()));
+      return found.is_undefined() ? argument(arguments, 1, "default").value_or(nullptr) : found;
     }
     if (name == "values") {
-      Value out = Value::array();
-      for (const auto& each : object) out.push_back(each);
-      return out;
+      Value::List out;
+      for (const auto& [key, each] : object.pairs()) out.push_back(each);
+      return Value::list(std::move(out));
     }
   }
   throw Fault(0, format("the method {} of {} is not known here", name, kind_name(object)));

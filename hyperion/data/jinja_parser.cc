@@ -1,5 +1,4 @@
 #include <cstdlib>
-#include <nlohmann/json.hpp>
 
 #include "hyperion/base/format.h"
 #include "hyperion/data/jinja_tree.h"
@@ -34,9 +33,9 @@ class Parser {
     Parser& parser;
   };
 
-  // One more operator, part or filter of the tag, each of which may deepen its tree by one.
-  void link() {
-    if (++links_ > kMaxLinks) fail(base::format("a tag has more than {} operators", kMaxLinks));
+  // One more operator, part or filter of the tag, each of which may deepen its tree by one; or several.
+  void link(int count = 1) {
+    if ((links_ += count) > kMaxLinks) fail(base::format("a tag has more than {} operators", kMaxLinks));
   }
   const Token& now() const { return tokens_[at_]; }
   [[noreturn]] void fail(const std::string& what) const { throw Fault(now().line, what); }
@@ -209,7 +208,7 @@ class Parser {
   Expression node(E kind, std::string name = {}) const { return {kind, now().line, std::move(name), {}, {}, {}}; }
   Expression constant(Value value) const {
     auto out = node(E::kConstant);
-    out.constant = std::make_shared<const Value>(std::move(value));
+    out.constant = std::move(value);
     return out;
   }
   Expression binary(std::string name, Expression left, Expression right) {
@@ -275,6 +274,12 @@ class Parser {
     return {};
   }
 
+  static int nodes_of(const Expression& it) {
+    int count = 1;
+    for (const auto& child : it.children) count += nodes_of(child);
+    return count;
+  }
+
   Expression comparison() {
     auto out = sum();
     const auto sign = comparison_sign();
@@ -282,6 +287,7 @@ class Parser {
     out = binary(sign, std::move(out), sum());
     for (auto next = comparison_sign(); !next.empty(); next = comparison_sign()) {
       auto& last = out.name == "and" ? out.children[1] : out;
+      link(nodes_of(last.children[1]));  // what stands between two signs is written into both
       auto right = binary(next, last.children[1], sum());
       out = binary("and", std::move(out), std::move(right));
     }

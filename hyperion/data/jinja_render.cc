@@ -4,9 +4,10 @@
 #include <ctime>
 #include <iterator>
 #include <map>
-#include <nlohmann/json.hpp>
+#include <optional>
 
 #include "hyperion/base/format.h"
+#include "hyperion/data/jinja_budget.h"
 #include "hyperion/data/jinja_values.h"
 
 namespace hyperion::data::jinja {
@@ -18,14 +19,39 @@ using S = Statement::Kind;
 
 constexpr int64_t kMaxRange = 100'000;  // as Jinja's sandbox
 constexpr int kMaxCalls = 50;
-constexpr size_t kMaxText = size_t{1} << 26;
-constexpr size_t kMaxList = 1'000'000;
-constexpr int64_t kMaxSteps = 10'000'000;  // seconds; a dialogue of a thousand messages takes a fiftieth of them
+
+// Where a loop stands: what its variable "loop" tells.
+struct LoopPlace {
+  const Value::List* items;
+  size_t at;
+
+  Value part(std::string_view name) const {
+    const size_t size = items->size();
+    if (name == "index0") return at;
+    if (name == "index") return at + 1;
+    if (name == "revindex") return size - at;
+    if (name == "revindex0") return size - at - 1;
+    if (name == "first") return at == 0;
+    if (name == "last") return at + 1 == size;
+    if (name == "length") return size;
+    if (name == "previtem" && at > 0) return (*items)[at - 1];
+    if (name == "nextitem" && at + 1 < size) return (*items)[at + 1];
+    return {};
+  }
+  Value whole() const {
+    Value out = Value::map();
+    for (const char* name : {"index0", "index", "revindex", "revindex0", "first", "last", "length", "previtem",
+                             "nextitem"})
+      out.set(name, part(name));
+    return out;
+  }
+};
 
 struct Variable {
   Value value;
   bool is_namespace = false;
   const Statement* macro = nullptr;
+  std::optional<LoopPlace> loop = {};
 };
 using Scope = std::map<std::string, Variable, std::less<>>;
 
@@ -41,10 +67,11 @@ class Renderer {
  public:
   Renderer(const Value& variables, int64_t now, std::vector<ByteRange>* generated) : now_(now), generated_(generated) {
     scopes_.emplace_back();
-    for (const auto& [name, value] : variables.items()) scopes_.back()[name].value = value;
+    for (const auto& [name, value] : variables.pairs()) scopes_.back()[name].value = value;
   }
 
   std::string run(const std::vector<Statement>& tree) {
+    const Budget budget;
     try {
       std::string out;
       whole_ = &out;
@@ -78,14 +105,13 @@ class Renderer {
 
   Flow statement(const Statement& it, std::string& out) {
     line_ = it.line;
-    if (++steps_ > kMaxSteps) throw Fault(it.line, "the template takes more than ten million steps");
-    if (out.size() > kMaxText) throw Fault(it.line, "the text grows past 64 MiB");
+    spend(1);
     switch (it.kind) {
       case S::kText:
-        out += it.text;
+        append(out, it.text);
         return Flow::kNext;
       case S::kPrint:
-        out += text_of(value_of(printed(it.expressions[0])));
+        append(out, text_of(value_of(printed(it.expressions[0]))));
         return Flow::kNext;
       case S::kIf:
         return block(holds(it.expressions[0]) ? it.body : it.other, out);
@@ -104,7 +130,7 @@ class Renderer {
         return Flow::kNext;
       }
       case S::kMacro:
-        scopes_.back()[it.text] = {undefined(), false, &it};
+        scopes_.back()[it.text] = {{}, false, &it};
         return Flow::kNext;
       case S::kGeneration: {
         if (generated_ != nullptr && &out != whole_)
@@ -142,7 +168,7 @@ class Renderer {
     Variable* target = find(it.names[0]);
     if (target == nullptr || !target->is_namespace)
       throw Fault(it.line, format("{}.{} is set, but {} is not a namespace", it.names[0], it.attribute, it.names[0]));
-    target->value[it.attribute] = std::move(value);
+    target->value.set(it.attribute, std::move(value));
   }
 
   static void unpack(const std::vector<std::string>& names, const Value& value, Scope& scope) {
@@ -169,21 +195,12 @@ class Renderer {
     for (size_t i = 0; i < items.size(); ++i) {
       const Inner inner(scopes_);
       line_ = it.line;
-      scopes_.back()["loop"].value = state(items, i);
+      spend(4);
+      scopes_.back()["loop"].loop = LoopPlace{&items, i};
       unpack(it.names, items[i], scopes_.back());
-      ++steps_;
       if (block(it.body, out) == Flow::kBreak) break;
     }
     return Flow::kNext;
-  }
-
-  static Value state(const std::vector<Value>& items, size_t i) {
-    const size_t size = items.size();
-    Value out = {{"index0", i},     {"index", i + 1},        {"revindex", size - i}, {"revindex0", size - i - 1},
-                 {"first", i == 0}, {"last", i + 1 == size}, {"length", size}};
-    out["previtem"] = i > 0 ? items[i - 1] : undefined();
-    out["nextitem"] = i + 1 < size ? items[i + 1] : undefined();
-    return out;
   }
 
   // Nothing is escaped, so a value marked as safe prints as it is; a sum with one would be escaped, which is refused.
@@ -196,30 +213,32 @@ class Renderer {
     const auto value = value_of(it);
     const bool lazy = it.kind == E::kFilter && (it.name == "map" || it.name == "items" || it.name == "reverse" ||
                                                 it.name.starts_with("select") || it.name.starts_with("reject"));
-    return (lazy && !value.is_string()) || truth(value);
+    return (lazy && !value.is_text()) || truth(value);
   }
 
   Value value_of(const Expression& it) {
     line_ = it.line;
+    spend(1);
     switch (it.kind) {
       case E::kConstant:
-        return *it.constant;
+        return it.constant;
       case E::kName: {
         const Variable* found = find(it.name);
-        if (found == nullptr) return is_function(it.name) ? Value(true) : undefined();
+        if (found == nullptr) return is_function(it.name) ? Value(true) : Value();
+        if (found->loop) return found->loop->whole();
         return found->macro == nullptr ? found->value : Value(true);
       }
       case E::kList: {
-        Value out = Value::array();
+        Value::List out;
         for (const auto& each : it.children) out.push_back(value_of(each));
-        return out;
+        return Value::list(std::move(out));
       }
       case E::kDict: {
-        Value out = Value::object();
+        Value out = Value::map();
         for (size_t i = 0; i < it.children.size(); i += 2) {
           const auto key = value_of(it.children[i]);
-          if (!key.is_string()) throw Fault(it.line, format("a key is {}, not a string", kind_name(key)));
-          out[key.get_ref<const std::string&>()] = value_of(it.children[i + 1]);
+          if (!key.is_text()) throw Fault(it.line, format("a key is {}, not a string", kind_name(key)));
+          out.set(key.text(), value_of(it.children[i + 1]));
         }
         return out;
       }
@@ -251,9 +270,9 @@ class Renderer {
         return binary(it);
       case E::kCondition:
         if (holds(it.children[0])) return value_of(it.children[1]);
-        return it.children.size() > 2 ? value_of(it.children[2]) : undefined();
+        return it.children.size() > 2 ? value_of(it.children[2]) : Value();
     }
-    return undefined();
+    return {};
   }
 
   // A part of a variable without a copy of the whole.
@@ -262,6 +281,7 @@ class Renderer {
     Variable* variable = of.kind == E::kName ? find(of.name) : nullptr;
     if (of.kind == E::kName && variable == nullptr)
       throw Fault(it.line, format("\"{}\" is undefined, and {} of it is asked for", of.name, text_of(key)));
+    if (variable != nullptr && variable->loop) return key.is_text() ? variable->loop->part(key.text()) : Value();
     if (variable != nullptr) return item_of(variable->value, key);
     return item_of(value_of(of), key);
   }
@@ -272,10 +292,7 @@ class Renderer {
     if (it.name == "or") return truth(left) ? left : value_of(it.children[1]);
     const auto right = value_of(it.children[1]);
     line_ = it.line;
-    auto out = binary_operation(it.name, left, right);
-    if (out.is_string() ? out.get_ref<const std::string&>().size() > kMaxText : out.size() > kMaxList)
-      throw Fault(it.line, "a value grows too large");
-    return out;
+    return binary_operation(it.name, left, right);
   }
 
   Arguments arguments(const Expression& it) {
@@ -324,7 +341,7 @@ class Renderer {
     const size_t required = macro.names.size() - macro.expressions.size();
     for (size_t i = 0; i < macro.names.size(); ++i) {
       auto value = i < given.positional.size() ? given.positional[i]
-                   : i < required              ? undefined()
+                   : i < required              ? Value()
                                                : value_of(macro.expressions[i - required]);
       for (const auto& [name, each] : given.named)
         if (name == macro.names[i]) value = each;
@@ -340,9 +357,9 @@ class Renderer {
     const auto text = [&] { return given.positional.empty() ? std::string() : text_of(given.positional[0]); };
     if (name == "raise_exception") throw Fault(line_, text(), true);
     if (name == "namespace" || name == "dict") {
-      Value out = given.positional.empty() ? Value::object() : given.positional[0];
-      if (!out.is_object()) throw Fault(0, format("{} is made of a mapping or of named values", name));
-      for (const auto& [key, value] : given.named) out[key] = value;
+      Value out = given.positional.empty() ? Value::map() : given.positional[0];
+      if (!out.is_map()) throw Fault(0, format("{} is made of a mapping or of named values", name));
+      for (const auto& [key, value] : given.named) out.set(key, value);
       return out;
     }
     if (name == "range") return range(given);
@@ -361,24 +378,24 @@ class Renderer {
     const size_t count = given.positional.size();
     if (count < 1 || count > 3) throw Fault(0, "range needs one to three numbers");
     for (size_t i = 0; i < count; ++i) {
-      if (!given.positional[i].is_number_integer()) throw Fault(0, "range needs whole numbers");
-      parts[count == 1 ? 1 : i] = given.positional[i].get<int64_t>();
+      if (!given.positional[i].is_whole()) throw Fault(0, "range needs whole numbers");
+      parts[count == 1 ? 1 : i] = given.positional[i].as_whole();
     }
     const auto [from, to, step] = parts;
     if (step == 0) throw Fault(0, "the step of range is zero");
-    Value out = Value::array();
+    Value::List out;
     for (__int128 i = from; step > 0 ? i < to : i > to; i += step) {
       if (out.size() >= kMaxRange) throw Fault(0, format("a range has more than {} numbers", kMaxRange));
       out.push_back(static_cast<int64_t>(i));
     }
-    return out;
+    spend(out.size());
+    return Value::list(std::move(out));
   }
 
   std::vector<Scope> scopes_;
   int64_t now_;
   std::vector<ByteRange>* generated_;   // null: not wanted
   const std::string* whole_ = nullptr;  // the text itself, not one that a macro or a set block makes
-  int64_t steps_ = 0;
   int line_ = 0, calls_ = 0;
 };
 

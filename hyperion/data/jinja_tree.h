@@ -1,15 +1,13 @@
-// A Jinja template as tokens and as a tree. Values are JSON with ordered keys; a discarded value stands for undefined.
+// A Jinja template as tokens and as a tree.
 #pragma once
-#include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
-namespace hyperion::data::jinja {
+#include "hyperion/data/jinja_value.h"
 
-using Value = nlohmann::ordered_json;
+namespace hyperion::data::jinja {
 
 // What is wrong with a template or with the values it was given; line 0: not known where it is thrown.
 struct Fault : std::runtime_error {
@@ -50,7 +48,7 @@ struct Expression {
   std::string name;
   std::vector<Expression> children;
   std::vector<std::string> names;  // of the last arguments
-  std::shared_ptr<const Value> constant;
+  Value constant;
 };
 
 struct Statement {

@@ -1,11 +1,11 @@
 #include "hyperion/data/jinja_values.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "hyperion/base/format.h"
+#include "hyperion/data/jinja_budget.h"
 #include "hyperion/data/unicode.h"
 
 namespace hyperion::data::jinja {
@@ -13,20 +13,11 @@ namespace {
 
 using base::format;
 
-std::string number_text(const Value& value) {
-  if (!value.is_number_float()) return value.dump();
-  const double number = value.get<double>();
-  if (std::isnan(number)) return "nan";
-  if (std::isinf(number)) return number > 0 ? "inf" : "-inf";
-  char buffer[64];
-  const double size = std::abs(number);
-  const bool plain = size == 0 || (size >= 1e-4 && size < 1e16);  // as Python's repr
-  const auto end = std::to_chars(buffer, buffer + sizeof buffer, number,
-                                 plain ? std::chars_format::fixed : std::chars_format::scientific)
-                       .ptr;
-  std::string out(buffer, end);
-  if (plain && out.find('.') == out.npos) out += ".0";
-  return out;
+constexpr size_t kMaxList = 1'000'000;
+
+std::string joined_text(std::string left, const std::string& right) {
+  append(left, right);
+  return left;
 }
 
 // Python's repr: single quotes, unless only they occur inside.
@@ -50,32 +41,38 @@ std::string quoted(const std::string& text) {
   return out + quote;
 }
 
-std::string shown(const Value& value) {
-  if (value.is_string()) return quoted(value.get_ref<const std::string&>());
-  if (value.is_array()) {
-    std::string out = "[";
-    for (const auto& each : value) out += (out.size() > 1 ? ", " : "") + shown(each);
-    return out + "]";
+void show(const Value& value, std::string& out) {
+  spend(1);
+  if (value.is_text()) return append(out, quoted(value.text()));
+  if (value.is_list()) {
+    append(out, "[");
+    for (const auto& each : value.items()) {
+      if (&each != &value.items().front()) append(out, ", ");
+      show(each, out);
+    }
+    return append(out, "]");
   }
-  if (value.is_object()) {
-    std::string out = "{";
-    for (const auto& [key, each] : value.items())
-      out += (out.size() > 1 ? ", " : "") + quoted(key) + ": " + shown(each);
-    return out + "}";
+  if (value.is_map()) {
+    append(out, "{");
+    for (const auto& pair : value.pairs()) {
+      if (&pair != &value.pairs().front()) append(out, ", ");
+      append(out, quoted(pair.first) + ": ");
+      show(pair.second, out);
+    }
+    return append(out, "}");
   }
-  return is_undefined(value) ? "Undefined" : text_of(value);
+  append(out, value.is_undefined() ? "Undefined" : text_of(value));
 }
 
-bool is_numeric(const Value& value) { return value.is_number() || value.is_boolean(); }
-bool is_whole(const Value& value) { return value.is_number_integer() || value.is_boolean(); }
-double real(const Value& value) { return value.is_boolean() ? value.get<bool>() : value.get<double>(); }
+bool is_numeric(const Value& value) { return value.is_number() || value.is_bool(); }
+bool is_whole(const Value& value) { return value.is_whole() || value.is_bool(); }
 int64_t whole(const Value& value) {
   if (!is_whole(value)) throw Fault(0, format("a whole number is needed, not {}", kind_name(value)));
-  return value.is_boolean() ? value.get<bool>() : value.get<int64_t>();
+  return value.as_whole();
 }
 
 Value arithmetic(const std::string& sign, const Value& left, const Value& right) {
-  if ((sign == "/" || sign == "//" || sign == "%") && real(right) == 0) throw Fault(0, "a division by zero");
+  if ((sign == "/" || sign == "//" || sign == "%") && right.as_real() == 0) throw Fault(0, "a division by zero");
   if (is_whole(left) && is_whole(right) && sign != "/") {
     const int64_t a = whole(left), b = whole(right);
     int64_t out = 0;
@@ -88,7 +85,7 @@ Value arithmetic(const std::string& sign, const Value& left, const Value& right)
     if (sign == "%") out = b == -1 ? 0 : (a % b + b) % b;
     return out;
   }
-  const double a = real(left), b = real(right);
+  const double a = left.as_real(), b = right.as_real();
   if (sign == "+") return a + b;
   if (sign == "-") return a - b;
   if (sign == "*") return a * b;
@@ -98,92 +95,116 @@ Value arithmetic(const std::string& sign, const Value& left, const Value& right)
 }
 
 bool less(const Value& left, const Value& right, const std::string& sign) {
-  if (is_numeric(left) && is_numeric(right)) return real(left) < real(right);
-  if (left.is_string() && right.is_string())
-    return left.get_ref<const std::string&>() < right.get_ref<const std::string&>();
+  if (is_numeric(left) && is_numeric(right)) return left.as_real() < right.as_real();
+  if (left.is_text() && right.is_text()) return left.text() < right.text();
   throw Fault(0, format("\"{}\" does not order {} and {}", sign, kind_name(left), kind_name(right)));
 }
 
 Value sum(const Value& left, const Value& right) {
-  if (left.is_string() && right.is_string())
-    return left.get_ref<const std::string&>() + right.get_ref<const std::string&>();
-  if (!left.is_array() || !right.is_array())
+  if (left.is_text() && right.is_text()) return joined_text(left.text(), right.text());
+  if (!left.is_list() || !right.is_list())
     throw Fault(0, format("\"+\" does not add {} and {}", kind_name(left), kind_name(right)));
-  Value out = left;
-  for (const auto& each : right) out.push_back(each);
-  return out;
+  if (left.items().size() + right.items().size() > kMaxList) throw Fault(0, "a value grows too large");
+  spend(left.items().size() + right.items().size());
+  Value::List items = left.items();
+  items.insert(items.end(), right.items().begin(), right.items().end());
+  return Value::list(std::move(items));
+}
+
+std::string json_quoted(const std::string& text, bool ascii) {
+  return nlohmann::json(text).dump(-1, ' ', ascii, nlohmann::json::error_handler_t::replace);
+}
+
+struct JsonForm {
+  int indent;  // below 0: on one line
+  bool ascii;
+};
+
+void write_json(const Value& value, const JsonForm& form, int depth, std::string& out) {
+  spend(1);
+  if (value.is_undefined()) throw Fault(0, "an undefined value has no JSON");
+  if (value.is_none()) return append(out, "null");
+  if (value.is_bool()) return append(out, value.as_bool() ? "true" : "false");
+  if (value.is_number()) return append(out, value.number_text());
+  if (value.is_text()) return append(out, json_quoted(value.text(), form.ascii));
+  const bool map = value.is_map();
+  const size_t count = map ? value.pairs().size() : value.items().size();
+  if (count == 0) return append(out, map ? "{}" : "[]");
+  const auto gap = [&](int level) {
+    if (form.indent >= 0) append(out, "\n" + std::string(static_cast<size_t>(form.indent) * level, ' '));
+  };
+  append(out, map ? "{" : "[");
+  for (size_t i = 0; i < count; ++i) {
+    if (i > 0) append(out, form.indent < 0 ? ", " : ",");
+    gap(depth + 1);
+    if (map) append(out, json_quoted(value.pairs()[i].first, form.ascii) + ": ");
+    write_json(map ? value.pairs()[i].second : value.items()[i], form, depth + 1, out);
+  }
+  gap(depth);
+  append(out, map ? "}" : "]");
 }
 
 }  // namespace
 
-Value undefined() { return Value(Value::value_t::discarded); }
-bool is_undefined(const Value& value) { return value.is_discarded(); }
-
 bool truth(const Value& value) {
-  if (value.is_boolean()) return value.get<bool>();
-  if (value.is_number()) return value.get<double>() != 0;
-  if (value.is_string()) return !value.get_ref<const std::string&>().empty();
-  return value.is_structured() && !value.empty();
+  if (value.is_bool()) return value.as_bool();
+  if (value.is_number()) return value.as_real() != 0;
+  if (value.is_text()) return !value.text().empty();
+  return (value.is_list() && !value.items().empty()) || (value.is_map() && !value.pairs().empty());
 }
 
 std::string kind_name(const Value& value) {
-  if (is_undefined(value)) return "an undefined value";
-  if (value.is_null()) return "none";
-  if (value.is_object()) return "a mapping";
-  if (value.is_array()) return "a list";
-  return std::string("a ") + value.type_name();
+  if (value.is_undefined()) return "an undefined value";
+  if (value.is_none()) return "none";
+  if (value.is_map()) return "a mapping";
+  if (value.is_list()) return "a list";
+  return value.is_text() ? "a string" : value.is_bool() ? "a boolean" : "a number";
 }
 
 std::string text_of(const Value& value) {
-  if (value.is_string()) return value.get<std::string>();
-  if (is_undefined(value)) return "";
-  if (value.is_null()) return "None";
-  if (value.is_boolean()) return value.get<bool>() ? "True" : "False";
-  if (value.is_number()) return number_text(value);
-  return shown(value);
+  if (value.is_text()) return value.text();
+  if (value.is_undefined()) return "";
+  if (value.is_none()) return "None";
+  if (value.is_bool()) return value.as_bool() ? "True" : "False";
+  if (value.is_number()) return value.number_text();
+  std::string out;
+  show(value, out);
+  return out;
 }
 
-std::string json_text(const Value& value, int indent, bool ascii, int depth) {
-  if (is_undefined(value)) throw Fault(0, "an undefined value has no JSON");
-  if (value.is_number_float()) return number_text(value);
-  if (!value.is_structured()) return value.dump(-1, ' ', ascii, Value::error_handler_t::replace);
-  const bool object = value.is_object();
-  if (value.empty()) return object ? "{}" : "[]";
-  const auto gap = [&](int level) {
-    return indent < 0 ? std::string() : "\n" + std::string(size_t(indent) * level, ' ');
-  };
-  std::string out(1, object ? '{' : '[');
-  bool first = true;
-  for (auto each = value.begin(); each != value.end(); ++each) {
-    if (!first) out += indent < 0 ? ", " : ",";
-    first = false;
-    out += gap(depth + 1);
-    if (object) out += Value(each.key()).dump(-1, ' ', ascii, Value::error_handler_t::replace) + ": ";
-    out += json_text(*each, indent, ascii, depth + 1);
-  }
-  return out + gap(depth) + (object ? '}' : ']');
+std::string json_text(const Value& value, int indent, bool ascii) {
+  std::string out;
+  write_json(value, {indent, ascii}, 0, out);
+  return out;
 }
 
 bool equal(const Value& left, const Value& right) {
-  if (is_undefined(left) || is_undefined(right)) return is_undefined(left) && is_undefined(right);
+  spend(1);
   if (is_numeric(left) && is_numeric(right))
-    return is_whole(left) && is_whole(right) ? whole(left) == whole(right) : real(left) == real(right);
-  if (left.type() != right.type()) return false;
-  if (!left.is_structured()) return left == right;
-  if (left.size() != right.size()) return false;
-  if (left.is_array()) return std::equal(left.begin(), left.end(), right.begin(), equal);
-  for (const auto& [key, value] : left.items())
-    if (const auto other = right.find(key); other == right.end() || !equal(value, *other)) return false;
-  return true;
+    return is_whole(left) && is_whole(right) ? whole(left) == whole(right) : left.as_real() == right.as_real();
+  if (!left.same_kind(right)) return false;
+  if (left.is_text()) return left.text() == right.text();
+  if (left.same_object(right)) return true;
+  if (left.is_list())
+    return std::equal(left.items().begin(), left.items().end(), right.items().begin(), right.items().end(), equal);
+  if (!left.is_map()) return true;  // none, or undefined
+  return left.pairs().size() == right.pairs().size() &&
+         std::all_of(left.pairs().begin(), left.pairs().end(), [&](const auto& pair) {
+           const Value* other = right.find(pair.first);
+           return other != nullptr && equal(pair.second, *other);
+         });
 }
 
 bool contains(const Value& container, const Value& value) {
-  if (is_undefined(container)) return false;
-  if (container.is_array())
-    return std::any_of(container.begin(), container.end(), [&](const Value& each) { return equal(each, value); });
-  if (container.is_object()) return value.is_string() && container.contains(value.get_ref<const std::string&>());
-  if (container.is_string() && value.is_string())
-    return container.get_ref<const std::string&>().find(value.get_ref<const std::string&>()) != std::string::npos;
+  if (container.is_undefined()) return false;
+  if (container.is_list())
+    return std::any_of(container.items().begin(), container.items().end(),
+                       [&](const Value& each) { return equal(each, value); });
+  if (container.is_map()) return value.is_text() && container.find(value.text()) != nullptr;
+  if (container.is_text() && value.is_text()) {
+    spend_on_text(container.text().size());
+    return container.text().find(value.text()) != std::string::npos;
+  }
   throw Fault(0, format("\"in\" does not look for {} in {}", kind_name(value), kind_name(container)));
 }
 
@@ -192,7 +213,7 @@ Value binary_operation(const std::string& sign, const Value& left, const Value& 
   if (sign == "!=") return !equal(left, right);
   if (sign == "in") return contains(right, left);
   if (sign == "not in") return !contains(right, left);
-  if (sign == "~") return text_of(left) + text_of(right);
+  if (sign == "~") return joined_text(text_of(left), text_of(right));
   if (sign == "<") return less(left, right, sign);
   if (sign == ">") return less(right, left, sign);
   if (sign == "<=") return less(left, right, sign) || equal(left, right);
@@ -203,61 +224,66 @@ Value binary_operation(const std::string& sign, const Value& left, const Value& 
 }
 
 Value item_of(const Value& container, const Value& key) {
-  if (is_undefined(container)) throw Fault(0, "a part is asked of an undefined value");
-  if (container.is_object()) {
-    const auto found = key.is_string() ? container.find(key.get_ref<const std::string&>()) : container.end();
-    return found == container.end() ? undefined() : *found;
+  if (container.is_undefined()) throw Fault(0, "a part is asked of an undefined value");
+  if (container.is_map()) {
+    const Value* found = key.is_text() ? container.find(key.text()) : nullptr;
+    return found == nullptr ? Value() : *found;
   }
-  if (!is_whole(key) || !(container.is_array() || container.is_string())) return undefined();
+  if (!is_whole(key) || !(container.is_list() || container.is_text())) return {};
   const int64_t size = static_cast<int64_t>(length_of(container)), asked = whole(key);
   const int64_t index = asked < 0 ? asked + size : asked;
-  if (index < 0 || index >= size) return undefined();
-  if (container.is_array()) return container[static_cast<size_t>(index)];
+  if (index < 0 || index >= size) return {};
+  if (container.is_list()) return container.items()[static_cast<size_t>(index)];
   return elements_of(container)[static_cast<size_t>(index)];
 }
 
 Value slice_of(const Value& container, const Value& from, const Value& to, const Value& step) {
-  if (!container.is_array() && !container.is_string())
+  if (!container.is_list() && !container.is_text())
     throw Fault(0, format("a slice of {} is asked for", kind_name(container)));
   const auto elements = elements_of(container);
-  const int64_t size = static_cast<int64_t>(elements.size()), by = step.is_null() ? 1 : whole(step);
+  const int64_t size = static_cast<int64_t>(elements.size()), by = step.is_none() ? 1 : whole(step);
   if (by == 0) throw Fault(0, "the step of a slice is zero");
   const int64_t low = by > 0 ? 0 : -1, high = by > 0 ? size : size - 1;
   const auto bound = [&](const Value& value, int64_t absent) {
-    if (value.is_null()) return absent;
+    if (value.is_none()) return absent;
     const int64_t at = std::clamp<int64_t>(whole(value), -size - 1, size + 1);
     return std::clamp(at < 0 ? at + size : at, low, high);
   };
   const int64_t begin = bound(from, by > 0 ? 0 : size - 1), end = bound(to, by > 0 ? size : -1);
   const int64_t stride = std::clamp<int64_t>(by, -size - 1, size + 1);
-  Value list = Value::array();
+  Value::List list;
   for (int64_t i = begin; by > 0 ? i < end : i > end; i += stride) list.push_back(elements[static_cast<size_t>(i)]);
-  if (container.is_array()) return list;
+  if (container.is_list()) return Value::list(std::move(list));
   std::string text;
-  for (const auto& each : list) text += each.get_ref<const std::string&>();
+  for (const auto& each : list) text += each.text();
   return text;
 }
 
-std::vector<Value> elements_of(const Value& value) {
-  std::vector<Value> out;
-  if (value.is_array()) {
-    out.assign(value.begin(), value.end());
-  } else if (value.is_object()) {
-    for (const auto& [key, each] : value.items()) out.emplace_back(key);
-  } else if (value.is_string()) {
-    for (const char32_t point : from_utf8(value.get_ref<const std::string&>()))
-      out.emplace_back(to_utf8(std::u32string_view(&point, 1)));
-  } else if (!is_undefined(value)) {
+Value::List elements_of(const Value& value) {
+  Value::List out;
+  if (value.is_list()) {
+    spend(value.items().size());
+    return value.items();
+  }
+  if (value.is_map()) {
+    spend(value.pairs().size());
+    for (const auto& [key, each] : value.pairs()) out.emplace_back(key);
+  } else if (value.is_text()) {
+    spend(value.text().size());
+    for (const char32_t point : from_utf8(value.text())) out.emplace_back(to_utf8(std::u32string_view(&point, 1)));
+  } else if (!value.is_undefined()) {
     throw Fault(0, format("{} has no elements", kind_name(value)));
   }
   return out;
 }
 
 size_t length_of(const Value& value) {
-  if (value.is_structured()) return value.size();
-  if (value.is_string()) return from_utf8(value.get_ref<const std::string&>()).size();
-  if (is_undefined(value)) return 0;
-  throw Fault(0, format("{} has no length", kind_name(value)));
+  if (value.is_list()) return value.items().size();
+  if (value.is_map()) return value.pairs().size();
+  if (value.is_undefined()) return 0;
+  if (!value.is_text()) throw Fault(0, format("{} has no length", kind_name(value)));
+  spend_on_text(value.text().size());
+  return from_utf8(value.text()).size();
 }
 
 }  // namespace hyperion::data::jinja

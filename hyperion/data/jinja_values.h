@@ -1,7 +1,6 @@
 // What Python makes of the values of a template: their truth, text, order and parts; and Jinja's filters, tests and
 // methods. All throw Fault.
 #pragma once
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,23 +9,20 @@
 
 namespace hyperion::data::jinja {
 
-Value undefined();
-bool is_undefined(const Value& value);
 bool truth(const Value& value);
 std::string kind_name(const Value& value);  // "string", for messages
 std::string text_of(const Value& value);    // str()
-std::string json_text(const Value& value, int indent, bool ascii,
-                      int depth = 0);  // json.dumps; indent < 0: on one line
+std::string json_text(const Value& value, int indent, bool ascii);  // json.dumps; indent < 0: on one line
 bool equal(const Value& left, const Value& right);
 bool contains(const Value& container, const Value& value);
 Value binary_operation(const std::string& sign, const Value& left, const Value& right);  // but for and, or
 Value item_of(const Value& container, const Value& key);  // undefined where there is none
 Value slice_of(const Value& container, const Value& from, const Value& to, const Value& step);
-std::vector<Value> elements_of(const Value& value);  // of iteration: items, keys or characters
+Value::List elements_of(const Value& value);  // of iteration: items, keys or characters
 size_t length_of(const Value& value);
 
 struct Arguments {
-  std::vector<Value> positional;
+  Value::List positional;
   std::vector<std::pair<std::string, Value>> named;
 };
 Value apply_filter(const std::string& name, const Value& value, const Arguments& arguments);

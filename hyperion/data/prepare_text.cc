@@ -10,6 +10,7 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
 #include "hyperion/base/log.h"
+#include "hyperion/base/read_file.h"
 #include "hyperion/base/signals.h"
 #include "hyperion/data/chat_tokens.h"
 #include "hyperion/data/held_out.h"
@@ -105,6 +106,8 @@ Encoded encode(const RawRecord& record, const TextRecipe& recipe, int threads) {
     if (recipe.end >= 0 && (encoded.ids.empty() || encoded.ids.back() != recipe.end)) encoded.ids.push_back(recipe.end);
   } catch (const BadRecord& bad) {
     encoded.bad = bad;
+  } catch (const base::Interrupted&) {
+    throw;
   } catch (const base::Error& error) {  // the tokenizer or the template refuses it
     encoded.bad = BadRecord(*record.file, record.line, error.what(), error.hint());
   }
@@ -294,7 +297,7 @@ TextRecipe text_recipe(const PrepareConfig& config) {
     base::log_info("no token ends a document: the tokenizer names none; prepare.end can");
   if (!dialogues) return recipe;
   const auto source = config.chat_template.empty() ? find_chat_template(files, folder)
-                                                   : std::optional(files.read(config.chat_template));
+                                                   : std::optional(base::read_description(files, config.chat_template));
   if (!source)
     throw ConfigError(format("{} has no chat template, which dialogues need", folder.string()),
                       "name one: prepare.chat_template = \"FILE\"");

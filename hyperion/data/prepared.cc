@@ -8,6 +8,7 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/hash.h"
 #include "hyperion/base/json.h"
+#include "hyperion/base/read_file.h"
 #include "hyperion/data/image_set.h"
 #include "hyperion/data/token_set.h"
 
@@ -129,7 +130,7 @@ nlohmann::json read_set_record(base::FileSystem& files, const base::Path& folder
   if (!files.exists(path))
     throw ConfigError(format("{} is no prepared set: it has no {}", folder.string(), kSetRecord),
                       "make one with: hyperion data prepare RECIPE");
-  auto record = base::parse_json(files.read(path), path.string());
+  auto record = base::parse_json(base::read_description(files, path), path.string());
   if (!record.is_object() || !record.value("files", nlohmann::json()).is_object() ||
       !record.value("kind", nlohmann::json()).is_string())
     throw base::CorruptError(format("{} is not the record of a set", path.string()),

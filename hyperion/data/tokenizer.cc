@@ -1,10 +1,12 @@
 #include "hyperion/data/tokenizer.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
+#include "hyperion/base/read_file.h"
 #include "hyperion/data/tokenizer_files.h"
 
 namespace hyperion::data {
@@ -18,7 +20,12 @@ using base::Path;
 constexpr const char* kTaken =
     "name a Hugging Face folder, a tokenizer.json, a vocab.json with merges.txt beside it, or a .tiktoken file";
 
-Json read_json(const Path& path) { return base::parse_json(base::real_files().read(path), path.string()); }
+constexpr uint64_t kLongestTokenizer = uint64_t{1} << 30;
+
+std::string read_tokenizer_file(const Path& path) {
+  return base::read_at_most(base::real_files(), path, kLongestTokenizer);
+}
+Json read_json(const Path& path) { return base::parse_json(read_tokenizer_file(path), path.string()); }
 
 // Components are read by functions that call themselves: a file that nests without end must not get that far.
 void check_nesting(std::string_view json, const std::string& place) {
@@ -61,7 +68,7 @@ TokenStages open_vocabulary(const Path& vocabulary) {
              config = vocabulary.parent_path() / "tokenizer_config.json";
   auto& files = base::real_files();
   if (!files.exists(merges)) throw ConfigError(format("{} has no merges.txt beside it", vocabulary.string()), kTaken);
-  return stages_of_vocabulary(read_json(vocabulary), files.read(merges),
+  return stages_of_vocabulary(read_json(vocabulary), read_tokenizer_file(merges),
                               files.exists(config) ? read_json(config) : Json(), vocabulary.string());
 }
 
@@ -81,7 +88,7 @@ TokenStages stages_of_content(const Path& path, std::string_view content, std::s
 }
 
 TokenStages open_file(const Path& path, std::string_view pattern) {
-  return stages_of_content(path, base::real_files().read(path), pattern);
+  return stages_of_content(path, read_tokenizer_file(path), pattern);
 }
 
 TokenStages open_folder(const Path& folder, std::string_view pattern) {
@@ -104,7 +111,9 @@ std::unique_ptr<const Tokenizer> made_of(const std::string& place, Read read) {
   try {
     return std::make_unique<TokenPipeline>(read());
   } catch (const Json::exception& error) {
-    throw base::CorruptError(format("{} is not what a tokenizer's file should be: {}", place, error.what()),
+    const std::string_view what = error.what();  // after the library's own mark
+    throw base::CorruptError(format("{} is not what a tokenizer's file should be: {}", place,
+                                    what.substr(std::min(what.size(), what.find("] ") + 2))),
                              "the file is damaged, or of a form that is not known here");
   }
 }

@@ -18,22 +18,14 @@ std::string type_text(at::ScalarType type) {
   return type == at::kBFloat16 ? "bfloat16" : type == at::kHalf ? "float16" : "float32";
 }
 
-std::string exported_config(const std::string& config, at::ScalarType type) {
+std::string exported_config(const std::string& config, at::ScalarType type, const std::vector<int64_t>& ends) {
   Json json = base::parse_json(config, "the model's config");
   json["architectures"] = {models::architecture_of(json.at("model_type").get<std::string>())};
   json["dtype"] = type_text(type);
   json.erase("torch_dtype");  // the older name of the same field
+  if (!ends.empty() && (!json.contains("eos_token_id") || json["eos_token_id"].is_null()))
+    json["eos_token_id"] = ends.front();
   return json.dump(2) + "\n";
-}
-
-// Keys of our own say what Hugging Face's classes cannot.
-void refuse_ours(const std::string& config) {
-  const Json json = base::parse_json(config, "the model's config");
-  for (const auto& [key, value] : json.items())
-    if (key.starts_with("hyperion_"))
-      throw base::ConfigError(
-          base::format("the model cannot be exported: transformers has no {} = {}", key, value.dump()),
-          "it can be trained, evaluated and probed here");
 }
 
 // One type for all, as transformers writes a model, though some tensors are kept wider here; counts stay whole numbers.
@@ -58,15 +50,25 @@ void copy_companions(base::FileSystem& files, const Path& source, const Path& to
 
 }  // namespace
 
+// Keys of our own say what Hugging Face's classes cannot.
+std::string export_obstacle(const std::string& config) {
+  const Json json = base::parse_json(config, "the model's config");
+  for (const auto& [key, value] : json.items())
+    if (key.starts_with("hyperion_"))
+      return base::format("the model cannot be exported: transformers has no {} = {}", key, value.dump());
+  return {};
+}
+
 void export_hugging_face(base::FileSystem& files, models::Model& model, const std::string& config, const Path& source,
-                         const Path& to) {
+                         const Path& to, const std::vector<int64_t>& ends) {
   const base::OperationScope scope("interop.export");
   write_new_folder(files, to, [&](const Path& partial) {
-    refuse_ours(config);
+    if (const auto reason = export_obstacle(config); !reason.empty())
+      throw base::ConfigError(reason, "it can be trained, evaluated and probed here");
     checkpoint::write_safetensors(files, partial / "model.safetensors", stored_tensors(model), {{"format", "pt"}});
     if (!source.empty()) copy_companions(files, source, partial);
     base::write_atomically(files, partial / "config.json",
-                           exported_config(config, model.parameters().front().tensor.scalar_type()));
+                           exported_config(config, model.parameters().front().tensor.scalar_type(), ends));
   });
 }
 

@@ -9,6 +9,7 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/base/read_file.h"
 #include "hyperion/interop/weight_files.h"
 #include "hyperion/models/registry.h"
 #include "hyperion/nn/without_memory.h"
@@ -141,7 +142,7 @@ HuggingFaceModel open_hugging_face(base::FileSystem& files, const Path& folder, 
                                    std::optional<at::ScalarType> type) {
   const base::OperationScope scope("interop.open");
   HuggingFaceModel opened;
-  opened.config = files.read(folder / "config.json");
+  opened.config = base::read_description(files, folder / "config.json");
   const WeightFiles weights(files, folder);
   check_size(opened.config, folder, weights);
   opened.model = models::make_model(opened.config, (folder / "config.json").string());
@@ -162,7 +163,7 @@ HuggingFaceModel open_hugging_face(base::FileSystem& files, const Path& folder, 
 
 ModelOutline outline_hugging_face(base::FileSystem& files, const Path& folder) {
   const base::OperationScope scope("interop.open");
-  const auto config = files.read(folder / "config.json");
+  const auto config = base::read_description(files, folder / "config.json");
   const auto weights = std::make_shared<const WeightFiles>(files, folder);
   check_size(config, folder, *weights);
   ModelOutline outline;

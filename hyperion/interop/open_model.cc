@@ -10,6 +10,7 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/hash.h"
 #include "hyperion/base/json.h"
+#include "hyperion/base/read_file.h"
 #include "hyperion/checkpoint/load.h"
 #include "hyperion/interop/hugging_face.h"
 #include "hyperion/interop/peft.h"
@@ -106,6 +107,13 @@ checkpoint::LoadedCheckpoint find_checkpoint(base::FileSystem& files, const std:
   return checkpoint::load_newest(files, run / "checkpoints");
 }
 
+// Tokens that end a text, where the checkpoint says so.
+std::vector<int64_t> ends_in(const base::Json& state) {
+  const auto found = state.find("end_token");
+  return found != state.end() && found->is_number_integer() ? std::vector{found->get<int64_t>()}
+                                                            : std::vector<int64_t>();
+}
+
 bool names_folder(base::FileSystem& files, const std::string& argument) {
   refuse_pickle(argument);
   if (is_checkpoint(files, argument) || is_run(files, argument) || is_run(files, runs_folder() / argument))
@@ -135,30 +143,90 @@ std::string config_of(const checkpoint::LoadedCheckpoint& loaded) {
 }  // namespace
 
 std::string read_model_config(base::FileSystem& files, const std::string& argument) {
-  if (names_folder(files, argument)) return files.read(Path(argument) / "config.json");
+  if (names_folder(files, argument)) return base::read_description(files, Path(argument) / "config.json");
   Path run;
   return config_of(find_checkpoint(files, argument, run));
 }
 
+namespace {
+
+std::string text_in(const base::Json& state, const char* key) {
+  const auto found = state.find(key);
+  return found != state.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+// Whether a run was trained beside 4-bit weights; of older checkpoints its settings tell.
+bool was_quantized(base::FileSystem& files, const base::Json& state, const Path& run) {
+  if (state.contains("quantize")) return text_in(state, "quantize") == "nf4";
+  if (run.empty()) return false;
+  const std::string settings = base::read_description(files, run / "config.resolved.toml");
+  return settings.find("\nquantize = \"nf4\"") != settings.npos;
+}
+
+// On the CPU, where training quantizes too: the same bits come of it.
+void quantize_opened(OpenedModel& opened) {
+  opened.model->quantise();
+  opened.quantized = true;
+}
+
+void move_opened(OpenedModel& opened, at::Device device, at::ScalarType type) {
+  if (!device.is_cpu()) opened.model->to(device, type);
+}
+
+// The type an adapter was trained in is that of the model beside it, but for the few layers that stay wide.
+at::ScalarType adapter_type(const checkpoint::LoadedCheckpoint& loaded) {
+  constexpr std::string_view kOwn = "model.";
+  for (const auto& [name, tensor] : loaded.tensors)
+    if (name.starts_with(kOwn) && tensor.scalar_type() != at::kFloat) return tensor.scalar_type();
+  for (const auto& [name, cut] : loaded.sliced)
+    if (name.starts_with(kOwn) && cut.type != at::kFloat) return cut.type;
+  return at::kFloat;
+}
+
+OpenedModel open_adapted(base::FileSystem& files, const checkpoint::LoadedCheckpoint& loaded, const base::Json& state,
+                         const Path& run, at::Device device, std::optional<at::ScalarType> type, WeightForm form) {
+  const auto adapter = parse_adapter_config(state["adapter"].dump(), loaded.path.string());
+  check_base(files, adapter.base_model, text_in(state, "base_digest"), loaded.path.string());
+  const bool was_packed = was_quantized(files, state, run);
+  const bool packed = form == WeightForm::nf4 || (form == WeightForm::as_trained && was_packed);
+  if (!type && form != WeightForm::as_kept) type = adapter_type(loaded);
+  auto adapted = open_base(files, adapter.base_model, packed ? at::kCPU : device, type);
+  if (packed) quantize_opened(adapted);
+  adapted.model->adapters().add(kRunAdapter, adapter.config, /*seed=*/0);
+  copy_adapter(*adapted.model, loaded);
+  if (packed) move_opened(adapted, device, *type);
+  adapted.run = run, adapted.step = loaded.step, adapted.checkpoint = loaded.path;
+  adapted.base_model = adapter.base_model;
+  adapted.trained_quantized = was_packed;
+  return adapted;
+}
+
+}  // namespace
+
 OpenedModel open_model(base::FileSystem& files, const std::string& argument, at::Device device,
-                       std::optional<at::ScalarType> type) {
-  if (names_folder(files, argument)) return open_folder(files, argument, device, type);
+                       std::optional<at::ScalarType> type, WeightForm form) {
+  const bool packs = form == WeightForm::nf4;
+  const at::Device first = packs ? at::kCPU : device;
+  if (names_folder(files, argument)) {
+    auto opened = open_folder(files, argument, first, type);
+    const auto kept = opened.model->parameters().front().tensor.scalar_type();
+    if (packs) quantize_opened(opened), move_opened(opened, device, kept);
+    return opened;
+  }
   OpenedModel opened;
   const auto loaded = find_checkpoint(files, argument, opened.run);
   const auto state = base::parse_json(loaded.state, loaded.path.string());
   if (state.contains("adapter")) {
-    const auto adapter = parse_adapter_config(state["adapter"].dump(), loaded.path.string());
-    check_base(files, adapter.base_model, state.value("base_digest", std::string()), loaded.path.string());
-    auto adapted = open_base(files, adapter.base_model, device, type);
-    adapted.model->adapters().add(kRunAdapter, adapter.config, /*seed=*/0);
-    copy_adapter(*adapted.model, loaded);
-    adapted.run = opened.run, adapted.step = loaded.step, adapted.checkpoint = loaded.path;
-    adapted.base_model = adapter.base_model;
+    auto adapted = open_adapted(files, loaded, state, opened.run, device, type, form);
+    if (const auto ends = ends_in(state); !ends.empty()) adapted.ends = ends;
     return adapted;
   }
   opened.model = models::make_model(config_of(loaded), loaded.path.string());
   opened.config = opened.model->config_json();
-  copy_weights(*opened.model, loaded, device, type);
+  copy_weights(*opened.model, loaded, first, type);
+  const auto kept = opened.model->parameters().front().tensor.scalar_type();
+  if (packs) quantize_opened(opened), move_opened(opened, device, kept);
+  opened.ends = ends_in(state);
   opened.step = loaded.step;
   opened.checkpoint = loaded.path;
   if (!opened.run.empty() && files.exists(opened.run / kRunTokenizer)) {
@@ -200,7 +268,7 @@ std::string weights_digest(base::FileSystem& files, const std::string& argument)
   base::Hasher hasher;
   if (!names_folder(files, argument)) {  // a manifest holds the hash of every file of its checkpoint
     Path run;
-    hasher.update(files.read(find_checkpoint(files, argument, run).path / "manifest.json"));
+    hasher.update(base::read_description(files, find_checkpoint(files, argument, run).path / "manifest.json"));
     return hasher.hex();
   }
   std::vector<Path> weights;
@@ -231,7 +299,7 @@ void check_base(base::FileSystem& files, const std::string& base_model, const st
 
 OpenedModel open_base(base::FileSystem& files, const std::string& argument, at::Device device,
                       std::optional<at::ScalarType> type) {
-  auto opened = open_model(files, argument, device, type);
+  auto opened = open_model(files, argument, device, type, WeightForm::as_kept);
   auto& adapters = opened.model->adapters();
   if (!adapters.empty()) adapters.merge(adapters.names().front());
   return opened;

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "hyperion/base/files.h"
 #include "hyperion/interop/hugging_face.h"
@@ -18,14 +19,26 @@ base::Path runs_folder_as_set();  // unchecked
 // The folder of a run given its name or path. Throws ConfigError with a did-you-mean.
 base::Path find_run(base::FileSystem& files, const std::string& name_or_path);
 
+// The form in which weights are used. A run with an adapter keeps the adapter alone: its base was used in the type of
+// the training, and perhaps in 4 bits (kernels/nf4.h), whatever its own files hold.
+enum class WeightForm {
+  as_trained,  // as the run was; of a folder as its files are
+  whole,       // likewise, but never in 4 bits
+  nf4,         // likewise, with all linear layers but the output in 4 bits
+  as_kept,     // as the files are, also of a run's base: to be written or trained on
+};
+
 struct OpenedModel {
   std::unique_ptr<models::Model> model;
-  std::string config;          // as Hugging Face's config.json
-  bool bytes = true;           // the tokens are bytes
-  int64_t step = 0;            // 0 for a Hugging Face folder
-  base::Path checkpoint, run;  // run: the folder that holds checkpoints/, empty for a checkpoint lying alone
-  base::Path folder;           // where its tokenizer lies: Hugging Face's folder, or one in the run's; else empty
-  std::string base_model;      // the MODEL a run's adapter belongs to, else empty
+  std::string config;              // as Hugging Face's config.json
+  bool bytes = true;               // the tokens are bytes
+  bool quantized = false;          // its linear layers are in 4 bits now
+  bool trained_quantized = false;  // the run was trained beside 4-bit weights
+  std::vector<int64_t> ends;       // tokens that end a text of the data it was trained on
+  int64_t step = 0;                // 0 for a Hugging Face folder
+  base::Path checkpoint, run;      // run: the folder that holds checkpoints/, empty for a checkpoint lying alone
+  base::Path folder;               // where its tokenizer lies: Hugging Face's folder, or one in the run's; else empty
+  std::string base_model;          // the MODEL a run's adapter belongs to, else empty
 };
 
 // The adapter of a run that trains one.
@@ -38,10 +51,10 @@ constexpr const char* kRunTokenizer = "tokenizer";
 std::string read_model_config(base::FileSystem& files, const std::string& argument);
 
 // The newest good checkpoint of a run, the one named, or a Hugging Face folder, with its weights on `device` in `type`,
-// or else in the type they are kept in. A run that trained an adapter opens as the model it started from with that
-// adapter, kRunAdapter, beside it.
+// or else in that of the form. A run that trained an adapter opens as the model it started from with that adapter,
+// kRunAdapter, beside it.
 OpenedModel open_model(base::FileSystem& files, const std::string& argument, at::Device device,
-                       std::optional<at::ScalarType> type = {});
+                       std::optional<at::ScalarType> type = {}, WeightForm form = WeightForm::as_trained);
 
 // The same with parameters without memory (nn/without_memory.h): `values` reads them from the mapped files when asked
 // for. Null where it cannot be had so: the MODEL has an adapter to merge.
@@ -53,7 +66,7 @@ std::string weights_digest(base::FileSystem& files, const std::string& argument)
 void check_base(base::FileSystem& files, const std::string& base_model, const std::string& digest,
                 const std::string& place);
 
-// The same with its adapter merged into the weights: a model to start from.
+// As it is kept, with its adapter merged into the weights: a model to start from.
 OpenedModel open_base(base::FileSystem& files, const std::string& argument, at::Device device,
                       std::optional<at::ScalarType> type = {});
 

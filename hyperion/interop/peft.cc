@@ -7,6 +7,7 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/base/read_file.h"
 #include "hyperion/checkpoint/safetensors.h"
 #include "hyperion/interop/weight_files.h"
 
@@ -73,7 +74,7 @@ void read_adapter(base::FileSystem& files, const Path& folder, models::Model& mo
   if (!files.exists(path))
     throw base::ConfigError(format("{} is no adapter folder: it holds no {}", folder.string(), kAdapterConfig),
                             "give a folder that PEFT's save_pretrained wrote");
-  const auto config = parse_adapter_config(files.read(path), path.string()).config;
+  const auto config = parse_adapter_config(base::read_description(files, path), path.string()).config;
   refuse_without_adapter(files, folder);
   const checkpoint::SafetensorsFile file(folder / kWeights);
   model.adapters().add(name, config, /*seed=*/0);

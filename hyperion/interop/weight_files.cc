@@ -7,6 +7,8 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
+#include "hyperion/base/read_file.h"
+#include "hyperion/base/shell.h"
 
 namespace hyperion::interop {
 namespace {
@@ -30,13 +32,13 @@ constexpr const char* kIndex = "model.safetensors.index.json";
 
 // Name of a tensor -> name of its file, every one a plain name in this folder.
 std::map<std::string, std::string> read_index(base::FileSystem& files, const Path& index) {
-  const Json json = base::parse_json(files.read(index), index.string());
+  const Json json = base::parse_json(base::read_description(files, index), index.string());
   const auto map = json.is_object() ? json.find("weight_map") : json.end();
   if (map == json.end() || !map->is_object()) throw CorruptError(format("{} has no weight_map", index.string()));
   std::map<std::string, std::string> names;
   for (const auto& [name, file] : map->items()) {
     const std::string text = file.is_string() ? file.get<std::string>() : "";
-    if (!text.ends_with(".safetensors") || Path(text).filename() != text)
+    if (!text.ends_with(".safetensors") || Path(text).filename() != text || text.find('\0') != text.npos)
       throw CorruptError(
           format("{}: tensor \"{}\" is not in a .safetensors file of this folder", index.string(), name));
     names[name] = text;
@@ -54,11 +56,12 @@ bool is_pickle(const Path& path) {
 }
 
 std::string conversion_hint(const Path& folder) {
-  const std::string name = folder.lexically_normal().string();
+  std::string name = folder.lexically_normal().string();
+  if (name.size() > 1 && name.ends_with('/')) name.pop_back();
   return format(
-      "convert it once where you trust the file: python3 -c \"from transformers import AutoModelForCausalLM as M; "
-      "M.from_pretrained('{}').save_pretrained('{}-safetensors')\"",
-      name, name.ends_with('/') ? name.substr(0, name.size() - 1) : name);
+      "convert it once where you trust the file: python3 -c 'import sys; from transformers import AutoModelForCausalLM "
+      "as M; M.from_pretrained(sys.argv[1]).save_pretrained(sys.argv[2])' {} {}",
+      base::shell_quoted(name), base::shell_quoted(name + "-safetensors"));
 }
 
 WeightFiles::WeightFiles(base::FileSystem& files, const Path& folder) {

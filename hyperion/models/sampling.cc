@@ -9,6 +9,7 @@
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
+#include <cmath>
 #include <limits>
 
 #include "hyperion/base/error.h"
@@ -82,7 +83,25 @@ void Sampler::note(const Tokens& tokens, const at::Tensor& logits) {
   if (!tokens.empty()) seen_.scatter_(1, at::tensor(tokens, at::kLong).to(logits.device()).unsqueeze(1), true);
 }
 
+namespace {
+
+// One number a row: not finite where a score is not, or where every token is ruled out.
+void expect_finite(const at::Tensor& logits, int64_t place) {
+  const auto highest = logits.amax(-1).to(at::kCPU, at::kFloat);
+  const auto* values = highest.const_data_ptr<float>();
+  for (int64_t row = 0; row < highest.numel(); ++row)
+    if (!std::isfinite(values[row]))
+      throw base::Error(
+          base::format("the model's weights are not finite, or too large to compute with: its scores of new token {} "
+                       "are {}",
+                       place + 1, values[row]),
+          "use an earlier checkpoint, or fetch the weights again; of fp16 weights a bf16 or fp32 copy may do");
+}
+
+}  // namespace
+
 Tokens Sampler::next(const at::Tensor& logits, int64_t place) {
+  expect_finite(logits, place);
   note({}, logits);
   const auto scores = shaped_scores(logits, seen_, options_);
   Tokens tokens;

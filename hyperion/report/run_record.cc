@@ -6,6 +6,7 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
+#include "hyperion/base/read_file.h"
 
 namespace hyperion::report {
 namespace {
@@ -86,7 +87,7 @@ void write_run_record(base::FileSystem& files, const base::Path& run, const RunR
 }
 
 RunRecord read_run_record(base::FileSystem& files, const base::Path& run) {
-  return run_record_from_json(files.read(run / "run.json"), (run / "run.json").string());
+  return run_record_from_json(base::read_description(files, run / "run.json"), (run / "run.json").string());
 }
 
 std::vector<RunRecord> list_runs(base::FileSystem& files, const base::Path& runs) {

@@ -178,12 +178,6 @@ class RemoteRanks final : public Ranks {
 
 }  // namespace
 
-std::string shell_quoted(const std::string& word) {
-  std::string quoted = "'";
-  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
-
 std::unique_ptr<Ranks> start_remote_ranks(const std::string& host, const NodePlan& plan,
                                           const std::vector<std::string>& shell, const std::string& program,
                                           const std::string& folder) {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "hyperion/base/shell.h"
 #include "hyperion/resilience/node_plan.h"
 #include "hyperion/resilience/ranks.h"
 
@@ -16,7 +17,6 @@ std::unique_ptr<Ranks> start_remote_ranks(const std::string& host, const NodePla
                                           const std::vector<std::string>& shell, const std::string& program,
                                           const std::string& folder);
 
-// A word that a shell takes as it is.
-std::string shell_quoted(const std::string& word);
+using base::shell_quoted;
 
 }  // namespace hyperion::resilience

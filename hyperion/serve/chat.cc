@@ -25,16 +25,28 @@ Chat::Chat(interop::OpenedModel& opened, at::Device device, GenerateOptions opti
       template_(open_template(opened.folder)),
       bos_(data::special_token(base::real_files(), opened.folder, "bos_token")),
       eos_(data::special_token(base::real_files(), opened.folder, "eos_token")) {
-  if (!system.empty()) messages_.push_back({"system", system});
+  reset(system);
 }
 
 std::string Chat::answer(const std::string& said, const OnText& on_text) {
-  messages_.push_back({"user", valid_utf8(said)});
-  const std::string prompt = template_.render(messages_, /*add_generation_prompt=*/true, bos_, eos_);
+  auto messages = messages_;
+  messages.push_back({"user", valid_utf8(said)});
+  const std::string prompt = template_.render(messages, /*add_generation_prompt=*/true, bos_, eos_);
   const auto tokens = text_.encode(prompt, /*special=*/false);
   auto answers = generate(opened_, device_, text_, {tokens}, options_, on_text);
-  messages_.push_back({"assistant", valid_utf8(answers.front())});
+  messages.push_back({"assistant", valid_utf8(answers.front())});
+  messages_ = std::move(messages);
   return answers.front();
+}
+
+void Chat::reset() {
+  messages_.clear();
+  if (!system_.empty()) messages_.push_back({"system", system_});
+}
+
+void Chat::reset(const std::string& system) {
+  system_ = valid_utf8(system);
+  reset();
 }
 
 }  // namespace hyperion::serve

@@ -13,8 +13,12 @@ class Chat {
   // Throws ConfigError where the model's folder has no chat template. `system` may be empty: the template's own.
   Chat(interop::OpenedModel& opened, at::Device device, GenerateOptions options, const std::string& system);
 
-  // The model's next turn; the dialogue remembers both.
+  // The model's next turn; the dialogue remembers both. Where it throws, the dialogue is as it was before.
   std::string answer(const std::string& said, const OnText& on_text = nullptr);
+
+  // Begins anew, with the same words of the system or with others.
+  void reset();
+  void reset(const std::string& system);
 
  private:
   interop::OpenedModel& opened_;
@@ -22,7 +26,7 @@ class Chat {
   GenerateOptions options_;
   Text text_;
   data::ChatTemplate template_;
-  std::string bos_, eos_;
+  std::string bos_, eos_, system_;
   std::vector<data::ChatMessage> messages_;
 };
 

@@ -32,7 +32,8 @@ std::vector<std::string> generate(interop::OpenedModel& opened, at::Device devic
                                   const std::vector<models::Tokens>& prompts, const GenerateOptions& options,
                                   const OnText& on_text) {
   models::DecodeOptions decoding = options;
-  decoding.stop_tokens.insert(decoding.stop_tokens.end(), text.ends().begin(), text.ends().end());
+  const auto& ends = text.ends();
+  decoding.stop_tokens.insert(decoding.stop_tokens.end(), ends.begin(), ends.end());
   std::vector<models::Tokens> said(prompts.size());
   std::vector<std::string> texts(prompts.size());
   const auto hand_on = [&](size_t index, const std::string& whole, size_t until) {
@@ -45,6 +46,7 @@ std::vector<std::string> generate(interop::OpenedModel& opened, at::Device devic
   const auto on_token = [&](size_t index, int64_t token) {
     base::fault_point("serve.token");
     base::throw_if_stopped("generating");
+    if (std::find(ends.begin(), ends.end(), token) != ends.end()) return false;
     said[index].push_back(token);
     const size_t before = texts[index].size();
     const std::string whole = text.decode(said[index]);

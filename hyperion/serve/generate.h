@@ -18,7 +18,7 @@ struct GenerateOptions : models::DecodeOptions {
 // A piece of text `index`, as it comes; an empty one with `last` follows the last.
 using OnText = std::function<void(size_t index, std::string_view piece, bool last)>;
 
-// Continues prompts side by side. Returns the continuations, without the prompts.
+// Continues prompts side by side. Returns the continuations, without the prompts and without the token that ended them.
 std::vector<std::string> generate(interop::OpenedModel& opened, at::Device device,
                                   const std::vector<std::string>& prompts, const GenerateOptions& options,
                                   const OnText& on_text = nullptr);

@@ -6,6 +6,7 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
+#include "hyperion/base/read_file.h"
 
 namespace hyperion::serve {
 namespace {
@@ -14,19 +15,25 @@ std::vector<int64_t> end_tokens(const base::Path& folder) {
   auto& files = base::real_files();
   for (const char* name : {"generation_config.json", "config.json"}) {
     if (!files.exists(folder / name)) continue;
-    const auto json = base::parse_json(files.read(folder / name), (folder / name).string());
+    const auto json = base::parse_json(base::read_description(files, folder / name), (folder / name).string());
     const auto found = json.find("eos_token_id");
     if (found == json.end() || found->is_null()) continue;
-    if (found->is_number_integer()) return {found->get<int64_t>()};
-    if (found->is_array()) return found->get<std::vector<int64_t>>();
+    const auto list = found->is_array() ? *found : base::Json::array({*found});
+    if (!std::all_of(list.begin(), list.end(), [](const base::Json& each) { return each.is_number_integer(); }))
+      throw base::CorruptError(base::format("{}: eos_token_id is not a token id", (folder / name).string()));
+    return list.get<std::vector<int64_t>>();
   }
   return {};
 }
 
 }  // namespace
 
-Text::Text(const interop::OpenedModel& opened) : vocabulary_(opened.model->shape(1).vocabulary) {
-  if (opened.bytes) return;
+Text::Text(const interop::OpenedModel& opened)
+    : ends_(opened.ends), vocabulary_(opened.model->shape(1).vocabulary) {
+  if (opened.bytes) {
+    if (ends_.empty() && !opened.folder.empty()) ends_ = end_tokens(opened.folder);
+    return;
+  }
   auto& files = base::real_files();
   const auto& folder = opened.folder;
   const auto has_tokenizer = [&] {

@@ -20,7 +20,7 @@ class Text {
   // With `special`, also what the tokenizer puts around a text.
   models::Tokens encode(const std::string& text, bool special = true) const;
   std::string decode(const models::Tokens& tokens) const;  // special tokens are left out
-  // Tokens that end a text, as config.json and generation_config.json name them.
+  // Tokens that end a text, as config.json and generation_config.json name them; of bytes, as the run's data has it.
   const std::vector<int64_t>& ends() const { return ends_; }
 
  private:

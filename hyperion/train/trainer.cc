@@ -15,6 +15,7 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
 #include "hyperion/base/log.h"
+#include "hyperion/base/read_file.h"
 #include "hyperion/base/signals.h"
 #include "hyperion/base/version.h"
 #include "hyperion/checkpoint/load.h"
@@ -169,9 +170,11 @@ class Trainer {
 // A run keeps what its model is, so that a resume needs nothing but the run's own folder.
 std::string Trainer::keep_model_config() {
   const base::Path path = request_.run.model();
-  if (request_.resume && files_.exists(path)) return files_.read(path);
+  if (request_.resume && files_.exists(path)) return base::read_description(files_, path);
   const std::string text = models::make_config(model_config(files_, config_), "the model");
   if (first()) base::write_atomically(files_, path, text + "\n");
+  if (const auto reason = interop::export_obstacle(text); !reason.empty())
+    base::log_info(format("note: {}; it can be trained, evaluated and probed here", reason));
   return text;
 }
 
@@ -465,7 +468,9 @@ void Trainer::save() {
   if (config_.lora.rank > 0) {
     state["adapter"] = Json::parse(interop::adapter_config_text(*model_, interop::kRunAdapter, config_.model.from));
     state["base_digest"] = base_digest_;
+    state["quantize"] = config_.model.quantize;
   }
+  if (!split_.questions.empty()) state["end_token"] = '\n';  // an answer is a line
   snapshot.state = state.dump();
   checkpoint::save_checkpoint(files_, request_.run.checkpoints(), snapshot, config_.checkpoint.keep,
                               processes_ != nullptr ? &processes_->control() : nullptr);

@@ -35,7 +35,10 @@ def texts(scratch, prompts, *flags):
     file.write_bytes(b"".join(bytes(prompt.tolist()) + b"\n" for prompt in prompts))
     out = models.run("generate", scratch.path, "--prompts", file, "--tokens", NEW, "--device", "cpu", *flags)
     found = []
-    for prompt in prompts:
+    for number, prompt in enumerate(prompts, 1):
+        mark = b"--- %d of %d ---\n" % (number, len(prompts)) if len(prompts) > 1 else b""
+        assert out.startswith(mark)
+        out = out[len(mark):]
         size = len(prompt) + NEW
         found.append(list(out[:size]))
         assert out[size:size + 1] == b"\n"

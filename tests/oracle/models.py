@@ -119,13 +119,15 @@ CONFIGS = {
 def bytes_config(family):
     """A config of this family whose tokens can be bytes, with room for 240 of them."""
     size = dict(vocab_size=256, max_position_embeddings=240, initializer_range=0.3)
-    return {
+    config = {
         "gpt2": lambda: gpt2(vocab_size=256, n_positions=240, initializer_range=0.3),
         "llama": lambda: llama(**size, rope_parameters=LLAMA3),
         "qwen2": lambda: qwen2(**size, tie_word_embeddings=True),
         "mixtral": lambda: mixtral(**size, output_router_logits=False),
         "qwen2_moe": lambda: qwen2_moe(**size, mlp_only_layers=[1]),
     }[family]()
+    config.eos_token_id = None  # else some families end a text at byte 2
+    return config
 
 
 def sees(config):

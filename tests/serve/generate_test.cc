@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <map>
 
 #include "hyperion/base/error.h"
@@ -52,6 +53,28 @@ TEST(Generate, ends_at_the_first_of_the_stop_texts_and_keeps_it) {
   EXPECT_EQ(cut, whole.substr(0, 8));
   options.stop = {"c" + whole.substr(0, 1)};
   EXPECT_EQ(generate(opened, at::kCPU, {"abc"}, options)[0], whole) << "the prompt is no part of it";
+}
+
+TEST(Generate, ends_at_an_end_token_which_is_no_text) {
+  auto opened = opened_model();
+  const std::string whole = generate(opened, at::kCPU, {"abc"}, sampled(16))[0];
+  opened.ends = {static_cast<unsigned char>(whole[6])};
+  EXPECT_EQ(generate(opened, at::kCPU, {"abc"}, sampled(16))[0], whole.substr(0, whole.find(whole[6])));
+}
+
+TEST(Generate, scores_that_are_not_finite_are_an_error) {
+  auto opened = opened_model();
+  opened.model->parameters().front().tensor.detach().fill_(std::numeric_limits<float>::quiet_NaN());
+  for (const double temperature : {0.0, 1.0}) {
+    auto options = sampled(4);
+    options.temperature = temperature;
+    try {
+      generate(opened, at::kCPU, {"abc"}, options);
+      FAIL();
+    } catch (const base::Error& error) {
+      EXPECT_NE(std::string(error.what()).find("not finite"), std::string::npos) << error.what();
+    }
+  }
 }
 
 TEST(Generate, fills_the_context_of_each_prompt_alike_alone_and_in_a_batch) {

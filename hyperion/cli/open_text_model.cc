@@ -1,0 +1,71 @@
+#include "hyperion/cli/open_text_model.h"
+
+#include <cctype>
+
+#include "hyperion/base/format.h"
+#include "hyperion/base/log.h"
+#include "hyperion/interop/peft.h"
+
+namespace hyperion::cli {
+namespace {
+
+interop::WeightForm form_of(const std::string& quantize) {
+  return quantize == "nf4"    ? interop::WeightForm::nf4
+         : quantize == "none" ? interop::WeightForm::whole
+                              : interop::WeightForm::as_trained;
+}
+
+struct NamedFolder {
+  std::string name, folder;
+};
+
+// NAME=FOLDER, or a folder that gives its own name. A folder whose own name has a "=" in it is one all the same.
+NamedFolder named_folder(const std::string& text) {
+  std::error_code ignored;
+  const size_t equals = text.find('=');
+  if (equals != text.npos && !std::filesystem::is_directory(text, ignored))
+    return {text.substr(0, equals), text.substr(equals + 1)};
+  std::string name = std::filesystem::absolute(text).lexically_normal().string();
+  while (name.size() > 1 && name.ends_with('/')) name.pop_back();
+  name = base::Path(name).filename().string();
+  for (char& c : name)
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '-') c = '_';
+  return {name, text};
+}
+
+}  // namespace
+
+interop::OpenedModel open_in_form(const std::string& model, at::Device device, const std::string& quantize,
+                                  std::optional<at::ScalarType> type) {
+  auto opened = interop::open_model(base::real_files(), model, device, type, form_of(quantize));
+  if (opened.quantized)
+    base::log_info(quantize.empty() ? "weights in 4 bits (nf4), as the run was trained; --quantize none: whole"
+                                    : "weights in 4 bits (nf4)");
+  else if (opened.trained_quantized)
+    base::log_info("weights whole, though the run was trained beside 4 bits (nf4)");
+  return opened;
+}
+
+interop::OpenedModel open_text_model(const TextOptions& options, at::Device device) {
+  auto opened = open_in_form(options.model, device, options.quantize);
+  for (const auto& text : options.adapters) {
+    const auto [name, folder] = named_folder(text);
+    interop::read_adapter(base::real_files(), folder, *opened.model, name);
+  }
+  if (!options.use.empty()) opened.model->adapters().use(options.use);
+  return opened;
+}
+
+serve::GenerateOptions decoding_of(const TextOptions& options) {
+  serve::GenerateOptions decoding;
+  decoding.new_tokens = options.tokens;
+  decoding.temperature = options.temperature;
+  decoding.top_k = options.top_k;
+  decoding.top_p = options.top_p;
+  decoding.repetition_penalty = options.repetition_penalty;
+  decoding.seed = options.seed;
+  decoding.stop = options.stop;
+  return decoding;
+}
+
+}  // namespace hyperion::cli

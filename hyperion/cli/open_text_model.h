@@ -1,0 +1,22 @@
+// Opens what a command was told to measure or to speak with, and says what the user could not see otherwise.
+#pragma once
+#include <optional>
+#include <string>
+
+#include "hyperion/cli/commands.h"
+#include "hyperion/interop/open_model.h"
+#include "hyperion/serve/generate.h"
+
+namespace hyperion::cli {
+
+// `quantize` as the flag has it: empty, none or nf4. Where weights are in 4 bits, or are not though the run was trained
+// so, a line on stderr says it.
+interop::OpenedModel open_in_form(const std::string& model, at::Device device, const std::string& quantize,
+                                  std::optional<at::ScalarType> type = {});
+
+// The same with the adapters of --adapter, and the one of --use in use.
+interop::OpenedModel open_text_model(const TextOptions& options, at::Device device);
+
+serve::GenerateOptions decoding_of(const TextOptions& options);
+
+}  // namespace hyperion::cli
