@@ -148,7 +148,11 @@ OpenedModel open_model(base::FileSystem& files, const std::string& argument, at:
   const auto state = base::parse_json(loaded.state, loaded.path.string());
   if (state.contains("adapter")) {
     const auto adapter = parse_adapter_config(state["adapter"].dump(), loaded.path.string());
-    check_base(files, adapter.base_model, state.value("base_digest", std::string()), loaded.path.string());
+    const auto digest = state.find("base_digest");
+    if (digest != state.end() && !digest->is_string())
+      throw base::CorruptError(format("{} has a base_digest that is not text", loaded.path.string()));
+    check_base(files, adapter.base_model, digest == state.end() ? "" : digest->get<std::string>(),
+               loaded.path.string());
     auto adapted = open_base(files, adapter.base_model, device, type);
     adapted.model->adapters().add(kRunAdapter, adapter.config, /*seed=*/0);
     copy_adapter(*adapted.model, loaded);
