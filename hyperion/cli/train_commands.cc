@@ -208,7 +208,8 @@ int go_on(train::RunConfig& config, const base::Settings& settings, const base::
         format("run {} is at step {} already, past train.steps = {}", place.name(), step, config.train.steps),
         "name more steps, or leave --steps out");
   apply_nccl(config, launch);
-  check_start(config, start && files.exists(place.model()) ? files.read(place.model()) : train::model_config(files, config),
+  check_start(config,
+              start && files.exists(place.model()) ? files.read(place.model()) : train::model_config(files, config),
               launch);
   auto world = meet(config, launch);
   auto folder = shared_folder(*world, [&] { return hold.take(); });
@@ -282,7 +283,8 @@ int resume_command(const ResumeOptions& options) {
   train::RunConfig config;
   const auto settings = resume_settings(config, path, options.overrides, launch.rank == 0);
   const auto given = [&](const char* name) {
-    return std::any_of(options.overrides.begin(), options.overrides.end(), [&](const auto& one) { return one.name == name; });
+    return std::any_of(options.overrides.begin(), options.overrides.end(),
+                       [&](const auto& one) { return one.name == name; });
   };
   if (given("data.path")) make_data_absolute(config);
   if (given("model.from")) make_model_absolute(config);

@@ -26,8 +26,12 @@ void describe(base::Settings& settings, OptimConfig& config) {
 }
 
 Schedule schedule_of(const OptimConfig& config, int64_t steps) {
-  return {config.schedule, config.lr,    config.final_lr_ratio,
-          config.warmup,   config.decay_steps > 0 ? config.decay_steps : steps, config.decay};
+  return {config.schedule,
+          config.lr,
+          config.final_lr_ratio,
+          config.warmup,
+          config.decay_steps > 0 ? config.decay_steps : steps,
+          config.decay};
 }
 
 }  // namespace hyperion::optim

@@ -201,7 +201,8 @@ Kept keep_records(std::string_view text, int64_t last_step, int64_t evaluations_
 void mend(base::FileSystem& files, const base::Path& path, const std::string& old_text, const Kept& kept,
           int64_t last_step = 0) {
   if (kept.damaged > 0)
-    base::log_warn(base::format("{}: {} damaged lines were left out", path.string(), kept.damaged));
+    base::log_warn(base::format("{}: left out {} damaged {}", path.string(), kept.damaged,
+                                kept.damaged == 1 ? "line, which is no record" : "lines, which are no records"));
   if (kept.missing > 0)
     base::log_warn(base::format("{}: {} of the {} steps so far have no line; the run's curves will have gaps",
                                 path.string(), kept.missing, last_step));

@@ -111,14 +111,16 @@ RunFolder RunFolder::open(base::FileSystem& files, const Path& path) {
 void check_run_name(const std::string& name) {
   const bool plain = std::all_of(name.begin(), name.end(), fits_run_name);
   if (name.empty() || !plain || name.front() == '.' || name.front() == '-')
-    throw ConfigError(format("\"{}\" cannot be a run's name", name),
-                      "use letters, digits, '-', '_' and '.', the first of them a letter, a digit or '_'; HYPERION_RUNS "
-                      "names the folder");
+    throw ConfigError(
+        format("\"{}\" cannot be a run's name", name),
+        "use letters, digits, '-', '_' and '.', the first of them a letter, a digit or '_'; HYPERION_RUNS "
+        "names the folder");
 }
 
 std::string default_run_name(const Path& recipe, double unix_seconds) {
   std::string stem = recipe.stem().string();
-  std::replace_if(stem.begin(), stem.end(), [](char c) { return !fits_run_name(c); }, '-');
+  std::replace_if(
+      stem.begin(), stem.end(), [](char c) { return !fits_run_name(c); }, '-');
   if (const size_t first = stem.find_first_not_of(".-"); first != 0)
     stem = first == stem.npos ? "run" : stem.substr(first);
   return format("{}-{}", stem, base::file_stamp(unix_seconds));

@@ -24,13 +24,15 @@ bool known_by_content(const std::string& setting, const PastRun& past, const Run
 
 [[noreturn]] void refuse_other_run(const PastRun& past, const base::Setting& was, const base::Setting& now) {
   const bool given = now.origin != "default";
-  throw base::ConfigError(format("run {} was begun with {} = {} ({}), and {} says {}", past.name, now.name(), was.text(),
-                                 was.origin, given ? now.origin : "the default", now.text()),
-                          format("go on with {} = {}; or begin another run: hyperion train RECIPE --run NAME",
-                                 now.name(), was.text()));
+  throw base::ConfigError(
+      format("run {} was begun with {} = {} ({}), and {} says {}", past.name, now.name(), was.text(), was.origin,
+             given ? now.origin : "the default", now.text()),
+      format("go on with {} = {}; or begin another run: hyperion train RECIPE --run NAME", now.name(), was.text()));
 }
 
-bool same_curve(const optim::Schedule& a, const optim::Schedule& b) { return a.shape == b.shape && a.shape != "constant"; }
+bool same_curve(const optim::Schedule& a, const optim::Schedule& b) {
+  return a.shape == b.shape && a.shape != "constant";
+}
 
 // A run that is made longer or shorter keeps the learning rates it was begun with, unless it is told where they end.
 void keep_schedule_end(const PastRun& past, RunConfig& config) {
@@ -46,17 +48,19 @@ std::string schedule_change(const PastRun& past, const RunConfig& config) {
              now = optim::schedule_of(config.optim, steps);
   const double last = before.at(step), next = now.at(step + 1);
   if (next != before.at(step + 1) || (same_curve(before, now) && before.steps != now.steps))
-    return format("the schedule now ends at step {}: the learning rate goes from {:.3g} at step {} to {:.3g} at step {}",
-                  now.steps, last, step, next, step + 1);
+    return format(
+        "the schedule now ends at step {}: the learning rate goes from {:.3g} at step {} to {:.3g} at step {}",
+        now.steps, last, step, next, step + 1);
   if (!same_curve(before, now) || now.steps == steps || steps == past.config.train.steps) return {};
   auto stretched = now;
   stretched.steps = steps;
-  return format("the schedule ends at step {} as before, {}; --optim.decay_steps={} lets it end with the run, and the "
-                "learning rate go from {:.3g} at step {} to {:.3g} at step {}",
-                now.steps,
-                steps > now.steps ? format("later steps keep its last learning rate, {:.3g}", now.at(steps))
-                                  : format("and the run at {:.3g}", now.at(steps)),
-                steps, last, step, stretched.at(step + 1), step + 1);
+  return format(
+      "the schedule ends at step {} as before, {}; --optim.decay_steps={} lets it end with the run, and the "
+      "learning rate go from {:.3g} at step {} to {:.3g} at step {}",
+      now.steps,
+      steps > now.steps ? format("later steps keep its last learning rate, {:.3g}", now.at(steps))
+                        : format("and the run at {:.3g}", now.at(steps)),
+      steps, last, step, stretched.at(step + 1), step + 1);
 }
 
 }  // namespace
@@ -93,10 +97,10 @@ void check_same_model(const std::string& text, const std::string& place, const S
     for (const auto& [key, value] : all->items()) {
       const auto shown = [&key = key](const Json& of) { return of.contains(key) ? of[key].dump() : "nothing"; };
       if (shown(here) != shown(there))
-        throw base::ConfigError(format("{} is of another model than the run's checkpoint: it has {} = {}, and {} has {}",
-                                       place, key, shown(here), start.manifest(), shown(there)),
-                                format("put {} = {} back; or begin another run: hyperion train RECIPE --run NAME", key,
-                                       shown(there)));
+        throw base::ConfigError(
+            format("{} is of another model than the run's checkpoint: it has {} = {}, and {} has {}", place, key,
+                   shown(here), start.manifest(), shown(there)),
+            format("put {} = {} back; or begin another run: hyperion train RECIPE --run NAME", key, shown(there)));
     }
 }
 

@@ -78,7 +78,8 @@ class StateMembers {
 };
 
 // What older checkpoints held in place of all settings.
-constexpr std::pair<const char*, const char*> kOwnMembers[] = {{"seed", "train.seed"}, {"precision", "train.precision"}};
+constexpr std::pair<const char*, const char*> kOwnMembers[] = {{"seed", "train.seed"},
+                                                               {"precision", "train.precision"}};
 constexpr std::pair<const char*, const char*> kScheduleMembers[] = {
     {"shape", "optim.schedule"}, {"peak", "optim.lr"}, {"warmup", "optim.warmup"}, {"steps", "train.steps"}};
 
@@ -88,8 +89,8 @@ std::string settings_of_state(const StateMembers& state, const Json& json) {
     state.object_text("settings");
     for (const auto& [member, name] : kOwnMembers)
       if (state.has(member) && settings.contains(name) && settings[name] != json[member])
-        state.refuse(member, format("is {}, and its settings say {} = {}", json[member].dump(), name,
-                                    settings[name].dump()));
+        state.refuse(member,
+                     format("is {}, and its settings say {} = {}", json[member].dump(), name, settings[name].dump()));
     return settings.dump();
   }
   Json few = Json::object();

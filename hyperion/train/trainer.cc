@@ -352,10 +352,11 @@ void Trainer::run() {
 void Trainer::warn_of_small_set() const {
   const int64_t samples = split_.order(config_.train.seed).samples(), batch = config_.train.batch;
   if (batch > samples)
-    base::log_warn(format("train.batch = {} is more than the {} samples that the training data has: each is in every "
-                          "batch about {:.3g} times",
-                          base::with_commas(batch), base::with_commas(samples),
-                          static_cast<double>(batch) / static_cast<double>(samples)));
+    base::log_warn(
+        format("train.batch = {} is more than the {} samples that the training data has: each is in every "
+               "batch about {:.3g} times",
+               base::with_commas(batch), base::with_commas(samples),
+               static_cast<double>(batch) / static_cast<double>(samples)));
 }
 
 void Trainer::step() {
@@ -441,7 +442,8 @@ void Trainer::diverged(const std::string& what, bool before_any_update) {
   if (before_any_update)
     throw base::Error(
         what, format("nothing was learned before it: {} may hold nan, inf or values too large for {}",
-                     config_.model.from.empty() ? "the data" : format("model.from = \"{}\", or the data,", config_.model.from),
+                     config_.model.from.empty() ? "the data"
+                                                : format("model.from = \"{}\", or the data,", config_.model.from),
                      config_.train.precision));
   const std::string advice = "try a smaller optim.lr, a longer optim.warmup or optim.clip = 1";
   throw base::Error(what, saved_step_ > 0

@@ -84,7 +84,7 @@ TEST_F(DamagedRun, lost_lines_of_the_metrics_are_told_and_the_run_goes_on) {
   testing::write_file(metrics, text);
   const Finished done = run(scratch_, {"resume", "killed"});
   EXPECT_EQ(done.code, 0) << done.err;
-  EXPECT_EQ(count(done.err, "metrics.jsonl: 1 damaged lines were left out"), 1) << done.err;
+  EXPECT_EQ(count(done.err, "metrics.jsonl: left out 1 damaged line, which is no record"), 1) << done.err;
   EXPECT_EQ(count(done.err, "metrics.jsonl: 2 of the 5 steps so far have no line"), 1) << done.err;
   EXPECT_EQ(testing::losses(folder("killed")).size(), 8u);
 }
@@ -102,13 +102,15 @@ TEST_F(DamagedRun, weights_that_are_not_finite_to_begin_with_are_not_blamed_on_t
                                           testing::device_flags() + testing::text_data(scratch_));
   EXPECT_EQ(done.code, 1) << done.err;
   EXPECT_NE(testing::error_line(done).find("at step 1"), std::string::npos) << done.err;
-  EXPECT_NE(testing::hint_line(done).find("nothing was learned before it: model.from = "), std::string::npos) << done.err;
+  EXPECT_NE(testing::hint_line(done).find("nothing was learned before it: model.from = "), std::string::npos)
+      << done.err;
   EXPECT_EQ(testing::hint_line(done).find("optim.lr"), std::string::npos) << done.err;
 }
 
 TEST_F(DamagedRun, a_batch_of_more_samples_than_there_are_is_told) {
-  const Finished done = run(scratch_, train("large") + testing::text_data(scratch_) +
-                                          Words{"--steps=1", "--train.batch=1024", "--optim.warmup=0"});
+  const Finished done = run(scratch_, Words{"train", testing::tiny_recipe(scratch_), "--steps", "4", "--model.layers=1",
+                                            "--train.batch=1024", "--eval.batches=1"} +
+                                          testing::device_flags() + testing::text_data(scratch_));
   EXPECT_EQ(done.code, 0) << done.err;
   EXPECT_NE(done.err.find("train.batch = 1,024 is more than the "), std::string::npos) << done.err;
 }

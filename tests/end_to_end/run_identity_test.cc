@@ -81,8 +81,8 @@ std::vector<Line> setting_lines(const std::string& toml) {
     if (line.starts_with("[")) section = line.substr(1, line.size() - 2);
     const size_t equals = line.find(" = ");
     if (equals != line.npos)
-      lines.push_back({section, line.substr(0, equals), line.substr(equals + 3), begin + equals + 3,
-                       line.size() - equals - 3});
+      lines.push_back(
+          {section, line.substr(0, equals), line.substr(equals + 3), begin + equals + 3, line.size() - equals - 3});
   }
   return lines;
 }
@@ -90,9 +90,9 @@ std::vector<Line> setting_lines(const std::string& toml) {
 // Another value of the same type; of a choice one that is there to be chosen.
 std::string another(const Line& line) {
   static const std::map<std::string, std::string> kChoices = {
-      {"optim.rule", "\"sgd\""},          {"optim.schedule", "\"linear\""}, {"train.precision", "\"bf16\""},
+      {"optim.rule", "\"sgd\""},           {"optim.schedule", "\"linear\""}, {"train.precision", "\"bf16\""},
       {"train.optimize", "\"reference\""}, {"train.device", "\"auto\""},     {"data.source", "\"shapes\""},
-      {"data.packing", "\"single\""},     {"fp8.scale", "\"rows\""},        {"model.preset", "\"gpt2\""},
+      {"data.packing", "\"single\""},      {"fp8.scale", "\"rows\""},        {"model.preset", "\"gpt2\""},
       {"model.quantize", "\"nf4\""}};
   if (const auto found = kChoices.find(line.section + "." + line.key); found != kChoices.end()) return found->second;
   if (line.value == "true" || line.value == "false") return line.value == "true" ? "false" : "true";
@@ -143,11 +143,12 @@ TEST_F(RunIdentity, what_makes_the_run_is_refused_with_both_values_and_both_file
     ASSERT_NE(edited.find(line), std::string::npos) << line;
     edited.replace(edited.find(line), std::strlen(line), other[0]);
     testing::write_file(folder() / "config.resolved.toml", edited);
-    for (const Words& command : {Words{"resume", "r"}, Words{"launch", "-n", "2", "--logs", "logs", "--", "resume", "r"}}) {
+    for (const Words& command :
+         {Words{"resume", "r"}, Words{"launch", "-n", "2", "--logs", "logs", "--", "resume", "r"}}) {
       const Finished done = run(scratch_, command);
       EXPECT_EQ(done.code, 2) << done.err;
-      for (const std::string& part : {other[1], other[2], other[3], std::string("step-4/manifest.json"),
-                                      std::string("config.resolved.toml:")})
+      for (const std::string& part :
+           {other[1], other[2], other[3], std::string("step-4/manifest.json"), std::string("config.resolved.toml:")})
         EXPECT_NE(done.err.find(part), std::string::npos) << part << "\n" << done.err;
       EXPECT_EQ(done.err.find(other[1]), done.err.find("error: ") + std::string("error: run r was begun with ").size());
       const size_t first = done.err.find("error: run r");
@@ -199,10 +200,12 @@ TEST_F(RunIdentity, a_checkpoint_of_another_run_is_not_gone_on_with) {
   const std::pair<const char*, json> both[] = {{"train.seed", 99}, {"train.precision", "bf16"}, {"data.digits", 1}};
   for (const auto& [name, value] : both) {
     put_back();
-    testing::edit_state(checkpoint(), [&, name = name, value = value](json& state) { state["settings"][name] = value; });
+    testing::edit_state(checkpoint(),
+                        [&, name = name, value = value](json& state) { state["settings"][name] = value; });
     const Finished done = resume();
     EXPECT_EQ(done.code, 2);
-    EXPECT_NE(testing::error_line(done).find(std::string("run r was begun with ") + name), std::string::npos) << done.err;
+    EXPECT_NE(testing::error_line(done).find(std::string("run r was begun with ") + name), std::string::npos)
+        << done.err;
   }
 }
 
@@ -230,10 +233,10 @@ TEST_F(RunIdentity, an_older_checkpoint_is_gone_on_with_and_what_it_knows_is_com
 
 TEST_F(RunIdentity, what_flags_change_is_said_by_resume_as_by_or_resume) {
   const Words flags{"--optim.lr=0.5", "--train.batch=8"};
-  for (const Finished& done :
-       {resume(flags), run(scratch_, train() + Words{"--run", "r", "--or-resume"} + flags,
-                           {{"HYPERION_FAULTS", "train.prepare=throw"}})})
-    for (const char* line : {"run r goes on with optim.lr = 0.5; it was 0.0003", "run r goes on with train.batch = 8; it was 4"})
+  for (const Finished& done : {resume(flags), run(scratch_, train() + Words{"--run", "r", "--or-resume"} + flags,
+                                                  {{"HYPERION_FAULTS", "train.prepare=throw"}})})
+    for (const char* line :
+         {"run r goes on with optim.lr = 0.5; it was 0.0003", "run r goes on with train.batch = 8; it was 4"})
       EXPECT_NE(done.err.find(line), std::string::npos) << done.err;
 }
 

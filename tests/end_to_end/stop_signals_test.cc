@@ -52,7 +52,8 @@ TEST_F(StopSignals, a_second_launch_hears_that_the_run_is_being_trained) {
   for (int round = 0; round < 2; ++round) {
     const Finished second = run(scratch_, {"launch", "-n", "2", "--logs", "logs", "--", "resume", "shared"});
     EXPECT_EQ(second.code, 2) << second.err;
-    EXPECT_NE(second.err.find("error: run shared is being trained by another process"), std::string::npos) << second.err;
+    EXPECT_NE(second.err.find("error: run shared is being trained by another process"), std::string::npos)
+        << second.err;
     EXPECT_EQ(second.err.find("goes on from step"), std::string::npos) << second.err;
   }
   first.signal(SIGINT);

@@ -175,10 +175,10 @@ TEST_F(MetricsFiles, tell_what_is_damaged_and_what_is_missing) {
   write_steps(0, 1, 6);
   EXPECT_EQ(warned(6), "");
   replace("{\"step\":2,\"loss\"", "{\"step\":2,\"lnss\"");  // JSON still, but no record
-  replace("{\"step\":4", "{\"step\":9");                  // a step that is not there yet
-  replace("{\"step\":6", "{\"step\":5");                  // one that is there already
+  replace("{\"step\":4", "{\"step\":9");                    // a step that is not there yet
+  replace("{\"step\":6", "{\"step\":5");                    // one that is there already
   const std::string said = warned(6);
-  EXPECT_NE(said.find("metrics.jsonl: 2 damaged lines were left out"), std::string::npos) << said;
+  EXPECT_NE(said.find("metrics.jsonl: left out 2 damaged lines, which are no records"), std::string::npos) << said;
   EXPECT_NE(said.find("metrics.jsonl: 3 of the 6 steps so far have no line"), std::string::npos) << said;
   EXPECT_EQ(steps(), (Steps{1, 3, 5}));
   std::filesystem::remove(run_ / "metrics.jsonl");
