@@ -224,7 +224,14 @@ void Trainer::make_outline() {
 
 // The frozen model in the type it is used in, with an adapter; also on resume, as checkpoints hold the adapter alone.
 void Trainer::make_adapted() {
-  base_digest_ = interop::weights_digest(files_, config_.model.from);
+  try {
+    base_digest_ = interop::weights_digest(files_, config_.model.from);
+  } catch (const base::ConfigError& error) {
+    if (!begun()) throw;
+    throw base::ConfigError(
+        format("the model beside which run {} is trained: {}", log_.name(), error.what()),
+        format("where it was moved, say to where: hyperion resume {} --model.from=PATH", log_.name()));
+  }
   const auto type = compute_type(config_.train.precision);
   const bool packed = config_.model.quantize == "nf4";
   if (config_.parallel.zero == 3) {
@@ -351,7 +358,7 @@ void Trainer::run() {
 
 void Trainer::warn_of_small_set() const {
   const int64_t samples = split_.order(config_.train.seed).samples(), batch = config_.train.batch;
-  if (batch > samples)
+  if (batch > samples && first())
     base::log_warn(
         format("train.batch = {} is more than the {} samples that the training data has: each is in every "
                "batch about {:.3g} times",
@@ -441,10 +448,10 @@ void Trainer::check_weights() {
 void Trainer::diverged(const std::string& what, bool before_any_update) {
   if (before_any_update)
     throw base::Error(
-        what, format("nothing was learned before it: {} may hold nan, inf or values too large for {}",
+        what, format("nothing was learned before it: look for nan, inf and huge values in {}{}",
                      config_.model.from.empty() ? "the data"
-                                                : format("model.from = \"{}\", or the data,", config_.model.from),
-                     config_.train.precision));
+                                                : format("the weights of model.from = \"{}\"", config_.model.from),
+                     config_.train.precision == "fp32" ? "" : ", or try --precision fp32"));
   const std::string advice = "try a smaller optim.lr, a longer optim.warmup or optim.clip = 1";
   throw base::Error(what, saved_step_ > 0
                               ? format("the checkpoint of step {} holds finite weights; {}", saved_step_, advice)

@@ -80,7 +80,7 @@ TEST(RunIdentity, the_checkpoint_is_believed_where_the_file_was_edited) {
   const auto lines = run.changes();
   ASSERT_EQ(lines.size(), 2u);
   EXPECT_EQ(lines[0], "run r goes on with optim.lr = 0.5; it was 0.0003");
-  EXPECT_EQ(lines[1].find("the schedule now ends at step 60: the learning rate goes from 0.0003 "), 0u) << lines[1];
+  EXPECT_EQ(lines[1].find("the learning rate goes from 0.0003 at step 20 to "), 0u) << lines[1];
 }
 
 TEST(RunIdentity, a_place_may_change_whose_content_the_checkpoint_knows) {
