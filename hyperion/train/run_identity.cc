@@ -22,12 +22,11 @@ bool known_by_content(const std::string& setting, const PastRun& past, const Run
   return config.lora.rank == 0 || !past.start->state.base_digest.empty();  // else only the first step needed it
 }
 
-[[noreturn]] void refuse_other_run(const PastRun& past, const base::Setting& was, const base::Setting& now) {
-  const bool given = now.origin != "default";
+[[noreturn]] void refuse_other_run(const std::string& run, const base::Setting& was, const base::Setting& now) {
   throw base::ConfigError(
-      format("run {} was begun with {} = {} ({}), and {} says {}", past.name, now.name(), was.text(), was.origin,
-             given ? now.origin : "the default", now.text()),
-      format("go on with {} = {}; or begin another run: hyperion train RECIPE --run NAME", now.name(), was.text()));
+      format("run {} was begun with {} = {} ({}), and {} says {}", run, now.name(), was.text(), was.origin,
+             now.origin == "default" ? "the default" : now.origin, now.text()),
+      format("set {} = {}, as it was; or begin another run: hyperion train RECIPE --run NAME", now.name(), was.text()));
 }
 
 bool same_curve(const optim::Schedule& a, const optim::Schedule& b) {
@@ -81,12 +80,25 @@ std::vector<std::string> changes_of(const PastRun& past, RunConfig& config, cons
     const std::string name = now.name();
     const base::Setting& was = past.settings.at(name);
     if (now.text() == was.text() || (name == "optim.decay_steps" && same_end)) continue;
-    if (belongs_to_run(name) && !known_by_content(name, past, config)) refuse_other_run(past, was, now);
+    if (belongs_to_run(name) && !known_by_content(name, past, config)) refuse_other_run(past.name, was, now);
     lines.push_back(format("run {} goes on with {} = {}; it was {}", past.name, name, now.text(), was.text()));
   }
   if (past.start == nullptr) return lines;
   if (auto line = schedule_change(past, config); !line.empty()) lines.push_back(std::move(line));
   return lines;
+}
+
+void check_same_run(base::FileSystem& files, const std::string& run, const base::Path& checkpoint,
+                    const base::Settings& settings) {
+  RunConfig before;
+  auto was = bind(before);
+  apply_settings(settings_json(settings), was, run);
+  apply_settings(read_known_settings(files, checkpoint), was, (checkpoint / "manifest.json").string());
+  for (const auto& now : settings.all()) {
+    const std::string name = now.name();
+    if (name == "data.path" || name == "model.from" || !belongs_to_run(name)) continue;  // of places see above
+    if (now.text() != was.at(name).text()) refuse_other_run(run, was.at(name), now);
+  }
 }
 
 void check_same_model(const std::string& text, const std::string& place, const StartPoint& start) {

@@ -23,6 +23,11 @@ struct PastRun {
 // change of train.steps leaves the learning rates as they were planned: it may set config.optim.decay_steps.
 std::vector<std::string> changes_of(const PastRun& past, RunConfig& config, const base::Settings& settings);
 
+// For those who only look at a run: throws ConfigError where its settings are not those of the checkpoint, but for
+// where data and models lie.
+void check_same_run(base::FileSystem& files, const std::string& run, const base::Path& checkpoint,
+                    const base::Settings& settings);
+
 // Throws ConfigError where `text`, the model.json at `place`, is not the model of the checkpoint.
 void check_same_model(const std::string& text, const std::string& place, const StartPoint& start);
 

@@ -6,6 +6,7 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
+#include "hyperion/checkpoint/manifest.h"
 #include "hyperion/checkpoint/step_folder.h"
 #include "hyperion/train/config.h"
 
@@ -169,6 +170,12 @@ RunState parse_run_state(const std::string& text, const std::string& place, int6
   auto settings = bind(any);
   apply_settings(state.settings, settings, place);
   return state;
+}
+
+std::string read_known_settings(base::FileSystem& files, const base::Path& checkpoint) {
+  const base::Path path = checkpoint / checkpoint::kManifestName;
+  const Json json = base::parse_json(checkpoint::parse_manifest(files.read(path), path.string()).state, path.string());
+  return settings_of_state(StateMembers(json, path.string() + ": state"), json);
 }
 
 std::optional<StartPoint> find_start(base::FileSystem& files, const base::Path& checkpoints) {

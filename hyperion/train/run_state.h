@@ -33,6 +33,9 @@ std::string settings_json(const base::Settings& settings);
 // Throws CorruptError where a value cannot be that setting's.
 void apply_settings(const std::string& json, base::Settings& settings, const std::string& place);
 
+// Those that the checkpoint in this folder knows.
+std::string read_known_settings(base::FileSystem& files, const base::Path& checkpoint);
+
 // Where a resume goes on.
 struct StartPoint {
   checkpoint::LoadedCheckpoint loaded;

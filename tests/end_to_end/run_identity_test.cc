@@ -169,6 +169,16 @@ TEST_F(RunIdentity, the_same_recipe_does_not_hide_an_edited_folder) {
   EXPECT_NE(testing::error_line(other).find("and --seed says 5"), std::string::npos) << other.err;
 }
 
+TEST_F(RunIdentity, an_evaluation_of_other_data_than_the_run_s_is_refused) {
+  EXPECT_EQ(run(scratch_, {"eval", "r", "--device", "cpu"}).code, 0);
+  std::string edited = kept_["config.resolved.toml"];
+  edited.replace(edited.find("digits = 2"), 10, "digits = 1");
+  testing::write_file(folder() / "config.resolved.toml", edited);
+  const Finished done = run(scratch_, {"eval", "r", "--device", "cpu"});
+  EXPECT_EQ(done.code, 2);
+  EXPECT_NE(testing::error_line(done).find("run r was begun with data.digits = 2"), std::string::npos) << done.err;
+}
+
 TEST_F(RunIdentity, every_key_of_an_edited_model_is_refused) {
   const json model = json::parse(kept_["model.json"]);
   int tried = 0;
