@@ -1,13 +1,14 @@
-// Stop requests. The first SIGINT, SIGTERM or SIGUSR1 is noted for the program to act on between two pieces of work; a
-// second SIGINT stops the process at once with 130.
+// Stop requests. The first SIGINT, SIGTERM, SIGHUP or SIGUSR1 is noted for the program to act on between two pieces of
+// work. A second SIGINT stops the process at once with 130; so does, with 128 + its number, a second SIGTERM or SIGHUP
+// half a second or more after the first: schedulers send one and the same request twice, to a process and to its group.
 #pragma once
 
 namespace hyperion::base {
 
-void watch_stop_signals();
-int stop_signal();  // 0 while nobody asked
+void watch_stop_signals();  // a SIGHUP that is ignored at the start, as under nohup, stays so
+int stop_signal();          // 0 while nobody asked
 
-// 130 for Ctrl-C, 75 for SIGTERM and SIGUSR1 (preempted: the caller saved its state).
+// 130 for Ctrl-C, 75 for the others (preempted: the caller saved its state).
 int stop_exit_code(int signal);
 
 // For work that has nothing to save: throws Interrupted with 128 + signal when a stop was asked for.

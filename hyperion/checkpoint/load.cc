@@ -172,17 +172,20 @@ LoadedCheckpoint load_checkpoint(base::FileSystem& files, const Path& step_folde
   return loaded;
 }
 
-LoadedCheckpoint load_newest(base::FileSystem& files, const Path& folder) {
+LoadedCheckpoint load_newest(base::FileSystem& files, const Path& folder,
+                             const std::function<void(const LoadedCheckpoint&)>& check) {
   const auto entries = list_checkpoints(files, folder);
   if (entries.empty())
     throw base::ConfigError(format("no checkpoint in {}", folder.string()), "name a run that has saved at least one");
   std::string wrong;
   for (size_t i = 0; i < entries.size(); ++i) {
     try {
-      return load_checkpoint(files, entries[i].path);
+      auto loaded = load_checkpoint(files, entries[i].path);
+      if (check) check(loaded);
+      return loaded;
     } catch (const base::Error& error) {
       // A run that goes on saving may have removed or replaced it since it was listed: there is a newer one now.
-      if (!files.exists(entries[i].path)) return load_newest(files, folder);
+      if (!files.exists(entries[i].path)) return load_newest(files, folder, check);
       wrong += format("\n  step {}: {}", entries[i].step, error.what());
       if (i + 1 < entries.size())
         base::log_warn(format("checkpoint of step {} is bad, falling back to step {}: {}", entries[i].step,

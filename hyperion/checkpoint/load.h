@@ -1,5 +1,7 @@
 // Reads checkpoints back. Sizes and hashes of all files are verified before anything is handed out.
 #pragma once
+#include <functional>
+
 #include "hyperion/checkpoint/safetensors.h"
 
 namespace hyperion::checkpoint {
@@ -32,6 +34,8 @@ LoadedCheckpoint load_checkpoint(base::FileSystem& files, const base::Path& step
 
 // The newest good checkpoint of a run's checkpoints folder. Each bad one passed over gives a warning: which file, why,
 // and the step it falls back to. None good: CorruptError that tells what is wrong with each. None at all: ConfigError.
-LoadedCheckpoint load_newest(base::FileSystem& files, const base::Path& folder);
+// `check` throws CorruptError on a state that only the caller can judge.
+LoadedCheckpoint load_newest(base::FileSystem& files, const base::Path& folder,
+                             const std::function<void(const LoadedCheckpoint&)>& check = {});
 
 }  // namespace hyperion::checkpoint

@@ -15,6 +15,7 @@
 #include "hyperion/kernels/device.h"
 #include "hyperion/train/evaluate.h"
 #include "hyperion/train/feed.h"
+#include "hyperion/train/run_identity.h"
 #include "hyperion/train/run_log.h"
 
 namespace hyperion::cli {
@@ -31,6 +32,7 @@ int eval_command(const EvalOptions& options) {
   train::RunConfig config;
   const auto settings = read_run_config(config, opened.run / "config.resolved.toml", {});
   kernels::allow_tf32(config.train.precision == "tf32");
+  train::check_same_run(base::real_files(), opened.run.filename().string(), opened.checkpoint, settings);
   if (options.batches > 0) config.eval.batches = options.batches;
   const auto split = train::open_split(config, opened.model->shape(config.train.length));
   base::ProgressLine progress;

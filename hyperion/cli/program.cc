@@ -153,7 +153,9 @@ void add_train_commands(CLI::App& app, Flags& flags) {
   add_rank_flags(resume, flags.rank);
   resume->footer(
       "\nExamples:\n  hyperion resume quickstart\n  hyperion resume quickstart --steps 3000\n\nThe model, data, seed, "
-      "precision and length of a run cannot change.");
+      "precision and length of a run cannot change, only where its data lies. What else changes is said. More steps "
+      "keep "
+      "the last learning rate, unless --optim.decay_steps says where the schedule ends.");
   auto* config = app.add_subcommand("config", "look at settings")->require_subcommand(1);
   config->footer("\nExample:\n  hyperion config show recipes/quickstart.toml --origin");
   auto* show = config->add_subcommand("show", "the settings a recipe, the environment and flags give together");

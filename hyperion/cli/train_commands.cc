@@ -10,8 +10,6 @@
 #include "hyperion/base/log.h"
 #include "hyperion/base/read_file.h"
 #include "hyperion/base/signals.h"
-#include "hyperion/checkpoint/load.h"
-#include "hyperion/checkpoint/step_folder.h"
 #include "hyperion/cli/commands.h"
 #include "hyperion/cli/resolve.h"
 #include "hyperion/host/launch.h"
@@ -22,6 +20,7 @@
 #include "hyperion/train/preflight.h"
 #include "hyperion/train/processes.h"
 #include "hyperion/train/run_folder.h"
+#include "hyperion/train/run_identity.h"
 #include "hyperion/train/run_log.h"
 #include "hyperion/train/trainer.h"
 
@@ -43,6 +42,7 @@ int dry_run(const train::RunConfig& config, const base::Settings& settings, cons
   std::printf("%s\n", settings.toml(true).c_str());
   const auto place = train::RunFolder::join(interop::runs_folder() / name);
   const bool there = or_resume && base::real_files().exists(place.config());
+  if (!there) train::check_run_name(name);
   std::printf("run         %s%s\n", place.path().c_str(), there ? ", which is there and would go on" : "");
   std::printf("parameters  %s\n", base::with_commas(shape.parameters).c_str());
   std::printf("%s      %s a step, %s in all\n", shape.context > 0 ? "tokens" : "images",
@@ -103,48 +103,31 @@ void expect_same_start(comm::World& world, int64_t step) {
                             "all ranks need the same folder of runs: HYPERION_RUNS on a disk that they share");
 }
 
-// `step` is where the run goes on; -1: it begins.
-train::Processes join(const train::RunConfig& config, const std::string& settings, const host::Launch& launch,
-                      int64_t step) {
+std::shared_ptr<comm::World> meet(const train::RunConfig& config, const host::Launch& launch) {
   base::throw_if_stopped("starting");  // the job may have ended while this rank was still reading its settings
-  const comm::WorldOptions options{.timeout = std::chrono::seconds(config.parallel.timeout),
-                                   .stall = std::chrono::seconds(config.parallel.stall)};
+  return comm::World::join(launch, {.timeout = std::chrono::seconds(config.parallel.timeout),
+                                    .stall = std::chrono::seconds(config.parallel.stall)});
+}
+
+// `step` is where the run goes on; -1: it begins.
+train::Processes join(std::shared_ptr<comm::World> world, const train::RunConfig& config, const std::string& settings,
+                      const host::Launch& launch, int64_t step) {
   // NCCL wants a GPU for each process; where they share one, tensors go by way of the host.
   const bool gpu = kernels::open_device(config.train.device).is_cuda() && launch.local_world > 0 &&
                    launch.local_world <= kernels::gpu_count();
-  auto world = comm::World::join(launch, options);
   expect_same_start(*world, step);
   expect_same_settings(*world, settings);
   return train::Processes(std::move(world), config.parallel, gpu);
 }
 
 // The run's folder is made or opened by the first process; the others are told where it is.
-train::RunFolder shared_folder(train::Processes& processes, const std::function<train::RunFolder()>& make) {
+train::RunFolder shared_folder(comm::World& world, const std::function<train::RunFolder()>& make) {
   std::optional<train::RunFolder> run;
-  const std::string path = processes.world().from_first("run", [&] {
+  const std::string path = world.from_first("run", [&] {
     run.emplace(make());
     return run->path().string();
   });
   return run ? std::move(*run) : train::RunFolder::join(path);
-}
-
-// How far the run has come: 0 without a checkpoint. Bad ones are told of, and passed over.
-int64_t newest_good_step(base::FileSystem& files, const train::RunFolder& run) {
-  if (checkpoint::list_checkpoints(files, run.checkpoints()).empty()) return 0;
-  return checkpoint::load_newest(files, run.checkpoints()).step;
-}
-
-// A resumed run must be the run it was.
-bool belongs_to_run(const std::string& name) {
-  const bool data = (name.starts_with("data.") && name != "data.threads") || name.starts_with("augment.");
-  return name.starts_with("model.") || name.starts_with("lora.") || data || name == "train.seed" ||
-         name == "train.precision" || name == "train.length" || name == "optim.rule" || name == "fp8.history";
-}
-
-void refuse_changes(const std::vector<Override>& overrides) {
-  for (const auto& [name, value, flag] : overrides)
-    if (belongs_to_run(name))
-      throw base::ConfigError(format("{} cannot change on resume", name), "start another run with `hyperion train`");
 }
 
 // What only zero 3 has goes where another zero is asked for, unless it was asked for too: then the two contradict.
@@ -166,21 +149,6 @@ base::Settings resume_settings(train::RunConfig& config, const base::Path& run, 
   return read_run_config(config, file, overrides);
 }
 
-// What the run will be other than it was; never what makes it this run.
-std::vector<std::string> changes(const std::string& run, const base::Settings& was, const base::Settings& now) {
-  std::vector<std::string> all;
-  for (const auto& setting : now.all()) {
-    const std::string name = setting.name(), before = was.at(name).text();
-    if (setting.text() == before) continue;
-    if (belongs_to_run(name))
-      throw base::ConfigError(
-          format("run {} was begun with {} = {}, and {} says {}", run, name, before, setting.origin, setting.text()),
-          format("go on with it as it was: hyperion resume {}; or begin another: --run NAME", run));
-    all.push_back(format("{} = {}; it was {}", name, setting.text(), before));
-  }
-  return all;
-}
-
 // A start that was refused for what it asked leaves no folder that stands in the way of the next try.
 void drop_if_never_begun(base::FileSystem& files, const train::RunFolder& run, const base::Error& error) {
   const bool refused =
@@ -189,25 +157,47 @@ void drop_if_never_begun(base::FileSystem& files, const train::RunFolder& run, c
   if (refused && !begun) files.remove_all(run.path());
 }
 
-}  // namespace
-
-namespace {
-
-struct Resumption {
-  train::RunConfig& config;
-  base::Settings& settings;
-  base::Path path;
-  std::optional<train::RunFolder> locked;  // alone
-  std::vector<std::string> told;           // of settings other than those in the folder, where they were compared
-  bool changed;                            // they are other
+// Rank 0 holds the run from here on, so that no one changes what is read. What it is refused the others hear when they
+// meet.
+struct Hold {
+  Hold(const base::Path& path, const host::Launch& launch) {
+    if (launch.rank != 0) return;
+    try {
+      folder.emplace(train::RunFolder::open(base::real_files(), path));
+    } catch (const base::Error&) {
+      if (launch.world == 1) throw;
+      refused = std::current_exception();
+    }
+  }
+  train::RunFolder take() {
+    if (refused) std::rethrow_exception(refused);
+    return std::move(*folder);
+  }
+  std::optional<train::RunFolder> folder;
+  std::exception_ptr refused;
 };
 
-int go_on(Resumption run, const host::Launch& launch) {
+// What the run was until now: as its newest checkpoint says, else its own file.
+std::vector<std::string> compare_with_past(const train::RunFolder& place, const std::optional<train::StartPoint>& start,
+                                           train::RunConfig& config, const base::Settings& settings) {
+  train::RunConfig before;
+  auto was = train::bind(before);
+  was.read_toml(base::real_files().read(place.config()), place.config().string());
+  if (start) train::apply_settings(start->state.settings, was, start->manifest());
+  if (start && base::real_files().exists(place.model()))
+    train::check_same_model(base::real_files().read(place.model()), place.model().string(), *start);
+  return train::changes_of({place.name(), before, was, start ? &*start : nullptr}, config, settings);
+}
+
+int go_on(train::RunConfig& config, const base::Settings& settings, const base::Path& path, Hold hold,
+          const host::Launch& launch) {
   auto& files = base::real_files();
-  const auto& config = run.config;
-  const auto place = train::RunFolder::join(run.path);
-  const auto record = train::past_record(files, place.path());
-  const int64_t step = newest_good_step(files, place);
+  const auto place = train::RunFolder::join(path);
+  if (hold.refused) shared_folder(*meet(config, launch), [&] { return hold.take(); });
+  const auto record = train::past_record(files, path);
+  auto start = train::find_start(files, place.checkpoints());
+  const int64_t step = start ? start->loaded.step : 0;
+  auto changes = compare_with_past(place, start, config, settings);
   if (record.status == "complete" && step >= config.train.steps) {
     if (launch.rank == 0)
       std::printf("run %s is complete (step %ld of %ld); nothing to do\nhint: train it further with --steps N\n",
@@ -220,31 +210,34 @@ int go_on(Resumption run, const host::Launch& launch) {
         "name more steps, or leave --steps out");
   apply_nccl(config, launch);
   check_start(config,
-              files.exists(place.model()) ? base::read_description(files, place.model())
-                                          : train::model_config(files, config),
+              start && files.exists(place.model()) ? base::read_description(files, place.model())
+                                                   : train::model_config(files, config),
               launch);
-  auto processes = join(config, run.settings.toml(false), launch, step);
-  auto folder = shared_folder(
-      processes, [&] { return run.locked ? std::move(*run.locked) : train::RunFolder::open(files, run.path); });
-  if (processes.first())
-    for (const auto& change : run.told) base::log_info(format("run {} goes on with {}", place.name(), change));
+  auto world = meet(config, launch);
+  auto folder = shared_folder(*world, [&] { return hold.take(); });
+  auto processes = join(std::move(world), config, settings.toml(false), launch, step);
   // What is refused has changed nothing.
   const auto keep = [&] {
-    if (run.changed && processes.first()) base::write_atomically(files, folder.config(), run.settings.toml(false));
+    const std::string now = settings.toml(false);
+    if (processes.first() && files.read(folder.config()) != now) base::write_atomically(files, folder.config(), now);
   };
-  train::train(files, {config, run.settings, folder, record.recipe, true, &processes, keep});
+  train::train(files, {.config = config,
+                       .settings = settings,
+                       .run = folder,
+                       .recipe = record.recipe,
+                       .resume = true,
+                       .processes = &processes,
+                       .accepted = keep,
+                       .start = &start,
+                       .changes = std::move(changes)});
   return 0;
 }
 
-// Alone, the lock comes first: no one may change what is read here. Several processes settle that once they have met.
-std::optional<train::RunFolder> lock_alone(const base::Path& path, const host::Launch& launch) {
-  if (launch.world > 1) return {};
-  return train::RunFolder::open(base::real_files(), path);
-}
-
 // A run may be resumed from any folder.
-void make_absolute(train::RunConfig& config) {
+void make_data_absolute(train::RunConfig& config) {
   for (auto& path : config.data.path) path = std::filesystem::absolute(path).lexically_normal();
+}
+void make_model_absolute(train::RunConfig& config) {
   if (std::filesystem::is_directory(config.model.from))
     config.model.from = std::filesystem::absolute(config.model.from).lexically_normal();
 }
@@ -264,18 +257,15 @@ int train_command(const TrainOptions& options) {
   auto& files = base::real_files();
   const auto place = train::RunFolder::join(interop::runs_folder() / name);
   if (options.or_resume && files.exists(place.config())) {
-    auto locked = lock_alone(place.path(), launch);
-    train::RunConfig past;
-    make_absolute(config);
-    auto changed = changes(name, read_run_config(past, place.config(), {}), settings);
-    const bool any = !changed.empty();
-    return go_on({config, settings, place.path(), std::move(locked), std::move(changed), any}, launch);
+    make_data_absolute(config), make_model_absolute(config);
+    return go_on(config, settings, place.path(), Hold(place.path(), launch), launch);
   }
+  if (named) train::check_run_name(name);
   apply_nccl(config, launch);
   check_start(config, train::model_config(files, config), launch);
-  make_absolute(config);
-  auto processes = join(config, settings.toml(false), launch, -1);
-  auto run = shared_folder(processes, [&] {
+  make_data_absolute(config), make_model_absolute(config);
+  auto processes = join(meet(config, launch), config, settings.toml(false), launch, -1);
+  auto run = shared_folder(processes.world(), [&] {
     const auto create = named ? train::RunFolder::create : train::RunFolder::create_numbered;
     return create(files, interop::runs_folder(), name, settings.toml(false));
   });
@@ -289,13 +279,18 @@ int train_command(const TrainOptions& options) {
 }
 
 int resume_command(const ResumeOptions& options) {
-  refuse_changes(options.overrides);
   const auto launch = host::find_launch();
   const base::Path path = interop::find_run(base::real_files(), options.run);
-  auto locked = lock_alone(path, launch);
+  Hold hold(path, launch);
   train::RunConfig config;
-  auto settings = resume_settings(config, path, options.overrides, launch.rank == 0);
-  return go_on({config, settings, path, std::move(locked), {}, !options.overrides.empty()}, launch);
+  const auto settings = resume_settings(config, path, options.overrides, launch.rank == 0);
+  const auto given = [&](const char* name) {
+    return std::any_of(options.overrides.begin(), options.overrides.end(),
+                       [&](const auto& one) { return one.name == name; });
+  };
+  if (given("data.path")) make_data_absolute(config);
+  if (given("model.from")) make_model_absolute(config);
+  return go_on(config, settings, path, std::move(hold), launch);
 }
 
 }  // namespace hyperion::cli

@@ -66,6 +66,8 @@ Order::Order(std::vector<int64_t> counts, std::vector<double> weights, uint64_t 
     keys_.push_back(base::stream_key(seed, set == 0 ? "data.order" : base::format("data.order/{}", set)));
 }
 
+int64_t Order::samples() const { return std::accumulate(counts_.begin(), counts_.end(), int64_t{0}); }
+
 // Every cycle is a shuffle of its slots; a slot knows its set and how many of that set came before, so nothing has to
 // be counted.
 Order::Drawn Order::at(int64_t position) const {

@@ -21,6 +21,7 @@ class Order {
   // `counts`: samples of each set, none of them 0. `weights`: as many, or none: then by their counts.
   Order(std::vector<int64_t> counts, std::vector<double> weights, uint64_t seed);
   Drawn at(int64_t position) const;
+  int64_t samples() const;  // of all sets
 
  private:
   std::vector<int64_t> counts_, begins_, slots_;  // slots_: of each set in every kCycle positions

@@ -2,6 +2,8 @@
 #include <array>
 #include <cmath>
 
+#include "hyperion/base/format.h"
+#include "hyperion/base/hash.h"
 #include "hyperion/base/random.h"
 #include "hyperion/data/images.h"
 
@@ -84,6 +86,8 @@ Split open_shapes(const DataConfig& config, int64_t side, uint64_t seed) {
       std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(config.images) * config.validation));
   split.train_images = std::make_unique<ShapeSource>(seed, config.images, side, false);
   split.validation_images = std::make_unique<ShapeSource>(seed, held_out, side, true);
+  split.digest =
+      base::hash_hex(base::format("shapes seed={} side={} images={} held_out={}", seed, side, config.images, held_out));
   return split;
 }
 

@@ -58,7 +58,7 @@ struct Split {
   std::unique_ptr<ImageSource> train_images, validation_images;
   std::vector<int64_t> sets;        // of train: how many samples of each set stand one after the other; empty: one set
   std::vector<double> weights;      // of the sets; empty: by their sizes
-  std::string digest;               // tells this data from any other; empty: it is made from the settings alone
+  std::string digest;               // tells this data from any other
   std::vector<Question> questions;  // held out too; empty where the data has none
 
   Split();

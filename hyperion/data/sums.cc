@@ -84,6 +84,8 @@ Split open_sums(const DataConfig& config, int64_t, uint64_t seed) {
   split.validation = std::make_unique<SumsSource>(seed, config.digits, held_out, true);
   for (int64_t i = 0; i < kQuestions; ++i)
     split.questions.push_back(worked(draw_sum(seed, -1 - i, config.digits, true)));
+  split.digest = base::hash_hex(
+      base::format("sums seed={} digits={} sums={} held_out={}", seed, config.digits, config.sums, held_out));
   return split;
 }
 

@@ -150,14 +150,18 @@ std::string read_model_config(base::FileSystem& files, const std::string& argume
 
 namespace {
 
-std::string text_in(const base::Json& state, const char* key) {
-  const auto found = state.find(key);
-  return found != state.end() && found->is_string() ? found->get<std::string>() : "";
+// Empty where there is none.
+std::string digest_in(const base::Json& state, const Path& place) {
+  const auto found = state.find("base_digest");
+  if (found != state.end() && !found->is_string())
+    throw base::CorruptError(format("{} has a base_digest that is not text", place.string()));
+  return found == state.end() ? "" : found->get<std::string>();
 }
 
 // Whether a run was trained beside 4-bit weights; of older checkpoints its settings tell.
 bool was_quantized(base::FileSystem& files, const base::Json& state, const Path& run) {
-  if (state.contains("quantize")) return text_in(state, "quantize") == "nf4";
+  if (const auto known = state.find("settings"); known != state.end() && known->is_object())
+    return known->value("model.quantize", base::Json("none")) == "nf4";
   if (run.empty()) return false;
   const std::string settings = base::read_description(files, run / "config.resolved.toml");
   return settings.find("\nquantize = \"nf4\"") != settings.npos;
@@ -186,7 +190,7 @@ at::ScalarType adapter_type(const checkpoint::LoadedCheckpoint& loaded) {
 OpenedModel open_adapted(base::FileSystem& files, const checkpoint::LoadedCheckpoint& loaded, const base::Json& state,
                          const Path& run, at::Device device, std::optional<at::ScalarType> type, WeightForm form) {
   const auto adapter = parse_adapter_config(state["adapter"].dump(), loaded.path.string());
-  check_base(files, adapter.base_model, text_in(state, "base_digest"), loaded.path.string());
+  check_base(files, adapter.base_model, digest_in(state, loaded.path), loaded.path.string());
   const bool was_packed = was_quantized(files, state, run);
   const bool packed = form == WeightForm::nf4 || (form == WeightForm::as_trained && was_packed);
   if (!type && form != WeightForm::as_kept) type = adapter_type(loaded);

@@ -8,8 +8,14 @@ void describe(base::Settings& settings, OptimConfig& config) {
   settings.section("optim", "the update rule and its schedule")
       .choice("rule", config.rule, {"adamw", "sgd"}, "how gradients change weights")
       .real("lr", config.lr, {0, 100}, "peak learning rate")
-      .choice("schedule", config.schedule, {"constant", "linear", "cosine"}, "shape of the learning rate after warm-up")
+      .choice("schedule", config.schedule, {"constant", "linear", "cosine", "wsd"},
+              "shape of the learning rate after warm-up; wsd: at the peak, then linearly down")
       .integer("warmup", config.warmup, {0, 1'000'000'000}, "linear rise to the peak", "steps")
+      .integer("decay_steps", config.decay_steps, {0, 1'000'000'000},
+               "step at which the last learning rate is reached, and kept from there on; 0: train.steps, as the run is "
+               "begun",
+               "steps")
+      .real("decay", config.decay, {0, 1}, "wsd: the last part of the schedule, in which the learning rate falls")
       .real("final_lr_ratio", config.final_lr_ratio, {0, 1}, "last learning rate, as a part of the peak")
       .real("weight_decay", config.weight_decay, {0, 10}, "decoupled decay of matrices (not norms, biases, embeddings)")
       .real("beta1", config.beta1, {0, 0.999999}, "AdamW: decay of the first moment")
@@ -20,7 +26,12 @@ void describe(base::Settings& settings, OptimConfig& config) {
 }
 
 Schedule schedule_of(const OptimConfig& config, int64_t steps) {
-  return {config.schedule, config.lr, config.final_lr_ratio, config.warmup, steps};
+  return {config.schedule,
+          config.lr,
+          config.final_lr_ratio,
+          config.warmup,
+          config.decay_steps > 0 ? config.decay_steps : steps,
+          config.decay};
 }
 
 }  // namespace hyperion::optim

@@ -6,10 +6,11 @@
 namespace hyperion::optim {
 
 struct Schedule {
-  std::string shape = "cosine";  // constant | linear | cosine
+  std::string shape = "cosine";  // constant | linear | cosine | wsd
   double peak = 3e-4;
   double final_ratio = 0.1;       // of the peak, reached at the last step
   int64_t warmup = 0, steps = 1;  // warmup steps rise linearly from peak / warmup
+  double decay = 0.2;             // wsd: the last part of the steps, in which it falls linearly; before, the peak
 
   // Of step 1..steps; constant beyond the last.
   double at(int64_t step) const;

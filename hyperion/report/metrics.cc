@@ -139,65 +139,11 @@ class Lines {
   std::string_view rest_;
 };
 
-std::optional<int64_t> json_step(std::string_view line) {
-  const Json object = Json::parse(line, nullptr, false);
-  if (!object.is_object()) return std::nullopt;
-  const auto step = object.find("step");
-  if (step == object.end() || !step->is_number_integer()) return std::nullopt;
-  return step->get<int64_t>();
-}
-
 std::optional<int64_t> csv_step(std::string_view line) {
   int64_t step = 0;
   const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), step);
   if (error != std::errc() || end == line.data() + line.size() || *end != ',') return std::nullopt;
   return step;
-}
-
-struct Kept {
-  std::string text;
-  int64_t unreadable = 0;
-};
-
-Kept keep_records(std::string_view text, int64_t last_step, std::optional<int64_t> (*step_of)(std::string_view)) {
-  Kept kept;
-  Lines lines(text);
-  for (std::string_view line; lines.next(line);) {
-    const auto step = step_of(line);
-    if (!step)
-      ++kept.unreadable;
-    else if (*step <= last_step)
-      kept.text += line;
-  }
-  return kept;
-}
-
-void mend(base::FileSystem& files, const base::Path& path, const std::string& old_text, const Kept& kept) {
-  if (kept.unreadable > 0) {
-    base::log_warn(base::format("{}: left out unreadable lines: {}", path.string(), kept.unreadable));
-  }
-  if (kept.text != old_text) base::write_atomically(files, path, kept.text);
-}
-
-std::unique_ptr<base::WritableFile> open_jsonl(base::FileSystem& files, const base::Path& path, int64_t last_step) {
-  if (files.exists(path)) {
-    const std::string text = files.read(path);
-    mend(files, path, text, keep_records(text, last_step, json_step));
-  }
-  return files.open_append(path);
-}
-
-std::unique_ptr<base::WritableFile> open_csv(base::FileSystem& files, const base::Path& path, int64_t last_step) {
-  const std::string header = csv_header();
-  const std::string text = files.exists(path) ? files.read(path) : "";
-  std::string_view rows = text;
-  const bool same_columns = rows.starts_with(header);
-  if (same_columns) rows.remove_prefix(header.size());
-  Kept kept;
-  if (same_columns) kept = keep_records(rows, last_step, csv_step);
-  kept.text = header + kept.text;
-  mend(files, path, text, kept);
-  return files.open_append(path);
 }
 
 void read_record(const Json& object, Metrics& metrics) {
@@ -208,11 +154,87 @@ void read_record(const Json& object, Metrics& metrics) {
   }
 }
 
+struct Kept {
+  std::string text;
+  int64_t damaged = 0, missing = 0;
+};
+
+Kept keep_rows(std::string_view text, int64_t last_step) {
+  Kept kept;
+  Lines lines(text);
+  for (std::string_view line; lines.next(line);) {
+    const auto step = csv_step(line);
+    if (!step)
+      ++kept.damaged;
+    else if (*step <= last_step)
+      kept.text += line;
+  }
+  return kept;
+}
+
+Kept keep_records(std::string_view text, int64_t last_step, int64_t evaluations_before) {
+  Kept kept;
+  Lines lines(text);
+  int64_t newest = 0, steps = 0;
+  for (std::string_view line; lines.next(line);) {
+    Metrics one;
+    try {
+      read_record(Json::parse(line), one);
+    } catch (const Json::exception&) {
+      ++kept.damaged;
+      continue;
+    }
+    const bool evaluation = !one.evaluations.empty();
+    const int64_t step = evaluation ? one.evaluations[0].step : one.steps[0].step;
+    if (step > last_step || (evaluation && step >= evaluations_before)) continue;
+    if (!evaluation && step <= newest) {
+      ++kept.damaged;
+      continue;
+    }
+    if (!evaluation) newest = step, ++steps;
+    kept.text += line;
+  }
+  kept.missing = last_step - steps;
+  return kept;
+}
+
+void mend(base::FileSystem& files, const base::Path& path, const std::string& old_text, const Kept& kept,
+          int64_t last_step = 0) {
+  if (kept.damaged > 0)
+    base::log_warn(base::format("{}: left out {} damaged {}", path.string(), kept.damaged,
+                                kept.damaged == 1 ? "line, which is no record" : "lines, which are no records"));
+  if (kept.missing > 0)
+    base::log_warn(base::format("{}: {} of the {} steps so far have no line; the run's curves will have gaps",
+                                path.string(), kept.missing, last_step));
+  if (kept.text != old_text) base::write_atomically(files, path, kept.text);
+}
+
+std::unique_ptr<base::WritableFile> open_jsonl(base::FileSystem& files, const base::Path& path, int64_t last_step,
+                                               int64_t evaluations_before) {
+  const std::string text = files.exists(path) ? files.read(path) : "";
+  mend(files, path, text, keep_records(text, last_step, evaluations_before), last_step);
+  return files.open_append(path);
+}
+
+std::unique_ptr<base::WritableFile> open_csv(base::FileSystem& files, const base::Path& path, int64_t last_step) {
+  const std::string header = csv_header();
+  const std::string text = files.exists(path) ? files.read(path) : "";
+  std::string_view rows = text;
+  const bool same_columns = rows.starts_with(header);
+  if (same_columns) rows.remove_prefix(header.size());
+  Kept kept;
+  if (same_columns) kept = keep_rows(rows, last_step);
+  kept.text = header + kept.text;
+  mend(files, path, text, kept);
+  return files.open_append(path);
+}
+
 }  // namespace
 
-MetricsWriter::MetricsWriter(base::FileSystem& files, const base::Path& run, int rank, int64_t last_step_to_keep) {
+MetricsWriter::MetricsWriter(base::FileSystem& files, const base::Path& run, int rank, int64_t last_step_to_keep,
+                             int64_t evaluations_before) {
   files.create_folders(run);
-  if (rank == 0) jsonl_ = open_jsonl(files, run / "metrics.jsonl", last_step_to_keep);
+  if (rank == 0) jsonl_ = open_jsonl(files, run / "metrics.jsonl", last_step_to_keep, evaluations_before);
   csv_ = open_csv(files, run / base::format("metrics.rank-{}.csv", rank), last_step_to_keep);
 }
 

@@ -43,8 +43,11 @@ struct EvalRecord {
 class MetricsWriter {
  public:
   // Opens or creates the files in folder `run`. Of what is there it keeps whole records up to and with step
-  // `last_step_to_keep` (a fresh run: 0), and replaces a file atomically where something had to go.
-  MetricsWriter(base::FileSystem& files, const base::Path& run, int rank, int64_t last_step_to_keep);
+  // `last_step_to_keep` (a fresh run: 0), of evaluations those before `evaluations_before`, and replaces a file
+  // atomically where something had to go. Lines that are no records or out of their order, and steps of metrics.jsonl
+  // that have none, give a warning.
+  MetricsWriter(base::FileSystem& files, const base::Path& run, int rank, int64_t last_step_to_keep,
+                int64_t evaluations_before = INT64_MAX);
 
   void write(const StepRecord& record);
   void write(const EvalRecord& record);  // ranks other than 0 ignore it

@@ -278,6 +278,7 @@ void Job::report() const {
     say("hint: the kernel kills what exhausts the memory; dmesg tells");
   say(format("what it printed is in {} and .err", output_.file(blame.rank, Stream::out).string()));
   std::string words = output_.last_words(blame.rank);
+  if (output_.has_shown(words)) return;
   if (!words.empty() && !words.ends_with('\n')) words += '\n';
   std::fputs(words.c_str(), stderr);
 }

@@ -53,7 +53,7 @@ class Job final : public RankEvents {
   ~Job() override;
 
   // Until no rank is left. The exit code is that of the first rank that failed, 1 where that was elsewhere, else 0.
-  // Says on stderr what happened if anything did, the culprit's own words last.
+  // Says on stderr what happened if anything did, the culprit's own words last, unless they were seen as rank 0's.
   int run();
 
   void output(int rank, Stream stream, std::string_view bytes) override;

@@ -114,6 +114,10 @@ void RankOutput::finish(int rank) {
   }
 }
 
+bool RankOutput::has_shown(const std::string& words) const {
+  return show_ == Show::rank0 && channel(0, Stream::err).tail.find(words) != std::string::npos;
+}
+
 std::string RankOutput::last_words(int rank) const {
   const std::string_view err = channel(rank, Stream::err).tail, out = channel(rank, Stream::out).tail;
   if (const auto error = last_error(err); !error.empty()) return std::string(error);

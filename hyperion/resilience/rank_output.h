@@ -29,6 +29,7 @@ class RankOutput {
 
   // Its error: from the last line that begins with "error:" on, else the last 100 lines of stderr, else of stdout.
   std::string last_words(int rank) const;
+  bool has_shown(const std::string& words) const;  // as rank 0's own
   base::Path file(int rank, Stream stream) const;
 
  private:

@@ -89,6 +89,10 @@ void check(const RunConfig& config) {
   if (config.optim.warmup > train.steps)
     throw ConfigError(format("optim.warmup = {} is longer than train.steps = {}", config.optim.warmup, train.steps),
                       "the peak learning rate would never be reached: shorten the warm-up or train for longer");
+  if (config.optim.decay_steps > 0 && config.optim.warmup > config.optim.decay_steps)
+    throw ConfigError(format("optim.warmup = {} is longer than optim.decay_steps = {}", config.optim.warmup,
+                             config.optim.decay_steps),
+                      "the schedule would end before its peak: shorten the warm-up or raise optim.decay_steps");
   if (train.precision == "fp8" && train.optimize == "reference")
     throw ConfigError(
         "train.precision = \"fp8\" is made of fused operations, and train.optimize = \"reference\" has none",

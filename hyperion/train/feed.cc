@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -11,6 +12,7 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/base/signals.h"
 #include "hyperion/data/images.h"
 #include "hyperion/data/mix.h"
 #include "hyperion/host/cpu.h"
@@ -181,7 +183,9 @@ class Feed::Work {
 
   Batch next() {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return failed_ || (!slots_.empty() && slots_.front()->left == 0); });
+    const auto ready = [&] { return failed_ || (!slots_.empty() && slots_.front()->left == 0); };
+    while (!changed_.wait_for(lock, kLook, ready))
+      if (share_.count == 1) base::throw_if_stopped("waiting for samples");  // several processes stop together
     if (failed_) std::rethrow_exception(failed_);
     const auto slot = std::move(slots_.front());
     slots_.pop_front();
@@ -197,6 +201,7 @@ class Feed::Work {
 
  private:
   static constexpr size_t kAhead = 3;
+  static constexpr std::chrono::milliseconds kLook{100};
   struct Slot {
     Filling filling;
     int64_t position, claimed = 0, left;  // rows begun by someone, and not yet done

@@ -53,7 +53,7 @@ class Feed {
   Feed& operator=(const Feed&) = delete;
 
   // train.batch samples over all processes: of each `share.count` positions this process's own. Throws what reading
-  // threw.
+  // threw; alone, Interrupted where a stop is asked for while it waits, and the cursor has not moved.
   Batch next();
   // After what next() has given. Its hash is that of this process's own samples, and so are the start's.
   const data::Cursor& cursor() const;

@@ -3,6 +3,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cerrno>
 
 #include "hyperion/base/clock.h"
@@ -46,8 +48,14 @@ void sweep(base::FileSystem& files, const Path& path) {
     if (entry.filename().string().find(".partial-") != std::string::npos) files.remove_all(entry);
 }
 
+// Letters of other scripts are of several bytes, none of them ASCII.
+bool fits_run_name(char c) {
+  const auto byte = static_cast<unsigned char>(c);
+  return byte >= 0x80 || std::isalnum(byte) != 0 || c == '-' || c == '_' || c == '.';
+}
+
 // False where it exists already: mkdir itself decides who made it, should two start at once.
-bool make(const Path& path) {
+bool make_run_folder(const Path& path) {
   if (::mkdir(path.c_str(), 0755) == 0) return true;
   const int code = errno;
   if (code == EEXIST) return false;
@@ -75,12 +83,10 @@ RunFolder RunFolder::begin(base::FileSystem& files, const Path& path, const std:
 
 RunFolder RunFolder::create(base::FileSystem& files, const Path& runs, const std::string& name,
                             const std::string& resolved_toml) {
-  if (name.empty() || name.find('/') != name.npos || name.front() == '.')
-    throw ConfigError(format("\"{}\" cannot be a run's name", name),
-                      "use letters, digits, '-', '_' and '.'; HYPERION_RUNS names the folder");
+  check_run_name(name);
   files.create_folders(runs);
   const Path path = runs / name;
-  if (!make(path) && !stillborn(files, path)) refuse_existing(files, path);
+  if (!make_run_folder(path) && !stillborn(files, path)) refuse_existing(files, path);
   return begin(files, path, resolved_toml);
 }
 
@@ -88,7 +94,7 @@ RunFolder RunFolder::create_numbered(base::FileSystem& files, const Path& runs, 
                                      const std::string& resolved_toml) {
   files.create_folders(runs);
   Path path = runs / name;
-  for (int number = 2; !make(path); ++number) path = runs / format("{}-{}", name, number);
+  for (int number = 2; !make_run_folder(path); ++number) path = runs / format("{}-{}", name, number);
   return begin(files, path, resolved_toml);
 }
 
@@ -102,8 +108,22 @@ RunFolder RunFolder::open(base::FileSystem& files, const Path& path) {
   return {path, std::move(lock)};
 }
 
+void check_run_name(const std::string& name) {
+  const bool plain = std::all_of(name.begin(), name.end(), fits_run_name);
+  if (name.empty() || !plain || name.front() == '.' || name.front() == '-')
+    throw ConfigError(
+        format("\"{}\" cannot be a run's name", name),
+        "use letters, digits, '-', '_' and '.', the first of them a letter, a digit or '_'; HYPERION_RUNS "
+        "names the folder");
+}
+
 std::string default_run_name(const Path& recipe, double unix_seconds) {
-  return format("{}-{}", recipe.stem().string(), base::file_stamp(unix_seconds));
+  std::string stem = recipe.stem().string();
+  std::replace_if(
+      stem.begin(), stem.end(), [](char c) { return !fits_run_name(c); }, '-');
+  if (const size_t first = stem.find_first_not_of(".-"); first != 0)
+    stem = first == stem.npos ? "run" : stem.substr(first);
+  return format("{}-{}", stem, base::file_stamp(unix_seconds));
 }
 
 std::vector<std::pair<std::string, std::string>> environment_facts(const std::string& device_text) {

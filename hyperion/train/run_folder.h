@@ -37,6 +37,9 @@ class RunFolder {
   std::unique_ptr<base::FileLock> lock_;
 };
 
+// Throws ConfigError where a new run cannot be called so: its name is a folder's, and a word of commands.
+void check_run_name(const std::string& name);
+
 // "recipe-20261115-014000" for recipes/recipe.toml.
 std::string default_run_name(const base::Path& recipe, double unix_seconds);
 

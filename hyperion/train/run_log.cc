@@ -57,7 +57,10 @@ void RunLog::begin(int64_t step_done, double seconds_before) {
   first_step_ = record_.step = step_done;
   seconds_before_ = seconds_before;
   started_ = base::real_clock().seconds();
-  metrics_ = std::make_unique<report::MetricsWriter>(files_, request_.run.path(), rank_, step_done);
+  // After the last step comes a validation, also where a run was killed in the middle of it or just after.
+  const bool validates_again = step_done >= record_.steps;
+  metrics_ = std::make_unique<report::MetricsWriter>(files_, request_.run.path(), rank_, step_done,
+                                                     validates_again ? step_done : INT64_MAX);
 }
 
 void RunLog::step(const report::StepRecord& record) {

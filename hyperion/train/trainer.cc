@@ -7,20 +7,16 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/fault.h"
 #include "hyperion/base/format.h"
-#include "hyperion/base/json.h"
 #include "hyperion/base/log.h"
 #include "hyperion/base/read_file.h"
 #include "hyperion/base/signals.h"
 #include "hyperion/base/version.h"
-#include "hyperion/checkpoint/load.h"
 #include "hyperion/checkpoint/save.h"
-#include "hyperion/checkpoint/step_folder.h"
 #include "hyperion/data/cursor.h"
 #include "hyperion/data/prepared.h"
 #include "hyperion/host/cores.h"
@@ -40,13 +36,13 @@
 #include "hyperion/train/memory_choice.h"
 #include "hyperion/train/processes.h"
 #include "hyperion/train/run_log.h"
+#include "hyperion/train/run_state.h"
 #include "hyperion/train/stepper.h"
 
 namespace hyperion::train {
 namespace {
 
 using base::format;
-using base::Json;
 
 // Processes on one host share its cores: one thread each where nothing else is said.
 at::Device open_device(const LoopConfig& train, const Processes* processes) {
@@ -111,6 +107,7 @@ class Trainer {
   };
 
   const data::Cursor& cursor() const { return feed_ ? feed_->cursor() : start_; }
+  bool begun() const { return request_.start != nullptr && request_.start->has_value(); }  // until it is restored
   bool first() const { return processes_ == nullptr || processes_->first(); }
   bool several() const { return processes_ != nullptr && processes_->size() > 1; }
   Share share() const { return several() ? Share{processes_->rank(), processes_->size()} : Share{}; }
@@ -119,7 +116,7 @@ class Trainer {
   void check_tokenizer();
   void keep_tokenizer();
   void make_model();
-  void make_outline(bool begun);
+  void make_outline();
   void plan_memory();
   void make_adapted();
   double restore();  // returns the seconds trained before
@@ -128,7 +125,8 @@ class Trainer {
   void overflowed(int64_t step, double scale);
   void validate();
   void check_weights();
-  [[noreturn]] void diverged(const std::string& what);
+  void warn_of_small_set() const;
+  [[noreturn]] void diverged(const std::string& what, bool before_any_update = false);
   void save();
   void stop_if_asked();
   void finish();
@@ -170,7 +168,7 @@ class Trainer {
 // A run keeps what its model is, so that a resume needs nothing but the run's own folder.
 std::string Trainer::keep_model_config() {
   const base::Path path = request_.run.model();
-  if (request_.resume && files_.exists(path)) return base::read_description(files_, path);
+  if (begun() && files_.exists(path)) return base::read_description(files_, path);
   const std::string text = models::make_config(model_config(files_, config_), "the model");
   if (first()) base::write_atomically(files_, path, text + "\n");
   if (const auto reason = interop::export_obstacle(text); !reason.empty())
@@ -200,10 +198,9 @@ void Trainer::check_tokenizer() {
 }
 
 void Trainer::make_model() {
-  const bool begun = request_.resume && !checkpoint::list_checkpoints(files_, request_.run.checkpoints()).empty();
   if (config_.lora.rank > 0) return make_adapted();
-  if (config_.parallel.zero == 3) return make_outline(begun);
-  if (!config_.model.from.empty() && !begun) {
+  if (config_.parallel.zero == 3) return make_outline();
+  if (!config_.model.from.empty() && !begun()) {
     model_ = interop::open_base(files_, config_.model.from, at::kCPU, at::kFloat).model;
     return;
   }
@@ -212,8 +209,8 @@ void Trainer::make_model() {
 }
 
 // Names and shapes alone: each process gives memory to its own piece, which is all it has room for.
-void Trainer::make_outline(bool begun) {
-  if (!config_.model.from.empty() && !begun) {
+void Trainer::make_outline() {
+  if (!config_.model.from.empty() && !begun()) {
     auto outline = interop::outline_model(files_, config_.model.from);
     if (outline.model) {
       model_ = std::move(outline.model), values_ = std::move(outline.values);
@@ -230,7 +227,14 @@ void Trainer::make_outline(bool begun) {
 
 // The frozen model in the type it is used in, with an adapter; also on resume, as checkpoints hold the adapter alone.
 void Trainer::make_adapted() {
-  base_digest_ = interop::weights_digest(files_, config_.model.from);
+  try {
+    base_digest_ = interop::weights_digest(files_, config_.model.from);
+  } catch (const base::ConfigError& error) {
+    if (!begun()) throw;
+    throw base::ConfigError(
+        format("the model beside which run {} is trained: {}", log_.name(), error.what()),
+        format("where it was moved, say to where: hyperion resume {} --model.from=PATH", log_.name()));
+  }
   const auto type = compute_type(config_.train.precision);
   const bool packed = config_.model.quantize == "nf4";
   if (config_.parallel.zero == 3) {
@@ -286,13 +290,13 @@ void Trainer::prepare() {
 }
 
 double Trainer::restore() {
-  const auto& folder = request_.run.checkpoints();
-  if (checkpoint::list_checkpoints(files_, folder).empty()) {
-    base::log_info("no checkpoint was written yet; starting again from step 0, which gives the same run");
+  if (!begun()) {
+    base::log_info(format("no checkpoint was written yet; starting again from step 0{}",
+                          request_.changes.empty() ? ", which gives the same run" : ""));
     return 0;
   }
-  const auto loaded = checkpoint::load_newest(files_, folder);
-  const Json state = base::parse_json(loaded.state, loaded.path.string());
+  const auto [loaded, state, newest] = std::move(**request_.start);
+  request_.start->reset();
   at::NoGradGuard no_grad;
   for (auto& item : stepper_->state()) {
     const bool whole = item.begin < 0;
@@ -307,23 +311,24 @@ double Trainer::restore() {
       loaded.copy_stretch(item.name, item.begin, item.tensor);
   }
   stepper_->state_changed();
-  if (const auto digest = state.value("base_digest", base_digest_); digest != base_digest_)
-    interop::check_base(files_, config_.model.from, digest, loaded.path.string());
-  if (const auto digest = state.value("data_digest", split_.digest); digest != split_.digest)
+  if (!state.base_digest.empty() && state.base_digest != base_digest_)
+    interop::check_base(files_, config_.model.from, state.base_digest, loaded.path.string());
+  if (!state.data_digest.empty() && state.data_digest != split_.digest)
     throw base::ConfigError(
         format("the data at {} is not what this run was trained on until step {}",
                config_.data.path.empty() ? config_.data.source : config_.data.path.front(), loaded.step),
         "put it back; or begin a new run from this one's weights: model.from = RUN");
   step_ = saved_step_ = loaded.step;
-  const Json& cursor = state.at("cursor");
-  start_ = {cursor.at("samples").get<int64_t>(), cursor.at("hash").get<uint64_t>()};
-  stepper_->restore({state.value("updates", loaded.step), state.value("loss_scale", config_.train.loss_scale),
-                     state.value("good_steps", int64_t{0})});
-  if (const auto threads = state.at("threads").get<int64_t>(); threads != kernels::cpu_threads() && device_.is_cpu())
+  start_ = state.cursor;
+  auto numbers = state.numbers;
+  if (numbers.loss_scale == 0) numbers.loss_scale = config_.train.loss_scale;
+  stepper_->restore(numbers);
+  if (state.threads != kernels::cpu_threads() && device_.is_cpu())
     base::log_warn(format("this run used {} threads and now has {}: losses will agree to rounding, not to the bit",
-                          threads, kernels::cpu_threads()));
+                          state.threads, kernels::cpu_threads()));
+  if (newest > step_) base::log_debug(format("the checkpoint of step {} was bad and passed over", newest));
   base::log_info(format("resuming after step {} from {}", step_, loaded.path.string()));
-  return state.at("seconds").get<double>();
+  return state.seconds;
 }
 
 void Trainer::run() {
@@ -338,6 +343,9 @@ void Trainer::run() {
     base::log_info(format("rank {} on cores {}{}", processes_->rank(), host::cores_text(cores),
                           nodes.empty() ? "" : ", NUMA node " + nodes));
   }
+  if (first())
+    for (const auto& change : request_.changes) base::log_info(change);
+  warn_of_small_set();
   prepare();
   if (request_.accepted) request_.accepted();
   const auto due = [&](int64_t every) { return every > 0 && step_ % every == 0 && step_ < config_.train.steps; };
@@ -351,13 +359,24 @@ void Trainer::run() {
   finish();
 }
 
+void Trainer::warn_of_small_set() const {
+  const int64_t samples = split_.order(config_.train.seed).samples(), batch = config_.train.batch;
+  if (batch > samples && first())
+    base::log_warn(
+        format("train.batch = {} is more than the {} samples that the training data has: each is in every "
+               "batch about {:.3g} times",
+               base::with_commas(batch), base::with_commas(samples),
+               static_cast<double>(batch) / static_cast<double>(samples)));
+}
+
 void Trainer::step() {
   auto timer = profile::make_step_timer(device_.is_cuda());
   const int64_t number = step_ + 1;
   base::current_activity().step = number;
   base::fault_point("train.step");
   const double lr = schedule_.at(number);
-  auto result = stepper_->run(feed_->next(), number, lr, *timer);
+  const Batch batch = stoppable([&] { return feed_->next(); });
+  auto result = stepper_->run(batch, number, lr, *timer);
   settle();
   sample_hash_ += result.hash;
   if (result.stop != 0) stop_ = result.stop;
@@ -399,7 +418,8 @@ void Trainer::settle() {
   log_.step(record);
   if (done.result.skipped) return overflowed(record.step, done.result.loss_scale);
   if (!std::isfinite(record.loss) || !std::isfinite(record.grad_norm))
-    diverged(format("the loss is {} and the gradient norm {} at step {}", record.loss, record.grad_norm, record.step));
+    diverged(format("the loss is {} and the gradient norm {} at step {}", record.loss, record.grad_norm, record.step),
+             record.step == 1);
 }
 
 // The first steps of fp16 often overflow until the scale has come down to what the gradients allow.
@@ -427,7 +447,14 @@ void Trainer::check_weights() {
   if (!std::isfinite(norm.item<double>())) diverged(format("the weights are not finite after step {}", step_));
 }
 
-void Trainer::diverged(const std::string& what) {
+// What step 1 computes comes before any update: no learning rate has a part in it.
+void Trainer::diverged(const std::string& what, bool before_any_update) {
+  if (before_any_update)
+    throw base::Error(
+        what, format("nothing was learned before it: look for nan, inf and huge values in {}{}",
+                     config_.model.from.empty() ? "the data"
+                                                : format("the weights of model.from = \"{}\"", config_.model.from),
+                     config_.train.precision == "fp32" ? "" : ", or try --precision fp32"));
   const std::string advice = "try a smaller optim.lr, a longer optim.warmup or optim.clip = 1";
   throw base::Error(what, saved_step_ > 0
                               ? format("the checkpoint of step {} holds finite weights; {}", saved_step_, advice)
@@ -449,29 +476,18 @@ void Trainer::save() {
     else if (first())
       snapshot.tensors.push_back({item.name, item.tensor});
   }
-  const StepperNumbers numbers = stepper_->numbers();
-  Json state = Json{{"cursor", {{"samples", cursor().samples}, {"hash", feed_ ? sample_hash_ : start_.hash}}},
-                    {"data_digest", split_.digest},
-                    {"updates", numbers.updates},
-                    {"loss_scale", numbers.loss_scale},
-                    {"good_steps", numbers.good_steps},
-                    {"seed", config_.train.seed},
-                    {"precision", config_.train.precision},
-                    {"threads", kernels::cpu_threads()},
-                    {"seconds", log_.seconds()},
-                    {"schedule",
-                     {{"shape", schedule_.shape},
-                      {"peak", schedule_.peak},
-                      {"warmup", schedule_.warmup},
-                      {"steps", schedule_.steps}}},
-                    {"model", Json::parse(model_->config_json())}};
-  if (config_.lora.rank > 0) {
-    state["adapter"] = Json::parse(interop::adapter_config_text(*model_, interop::kRunAdapter, config_.model.from));
-    state["base_digest"] = base_digest_;
-    state["quantize"] = config_.model.quantize;
-  }
-  if (!split_.questions.empty()) state["end_token"] = '\n';  // an answer is a line
-  snapshot.state = state.dump();
+  RunState state;
+  state.cursor = {cursor().samples, feed_ ? sample_hash_ : start_.hash};
+  state.numbers = stepper_->numbers();
+  state.data_digest = split_.digest, state.base_digest = base_digest_;
+  state.threads = kernels::cpu_threads();
+  state.seconds = log_.seconds();
+  state.model = model_->config_json();
+  if (config_.lora.rank > 0)
+    state.adapter = interop::adapter_config_text(*model_, interop::kRunAdapter, config_.model.from);
+  if (!split_.questions.empty()) state.end_token = '\n';  // an answer is a line
+  state.settings = settings_json(request_.settings);
+  snapshot.state = state_text(state);
   checkpoint::save_checkpoint(files_, request_.run.checkpoints(), snapshot, config_.checkpoint.keep,
                               processes_ != nullptr ? &processes_->control() : nullptr);
   saved_step_ = step_;

@@ -2,6 +2,7 @@
 // report.
 #pragma once
 #include <functional>
+#include <optional>
 
 #include "hyperion/base/config.h"
 #include "hyperion/base/files.h"
@@ -11,6 +12,7 @@
 namespace hyperion::train {
 
 class Processes;
+struct StartPoint;
 
 struct TrainRequest {
   const RunConfig& config;
@@ -18,8 +20,10 @@ struct TrainRequest {
   RunFolder& run;
   std::string recipe;
   bool resume = false;
-  Processes* processes = nullptr;       // of several: this one is one of them; null: alone
-  std::function<void()> accepted = {};  // called once all is there, before the first step: nothing was refused
+  Processes* processes = nullptr;              // of several: this one is one of them; null: alone
+  std::function<void()> accepted = {};         // called once all is there, before the first step: nothing was refused
+  std::optional<StartPoint>* start = nullptr;  // of a resume: its checkpoint, let go once it is read; none: from step 0
+  std::vector<std::string> changes = {};  // of a resume: what it does other than before, said before the first step
 };
 
 // Throws Interrupted after a checkpoint when a signal asked to stop. Prints the step lines, and at the end what was

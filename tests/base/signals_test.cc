@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <csignal>
+#include <thread>
 
 #include "tests/base/support_child.h"
 
@@ -24,6 +26,34 @@ TEST(Signals, the_first_is_noted_and_the_program_goes_on) {
   EXPECT_EQ(code_after({SIGINT}), 130);
   EXPECT_EQ(code_after({SIGTERM}), 75);
   EXPECT_EQ(code_after({SIGUSR1}), 75);
+  EXPECT_EQ(code_after({SIGHUP}), 75);
+}
+
+TEST(Signals, a_hangup_that_is_ignored_at_the_start_stays_so) {
+  const int code = exit_code_of_child([] {
+    ::signal(SIGHUP, SIG_IGN);
+    watch_stop_signals();
+    ::raise(SIGHUP);
+    return stop_signal();
+  });
+  EXPECT_EQ(code, 0);
+}
+
+TEST(Signals, a_second_request_to_end_stops_at_once_unless_it_is_the_first_sent_twice) {
+  const auto code = [](int first, int second, std::chrono::milliseconds pause) {
+    return exit_code_of_child([&] {
+      watch_stop_signals();
+      ::raise(first);
+      std::this_thread::sleep_for(pause);
+      ::raise(second);
+      return 2;
+    });
+  };
+  constexpr std::chrono::milliseconds kLater{600};
+  EXPECT_EQ(code(SIGTERM, SIGTERM, kLater), 128 + SIGTERM);
+  EXPECT_EQ(code(SIGHUP, SIGTERM, kLater), 128 + SIGTERM);
+  EXPECT_EQ(code(SIGUSR1, SIGTERM, kLater), 2) << "a warning and the request itself are two things";
+  EXPECT_EQ(code(SIGTERM, SIGTERM, {}), 2);
 }
 
 TEST(Signals, a_second_interrupt_stops_at_once) {

@@ -168,8 +168,8 @@ TEST_F(BadInput, an_existing_run_or_recipe_is_left_as_it_is) {
   expect_refused(train("good"), "exists already", "hyperion resume good");
   EXPECT_NE(run(scratch_, train("good") + Words{"--or-resume", "--dry-run"}).out.find("is there and would go on"),
             std::string::npos);
-  expect_refused({"resume", "good", "--model.width=64"}, "model.width cannot change on resume", "another run");
-  expect_refused({"resume", "good", "--data.path=other"}, "data.path cannot change on resume", "another run");
+  expect_refused({"resume", "good", "--model.width=64"}, "and --model.width says 64", "another run");
+  expect_refused({"resume", "good", "--seed", "5"}, "run good was begun with train.seed = 1", "another run");
   expect_refused({"resume", "good", "--optim.lrr=1"}, "unknown setting optim.lrr", "did you mean optim.lr?");
   expect_refused({"resume", "good", "--steps", "8", "--device", "cuda"}, "device \"cuda\"", "--device cpu", 3,
                  {{"CUDA_VISIBLE_DEVICES", ""}});

@@ -245,8 +245,8 @@ TEST_F(Program, the_same_command_begins_a_run_and_goes_on_with_it) {
   EXPECT_EQ(losses("again").size(), 14u);
   for (const auto& other : Ranks(2, train("again", {"--or-resume", "--model.layers=3"}), environment()).wait()) {
     EXPECT_EQ(other.code, 2);
-    EXPECT_NE(other.err.find("was begun with model.layers = 2, and --model.layers says 3"), std::string::npos)
-        << other.err;
+    EXPECT_NE(other.err.find("was begun with model.layers = 2 ("), std::string::npos) << other.err;
+    EXPECT_NE(other.err.find("and --model.layers says 3"), std::string::npos) << other.err;
   }
 }
 

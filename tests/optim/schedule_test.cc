@@ -45,6 +45,26 @@ TEST(Schedule, has_its_shape_half_way) {
   EXPECT_DOUBLE_EQ((Schedule{"constant", 1.0, 0.1, 0, 100}.at(100)), 1.0);
 }
 
+TEST(Schedule, wsd_stays_at_the_peak_until_its_last_part) {
+  const Schedule schedule{"wsd", 2.0, 0.1, 10, 100, 0.2};
+  EXPECT_DOUBLE_EQ(schedule.at(5), 1.0);
+  for (const int64_t step : {10, 11, 50, 80}) EXPECT_DOUBLE_EQ(schedule.at(step), 2.0);
+  EXPECT_DOUBLE_EQ(schedule.at(90), 1.1);
+  for (const int64_t step : {100, 101, 1000}) EXPECT_DOUBLE_EQ(schedule.at(step), 0.2);
+  EXPECT_DOUBLE_EQ((Schedule{"wsd", 2.0, 0.1, 10, 100, 0}.at(99)), 2.0);
+}
+
+TEST(Schedule, ends_where_decay_steps_says_and_stays) {
+  OptimConfig config;
+  config.lr = 1, config.warmup = 0, config.decay_steps = 50;
+  for (const int64_t steps : {20, 50, 80}) {
+    const Schedule schedule = schedule_of(config, steps);
+    EXPECT_DOUBLE_EQ(schedule.at(25), 0.55);
+    EXPECT_DOUBLE_EQ(schedule.at(50), 0.1);
+    EXPECT_DOUBLE_EQ(schedule.at(80), 0.1);
+  }
+}
+
 TEST(Schedule, a_final_part_of_one_stays_at_the_peak) {
   for (const int64_t step : {1, 50, 100, 200}) EXPECT_DOUBLE_EQ((Schedule{"cosine", 3.0, 1, 0, 100}.at(step)), 3.0);
 }

@@ -160,6 +160,44 @@ TEST_F(MetricsFiles, resume_over_a_line_that_is_no_record) {
   EXPECT_EQ(steps(), (Steps{1, 2, 3}));
 }
 
+TEST_F(MetricsFiles, tell_what_is_damaged_and_what_is_missing) {
+  const auto warned = [&](int64_t keep) {
+    ::testing::internal::CaptureStderr();
+    write_steps(keep, keep + 1, keep);
+    return ::testing::internal::GetCapturedStderr();
+  };
+  const auto replace = [&](const std::string& from, const std::string& to) {
+    std::string text = read("metrics.jsonl");
+    ASSERT_NE(text.find(from), std::string::npos) << from;
+    text.replace(text.find(from), from.size(), to);
+    base::write_atomically(base::real_files(), run_ / "metrics.jsonl", text);
+  };
+  write_steps(0, 1, 6);
+  EXPECT_EQ(warned(6), "");
+  replace("{\"step\":2,\"loss\"", "{\"step\":2,\"lnss\"");  // JSON still, but no record
+  replace("{\"step\":4", "{\"step\":9");                    // a step that is not there yet
+  replace("{\"step\":6", "{\"step\":5");                    // one that is there already
+  const std::string said = warned(6);
+  EXPECT_NE(said.find("metrics.jsonl: left out 2 damaged lines, which are no records"), std::string::npos) << said;
+  EXPECT_NE(said.find("metrics.jsonl: 3 of the 6 steps so far have no line"), std::string::npos) << said;
+  EXPECT_EQ(steps(), (Steps{1, 3, 5}));
+  std::filesystem::remove(run_ / "metrics.jsonl");
+  EXPECT_NE(warned(6).find("6 of the 6 steps so far have no line"), std::string::npos);
+}
+
+TEST_F(MetricsFiles, drop_the_evaluation_that_is_made_again) {
+  {
+    MetricsWriter writer(base::real_files(), run_, 0, 0);
+    for (int64_t step = 1; step <= 4; ++step) {
+      writer.write(step_record(step));
+      if (step % 2 == 0) writer.write(EvalRecord{step, "validation", 1, 2, 0.5, std::nullopt});
+    }
+  }
+  const MetricsWriter writer(base::real_files(), run_, 0, 4, 4);
+  EXPECT_EQ(steps(), (Steps{1, 2, 3, 4}));
+  EXPECT_EQ(read_metrics(read("metrics.jsonl")).evaluations.size(), 1u);
+}
+
 TEST_F(MetricsFiles, name_the_line_that_is_no_record) {
   try {
     read_metrics("{\"step\":1,\"split\":\"v\",\"loss\":1,\"perplexity\":2,\"token_accuracy\":0}\n{\"step\":\"two\"}\n",

@@ -68,6 +68,17 @@ TEST_F(RankOutputTest, last_words_are_the_last_error_whole) {
   EXPECT_EQ(output.last_words(0), "error: the last\n  more of it\nhint: do\n");
 }
 
+TEST_F(RankOutputTest, knows_what_was_seen_of_rank_0) {
+  auto seen = this->output(Show::rank0), hidden = this->output(Show::none);
+  for (auto* output : {&seen, &hidden}) {
+    output->add(0, Stream::err, "error: both\n");
+    output->add(1, Stream::err, "error: both\n");
+    EXPECT_EQ(output->has_shown(output->last_words(1)), output == &seen);
+    output->add(1, Stream::err, "error: mine\n");
+    EXPECT_FALSE(output->has_shown(output->last_words(1)));
+  }
+}
+
 TEST_F(RankOutputTest, last_words_without_an_error_are_the_last_hundred_lines) {
   auto output = this->output(Show::none);
   EXPECT_EQ(output.last_words(0), "");

@@ -1,0 +1,193 @@
+#include "hyperion/train/run_state.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+#include "hyperion/base/json.h"
+#include "hyperion/checkpoint/manifest.h"
+#include "hyperion/checkpoint/step_folder.h"
+#include "hyperion/train/config.h"
+
+namespace hyperion::train {
+namespace {
+
+using base::format;
+using base::Json;
+
+constexpr int64_t kMostSteps = 1'000'000'000, kMostSamples = 1 << 20;  // of a run, and of a step: as in config.cc
+constexpr double kMostScale = 0x1p100, kMostSeconds = 1e12;
+
+// Reads members of an object and refuses what they may not be.
+class StateMembers {
+ public:
+  StateMembers(const Json& object, std::string place) : object_(object), place_(std::move(place)) {
+    if (!object.is_object()) throw base::CorruptError(format("{} is no object", place_));
+  }
+
+  bool has(const char* name) const { return object_.contains(name); }
+  StateMembers inner(const char* name) const { return {at(name), format("{}.{}", place_, name)}; }
+
+  int64_t whole(const char* name, int64_t low, int64_t high) const {
+    const Json& value = at(name);
+    const bool fits = value.is_number_integer() && !(value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX);
+    if (!fits || value.get<int64_t>() < low || value.get<int64_t>() > high)
+      refuse(name, format("is {}, not a whole number from {} to {}", shown(value), low, high));
+    return value.get<int64_t>();
+  }
+  int64_t whole_or(const char* name, int64_t otherwise, int64_t low, int64_t high) const {
+    return has(name) ? whole(name, low, high) : otherwise;
+  }
+  uint64_t bits(const char* name) const {
+    const Json& value = at(name);
+    if (!value.is_number_unsigned()) refuse(name, format("is {}, not a whole number", shown(value)));
+    return value.get<uint64_t>();
+  }
+  double real(const char* name, double high) const {
+    const Json& value = at(name);
+    if (!value.is_number() || !(value.get<double>() >= 0) || !(value.get<double>() <= high))
+      refuse(name, format("is {}, not a number from 0 to {:g}", shown(value), high));
+    return value.get<double>();
+  }
+  std::string text_or_empty(const char* name) const {
+    if (!has(name)) return {};
+    if (!at(name).is_string()) refuse(name, format("is {}, not text", shown(at(name))));
+    return at(name).get<std::string>();
+  }
+  std::string object_text(const char* name) const {
+    if (!at(name).is_object()) refuse(name, format("is {}, not an object", shown(at(name))));
+    return at(name).dump();
+  }
+  const Json& at(const char* name) const {
+    const auto found = object_.find(name);
+    if (found == object_.end()) throw base::CorruptError(format("{} has no {}", place_, name));
+    return *found;
+  }
+  [[noreturn]] void refuse(const char* name, const std::string& why) const {
+    throw base::CorruptError(format("{}.{} {}", place_, name, why));
+  }
+
+ private:
+  static std::string shown(const Json& value) {
+    const std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+    return text.size() <= 40 ? text : text.substr(0, 37) + "...";
+  }
+
+  const Json& object_;
+  std::string place_;
+};
+
+// What older checkpoints held in place of all settings.
+constexpr std::pair<const char*, const char*> kOwnMembers[] = {{"seed", "train.seed"},
+                                                               {"precision", "train.precision"}};
+constexpr std::pair<const char*, const char*> kScheduleMembers[] = {
+    {"shape", "optim.schedule"}, {"peak", "optim.lr"}, {"warmup", "optim.warmup"}, {"steps", "train.steps"}};
+
+std::string settings_of_state(const StateMembers& state, const Json& json) {
+  if (state.has("settings")) {
+    const Json& settings = state.at("settings");
+    state.object_text("settings");
+    for (const auto& [member, name] : kOwnMembers)
+      if (state.has(member) && settings.contains(name) && settings[name] != json[member])
+        state.refuse(member,
+                     format("is {}, and its settings say {} = {}", json[member].dump(), name, settings[name].dump()));
+    return settings.dump();
+  }
+  Json few = Json::object();
+  for (const auto& [member, name] : kOwnMembers)
+    if (state.has(member)) few[name] = json[member];
+  if (!state.has("schedule")) return few.dump();
+  state.object_text("schedule");
+  for (const auto& [member, name] : kScheduleMembers)
+    if (json["schedule"].contains(member)) few[name] = json["schedule"][member];
+  return few.dump();
+}
+
+Json value_json(const base::Setting& setting) {
+  return std::visit([](const auto* value) { return Json(*value); }, setting.value);
+}
+
+// As Settings::set takes it.
+std::string value_text(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+
+}  // namespace
+
+std::string settings_json(const base::Settings& settings) {
+  Json json = Json::object();
+  for (const auto& setting : settings.all()) json[setting.name()] = value_json(setting);
+  return json.dump();
+}
+
+void apply_settings(const std::string& json, base::Settings& settings, const std::string& place) {
+  const Json values = base::parse_json(json, place);
+  for (const auto& setting : settings.all()) {
+    const auto found = values.find(setting.name());
+    if (found == values.end()) continue;
+    try {
+      settings.set(setting.name(), value_text(*found), place);
+    } catch (const base::ConfigError& error) {
+      throw base::CorruptError(error.what());
+    }
+  }
+}
+
+std::string state_text(const RunState& state) {
+  Json json = {{"cursor", {{"samples", state.cursor.samples}, {"hash", state.cursor.hash}}},
+               {"data_digest", state.data_digest},
+               {"updates", state.numbers.updates},
+               {"loss_scale", state.numbers.loss_scale},
+               {"good_steps", state.numbers.good_steps},
+               {"threads", state.threads},
+               {"seconds", state.seconds},
+               {"settings", Json::parse(state.settings)},
+               {"model", Json::parse(state.model)}};
+  if (!state.adapter.empty()) {
+    json["adapter"] = Json::parse(state.adapter);
+    json["base_digest"] = state.base_digest;
+  }
+  if (state.end_token) json["end_token"] = *state.end_token;
+  return json.dump();
+}
+
+RunState parse_run_state(const std::string& text, const std::string& place, int64_t step) {
+  const Json json = base::parse_json(text, place);
+  const StateMembers members(json, place + ": state");
+  if (step > kMostSteps) throw base::CorruptError(format("{}: no run has {} steps", place, step));
+  const auto cursor = members.inner("cursor");
+  RunState state;
+  state.cursor = {cursor.whole("samples", step, step * kMostSamples), cursor.bits("hash")};
+  state.numbers.updates = members.whole_or("updates", step, 0, step);
+  if (members.has("loss_scale")) state.numbers.loss_scale = members.real("loss_scale", kMostScale);
+  state.numbers.good_steps = members.whole_or("good_steps", 0, 0, step);
+  state.data_digest = members.text_or_empty("data_digest");
+  state.base_digest = members.text_or_empty("base_digest");
+  state.threads = members.whole("threads", 1, INT32_MAX);
+  state.seconds = members.real("seconds", kMostSeconds);
+  state.model = members.object_text("model");
+  if (members.has("adapter")) state.adapter = members.object_text("adapter");
+  if (members.has("end_token")) state.end_token = members.whole("end_token", 0, INT32_MAX);
+  state.settings = settings_of_state(members, json);
+  RunConfig any;
+  auto settings = bind(any);
+  apply_settings(state.settings, settings, place);
+  return state;
+}
+
+std::string read_known_settings(base::FileSystem& files, const base::Path& checkpoint) {
+  const base::Path path = checkpoint / checkpoint::kManifestName;
+  const Json json = base::parse_json(checkpoint::parse_manifest(files.read(path), path.string()).state, path.string());
+  return settings_of_state(StateMembers(json, path.string() + ": state"), json);
+}
+
+std::optional<StartPoint> find_start(base::FileSystem& files, const base::Path& checkpoints) {
+  const auto all = checkpoint::list_checkpoints(files, checkpoints);
+  if (all.empty()) return {};
+  RunState state;
+  auto loaded = checkpoint::load_newest(files, checkpoints, [&](const checkpoint::LoadedCheckpoint& one) {
+    state = parse_run_state(one.state, (one.path / checkpoint::kManifestName).string(), one.step);
+  });
+  return StartPoint{std::move(loaded), std::move(state), all.front().step};
+}
+
+}  // namespace hyperion::train
