@@ -74,4 +74,11 @@ void check_memory(const RunConfig& config, const strategy::ModelShape& shape, c1
   refuse_if_short(start, host, "this machine");
 }
 
+std::string slow_precision(const std::string& precision, double slowdown) {
+  constexpr double kNoise = 1.5;
+  if (!(slowdown > kNoise)) return {};
+  return format("this CPU has no {} products: one takes {:.2g} times as long as in fp32, which would be faster",
+                precision, slowdown);
+}
+
 }  // namespace hyperion::train

@@ -20,4 +20,8 @@ MemoryNeed memory_need(const RunConfig& config, const strategy::ModelShape& shap
 void check_memory(const RunConfig& config, const strategy::ModelShape& shape, c10::Device device,
                   int64_t processes = 1);
 
+// A sentence where products of that precision take longer than fp32's by more than noise; else empty. `slowdown` as
+// kernels::product_slowdown measures it.
+std::string slow_precision(const std::string& precision, double slowdown);
+
 }  // namespace hyperion::train

@@ -46,6 +46,20 @@ void sweep(base::FileSystem& files, const Path& path) {
     if (entry.filename().string().find(".partial-") != std::string::npos) files.remove_all(entry);
 }
 
+void check_run_name(const std::string& name) {
+  if (name.empty() || name.find('/') != name.npos || name.front() == '.')
+    throw ConfigError(format("\"{}\" cannot be a run's name", name),
+                      "use letters, digits, '-', '_' and '.'; HYPERION_RUNS names the folder");
+}
+
+// What a run writes, and nothing that someone may have put beside it.
+bool is_of_run(const std::string& name) {
+  for (const char* own : {"model.json", "run.json", "metrics.jsonl", "memory.json", "answers.json", "report.html",
+                          "checkpoints", "logs", "tokenizer"})
+    if (name == own) return true;
+  return (name.starts_with("metrics.rank-") && name.ends_with(".csv")) || name.find(".partial-") != name.npos;
+}
+
 // False where it exists already: mkdir itself decides who made it, should two start at once.
 bool make(const Path& path) {
   if (::mkdir(path.c_str(), 0755) == 0) return true;
@@ -75,9 +89,7 @@ RunFolder RunFolder::begin(base::FileSystem& files, const Path& path, const std:
 
 RunFolder RunFolder::create(base::FileSystem& files, const Path& runs, const std::string& name,
                             const std::string& resolved_toml) {
-  if (name.empty() || name.find('/') != name.npos || name.front() == '.')
-    throw ConfigError(format("\"{}\" cannot be a run's name", name),
-                      "use letters, digits, '-', '_' and '.'; HYPERION_RUNS names the folder");
+  check_run_name(name);
   files.create_folders(runs);
   const Path path = runs / name;
   if (!make(path) && !stillborn(files, path)) refuse_existing(files, path);
@@ -92,6 +104,15 @@ RunFolder RunFolder::create_numbered(base::FileSystem& files, const Path& runs, 
   return begin(files, path, resolved_toml);
 }
 
+bool RunFolder::in_use(const Path& path) {
+  try {
+    const base::FileLock mine(path / ".lock", "");
+    return false;
+  } catch (const ConfigError&) {
+    return true;
+  }
+}
+
 RunFolder RunFolder::open(base::FileSystem& files, const Path& path) {
   if (!files.exists(path / "config.resolved.toml"))
     throw ConfigError(format("{} holds no config.resolved.toml", path.string()),
@@ -100,6 +121,34 @@ RunFolder RunFolder::open(base::FileSystem& files, const Path& path) {
       path / ".lock", format("run {} is being trained by another process", path.filename().string()));
   sweep(files, path);
   return {path, std::move(lock)};
+}
+
+std::string RunFolder::remove(base::FileSystem& files) {
+  std::string kept;
+  for (const Path& entry : files.list(path_)) {
+    const std::string name = entry.filename().string();
+    if (is_of_run(name))
+      files.remove_all(entry);
+    else if (name != ".lock" && entry != config())
+      kept += (kept.empty() ? "" : ", ") + name;
+  }
+  files.remove_all(config());  // last: until then it is a run, and can be removed again
+  files.remove_all(path_ / ".lock");
+  std::error_code not_empty;
+  std::filesystem::remove(path_, not_empty);
+  return kept;
+}
+
+void RunFolder::rename(base::FileSystem& files, const std::string& name) {
+  check_run_name(name);
+  const Path to = path_.parent_path() / name;
+  if (!make(to)) refuse_existing(files, to);
+  std::filesystem::rename(path_, to);  // over the empty folder, which nobody else could make
+  path_ = to;
+  if (!files.exists(path_ / "run.json")) return;
+  auto record = report::read_run_record(files, path_);
+  record.name = name;
+  report::write_run_record(files, path_, record);
 }
 
 std::string default_run_name(const Path& recipe, double unix_seconds) {
