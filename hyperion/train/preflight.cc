@@ -74,11 +74,12 @@ void check_memory(const RunConfig& config, const strategy::ModelShape& shape, c1
   refuse_if_short(start, host, "this machine");
 }
 
-std::string slow_precision(const std::string& precision, double slowdown) {
+std::string slow_precision(const std::string& precision, bool has_products, double slowdown) {
   constexpr double kNoise = 1.5;
   if (!(slowdown > kNoise)) return {};
-  return format("this CPU has no {} products: one takes {:.2g} times as long as in fp32, which would be faster",
-                precision, slowdown);
+  const std::string why =
+      has_products ? format("{} is slow on this CPU", precision) : format("this CPU has no {} products", precision);
+  return format("{}: fp32 will be faster (a small transformer block takes {:.1f} times as long)", why, slowdown);
 }
 
 }  // namespace hyperion::train

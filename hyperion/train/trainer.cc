@@ -27,7 +27,7 @@
 #include "hyperion/host/peaks.h"
 #include "hyperion/interop/open_model.h"
 #include "hyperion/interop/peft.h"
-#include "hyperion/kernels/cpu_products.h"
+#include "hyperion/kernels/cpu_precision.h"
 #include "hyperion/kernels/device.h"
 #include "hyperion/models/registry.h"
 #include "hyperion/nn/projection.h"
@@ -116,6 +116,7 @@ class Trainer {
   Share share() const { return several() ? Share{processes_->rank(), processes_->size()} : Share{}; }
   std::string keep_model_config();
   void announce();
+  void warn_of_slow_precision();
   void prepare();
   void check_tokenizer();
   void keep_tokenizer();
@@ -322,6 +323,16 @@ double Trainer::restore() {
   return state.at("seconds").get<double>();
 }
 
+void Trainer::warn_of_slow_precision() {
+  const auto type = compute_type(config_.train.precision);
+  const auto json = Json::parse(model_config_, nullptr, /*allow_exceptions=*/false);
+  const bool has_attention = !json.is_object() || json.value("model_type", "") != "resnet";
+  if (type == at::kFloat || !has_attention || !device_.is_cpu() || !first()) return;
+  const std::string name = type == at::kHalf ? "fp16" : "bf16";
+  const auto said = slow_precision(name, host::this_cpu().multiplies(name), kernels::cpu_slowdown(type));
+  if (!said.empty()) base::log_warn(said);
+}
+
 // What an adapter trains is known once the model is there.
 void Trainer::announce() {
   base::log_info(format("run {}: {}, {} {} a step, {} on {}", log_.name(),
@@ -331,11 +342,7 @@ void Trainer::announce() {
   if (config_.lora.rank > 0)
     base::log_info(
         format("LoRA of rank {}, alpha {:g}, beside {}", config_.lora.rank, config_.lora.alpha, config_.lora.targets));
-  const auto type = compute_type(config_.train.precision);
-  if (device_.is_cpu() && type != at::kFloat && first()) {
-    const auto slow = slow_precision(config_.train.precision, kernels::product_slowdown(type));
-    if (!slow.empty()) base::log_warn(slow);
-  }
+  warn_of_slow_precision();
   if (!several() && config_.parallel.zero > 0)
     base::log_info(
         format("zero {}: one process holds everything, so nothing is sharded; hyperion launch -n 2 starts two",
