@@ -20,7 +20,7 @@ TEST_F(ImageAccount, has_no_top_5_of_three_classes_and_an_image_in_good_english)
   }
   write_file(
       in("few.toml"),
-      "[data]\nsource = \"images\"\npath = \"" + in("set") +
+      "[data]\nsource = \"images\"\nvalidation = 0.25\npath = \"" + in("set") +
           "\"\n[train]\nsteps = 2\nbatch = 4\n[model]\npreset = \"vit-tiny\"\nlayers = 1\nwidth = 32\ninner = 64\n"
           "heads = 2\nclasses = 3\n[eval]\nbatches = 1\n");
   const auto done = hyperion(train("few.toml", "few"));

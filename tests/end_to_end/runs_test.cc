@@ -13,11 +13,10 @@ namespace {
 namespace fs = std::filesystem;
 using testing::Finished;
 using testing::run;
+using testing::says;
 using testing::Scratch;
 using testing::operator+;
 using Words = std::vector<std::string>;
-
-bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 class Runs : public ::testing::Test {
  protected:
