@@ -79,7 +79,8 @@ std::string slow_precision(const std::string& precision, bool has_products, doub
   if (!(slowdown > kNoise)) return {};
   const std::string why =
       has_products ? format("{} is slow on this CPU", precision) : format("this CPU has no {} products", precision);
-  return format("{}: fp32 will be faster (a small transformer block takes {:.1f} times as long)", why, slowdown);
+  return format("{}: fp32 will be faster (a transformer block of this width takes {:.1f} times as long)", why,
+                slowdown);
 }
 
 }  // namespace hyperion::train

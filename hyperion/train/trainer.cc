@@ -329,7 +329,8 @@ void Trainer::warn_of_slow_precision() {
   const bool has_attention = !json.is_object() || json.value("model_type", "") != "resnet";
   if (type == at::kFloat || !has_attention || !device_.is_cpu() || !first()) return;
   const std::string name = type == at::kHalf ? "fp16" : "bf16";
-  const auto said = slow_precision(name, host::this_cpu().multiplies(name), kernels::cpu_slowdown(type));
+  const auto said = slow_precision(name, host::this_cpu().multiplies(name),
+                                   kernels::cpu_slowdown(type, shape_.width, config_.train.length));
   if (!said.empty()) base::log_warn(said);
 }
 
