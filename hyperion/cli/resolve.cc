@@ -44,11 +44,16 @@ void apply(base::Settings& settings, const std::vector<Override>& overrides) {
   for (const auto& [name, value, flag] : overrides) settings.set(name, value, flag);
 }
 
-// A few steps to try a recipe should not fail for a warm-up that was meant for many.
+// Of where a value came from: what is nearer to the user is meant more.
+int nearness(const std::string& origin) {
+  return origin.starts_with("--") ? 3 : origin.starts_with("HYPERION_") ? 2 : origin != "default" ? 1 : 0;
+}
+
+// A few steps to try a recipe should not fail for a warm-up that was meant for many. Both from one place contradict.
 void fit_warmup(train::RunConfig& config, base::Settings& settings) {
   const int64_t steps = config.train.steps, meant = config.optim.warmup;
-  if (meant <= steps) return;
   const std::string origin = settings.at("optim.warmup").origin;
+  if (meant <= steps || nearness(settings.at("train.steps").origin) <= nearness(origin)) return;
   config.optim.warmup = steps / 10;
   if (origin == "default") return;
   settings.set("optim.warmup", base::format("{}", config.optim.warmup),
