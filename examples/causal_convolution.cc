@@ -51,7 +51,8 @@ strategy::ModelShape shape_of(const Config& config, int64_t) {
   shape.layers = config.layers, shape.width = config.width;
   shape.vocabulary = config.vocabulary, shape.context = config.context;
   shape.parameters = config.vocabulary * config.width + config.layers * block + 2 * config.width;
-  shape.forward_flops_token = 2.0 * static_cast<double>(shape.parameters);
+  shape.trained = shape.parameters;
+  shape.forward_flops_token = shape.weight_flops_token = 2.0 * static_cast<double>(shape.parameters);
   shape.backward_flops_token = 2 * shape.forward_flops_token;
   return shape;
 }

@@ -88,6 +88,13 @@ void log(LogLevel level, std::string_view message) {
   if (state.file) to_file(level, message, state);
 }
 
+void print_lines(std::string_view text) {
+  Sink& state = sink();
+  std::lock_guard lock(state.mutex);
+  const std::string above = state.progress.empty() ? "" : "\r\033[K";
+  std::fputs(format("{}{}{}{}", above, text, text.ends_with('\n') ? "" : "\n", state.progress).c_str(), stderr);
+}
+
 bool is_terminal(int descriptor) { return ::isatty(descriptor) == 1; }
 
 bool use_colour(int descriptor) {

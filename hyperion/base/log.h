@@ -21,6 +21,8 @@ void log(LogLevel level, std::string_view message);
 inline void log_debug(std::string_view message) { log(LogLevel::debug, message); }
 inline void log_info(std::string_view message) { log(LogLevel::info, message); }
 inline void log_warn(std::string_view message) { log(LogLevel::warn, message); }
+// For people alone, in the same stream: step lines, tables, answers. The file has no need of them.
+void print_lines(std::string_view text);  // ends the last one where the text does not
 
 // Whether a stream (1 or 2) is a terminal that may be coloured: NO_COLOR and TERM=dumb say no.
 bool is_terminal(int descriptor);

@@ -13,6 +13,7 @@ namespace {
 
 constexpr int kBatches = 3;
 constexpr double kLearningRate = 1e-4;
+constexpr const char* kBenchAdapter = "bench";
 
 void fill(models::Model& model) {
   const at::NoGradGuard no_grad;
@@ -39,7 +40,7 @@ std::unique_ptr<models::Model> random_model(const train::RunConfig& config, c10:
   model->to(device, adapted ? train::compute_type(config.train.precision) : at::kFloat);
   fill(*model);
   if (config.model.quantize == "nf4") model->quantise();
-  if (adapted) model->adapters().add("bench", nn::config_of(config.lora), config.train.seed);
+  if (adapted) model->adapters().add(kBenchAdapter, nn::config_of(config.lora), config.train.seed);
   return model;
 }
 
@@ -60,7 +61,8 @@ struct RandomTraining::Last {
 RandomTraining::RandomTraining(const train::RunConfig& config, c10::Device device, int64_t vocabulary)
     : config_(config),
       model_(random_model(config, device)),
-      shape_(model_->shape(config.train.length)),
+      shape_(config.lora.rank > 0 ? models::adapted_shape(*model_, kBenchAdapter, config.train.length)
+                                  : model_->shape(config.train.length)),
       stepper_(std::make_unique<train::Stepper>(*model_, config, device)),
       last_(std::make_unique<Last>()) {
   for (int i = 0; i < kBatches; ++i)

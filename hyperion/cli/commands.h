@@ -140,9 +140,6 @@ struct BenchDataOptions {
 int bench_data_command(const BenchDataOptions& options);
 int presets_command();
 
-int runs_list_command(bool json);
-int runs_show_command(const std::string& run, bool json);
-
 // All settings with their meaning, for --help; their names; and these with their values, for completion.
 std::string settings_help();
 std::vector<std::string> setting_names();

@@ -20,6 +20,7 @@
 #include "hyperion/cli/completion.h"
 #include "hyperion/cli/launch_commands.h"
 #include "hyperion/cli/program.h"
+#include "hyperion/cli/runs_commands.h"
 #include "hyperion/cli/text_flags.h"
 #include "hyperion/cli/timing_commands.h"
 #include "hyperion/cli/usage.h"
@@ -49,8 +50,9 @@ struct Flags {
   InspectOptions inspect;
   LaunchOptions launch;
   RendezvousOptions rendezvous;
+  RunsOptions runs;
   host::RankFlags rank;
-  std::string init_folder = ".", run, shell;
+  std::string init_folder = ".", shell;
   bool json = false, quick = false;
   std::string steps, seed, device, precision, optimize, memory_budget, on_oom, output, on_bad;
   std::string parallel, zero, zeropp, deterministic;
@@ -348,15 +350,7 @@ void add_machine_commands(CLI::App& app, Flags& flags) {
   add_timing_commands(app, *bench);
   add_comm_commands(app, *bench, flags.rank);
   app.add_subcommand("presets", "the models a recipe can name")->footer("\nExample:\n  hyperion presets");
-  auto* runs = app.add_subcommand("runs", "look at runs")->require_subcommand(1);
-  auto* list = runs->add_subcommand("ls", "all runs, newest first");
-  list->add_flag("--json", flags.json, "as JSON");
-  list->footer("\nExample:\n  hyperion runs ls --json");
-  auto* show = runs->add_subcommand("show", "one run in full");
-  show->add_option("RUN", flags.run, "the run's name or folder")->required();
-  show->add_flag("--json", flags.json, "as JSON");
-  show->footer("\nExample:\n  hyperion runs show quickstart");
-  runs->footer("\nExamples:\n  hyperion runs ls\n  hyperion runs show quickstart");
+  add_runs_commands(app, flags.runs);
   auto* completion = app.add_subcommand("completion", "print shell completion");
   completion->add_option("SHELL", flags.shell, "bash or zsh")->required()->check(one_of({"bash", "zsh"}));
   completion->footer("\nExample:\n  source <(hyperion completion bash)");
@@ -428,8 +422,7 @@ int dispatch(CLI::App& app, Flags& flags) {
   if (name == "bench") return bench_hardware_command(flags.bench);
   if (name == "presets") return presets_command();
   if (name == "completion") return completion_command(app, flags.shell);
-  if (command->got_subcommand("ls")) return runs_list_command(flags.json);
-  return runs_show_command(flags.run, flags.json);
+  return run_runs_command(app, flags.runs).value();
 }
 
 int run(int argc, char** argv) {

@@ -10,6 +10,7 @@ namespace hyperion::cli {
 namespace {
 
 constexpr uint64_t kLongestRecipe = 1 << 20;
+constexpr const char* kShortened = "shortened from";
 
 // Pipes are welcome, as from <(...); what could never end is not.
 std::string read_recipe_file(base::FileSystem& files, const base::Path& path) {
@@ -44,6 +45,22 @@ void apply(base::Settings& settings, const std::vector<Override>& overrides) {
   for (const auto& [name, value, flag] : overrides) settings.set(name, value, flag);
 }
 
+// Of where a value came from: what is nearer to the user is meant more.
+int nearness(const std::string& origin) {
+  return origin.starts_with("--") ? 3 : origin.starts_with("HYPERION_") ? 2 : origin != "default" ? 1 : 0;
+}
+
+// A few steps to try a recipe should not fail for a warm-up that was meant for many. Both from one place contradict.
+void fit_warmup(train::RunConfig& config, base::Settings& settings) {
+  const int64_t steps = config.train.steps, meant = config.optim.warmup;
+  const std::string origin = settings.at("optim.warmup").origin;
+  if (meant <= steps || nearness(settings.at("train.steps").origin) <= nearness(origin)) return;
+  config.optim.warmup = steps / 10;
+  if (origin == "default") return;
+  settings.set("optim.warmup", base::format("{}", config.optim.warmup),
+               base::format("{}, {} {}: train.steps = {}", origin, kShortened, meant, steps));
+}
+
 // A contradiction names its settings; where each got its value is known here.
 void check(const train::RunConfig& config, const base::Settings& settings) {
   try {
@@ -66,13 +83,17 @@ base::Settings resolve(train::RunConfig& config, const std::string& recipe, cons
   if (!recipe.empty()) settings.read_toml(read_recipe(recipe), recipe);
   settings.read_environment(::environ);
   apply(settings, overrides);
-  // A default must not contradict what the user said.
-  if (settings.at("optim.warmup").origin == "default" && config.optim.warmup > config.train.steps)
-    config.optim.warmup = config.train.steps / 10;
+  fit_warmup(config, settings);
   if (config.data.source == "prepared" && config.data.path.empty() && !config.prepare.output.empty())
     config.data.path = {config.prepare.output};
   if (checked) check(config, settings);
   return settings;
+}
+
+std::string shortened_warmup(const base::Settings& settings) {
+  const auto& warmup = settings.at("optim.warmup");
+  if (warmup.origin.find(kShortened) == std::string::npos) return {};
+  return base::format("optim.warmup = {} ({})", warmup.text(), warmup.origin);
 }
 
 base::Settings read_run_config(train::RunConfig& config, const base::Path& file,

@@ -8,9 +8,14 @@
 
 namespace hyperion::cli {
 
-// Recipe < HYPERION_SECTION__KEY < flags. An empty recipe means defaults. The settings point into `config`.
+// Recipe < HYPERION_SECTION__KEY < flags. An empty recipe means defaults. The settings point into `config`. A warm-up
+// that is longer than steps which stand nearer to the user (a flag's, over the recipe's warm-up) becomes a tenth of
+// them.
 base::Settings resolve(train::RunConfig& config, const std::string& recipe, const std::vector<Override>& overrides,
                        bool checked = true);
+
+// What became of a warm-up that was longer than the run, to be told; empty: nothing.
+std::string shortened_warmup(const base::Settings& settings);
 
 // The configuration a run was started with, as its folder holds it.
 base::Settings read_run_config(train::RunConfig& config, const base::Path& file,

@@ -1,13 +1,29 @@
-#include <cstdio>
+#include "hyperion/cli/runs_commands.h"
 
-#include "hyperion/base/files.h"
-#include "hyperion/cli/commands.h"
+#include <unistd.h>
+
+#include <cstdio>
+#include <iostream>
+
+#include "hyperion/base/clock.h"
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+#include "hyperion/base/log.h"
+#include "hyperion/cli/resolve.h"
+#include "hyperion/cli/run_tail.h"
+#include "hyperion/cli/usage.h"
 #include "hyperion/interop/open_model.h"
 #include "hyperion/report/run_record.h"
+#include "hyperion/train/run_folder.h"
+#include "hyperion/train/run_log.h"
+#include "hyperion/train/run_report.h"
 
 namespace hyperion::cli {
+namespace {
 
-int runs_list_command(bool json) {
+using base::format;
+
+int list_runs(bool json) {
   const auto records = report::list_runs(base::real_files(), interop::runs_folder());
   if (!json) {
     std::printf("%s", report::runs_table(records).c_str());
@@ -20,11 +36,112 @@ int runs_list_command(bool json) {
   return 0;
 }
 
-int runs_show_command(const std::string& run, bool json) {
+int show_run(const std::string& run, bool json) {
   auto& files = base::real_files();
   const auto record = report::read_run_record(files, interop::find_run(files, run));
   std::printf("%s", json ? report::to_json(record).c_str() : report::run_text(record).c_str());
   return 0;
+}
+
+bool agreed(const std::string& question) {
+  if (!base::is_terminal(STDIN_FILENO))
+    throw base::ConfigError("`runs rm` asks before it removes, and there is nobody to ask", "add --yes");
+  std::fprintf(stderr, "%s [y/N] ", question.c_str());
+  std::string answer;
+  std::getline(std::cin, answer);
+  return answer == "y" || answer == "Y" || answer == "yes";
+}
+
+// All are found and locked before the first one goes, so that a name that is wrong removes nothing.
+int remove_runs(const RunsOptions& options) {
+  auto& files = base::real_files();
+  std::vector<train::RunFolder> runs;
+  std::string names;
+  for (const auto& name : options.runs) {
+    runs.push_back(train::RunFolder::open(files, interop::find_run(files, name)));
+    names += (names.empty() ? "" : ", ") + runs.back().path().string();
+  }
+  if (!options.yes && !agreed(format("remove {} with all checkpoints?", names))) {
+    std::printf("nothing was removed\n");
+    return 1;
+  }
+  for (auto& run : runs) {
+    const auto kept = run.remove(files);
+    std::printf("removed %s\n", run.path().c_str());
+    if (!kept.empty()) base::log_warn(format("{} stays, for what is not the run's: {}", run.path().string(), kept));
+  }
+  return 0;
+}
+
+int rename_run(const std::string& from, const std::string& to) {
+  auto& files = base::real_files();
+  auto run = train::RunFolder::open(files, interop::find_run(files, from));
+  run.rename(files, to);
+  std::printf("renamed to %s\n", run.path().c_str());
+  return 0;
+}
+
+int report_command(const std::string& name) {
+  auto& files = base::real_files();
+  const auto run = train::RunFolder::join(interop::find_run(files, name));
+  train::RunConfig config;
+  const auto settings = read_run_config(config, run.config(), {});
+  if (!files.exists(run.model()))
+    throw base::ConfigError(format("run {} ended before it began to train", run.name()),
+                            "there is nothing to show yet");
+  auto record = train::past_record(files, run.path());
+  record.name = run.name();
+  if (record.steps == 0) record.steps = config.train.steps;
+  const bool running = record.status == "running", in_use = running && train::RunFolder::in_use(run.path());
+  if (in_use) record.updated = base::utc_text(base::real_clock().unix_seconds());
+  train::write_report(files, run, config, settings, record, running && !in_use);
+  std::printf("report: %s\n", run.report().c_str());
+  return 0;
+}
+
+}  // namespace
+
+void add_runs_commands(CLI::App& app, RunsOptions& options) {
+  auto* runs = app.add_subcommand("runs", "look at runs, and tidy them")->require_subcommand(1);
+  auto* list = runs->add_subcommand("ls", "all runs, newest first");
+  list->add_flag("--json", options.json, "as JSON");
+  list->footer("\nExample:\n  hyperion runs ls");
+  auto* show = runs->add_subcommand("show", "one run in full");
+  show->add_option("RUN", options.run, "the run's name or folder")->required();
+  show->add_flag("--json", options.json, "as JSON");
+  show->footer("\nExample:\n  hyperion runs show quickstart");
+  auto* tail = runs->add_subcommand("tail", "the last steps and validations of a run, trained now or before");
+  tail->add_option("RUN", options.run, "the run's name or folder")->required();
+  tail->add_option("-n,--lines", options.lines, "how many (default 10)")->check(whole_number(0, 1'000'000));
+  tail->add_flag("-f,--follow", options.follow, "go on with what comes, until the run ends or Ctrl-C");
+  tail->add_flag("--json", options.json, "as the lines of metrics.jsonl");
+  tail->footer("\nExamples:\n  hyperion runs tail quickstart\n  hyperion runs tail quickstart -f");
+  auto* remove = runs->add_subcommand("rm", "remove runs with all their checkpoints; asks first");
+  remove->add_option("RUN", options.runs, "their names or folders")->required();
+  remove->add_flag("--yes", options.yes, "without asking");
+  remove->footer("\nRefuses a run that is being trained.\n\nExample:\n  hyperion runs rm first second --yes");
+  auto* rename = runs->add_subcommand("rename", "give a run another name");
+  rename->add_option("RUN", options.run, "the run's name or folder")->required();
+  rename->add_option("NAME", options.name, "its new name")->required();
+  rename->footer(
+      "\nRefuses a run that is being trained, and a name that is taken. Adapters trained beside it look for it under "
+      "its "
+      "old name.\n\nExample:\n  hyperion runs rename quickstart-20261116-181000 baseline");
+  runs->footer("\nExamples:\n  hyperion runs ls\n  hyperion runs tail quickstart -f\n  hyperion runs rm quickstart");
+  auto* report = app.add_subcommand("report", "make the page of a run anew, also of one that was killed");
+  report->add_option("RUN", options.run, "the run's name or folder")->required();
+  report->footer("\nExample:\n  hyperion report quickstart");
+}
+
+std::optional<int> run_runs_command(const CLI::App& app, const RunsOptions& options) {
+  if (app.got_subcommand("report")) return report_command(options.run);
+  if (!app.got_subcommand("runs")) return {};
+  const std::string verb = app.get_subcommand("runs")->get_subcommands().front()->get_name();
+  if (verb == "ls") return list_runs(options.json);
+  if (verb == "show") return show_run(options.run, options.json);
+  if (verb == "tail") return tail_run(options.run, {options.lines, options.follow, options.json});
+  if (verb == "rm") return remove_runs(options);
+  return rename_run(options.run, options.name);
 }
 
 }  // namespace hyperion::cli

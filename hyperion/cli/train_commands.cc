@@ -47,7 +47,10 @@ int dry_run(const train::RunConfig& config, const base::Settings& settings, cons
   std::printf("parameters  %s\n", base::with_commas(shape.parameters).c_str());
   std::printf("%s      %s a step, %s in all\n", shape.context > 0 ? "tokens" : "images",
               base::with_commas(units).c_str(), base::with_commas(units * config.train.steps).c_str());
-  std::printf("operations  %.3g a step\n", static_cast<double>(units) * shape.flops_token());
+  const bool adapter = config.lora.rank > 0;  // what it adds is known once the model is made
+  const auto cost = adapter ? strategy::with_adapter(shape, 0, 0) : shape;
+  std::printf("operations  %.3g a step%s\n", static_cast<double>(units) * cost.flops_token(),
+              adapter ? ", without the adapter's own" : "");
   std::printf("memory      at least %s\n",
               base::bytes_text(static_cast<uint64_t>(train::memory_need(config, shape, launch.world).all())).c_str());
   std::printf("nothing was written (--dry-run)\n");
@@ -200,8 +203,9 @@ int go_on(train::RunConfig& config, const base::Settings& settings, const base::
   auto changes = compare_with_past(place, start, config, settings);
   if (record.status == "complete" && step >= config.train.steps) {
     if (launch.rank == 0)
-      std::printf("run %s is complete (step %ld of %ld); nothing to do\nhint: train it further with --steps N\n",
-                  place.name().c_str(), static_cast<long>(step), static_cast<long>(record.steps));
+      base::print_lines(
+          format("run {} is complete (step {} of {}); nothing to do\nhint: train it further with --steps N",
+                 place.name(), step, record.steps));
     return 0;
   }
   if (step > config.train.steps)
@@ -254,6 +258,7 @@ int train_command(const TrainOptions& options) {
       named ? options.run : train::default_run_name(options.recipe, base::real_clock().unix_seconds());
   if (options.dry_run) return dry_run(config, settings, name, options.or_resume);
   const auto launch = host::find_launch();
+  if (const auto said = shortened_warmup(settings); !said.empty() && launch.rank == 0) base::log_warn(said);
   auto& files = base::real_files();
   const auto place = train::RunFolder::join(interop::runs_folder() / name);
   if (options.or_resume && files.exists(place.config())) {

@@ -48,6 +48,9 @@ Check check_cpu(const host::Cpu& cpu) {
     check.verdict = Verdict::warn;
     check.hint =
         "without AVX2 LibTorch falls back to slow kernels: use a newer CPU, or let the virtual machine show it";
+  } else if (!cpu.multiplies("bf16") || !cpu.multiplies("fp16")) {
+    const char* missing = cpu.multiplies("bf16") ? "fp16" : cpu.multiplies("fp16") ? "bf16" : "bf16 and fp16";
+    check.hint = base::format("this CPU has no {} products: fp32 will be faster for what is trained on it", missing);
   }
   return check;
 }

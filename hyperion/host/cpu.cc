@@ -33,6 +33,7 @@ constexpr std::pair<const char*, const char*> kVectorFlags[] = {
     {"amx_fp16", "AMX fp16"},
     {"asimd", "NEON"},
     {"asimdhp", "NEON fp16"},
+    {"asimdfhm", "NEON fp16 products"},
     {"asimddp", "NEON dot"},
     {"i8mm", "int8 matrix"},
     {"bf16", "bf16"},
@@ -128,6 +129,17 @@ int Cpu::usable_cores() const {
   int cores = allowed_cores > 0 ? allowed_cores : logical_cores;
   if (quota_cores) cores = std::min(cores, static_cast<int>(std::ceil(*quota_cores)));
   return std::max(cores, 1);
+}
+
+bool Cpu::multiplies(std::string_view type) const {
+  constexpr std::pair<const char*, std::string_view> kProducts[] = {
+      {"AVX-512 bf16", "bf16"},      {"AMX bf16", "bf16"},     {"bf16", "bf16"},
+      {"SVE bf16", "bf16"},          {"AVX-512 fp16", "fp16"}, {"AMX fp16", "fp16"},
+      {"NEON fp16 products", "fp16"}};
+  return vector_sets.empty() || std::any_of(std::begin(kProducts), std::end(kProducts), [&](const auto& product) {
+           return product.second == type &&
+                  std::find(vector_sets.begin(), vector_sets.end(), product.first) != vector_sets.end();
+         });
 }
 
 Cpu read_cpu(const base::Path& root, int allowed_cores, const std::string& architecture) {

@@ -2,6 +2,7 @@
 #pragma once
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "hyperion/base/files.h"
@@ -21,6 +22,8 @@ struct Cpu {
 
   // How many threads can truly run at once: at least 1.
   int usable_cores() const;
+  // Whether it has products of "bf16" or "fp16"; true where its vector sets are unknown.
+  bool multiplies(std::string_view type) const;
 };
 
 Cpu this_cpu();

@@ -46,6 +46,7 @@ class Adapted final : public Model {
   strategy::ModelShape shape(int64_t) const override {
     strategy::ModelShape shape;
     for (const auto& parameter : module_->parameters()) shape.parameters += parameter.numel();
+    shape.trained = shape.parameters;
     return shape;
   }
 

@@ -62,8 +62,13 @@ class Model {
   virtual std::string config_json() const = 0;                   // as Hugging Face's config.json
   virtual int64_t context() const { return 0; }                  // most tokens a pass can see, the cache's included
   virtual strategy::ModelShape shape(int64_t length) const = 0;  // of sequences; images have the config's size
+  // How often the linear layer at `path` is multiplied with for a token, or for an image.
+  virtual double uses(const std::string& /*path*/) const { return 1; }
   // The name Hugging Face's files give a parameter or buffer: its own, but for families whose classes were renamed.
   virtual std::string stored_name(const std::string& name) const { return name; }
 };
+
+// What it costs to train that adapter of the model, and nothing else of it.
+strategy::ModelShape adapted_shape(Model& model, const std::string& adapter, int64_t length);
 
 }  // namespace hyperion::models

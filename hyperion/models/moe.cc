@@ -48,6 +48,10 @@ class Moe final : public CausalDecoder {
 
   std::string config_json() const override { return to_json(config_); }
   strategy::ModelShape shape(int64_t length) const override { return shape_of(config_, length); }
+  double uses(const std::string& path) const override {  // a token's experts are as likely these as others
+    const bool routed = path.find(".experts.") != path.npos;
+    return routed ? static_cast<double>(config_.choices) / static_cast<double>(config_.experts) : 1;
+  }
 
  private:
   at::Tensor auxiliary_loss(const nn::Pass& pass) const {

@@ -200,6 +200,9 @@ class Vit final : public Tree {
   Input input() const override { return Input::images; }
   std::string config_json() const override { return to_json(config_); }
   strategy::ModelShape shape(int64_t length) const override { return shape_of(config_, length); }
+  double uses(const std::string& path) const override {
+    return path == "classifier" ? 1 : static_cast<double>(tokens_of(config_));
+  }
   std::string stored_name(const std::string& name) const override;
 
  private:

@@ -77,22 +77,25 @@ VitConfig vit_from_json(const std::string& text, const std::string& place) {
   return config;
 }
 
+int64_t tokens_of(const VitConfig& config) {
+  return (config.image_height / config.patch_height) * (config.image_width / config.patch_width) + 1;
+}
+
 strategy::ModelShape shape_of(const VitConfig& config, int64_t) {
   const int64_t width = config.width, inner = config.inner;
   const int64_t products = 4 * width * width + 2 * width * inner;  // of a token in a block
   // Beside the products: the biases of the two projections' outputs and of the feed-forward's, and two norms.
   const int64_t block = products + (config.query_key_value_bias ? 4 : 1) * width + inner + width + 4 * width;
   const int64_t patch = config.channels * config.patch_height * config.patch_width * width;
-  const int64_t patches = (config.image_height / config.patch_height) * (config.image_width / config.patch_width);
-  const int64_t tokens = patches + 1;
+  const int64_t tokens = tokens_of(config), patches = tokens - 1;
   const int64_t head = width * config.classes;
   const int64_t all =
       patch + width + width + tokens * width + config.layers * block + 2 * width + head + config.classes;
   // Scores and weighted values: two products of width * tokens a token and layer.
-  const double encoder =
-      static_cast<double>(config.layers * tokens) * static_cast<double>(products + 2 * width * tokens);
+  const double attention = static_cast<double>(config.layers * tokens) * static_cast<double>(2 * width * tokens);
+  const double weights = static_cast<double>(config.layers * tokens) * static_cast<double>(products);
   auto shape = strategy::image_shape(all, config.layers, width, config.classes,
-                                     encoder + static_cast<double>(patches * patch + head));
+                                     attention + weights + static_cast<double>(patches * patch + head), attention);
   shape.image = config.image_height;
   // A token of a block: two norms' inputs and outputs, queries, keys, values, what attention gives, and both sides of
   // the GELU.

@@ -47,6 +47,10 @@ tbody tr:last-child td{border-bottom:0}
 td.mono{overflow-wrap:anywhere}
 tr.group th{padding-top:16px;color:var(--ink);font-size:14px}
 tr.default td{color:var(--soft)}
+details{margin-top:14px}
+summary{cursor:pointer;color:var(--soft);font-size:14.5px;margin-bottom:10px}
+.state{margin:0 0 20px;padding:12px 18px;border-left:3px solid var(--accent);background:var(--sheet);
+overflow-wrap:anywhere}
 .facts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(320px,100%),1fr));gap:0 32px;padding:8px 18px}
 .facts div{display:grid;grid-template-columns:104px 1fr;gap:12px;padding:7px 0;font-size:14.5px}
 .facts dt{color:var(--soft)}

@@ -74,7 +74,7 @@ std::string headline(const RunPage& page) {
   all.insert(all.end(), steps.begin(), steps.end());
   if (page.seconds)
     all.push_back({"Training time", base::duration_text(*page.seconds), *page.seconds < 3600 ? "min:s" : "h:min:s"});
-  if (page.parameters) all.push_back({"Parameters", count_text(*page.parameters), ""});
+  if (page.parameters) all.push_back({"Parameters", count_text(*page.parameters), page.parameters_note});
   return all.empty() ? "" : cards(all);
 }
 
@@ -99,21 +99,29 @@ std::string samples_section(const std::vector<Sample>& samples) {
   return section("Questions and answers", "<div class=\"samples\">\n" + all + "</div>\n");
 }
 
-std::string config_section(const std::vector<ConfigRow>& rows) {
-  if (rows.empty()) return {};
+std::string config_table(const std::vector<ConfigRow>& rows, bool defaults) {
   std::string body, group;
   for (const ConfigRow& row : rows) {
+    if (row.is_default != defaults) continue;
     if (row.section != group)
       body += format("<tr class=\"group\"><th colspan=\"3\" scope=\"rowgroup\">{}</th></tr>\n", escaped(row.section));
     group = row.section;
     body += format("<tr{}><td>{}</td><td class=\"mono\">{}</td><td>{}</td></tr>\n",
-                   row.origin == "default" ? " class=\"default\"" : "", escaped(row.key), escaped(row.value),
-                   escaped(row.origin));
+                   defaults ? " class=\"default\"" : "", escaped(row.key), escaped(row.value), escaped(row.origin));
   }
-  return section(
-      "Settings",
-      "<div class=\"scroll\"><table>\n<thead><tr><th>Setting</th><th>Value</th><th>From</th></tr></thead>\n<tbody>\n" +
-          body + "</tbody>\n</table></div>\n");
+  return "<div class=\"scroll\"><table>\n<thead><tr><th>Setting</th><th>Value</th><th>From</th></tr></thead>\n"
+         "<tbody>\n" +
+         body + "</tbody>\n</table></div>\n";
+}
+
+std::string config_section(const std::vector<ConfigRow>& rows) {
+  const auto defaults = std::count_if(rows.begin(), rows.end(), [](const ConfigRow& row) { return row.is_default; });
+  std::string body;
+  if (defaults < std::ssize(rows)) body += config_table(rows, false);
+  if (defaults > 0)
+    body += format("<details>\n<summary>{} settings as they are by default</summary>\n{}</details>\n", defaults,
+                   config_table(rows, true));
+  return body.empty() ? "" : section("Settings", body);
 }
 
 std::string checkpoints_section(const std::vector<CheckpointRow>& checkpoints) {
@@ -131,18 +139,22 @@ std::vector<ConfigRow> config_rows(const base::Settings& settings) {
   std::vector<ConfigRow> rows;
   for (const base::Setting& setting : settings.all()) {
     const std::string unit = setting.unit.empty() ? "" : " " + setting.unit;
-    rows.push_back({setting.section, setting.key, setting.text() + unit, setting.origin});
+    // By its value: of a run that was resumed, every setting comes from the run's own file.
+    const bool is_default = setting.text() == setting.default_text;
+    rows.push_back({setting.section, setting.key, setting.text() + unit, setting.origin, is_default});
   }
   return rows;
 }
 
 std::string run_page(const RunPage& page) {
-  std::string body = headline(page);
+  std::string body;
+  if (!page.state.empty()) body += format("<p class=\"state\">{}</p>\n", escaped(page.state));
+  body += headline(page);
   if (!page.metrics.steps.empty()) body += section("Curves", plot_grid(run_plots(page.metrics, page.unit), true));
   body += samples_section(page.samples);
-  body += config_section(page.config);
   if (!page.environment.empty()) body += section("Environment", facts(page.environment));
   body += checkpoints_section(page.checkpoints);
+  body += config_section(page.config);
   return html_page(page.title, page.lead, body);
 }
 

@@ -1,4 +1,4 @@
-// The page of one run: its figures, curves, answers, settings, machine and checkpoints, in one file that needs nothing
+// The page of one run: its figures, curves, answers, machine, checkpoints and settings, in one file that needs nothing
 // else.
 #pragma once
 #include <cstdint>
@@ -8,18 +8,14 @@
 #include <vector>
 
 #include "hyperion/base/config.h"
+#include "hyperion/report/answers.h"
 #include "hyperion/report/metrics.h"
 
 namespace hyperion::report {
 
-struct Sample {
-  std::string question, answer;
-  std::string expected;       // empty: nothing to compare with
-  std::optional<bool> right;  // unknown: not marked
-};
-
 struct ConfigRow {
-  std::string section, key, value, origin;  // origin "default" is set back
+  std::string section, key, value, origin;
+  bool is_default = false;  // its value is: folded away
 };
 std::vector<ConfigRow> config_rows(const base::Settings& settings);
 
@@ -33,11 +29,13 @@ struct CheckpointRow {
 // What the caller knows of a run. Each part may be empty; the page leaves out what it has no content for.
 struct RunPage {
   std::string title;  // the run's name
-  std::string lead;   // one sentence under it
+  std::string lead;   // a sentence or two under it
+  std::string state;  // what a reader must know first: still running, stopped, failed; empty: it is complete
   Metrics metrics;
   std::string unit = "token";  // what steps count: "token" or "image"
   int64_t total_steps = 0;     // asked for; 0: unknown
   std::optional<int64_t> parameters;
+  std::string parameters_note;
   std::optional<double> seconds;  // wall time of training
   std::vector<Sample> samples;
   std::vector<ConfigRow> config;

@@ -54,7 +54,7 @@ Plot loss_plot(const Metrics& metrics, const std::string& unit) {
     series[at->second].x.push_back(static_cast<double>(record.step));
     series[at->second].y.push_back(record.loss);
   }
-  Plot plot = over_steps("Loss", "nats a " + unit, std::move(series));
+  Plot plot = over_steps("Loss", (unit == "image" ? "nats an " : "nats a ") + unit, std::move(series));
   plot.height = 330;
   return plot;
 }

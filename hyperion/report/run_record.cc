@@ -28,6 +28,11 @@ std::string shown(const std::optional<double>& value, bool percent) {
 
 }  // namespace
 
+std::string parameters_text(int64_t parameters, int64_t trained) {
+  if (trained == parameters) return base::with_commas(parameters) + " parameters";
+  return format("{} of {} parameters trained", base::with_commas(trained), base::with_commas(parameters + trained));
+}
+
 std::string to_json(const RunRecord& record) {
   Json environment = Json::array();
   for (const auto& [name, value] : record.environment) environment.push_back({name, value});
@@ -40,6 +45,7 @@ std::string to_json(const RunRecord& record) {
               {"step", record.step},
               {"steps", record.steps},
               {"parameters", record.parameters},
+              {"trained_parameters", record.trained},
               {"seconds", record.seconds},
               {"loss", or_null(record.loss)},
               {"validation_loss", or_null(record.validation_loss)},
@@ -66,6 +72,7 @@ RunRecord run_record_from_json(const std::string& text, const std::string& place
     record.step = json.at("step").get<int64_t>();
     record.steps = json.at("steps").get<int64_t>();
     record.parameters = json.at("parameters").get<int64_t>();
+    record.trained = json.value("trained_parameters", record.parameters);
     record.seconds = json.at("seconds").get<double>();
     record.loss = number(json, "loss");
     record.validation_loss = number(json, "validation_loss");
@@ -126,6 +133,7 @@ std::string run_text(const RunRecord& record) {
   row("step", format("{} of {}", record.step, record.steps));
   row("time", base::duration_text(record.seconds));
   row("parameters", base::with_commas(record.parameters));
+  if (record.trained != record.parameters) row("trained", base::with_commas(record.trained));
   row("loss", shown(record.loss, false));
   row("validation loss", shown(record.validation_loss, false));
   if (record.perplexity) row("perplexity", shown(record.perplexity, false));

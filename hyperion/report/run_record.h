@@ -14,10 +14,14 @@ struct RunRecord {
   std::string status = "running";  // running | complete | stopped | failed
   std::string failure;             // why, when failed
   int64_t step = 0, steps = 0, parameters = 0;
-  double seconds = 0;  // of training, over all resumes
+  int64_t trained = 0;  // of the parameters, or of an adapter beside them
+  double seconds = 0;   // of training, over all resumes
   std::optional<double> loss, validation_loss, perplexity, token_accuracy, answers_right, top_1, top_5;
   std::vector<std::pair<std::string, std::string>> environment;
 };
+
+// "633,984 parameters", or of an adapter "16,384 of 650,368 parameters trained".
+std::string parameters_text(int64_t parameters, int64_t trained);
 
 std::string to_json(const RunRecord& record);
 RunRecord run_record_from_json(const std::string& text, const std::string& place);

@@ -46,7 +46,8 @@ base::Settings bind(RunConfig& config) {
       .integer("length", train.length, {1, 1 << 20}, "tokens of a sample", "tokens")
       .integer("threads", train.threads, {0, 4096}, "CPU threads; 0 takes the cores this process may use")
       .flag("deterministic", train.deterministic, "bit-for-bit repeatable on a GPU too, at some cost in speed")
-      .integer("log_every", train.log_every, {1, 1'000'000}, "a step line where there is no terminal", "steps");
+      .integer("log_every", train.log_every, {1, 1'000'000},
+               "between step lines that stay; a terminal shows all others in one line", "steps");
   settings.section("fp8", "products in 8 bits, where train.precision is fp8")
       .choice("scale", config.fp8.scale, {"delayed", "current", "rows"},
               "what a matrix is scaled by: the largest value of the steps before; its own, which takes a pass more; or "

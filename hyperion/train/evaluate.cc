@@ -102,7 +102,7 @@ report::EvalRecord evaluate(models::Model& model, at::Device device, const data:
     record.token_accuracy = right / count;
   } else {
     record.top_1 = right / count;
-    record.top_5 = right_of_5 / count;
+    if (model.shape(config.train.length).vocabulary > 5) record.top_5 = right_of_5 / count;
   }
   return record;
 }

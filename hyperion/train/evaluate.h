@@ -19,8 +19,9 @@ class DataParallel;
 namespace hyperion::train {
 
 // Over the first eval.batches batches of the validation half, in its own order: loss, with perplexity and token
-// accuracy of language, or top-1 and top-5 of images. It is computed in parts that neither train.accumulate nor the
-// number of processes changes, and added up in their order: the same weights give the same bits.
+// accuracy of language, or top-1 of images, and top-5 of more than 5 classes. It is computed in parts that neither
+// train.accumulate nor the number of processes changes, and added up in their order: the same weights give the same
+// bits.
 // Several processes take the parts in turn, and all get the same record; a stop request does not cut them short.
 struct Among {
   comm::Group& group;

@@ -1,7 +1,5 @@
 #include "hyperion/train/fit.h"
 
-#include <cstdio>
-
 #include "hyperion/base/log.h"
 #include "hyperion/kernels/device.h"
 #include "hyperion/report/step_line.h"
@@ -13,9 +11,9 @@ namespace {
 
 void show(base::ProgressLine& progress, const report::StepRecord& record, const LoopConfig& train) {
   const std::string line = report::step_line(record, train.steps, std::nullopt, "rows/s");
-  if (progress.live()) return progress.show(line);
-  if (record.step % train.log_every == 0 || record.step == 1 || record.step == train.steps)
-    std::printf("%s\n", line.c_str());
+  if (record.step % train.log_every != 0 && record.step != 1 && record.step != train.steps) return progress.show(line);
+  progress.clear();
+  base::print_lines(line);
 }
 
 }  // namespace
@@ -44,7 +42,6 @@ double fit(models::Model& model, const RunConfig& config, const std::function<Ba
     if (step > train.steps - tail) sum += record.loss;
   }
   progress.clear();
-  std::fflush(stdout);
   return sum / static_cast<double>(tail);
 }
 

@@ -74,4 +74,13 @@ void check_memory(const RunConfig& config, const strategy::ModelShape& shape, c1
   refuse_if_short(start, host, "this machine");
 }
 
+std::string slow_precision(const std::string& precision, bool has_products, double slowdown) {
+  constexpr double kNoise = 1.5;
+  if (!(slowdown > kNoise)) return {};
+  const std::string why =
+      has_products ? format("{} is slow on this CPU", precision) : format("this CPU has no {} products", precision);
+  return format("{}: fp32 will be faster (a transformer block of this width takes {:.1f} times as long)", why,
+                slowdown);
+}
+
 }  // namespace hyperion::train

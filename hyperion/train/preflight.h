@@ -20,4 +20,8 @@ MemoryNeed memory_need(const RunConfig& config, const strategy::ModelShape& shap
 void check_memory(const RunConfig& config, const strategy::ModelShape& shape, c10::Device device,
                   int64_t processes = 1);
 
+// A sentence where that precision takes longer than fp32 by more than noise; else empty. `has_products`: the CPU's
+// features name them; `slowdown` as kernels::cpu_slowdown measures it.
+std::string slow_precision(const std::string& precision, bool has_products, double slowdown);
+
 }  // namespace hyperion::train

@@ -54,6 +54,14 @@ bool fits_run_name(char c) {
   return byte >= 0x80 || std::isalnum(byte) != 0 || c == '-' || c == '_' || c == '.';
 }
 
+// What a run writes, and nothing that someone may have put beside it.
+bool is_of_run(const std::string& name) {
+  for (const char* own : {"model.json", "run.json", "metrics.jsonl", "memory.json", "answers.json", "report.html",
+                          "checkpoints", "logs", "tokenizer"})
+    if (name == own) return true;
+  return (name.starts_with("metrics.rank-") && name.ends_with(".csv")) || name.find(".partial-") != name.npos;
+}
+
 // False where it exists already: mkdir itself decides who made it, should two start at once.
 bool make_run_folder(const Path& path) {
   if (::mkdir(path.c_str(), 0755) == 0) return true;
@@ -98,6 +106,15 @@ RunFolder RunFolder::create_numbered(base::FileSystem& files, const Path& runs, 
   return begin(files, path, resolved_toml);
 }
 
+bool RunFolder::in_use(const Path& path) {
+  try {
+    const base::FileLock mine(path / ".lock", "");
+    return false;
+  } catch (const ConfigError&) {
+    return true;
+  }
+}
+
 RunFolder RunFolder::open(base::FileSystem& files, const Path& path) {
   if (!files.exists(path / "config.resolved.toml"))
     throw ConfigError(format("{} holds no config.resolved.toml", path.string()),
@@ -115,6 +132,34 @@ void check_run_name(const std::string& name) {
         format("\"{}\" cannot be a run's name", name),
         "use letters, digits, '-', '_' and '.', the first of them a letter, a digit or '_'; HYPERION_RUNS "
         "names the folder");
+}
+
+std::string RunFolder::remove(base::FileSystem& files) {
+  std::string kept;
+  for (const Path& entry : files.list(path_)) {
+    const std::string name = entry.filename().string();
+    if (is_of_run(name))
+      files.remove_all(entry);
+    else if (name != ".lock" && entry != config())
+      kept += (kept.empty() ? "" : ", ") + name;
+  }
+  files.remove_all(config());  // last: until then it is a run, and can be removed again
+  files.remove_all(path_ / ".lock");
+  std::error_code not_empty;
+  std::filesystem::remove(path_, not_empty);
+  return kept;
+}
+
+void RunFolder::rename(base::FileSystem& files, const std::string& name) {
+  check_run_name(name);
+  const Path to = path_.parent_path() / name;
+  if (!make_run_folder(to)) refuse_existing(files, to);
+  std::filesystem::rename(path_, to);  // over the empty folder, which nobody else could make
+  path_ = to;
+  if (!files.exists(path_ / "run.json")) return;
+  auto record = report::read_run_record(files, path_);
+  record.name = name;
+  report::write_run_record(files, path_, record);
 }
 
 std::string default_run_name(const Path& recipe, double unix_seconds) {

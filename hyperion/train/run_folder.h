@@ -16,11 +16,18 @@ class RunFolder {
   // The same for a name of our own choosing: where it exists already, `name-2`, `name-3`, ...
   static RunFolder create_numbered(base::FileSystem& files, const base::Path& runs, const std::string& name,
                                    const std::string& resolved_toml);
+  // Whether a process is training it now.
+  static bool in_use(const base::Path& path);
   // Opens an existing one; a ConfigError where another process is using it.
   static RunFolder open(base::FileSystem& files, const base::Path& path);
 
   // The folder of a run that rank 0 has made or opened, for the other ranks: its lock is rank 0's.
   static RunFolder join(const base::Path& path) { return {path, nullptr}; }
+
+  // Removes what a run writes, and the folder where that leaves it empty; names what stays. For who opened it.
+  std::string remove(base::FileSystem& files);
+  // Gives it another name beside itself, in run.json too; a ConfigError where that is taken. For who opened it.
+  void rename(base::FileSystem& files, const std::string& name);
 
   const base::Path& path() const { return path_; }
   std::string name() const { return path_.filename().string(); }

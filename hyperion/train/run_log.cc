@@ -1,18 +1,23 @@
 #include "hyperion/train/run_log.h"
 
 #include <algorithm>
-#include <cstdio>
 
 #include "hyperion/base/clock.h"
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
-#include "hyperion/checkpoint/step_folder.h"
 #include "hyperion/report/step_line.h"
 #include "hyperion/train/processes.h"
+#include "hyperion/train/run_report.h"
 
 namespace hyperion::train {
 
 using base::format;
+
+namespace {
+
+constexpr double kReportRest = 50;  // times what writing the page took, until a validation writes it again
+
+}  // namespace
 
 report::RunRecord past_record(base::FileSystem& files, const base::Path& run) {
   report::RunRecord fresh;
@@ -49,6 +54,7 @@ RunLog::RunLog(base::FileSystem& files, const TrainRequest& request, const strat
   record_.name = request.run.name();
   record_.steps = request.config.train.steps;
   record_.parameters = shape.parameters;
+  record_.trained = shape.trained;
   record_.environment = environment_facts(device);
   write_record("running");
 }
@@ -71,12 +77,19 @@ void RunLog::step(const report::StepRecord& record) {
   const int64_t steps = record_.steps, done = std::max<int64_t>(1, record.step - first_step_);
   const double eta =
       static_cast<double>(steps - record.step) * (base::real_clock().seconds() - started_) / static_cast<double>(done);
-  const std::string line = report::step_line(record, steps, eta, shape_.context > 0 ? "tok/s" : "img/s");
-  if (progress_.live()) return progress_.show(line);
-  if (record.step % request_.config.train.log_every != 0 && record.step != first_step_ + 1 && record.step != steps)
-    return;
-  std::printf("%s\n", line.c_str());
-  std::fflush(stdout);
+  line_ = report::step_line(record, steps, eta, shape_.context > 0 ? "tok/s" : "img/s");
+  const bool kept = record.step % request_.config.train.log_every == 0 || record.step == first_step_ + 1;
+  if (kept || record.step == steps)
+    keep_line();
+  else
+    progress_.show(line_);
+}
+
+void RunLog::keep_line() {
+  if (line_.empty()) return;
+  progress_.clear();
+  base::print_lines(line_);
+  line_.clear();
 }
 
 void RunLog::evaluation(const report::EvalRecord& record) {
@@ -87,6 +100,7 @@ void RunLog::evaluation(const report::EvalRecord& record) {
   record_.top_1 = record.top_1;
   record_.top_5 = record.top_5;
   base::log_info(format("step {}  {}", record.step, evaluation_text(record)));
+  if (base::real_clock().seconds() >= next_report_) write_report();
 }
 
 double RunLog::seconds() const { return seconds_before_ + base::real_clock().seconds() - started_; }
@@ -100,25 +114,29 @@ void RunLog::write_record(const std::string& status, const std::string& failure)
   report::write_run_record(files_, request_.run.path(), record_);
 }
 
-void RunLog::write_report(const std::vector<report::Sample>& samples) {
-  const RunConfig& config = request_.config;
-  report::RunPage page;
-  page.title = record_.name;
-  page.lead = format("{}, {} layers of width {}, trained on {} in {}.",
-                     config.model.from.empty() ? config.model.preset : config.model.from, shape_.layers, shape_.width,
-                     config.data.path.empty() ? config.data.source : config.data.path.front(), config.train.precision);
-  page.metrics = report::read_metrics(files_.read(request_.run.metrics()), request_.run.metrics().string());
-  if (!page.metrics.evaluations.empty()) page.metrics.evaluations.back().answers_right = record_.answers_right;
-  page.unit = shape_.context > 0 ? "token" : "image";
-  page.total_steps = config.train.steps;
-  page.parameters = record_.parameters;
-  page.seconds = record_.seconds;
-  page.samples.assign(samples.begin(), samples.begin() + std::min<ptrdiff_t>(std::ssize(samples), 24));
-  page.config = report::config_rows(request_.settings);
-  page.environment = record_.environment;
-  for (const auto& entry : checkpoint::list_checkpoints(files_, request_.run.checkpoints()))
-    page.checkpoints.push_back({entry.step, entry.path.string(), entry.bytes, ""});
-  base::write_atomically(files_, request_.run.report(), report::run_page(page));
+void RunLog::answers(report::AnswerRecord answers) {
+  constexpr size_t kKept = 24;
+  if (answers.samples.size() > kKept) answers.samples.resize(kKept);
+  record_.answers_right = answers.right;
+  report::write_answers(files_, request_.run.path(), answers);
+}
+
+bool RunLog::write_report() {
+  if (rank_ != 0 || !metrics_) return false;
+  const double begun = base::real_clock().seconds();
+  if (record_.status == "running") {
+    record_.updated = base::utc_text(base::real_clock().unix_seconds());
+    record_.seconds = seconds();
+  }
+  try {
+    train::write_report(files_, request_.run, request_.config, request_.settings, record_);
+  } catch (const std::exception& error) {  // of a full disk, or of old metrics; the run itself is whole
+    base::log_warn(format("no report could be written: {}", error.what()));
+    return false;
+  }
+  const double end = base::real_clock().seconds();
+  next_report_ = end + kReportRest * (end - begun);
+  return true;
 }
 
 }  // namespace hyperion::train

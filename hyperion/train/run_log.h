@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "hyperion/base/log.h"
+#include "hyperion/report/answers.h"
 #include "hyperion/report/metrics.h"
-#include "hyperion/report/page.h"
 #include "hyperion/report/run_record.h"
 #include "hyperion/train/trainer.h"
 
@@ -30,10 +30,14 @@ class RunLog {
   void begin(int64_t step_done, double seconds_before);
   void step(const report::StepRecord& record);
   void evaluation(const report::EvalRecord& record);
-  void answers(double right) { record_.answers_right = right; }
+  void answers(report::AnswerRecord answers);
+  void trained(int64_t parameters) { record_.trained = parameters; }
 
   void write_record(const std::string& status, const std::string& failure = {});
-  void write_report(const std::vector<report::Sample>& samples);
+  // The page as the run stands now. What cannot be written is told, and false. At validations this happens by itself,
+  // unless that would take more than a fiftieth of the time.
+  bool write_report();
+  void keep_line();  // of the last step, where only a terminal shows it yet
 
   double seconds() const;  // of training, over all resumes
   const std::string& name() const { return record_.name; }
@@ -47,7 +51,8 @@ class RunLog {
   report::RunRecord record_;
   std::unique_ptr<report::MetricsWriter> metrics_;
   int64_t first_step_ = 0;
-  double seconds_before_ = 0, started_;
+  double seconds_before_ = 0, started_, next_report_ = 0;
+  std::string line_;  // of the last step, until it is kept
   base::ProgressLine progress_;
 };
 

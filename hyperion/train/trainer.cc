@@ -5,7 +5,6 @@
 #include <ATen/ops/zeros.h>
 
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <optional>
 
@@ -25,6 +24,7 @@
 #include "hyperion/host/peaks.h"
 #include "hyperion/interop/open_model.h"
 #include "hyperion/interop/peft.h"
+#include "hyperion/kernels/cpu_precision.h"
 #include "hyperion/kernels/device.h"
 #include "hyperion/models/registry.h"
 #include "hyperion/nn/projection.h"
@@ -34,6 +34,7 @@
 #include "hyperion/profile/memory.h"
 #include "hyperion/train/evaluate.h"
 #include "hyperion/train/memory_choice.h"
+#include "hyperion/train/preflight.h"
 #include "hyperion/train/processes.h"
 #include "hyperion/train/run_log.h"
 #include "hyperion/train/run_state.h"
@@ -112,6 +113,8 @@ class Trainer {
   bool several() const { return processes_ != nullptr && processes_->size() > 1; }
   Share share() const { return several() ? Share{processes_->rank(), processes_->size()} : Share{}; }
   std::string keep_model_config();
+  void announce();
+  void warn_of_slow_precision();
   void prepare();
   void check_tokenizer();
   void keep_tokenizer();
@@ -248,13 +251,9 @@ void Trainer::make_adapted() {
     model_ = interop::open_base(files_, config_.model.from, at::kCPU, type).model;
   }
   if (packed) model_->quantise();
-  auto& adapters = model_->adapters();
-  adapters.add(interop::kRunAdapter, nn::config_of(config_.lora), config_.train.seed);
-  int64_t trained = 0;
-  const auto parameters = adapters.parameters(interop::kRunAdapter);
-  for (const auto& parameter : parameters) trained += parameter.tensor.numel();
-  base::log_info(
-      format("adapter: {} trained parameters beside {} layers", base::with_commas(trained), parameters.size() / 2));
+  model_->adapters().add(interop::kRunAdapter, nn::config_of(config_.lora), config_.train.seed);
+  shape_ = models::adapted_shape(*model_, interop::kRunAdapter, config_.train.length);
+  log_.trained(shape_.trained);
 }
 
 // Every choice is tried on a real part of a batch, cheapest first; nothing of it changes the run.
@@ -264,7 +263,7 @@ void Trainer::plan_memory() {
   const Batch batch = batch_at(split_, config_, 0, share());
   const auto keep = [&](const MemoryReport& report) {
     if (!memory.report || !first()) return;
-    std::printf("memory of a step:\n%s", memory_table(report).c_str());
+    base::print_lines("memory of a step:\n" + memory_table(report));
     base::write_atomically(files_, request_.run.path() / "memory.json", to_json(report));
   };
   if (memory.budget.empty()) return keep(stepper_->measure(batch, memory));
@@ -278,6 +277,7 @@ void Trainer::prepare() {
   check_tokenizer();
   keep_tokenizer();
   make_model();
+  if (config_.lora.rank > 0) announce();
   base::throw_if_stopped("preparing the model");
   stepper_ = std::make_unique<Stepper>(*model_, config_, device_, nullptr, processes_, values_);
   values_ = nullptr;  // and with it the files it reads from
@@ -331,11 +331,35 @@ double Trainer::restore() {
   return state.seconds;
 }
 
-void Trainer::run() {
-  base::log_info(format("run {}: {} parameters, {} {} a step, {} on {}", log_.name(),
-                        base::with_commas(shape_.parameters), base::with_commas(units()),
+void Trainer::warn_of_slow_precision() {
+  const auto type = compute_type(config_.train.precision);
+  const auto json = Json::parse(model_config_, nullptr, /*allow_exceptions=*/false);
+  const bool has_attention = !json.is_object() || json.value("model_type", "") != "resnet";
+  if (type == at::kFloat || !has_attention || !device_.is_cpu() || !first()) return;
+  const std::string name = type == at::kHalf ? "fp16" : "bf16";
+  const auto said = slow_precision(name, host::this_cpu().multiplies(name),
+                                   kernels::cpu_slowdown(type, shape_.width, config_.train.length));
+  if (!said.empty()) base::log_warn(said);
+}
+
+// What an adapter trains is known once the model is there.
+void Trainer::announce() {
+  base::log_info(format("run {}: {}, {} {} a step, {} on {}", log_.name(),
+                        report::parameters_text(shape_.parameters, shape_.trained), base::with_commas(units()),
                         shape_.context > 0 ? "tokens" : "images", config_.train.precision,
                         kernels::device_text(device_)));
+  if (config_.lora.rank > 0)
+    base::log_info(
+        format("LoRA of rank {}, alpha {:g}, beside {}", config_.lora.rank, config_.lora.alpha, config_.lora.targets));
+  warn_of_slow_precision();
+  if (!several() && config_.parallel.zero > 0)
+    base::log_info(
+        format("zero {}: one process holds everything, so nothing is sharded; hyperion launch -n 2 starts two",
+               config_.parallel.zero));
+}
+
+void Trainer::run() {
+  if (config_.lora.rank == 0) announce();
   if (several()) {
     const auto cores = host::allowed_cores();
     const auto nodes = host::nodes_text("/", cores);
@@ -498,6 +522,7 @@ void Trainer::save() {
 void Trainer::stop_if_asked() {
   const int signal = several() ? stop_ : base::stop_signal();
   if (signal == 0) return;
+  log_.keep_line();
   base::log_info("stopping: writing a checkpoint first (Ctrl-C again stops at once)");
   save();
   throw base::Interrupted(format("stopped after step {}; the checkpoint is written", step_),
@@ -512,30 +537,27 @@ void Trainer::finish() {
   std::optional<parallel::DataParallel::Whole> whole;  // a model that is cut may have no room to be so without need
   if (auto* cut = stepper_->parallel(); cut != nullptr && !split_.questions.empty()) whole.emplace(*cut);
   if (!first()) return;  // what is left is the first process's alone
-  Answers answers;
   if (!split_.questions.empty()) {
-    answers = stoppable([&] {
+    const Answers answers = stoppable([&] {
       return answer_questions(*model_, device_, split_.questions, [&](size_t done, size_t all) {
         log_.progress().show(format("answering {} of {} unseen questions", done, all));
       });
     });
     log_.progress().clear();
-    log_.answers(answers.right);
-    std::printf("\nunseen questions, and what the model answers:\n%s", sample_lines(answers.samples, 6).c_str());
-    std::printf("right: %.1f%% of %zu questions it never saw\n", 100 * answers.right, split_.questions.size());
+    log_.answers({step_, answers.right, answers.samples});
+    base::print_lines("\nunseen questions, and what the model answers:\n" + sample_lines(answers.samples, 6));
+    base::print_lines(
+        format("right: {:.1f}% of {} questions it never saw", 100 * answers.right, split_.questions.size()));
   }
   log_.write_record("complete");
-  try {
-    log_.write_report(answers.samples);
-    std::printf("report: %s\n", request_.run.report().c_str());
-  } catch (const base::CorruptError& error) {  // of old metrics; the run itself is whole
-    base::log_warn(format("no report could be written: {}", error.what()));
-  }
+  if (log_.write_report()) base::print_lines("report: " + request_.run.report().string());
 }
 
 void Trainer::leave(const char* status, const std::string& why) noexcept {
   try {
+    log_.keep_line();
     log_.write_record(status, why);
+    log_.write_report();
   } catch (const std::exception&) {
     // The disk that failed the run may refuse this too; the error itself is on its way to the user.
   }

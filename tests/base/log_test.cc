@@ -164,6 +164,22 @@ TEST_F(LogTest, log_lines_pass_above_the_progress_line) {
   EXPECT_EQ(seen, "\r\033[Khalf way\r\033[K\033[33mwarn: hot\033[0m\r\nhalf way\r\033[Kdone\r\n");
 }
 
+TEST_F(LogTest, printed_lines_stay_above_the_progress_line_and_out_of_the_file) {
+  const std::string seen = seen_on_terminal([] {
+    ProgressLine line;
+    line.show("half way");
+    print_lines("step 1");
+    line.clear();
+    print_lines("a\nb\n");
+  });
+  EXPECT_EQ(seen, "\r\033[Khalf way\r\033[Kstep 1\r\nhalf way\r\033[Ka\r\nb\r\n");
+  log_to_file(folder_ / "log");
+  testing::internal::CaptureStderr();
+  print_lines("step 2");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "step 2\n");
+  EXPECT_TRUE(records().empty());
+}
+
 TEST_F(LogTest, the_progress_line_is_cut_to_the_width_between_characters) {
   EXPECT_EQ(seen_on_terminal([] { ProgressLine().show("0123456789ab"); }), "\r\033[K012345678\r\n");
   EXPECT_EQ(seen_on_terminal([] { ProgressLine().show("01234567éé"); }), "\r\033[K01234567é\r\n");

@@ -13,14 +13,15 @@ host::Cpu xeon() {
   host::Cpu cpu;
   cpu.model = "Xeon", cpu.architecture = "x86_64";
   cpu.logical_cores = 8, cpu.physical_cores = 4, cpu.allowed_cores = 8, cpu.numa_nodes = 2;
-  cpu.vector_sets = {"AVX", "AVX2"};
+  cpu.vector_sets = {"AVX2", "AMX bf16", "AMX fp16"};
   return cpu;
 }
 
 TEST(machine_checks, a_sound_cpu_is_told_in_one_line) {
   const Check check = check_cpu(xeon());
   EXPECT_EQ(check.verdict, Verdict::ok);
-  EXPECT_EQ(check.finding, "Xeon (x86_64), 8 cores usable of 8 logical, 4 physical, 2 NUMA nodes; AVX, AVX2");
+  EXPECT_EQ(check.finding,
+            "Xeon (x86_64), 8 cores usable of 8 logical, 4 physical, 2 NUMA nodes; AVX2, AMX bf16, AMX fp16");
   EXPECT_EQ(check.hint, "");
 }
 
@@ -37,6 +38,17 @@ TEST(machine_checks, an_arm_cpu_needs_no_avx2_and_an_unknown_one_no_guess) {
   EXPECT_EQ(check_cpu(cpu).verdict, Verdict::ok);
   EXPECT_EQ(check_cpu(host::Cpu{}).verdict, Verdict::ok);
   EXPECT_TRUE(machine_says(check_cpu(host::Cpu{}).finding, "NUMA unknown"));
+}
+
+TEST(machine_checks, a_cpu_without_products_in_16_bits_is_told_to_train_in_fp32) {
+  host::Cpu cpu = xeon();
+  EXPECT_EQ(check_cpu(cpu).hint, "");
+  cpu.vector_sets = {"AVX2"};
+  EXPECT_EQ(check_cpu(cpu).verdict, Verdict::ok) << "it trains, on a GPU in any precision";
+  EXPECT_TRUE(machine_says(check_cpu(cpu).hint, "no bf16 and fp16 products: fp32 will be faster"));
+  cpu.vector_sets = {"AVX2", "AVX-512 bf16"};
+  EXPECT_TRUE(machine_says(check_cpu(cpu).hint, "no fp16 products: fp32 will be faster"));
+  EXPECT_EQ(check_cpu(host::Cpu{}).hint, "") << "unknown is no reason to speak";
 }
 
 TEST(machine_checks, less_than_one_core_of_quota_warns) {

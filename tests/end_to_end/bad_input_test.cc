@@ -175,7 +175,7 @@ TEST_F(BadInput, an_existing_run_or_recipe_is_left_as_it_is) {
                  {{"CUDA_VISIBLE_DEVICES", ""}});
   const Finished complete = run(scratch_, {"resume", "good"});
   EXPECT_EQ(complete.code, 0);
-  EXPECT_NE(complete.out.find("nothing to do"), std::string::npos);
+  EXPECT_NE(complete.err.find("nothing to do"), std::string::npos);
   EXPECT_TRUE(testing::tree(scratch_.runs()) == before);
   ASSERT_EQ(run(scratch_, {"init", "mine"}).code, 0);
   testing::write_file(scratch_.path() / "mine" / "recipe.toml", "# mine");

@@ -45,7 +45,7 @@ TEST_F(Models, images_are_learnt_and_judged_by_their_best_classes) {
     const std::string name = model.find("vit") != model.npos ? "vit" : "resnet";
     const Finished done = train(kImages + ("[model]\n" + model), name);
     ASSERT_EQ(done.code, 0) << done.err;
-    EXPECT_NE(done.out.find("img/s"), std::string::npos) << done.out;
+    EXPECT_NE(done.err.find("img/s"), std::string::npos) << done.err;
     const std::string page = testing::read_file(scratch_.runs() / name / "report.html");
     EXPECT_NE(page.find("Images a second"), std::string::npos);
     EXPECT_EQ(page.find("okens a second"), std::string::npos);

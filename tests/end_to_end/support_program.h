@@ -52,6 +52,8 @@ class Program {
 Finished run(const Scratch& scratch, const std::vector<std::string>& arguments,
              const std::map<std::string, std::string>& environment = {});
 
+inline bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
 std::string read_file(const std::filesystem::path& path);
 void write_file(const std::filesystem::path& path, const std::string& content);
 

@@ -41,6 +41,20 @@ TEST(cpu, names_an_arm_core_from_its_numbers) {
   EXPECT_EQ(read_cpu(tree.root(), 1, "aarch64").model, "ARM implementer 0x99 part 0x123");
 }
 
+TEST(cpu, knows_which_products_it_has) {
+  const auto with = [](Sets sets) {
+    Cpu cpu;
+    cpu.vector_sets = std::move(sets);
+    return std::pair(cpu.multiplies("bf16"), cpu.multiplies("fp16"));
+  };
+  EXPECT_EQ(with({"AVX2", "AVX-512"}), std::pair(false, false));
+  EXPECT_EQ(with({"AVX-512 bf16"}), std::pair(true, false));
+  EXPECT_EQ(with({"AMX bf16", "AMX fp16"}), std::pair(true, true));
+  EXPECT_EQ(with({"NEON", "NEON fp16", "NEON dot"}), std::pair(false, false));  // Neoverse N1
+  EXPECT_EQ(with({"NEON", "NEON fp16", "NEON fp16 products", "bf16"}), std::pair(true, true));
+  EXPECT_EQ(with({}), std::pair(true, true)) << "unknown";
+}
+
 TEST(cpu, quota_and_affinity_both_bound_the_usable_cores) {
   Tree tree;
   tree.file("/sys/devices/system/cpu/online", "0-63\n");

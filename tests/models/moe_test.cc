@@ -132,6 +132,19 @@ TEST(MoeShape, counts_operations_of_the_chosen_experts_alone) {
   EXPECT_EQ(shape_of(many, 40).forward_flops_token - shape_of(few, 40).forward_flops_token, 2.0 * 3 * 3 * 40 * 48);
 }
 
+TEST(MoeShape, of_an_adapter_counts_the_chosen_experts_alone) {
+  const auto config = mixtral();
+  auto model = make_moe(config);
+  nn::LoraConfig lora;
+  lora.rank = 2, lora.targets = nn::layer_names("w1");
+  model->adapters().add("mine", lora, 1);
+  const auto shape = adapted_shape(*model, "mine", 40);
+  const int64_t one = 2 * (config.decoder.width + config.expert_inner), layers = config.decoder.layers;
+  EXPECT_EQ(shape.trained, layers * config.experts * one);
+  EXPECT_DOUBLE_EQ(shape.forward_flops_token - model->shape(40).forward_flops_token,
+                   2.0 * static_cast<double>(layers * config.choices * one));
+}
+
 TEST(MoeLoss, is_there_only_where_the_config_asks) {
   const auto input = at::randint(0, 300, {2, 9}, at::TensorOptions().dtype(at::kLong));
   const auto loss_of = [&](bool balance, double z) {

@@ -121,6 +121,21 @@ TEST(VitShape, counts_the_parameters_of_the_model) {
   }
 }
 
+TEST(VitShape, of_an_adapter_counts_every_patch_and_the_head_once) {
+  const auto config = small();
+  auto model = make_vit(config);
+  nn::LoraConfig lora;
+  lora.rank = 2;
+  model->adapters().add("mine", lora, 1);
+  const auto whole = model->shape(1), shape = adapted_shape(*model, "mine", 1);
+  const int64_t block = 2 * (4 * 2 * config.width + 2 * (config.width + config.inner)),
+                head = 2 * (config.width + config.classes);
+  EXPECT_EQ(shape.trained, config.layers * block + head);
+  const auto added = static_cast<double>(tokens_of(config) * config.layers * block + head);
+  EXPECT_DOUBLE_EQ(shape.forward_flops_token, whole.forward_flops_token + 2 * added);
+  EXPECT_DOUBLE_EQ(shape.backward_flops_token, whole.backward_flops_token - whole.weight_flops_token + 4 * added);
+}
+
 TEST(VitConfigFile, comes_back_as_it_was_written) {
   auto config = small_vit();
   config.image_width = 48, config.patch_height = 8, config.dropout = 0.1, config.query_key_value_bias = false;

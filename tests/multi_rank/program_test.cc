@@ -113,7 +113,7 @@ TEST_F(Program, one_rank_tells_and_every_rank_keeps_its_table_and_shard) {
   expect_fine(1, train("alone", {"--train.accumulate=3"}));
   const auto results = Ranks(3, train("three", {"--zero", "2"}), environment()).wait();
   ASSERT_EQ(results[0].code, 0) << results[0].err;
-  EXPECT_NE(results[0].out.find("step 12/12"), std::string::npos) << results[0].out;
+  EXPECT_NE(results[0].err.find("step 12/12"), std::string::npos) << results[0].err;
   EXPECT_NE(results[0].err.find("3 processes over gloo, dp=3, zero 2"), std::string::npos) << results[0].err;
   for (const int rank : {1, 2}) EXPECT_EQ(results[rank].out + results[rank].err, "");
   expect_near(losses("three"), losses("alone"));

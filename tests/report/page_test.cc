@@ -40,7 +40,8 @@ RunPage full_page(const std::string& word) {
   page.parameters = 1'234'567;
   page.seconds = 190;
   page.samples = {{word, word, word, true}, {word, word, word, false}, {word, word, "", std::nullopt}};
-  page.config = {{word, word, word, word}, {word, "b", "1", "default"}};
+  page.config = {{word, word, word, word, false}, {word, "b", "1", "default", true}};
+  page.state = page.parameters_note = word;
   page.environment = {{word, word}};
   page.checkpoints = {{20, word, 2048, word}};
   return page;
@@ -115,6 +116,29 @@ TEST(RunPage, takes_the_settings_with_their_origins) {
   EXPECT_EQ(rows[0].key, "steps");
   EXPECT_EQ(rows[0].value, "30 steps");
   EXPECT_EQ(rows[0].origin, "command line");
+  EXPECT_FALSE(rows[0].is_default);
+  settings.set("train.steps", "10", "config.resolved.toml");
+  EXPECT_TRUE(config_rows(settings)[0].is_default);
+}
+
+TEST(RunPage, says_first_what_is_not_over_and_folds_defaults_away_last) {
+  RunPage page = full_page("run");
+  page.state = "It is being trained";
+  const std::string html = run_page(page);
+  EXPECT_LT(html.find("It is being trained"), html.find("class=\"cards\""));
+  const size_t settings = html.find("<h2>Settings</h2>"), folded = html.find("<details>");
+  EXPECT_LT(html.find("<h2>Checkpoints</h2>"), settings);
+  EXPECT_LT(settings, folded);
+  EXPECT_TRUE(has(html, "<summary>1 settings as they are by default</summary>"));
+  page.config.pop_back();
+  EXPECT_FALSE(has(run_page(page), "<details>"));
+}
+
+TEST(RunPage, speaks_of_an_image_and_a_token) {
+  RunPage page = full_page("run");
+  EXPECT_TRUE(has(run_page(page), "nats a token"));
+  page.unit = "image";
+  EXPECT_TRUE(has(run_page(page), "nats an image"));
 }
 
 TEST(Table, sets_number_columns_to_the_right) {

@@ -39,5 +39,16 @@ TEST(Preflight, a_run_that_cannot_fit_is_refused_and_the_default_is_not) {
   EXPECT_THROW(check_memory(config, shape_of(config), c10::kCPU), base::PreflightError);
 }
 
+TEST(SlowPrecision, is_told_beyond_noise_and_blamed_on_the_features_only_where_they_lack) {
+  EXPECT_EQ(slow_precision("bf16", true, 0.6), "");
+  EXPECT_EQ(slow_precision("bf16", false, 1.4), "");
+  EXPECT_EQ(slow_precision("fp16", false, 53.2),
+            "this CPU has no fp16 products: fp32 will be faster (a transformer block of this width takes 53.2 times as "
+            "long)");
+  EXPECT_EQ(
+      slow_precision("bf16", true, 4),
+      "bf16 is slow on this CPU: fp32 will be faster (a transformer block of this width takes 4.0 times as long)");
+}
+
 }  // namespace
 }  // namespace hyperion::train
