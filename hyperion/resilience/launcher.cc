@@ -205,8 +205,9 @@ int launch_share(const LaunchPlan& plan) {
     return signals.next() != 0 || ((code != 0 || all_silent) && base::real_clock().seconds() - since > kLastWait);
   };
   board.wait_for_all([&] { return static_cast<int>(lost().size()); }, over);
-  if (!lost_told && !lost().empty()) std::fprintf(stderr, "launch: %s\n", lost_text(lost()).c_str());
-  return code;
+  if (lost().empty()) return code;
+  if (!lost_told) std::fprintf(stderr, "launch: %s\n", lost_text(lost()).c_str());
+  return std::max(code, 1);
 }
 
 }  // namespace
