@@ -57,7 +57,7 @@ TEST(EmitWords, change_nothing_else_in_a_manifest_and_leave_it_printable) {
 }
 
 // As Kubernetes does: reads the YAML, puts variables' values in place of $(NAME), starts the shell.
-constexpr const char* kPod = R"(
+constexpr const char* kPod = R"pod(
 import subprocess, sys, yaml
 
 def expand(text, values):
@@ -89,7 +89,7 @@ for container in found:
     assert container["command"] == ["sh", "-c"] and len(container["args"]) == 1, container
     line = expand(container["args"][0], {"HYPERION_RUNS": "/runs"})
     subprocess.run(["sh", "-c", line.encode("utf-8")], check=True)
-)";
+)pod";
 
 TEST(EmitWords, arrive_in_the_pod_as_they_are) {
   std::string python = std::string(HYPERION_SOURCE) + "/.deps/oracles/bin/python";
