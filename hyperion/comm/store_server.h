@@ -12,13 +12,13 @@ struct StoreServerOptions {
   std::string address = "127.0.0.1";  // the one to listen on; a name is looked up
   int port = 0;                       // 0: one of the system's choosing
   std::string secret;
-  // Who may send heartbeats: ranks 0 to ranks - 1, and the launchers of several machines, numbered on from there.
-  int ranks = INT_MAX, launchers = 0;
   size_t most_bytes = size_t{1} << 30;  // of keys and values together; a request beyond is refused
   // Strangers: connections that have not proven yet that they know the secret. Each has this long to do so, and of
   // too many the oldest goes, so that they can neither keep a rank out nor cost memory.
   double handshake_seconds = 5;
   int most_strangers = 256;
+  // Who may send heartbeats: ranks 0 to ranks - 1, and the launchers of several machines, numbered on from there.
+  int ranks = INT_MAX, launchers = 0;
 };
 
 class StoreServer {
