@@ -8,14 +8,10 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <exception>
 #include <thread>
 
-#include "hyperion/base/descriptors.h"
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/signals.h"
@@ -56,37 +52,6 @@ std::string own_address(const std::string& master) {
 // c10d tells of every lost connection with its call stack; we say it in our own words.
 void quieten_c10d() {
   if (std::getenv("TORCH_CPP_LOG_LEVEL") == nullptr) FLAGS_caffe2_log_level = 2;
-}
-
-// Gloo's own thread throws where nobody can catch it: where a peer sends more than was asked for, and where strangers
-// who connect while a group is joined have used up all descriptors.
-std::string words_for_gloo(std::string_view thrown) {
-  if (thrown.find("collective mismatch") != thrown.npos)
-    return base::error_text(base::Error(
-        format("a rank asks for another operation, shape or type than this one, which waited {}", waiting_text()),
-        "in training, --parallel.check_calls=true names that rank"));
-  if (thrown.find(std::strerror(EMFILE)) != thrown.npos || thrown.find(std::strerror(ENFILE)) != thrown.npos)
-    return base::error_text(base::Error(
-        format("no descriptor is left for a connection of another rank; this one waited {}", waiting_text()),
-        base::descriptor_hint()));
-  return {};
-}
-
-void explain_gloo() {
-  static const std::terminate_handler before = std::get_terminate();
-  std::set_terminate([] {
-    try {
-      if (std::current_exception()) std::rethrow_exception(std::current_exception());
-    } catch (const std::exception& error) {
-      const std::string text = words_for_gloo(error.what());
-      if (text.empty()) before();
-      std::fputs(text.c_str(), stderr);
-      std::fflush(stderr);
-      ::_exit(1);
-    } catch (...) {
-    }
-    before();
-  });
 }
 
 c10::intrusive_ptr<c10d::Store> open_store(const host::Launch& launch, std::chrono::milliseconds timeout) {
@@ -147,7 +112,6 @@ std::unique_ptr<World> World::join(const host::Launch& launch, WorldOptions opti
   const Waiting here("the meeting of all ranks");
   const HeedStops heed;
   quieten_c10d();
-  explain_gloo();
   try {
     link->store = open_store(launch, options.timeout);
     link->address = own_address(launch.master_address.empty() ? "127.0.0.1" : launch.master_address);
