@@ -212,7 +212,6 @@ int go_on(train::RunConfig& config, const base::Settings& settings, const base::
     throw base::ConfigError(
         format("run {} is at step {} already, past train.steps = {}", place.name(), step, config.train.steps),
         "name more steps, or leave --steps out");
-  apply_nccl(config, launch);
   check_start(config,
               start && files.exists(place.model()) ? base::read_description(files, place.model())
                                                    : train::model_config(files, config),
@@ -259,6 +258,10 @@ int train_command(const TrainOptions& options) {
   if (options.dry_run) return dry_run(config, settings, name, options.or_resume);
   const auto launch = host::find_launch();
   if (const auto said = shortened_warmup(settings); !said.empty() && launch.rank == 0) base::log_warn(said);
+  apply_nccl(config, launch);
+  const int capability = kernels::gpu_capability(kernels::open_device(config.train.device));
+  if (const auto said = train::settle_precision(config.train, capability); !said.empty() && launch.rank == 0)
+    base::log_warn(said);
   auto& files = base::real_files();
   const auto place = train::RunFolder::join(interop::runs_folder() / name);
   if (options.or_resume && files.exists(place.config())) {
@@ -266,7 +269,6 @@ int train_command(const TrainOptions& options) {
     return go_on(config, settings, place.path(), Hold(place.path(), launch), launch);
   }
   if (named) train::check_run_name(name);
-  apply_nccl(config, launch);
   check_start(config, train::model_config(files, config), launch);
   make_data_absolute(config), make_model_absolute(config);
   auto processes = join(meet(config, launch), config, settings.toml(false), launch, -1);
@@ -295,6 +297,7 @@ int resume_command(const ResumeOptions& options) {
   };
   if (given("data.path")) make_data_absolute(config);
   if (given("model.from")) make_model_absolute(config);
+  apply_nccl(config, launch);
   return go_on(config, settings, path, std::move(hold), launch);
 }
 

@@ -62,6 +62,17 @@ MemoryNeed memory_need(const RunConfig& config, const strategy::ModelShape& shap
   return need;
 }
 
+std::string settle_precision(LoopConfig& train, int capability) {
+  if (capability == 0) return {};
+  const std::string gpu = format("this GPU, of compute capability {}.{},", capability / 10, capability % 10);
+  if (train.precision == "fp8" && capability < 89)
+    throw base::PreflightError(format("train.precision is fp8, and {} has no products in 8 bits", gpu),
+                               "use bf16 (from 8.0 on) or fp16; fp8 needs 8.9 or later");
+  if (train.precision != "bf16" || capability >= 80) return {};
+  train.precision = "fp16";
+  return format("{} has no bf16: it trains in fp16, with a loss scale", gpu);
+}
+
 void check_memory(const RunConfig& config, const strategy::ModelShape& shape, c10::Device device, int64_t processes) {
   const MemoryNeed need = memory_need(config, shape, processes);
   const auto host = static_cast<double>(host::memory().usable());

@@ -50,5 +50,22 @@ TEST(SlowPrecision, is_told_beyond_noise_and_blamed_on_the_features_only_where_t
       "bf16 is slow on this CPU: fp32 will be faster (a transformer block of this width takes 4.0 times as long)");
 }
 
+TEST(Preflight, a_gpu_without_bf16_trains_in_fp16_and_says_so) {
+  LoopConfig train;
+  train.precision = "bf16";
+  EXPECT_EQ(settle_precision(train, 80), "");
+  EXPECT_EQ(settle_precision(train, 0), "");
+  EXPECT_EQ(train.precision, "bf16");
+  EXPECT_NE(settle_precision(train, 75).find("7.5, has no bf16: it trains in fp16"), std::string::npos);
+  EXPECT_EQ(train.precision, "fp16");
+}
+
+TEST(Preflight, fp8_is_refused_where_the_gpu_has_none) {
+  LoopConfig train;
+  train.precision = "fp8";
+  EXPECT_EQ(settle_precision(train, 89), "");
+  EXPECT_THROW(settle_precision(train, 86), base::PreflightError);
+}
+
 }  // namespace
 }  // namespace hyperion::train
