@@ -40,8 +40,8 @@ ModelOutline outline_hugging_face(base::FileSystem& files, const base::Path& fol
 std::string export_obstacle(const std::string& config);
 
 // Writes a folder that `transformers` loads. `config` is the model's config.json; tokenizer and image processor files
-// of `source` (may be empty) go along. `ends`: tokens that end a text, where the config names none. A model that transformers has no class for is a ConfigError. Written beside and
-// renamed; `to` must not exist (ConfigError).
+// of `source` (may be empty) go along. `ends`: tokens that end a text, where the config names none. A model that
+// transformers has no class for is a ConfigError. Written beside and renamed; `to` must not exist (ConfigError).
 void export_hugging_face(base::FileSystem& files, models::Model& model, const std::string& config,
                          const base::Path& source, const base::Path& to, const std::vector<int64_t>& ends = {});
 

@@ -31,7 +31,7 @@ class Sampler {
   // Row i is the sequence numbers[i], which names its random numbers: other rows beside it change nothing.
   Sampler(const SamplingOptions& options, std::vector<Tokens> texts, std::vector<size_t> numbers);
 
-  // logits: [rows, vocabulary]; `place` counts the tokens chosen so far.
+  // logits: [rows, vocabulary]; `place` counts the tokens chosen so far. Throws Error where scores are not finite.
   Tokens next(const at::Tensor& logits, int64_t place);
 
  private:

@@ -184,7 +184,8 @@ bool LineEditor::wants_clear_screen() { return std::exchange(clear_screen_, fals
 
 std::string LineEditor::drawn(std::string_view prompt, size_t width) const {
   const size_t room = std::max<size_t>(width, columns_of(prompt) + 4) - columns_of(prompt) - 1;  // one for the cursor
-  const auto columns = [&](size_t from, size_t to) { return columns_of(std::string_view(text_).substr(from, to - from)); };
+  const std::string_view line = text_;
+  const auto columns = [&](size_t from, size_t to) { return columns_of(line.substr(from, to - from)); };
   size_t first = 0, left = columns(0, cursor_);
   for (size_t next = after(first); left > room; first = next, next = after(first)) left -= columns(first, next);
   size_t last = first, shown = 0;
@@ -193,7 +194,7 @@ std::string LineEditor::drawn(std::string_view prompt, size_t width) const {
     shown += columns(last, next);
   }
   const size_t back = shown - left;
-  std::string out = base::format("\r{}{}\x1b[K", prompt, std::string_view(text_).substr(first, last - first));
+  std::string out = base::format("\r{}{}\x1b[K", prompt, line.substr(first, last - first));
   if (back > 0) out += base::format("\x1b[{}D", back);
   return out;
 }

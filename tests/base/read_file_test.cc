@@ -20,10 +20,11 @@ TEST(ReadFile, pipes_and_devices_are_refused_and_not_waited_for) {
   ASSERT_EQ(::mkfifo((folder / "config.json").c_str(), 0600), 0);
   std::filesystem::create_symlink("/dev/zero", folder / "endless");
   for (const auto& [path, what] : {std::pair(folder / "config.json", "a pipe"), std::pair(folder / "endless", "a dev")})
-    for (const std::string& text : {error_of<FileError>([&, p = path] { real_files().read(p); }),
-                                    error_of<FileError>([&, p = path] { read_description(real_files(), p); }),
-                                    error_of<FileError>([&, p = path] { MappedFile map(p); }),
-                                    error_of<FileError>([&, p = path] { read_in_pieces(p, [](std::string_view) {}); })}) {
+    for (const std::string& text :
+         {error_of<FileError>([&, p = path] { real_files().read(p); }),
+          error_of<FileError>([&, p = path] { read_description(real_files(), p); }),
+          error_of<FileError>([&, p = path] { MappedFile map(p); }),
+          error_of<FileError>([&, p = path] { read_in_pieces(p, [](std::string_view) {}); })}) {
       EXPECT_NE(text.find(path.string()), std::string::npos) << text;
       EXPECT_NE(text.find(what), std::string::npos) << text;
       EXPECT_NE(text.find("hint: "), std::string::npos) << text;

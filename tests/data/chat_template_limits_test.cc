@@ -52,8 +52,8 @@ TEST(ChatTemplateLimits, a_value_that_holds_itself_twice_again_and_again_is_neit
       "{% set n = namespace(x=[1], y=[1]) %}{% for i in range(60) %}{% set n.x = [n.x, n.x] %}{% set n.y = [n.y, n.y] "
       "%}{% endfor %}";
   EXPECT_EQ(rendered(doubled + "{{ n.x | length }}"), "2");
-  expect_refused(doubled + "{{ n.x }}", "too large");
-  expect_refused(doubled + "{{ n.x | tojson }}", "too large");
+  expect_refused(doubled + "{{ n.x }}", "steps");
+  expect_refused(doubled + "{{ n.x | tojson }}", "steps");
   expect_refused(doubled + "{{ n.x == n.y }}", "steps");
 }
 

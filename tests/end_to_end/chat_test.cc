@@ -96,8 +96,8 @@ class ChatOnTerminal : public ::testing::Test {
  protected:
   ChatOnTerminal() {
     const auto recipe = testing::tiny_recipe(scratch_);
-    EXPECT_EQ(run(scratch_, {"train", recipe, "--run", "sums", "--steps", "5", "--eval.every=0", "--device", "cpu"}).code,
-              0);
+    const Words train = {"train", recipe, "--run", "sums", "--steps", "5", "--eval.every=0", "--device", "cpu"};
+    EXPECT_EQ(run(scratch_, train).code, 0);
     EXPECT_EQ(run(scratch_, {"export", "sums", "--to", "model"}).code, 0);
     write_template("{% for m in messages %}{{ m.content }}{% endfor %}:");
   }
