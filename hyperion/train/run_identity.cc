@@ -62,6 +62,17 @@ std::string schedule_change(const PastRun& past, const RunConfig& config) {
       steps, last, step, stretched.at(step + 1), step + 1);
 }
 
+// The first key in which two descriptions of a model differ; empty: none. A key that only one of them has counts
+// where both are written out in full.
+std::string differing_key(const Json& a, const Json& b, bool of_both) {
+  for (const Json* one : {&a, &b})
+    for (const auto& [key, value] : one->items()) {
+      const bool both = a.contains(key) && b.contains(key);
+      if (both ? a.at(key) != b.at(key) : !of_both) return key;
+    }
+  return {};
+}
+
 }  // namespace
 
 bool belongs_to_run(const std::string& setting) {
@@ -102,18 +113,20 @@ void check_same_run(base::FileSystem& files, const std::string& run, const base:
 }
 
 void check_same_model(const std::string& text, const std::string& place, const StartPoint& start) {
-  // Both written out in full, so that a field which only a newer version knows has its default in both.
-  const Json here = base::parse_json(models::make_config(text, place), place);
-  const Json there = base::parse_json(models::make_config(start.state.model, start.manifest()), start.manifest());
-  for (const auto* all : {&there, &here})
-    for (const auto& [key, value] : all->items()) {
-      const auto shown = [&key = key](const Json& of) { return of.contains(key) ? of[key].dump() : "nothing"; };
-      if (shown(here) != shown(there))
-        throw base::ConfigError(
-            format("{} is of another model than the run's checkpoint: it has {} = {}, and {} has {}", place, key,
-                   shown(here), start.manifest(), shown(there)),
-            format("put {} = {} back; or begin another run: hyperion train RECIPE --run NAME", key, shown(there)));
-    }
+  const std::string manifest = start.manifest();
+  const Json full_here = base::parse_json(models::make_config(text, place), place);
+  const Json full_there = base::parse_json(models::make_config(start.state.model, manifest), manifest);
+  const Json here = base::parse_json(text, place), there = base::parse_json(start.state.model, manifest);
+  std::string key = differing_key(here, there, /*of_both=*/true);
+  const bool as_written = !key.empty();
+  if (!as_written) key = differing_key(full_here, full_there, /*of_both=*/false);
+  if (key.empty()) return;
+  const auto shown = [&](const Json& of) { return of.contains(key) ? of.at(key).dump() : std::string("nothing"); };
+  const std::string own = shown(as_written ? here : full_here), known = shown(as_written ? there : full_there);
+  throw base::ConfigError(
+      format("{} is of another model than the run's checkpoint: it has {} = {}, and {} has {}", place, key, own,
+             manifest, known),
+      format("put {} = {} back; or begin another run: hyperion train RECIPE --run NAME", key, known));
 }
 
 }  // namespace hyperion::train

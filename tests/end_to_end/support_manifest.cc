@@ -11,9 +11,9 @@ nlohmann::json manifest_state(const std::filesystem::path& step_folder) {
 
 void edit_state(const std::filesystem::path& step_folder, const std::function<void(nlohmann::json& state)>& edit) {
   auto manifest = nlohmann::ordered_json::parse(read_file(step_folder / "manifest.json"));
-  nlohmann::json state = manifest.at("state");
+  auto state = nlohmann::json::parse(manifest.at("state").dump());
   edit(state);
-  manifest["state"] = state;
+  manifest["state"] = nlohmann::ordered_json::parse(state.dump());
   manifest.erase("checksum");
   std::string body = manifest.dump(2);
   body.resize(body.size() - 2);
