@@ -23,7 +23,8 @@ namespace {
 
 Digest hmac_sha256(std::string_view key, std::string_view message) {
   Digest digest;
-  const void* made = ::HMAC(::EVP_sha256(), key.data(), static_cast<int>(key.size()),
+  const char* key_bytes = key.empty() ? "" : key.data();  // null would be no key at all
+  const void* made = ::HMAC(::EVP_sha256(), key_bytes, static_cast<int>(key.size()),
                             reinterpret_cast<const unsigned char*>(message.data()), message.size(), digest.data(),
                             nullptr);
   if (made == nullptr) refuse_for_libcrypto("HMAC-SHA256");
