@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "hyperion/base/descriptors.h"
 #include "hyperion/base/error.h"
 #include "hyperion/base/fault.h"
 #include "hyperion/base/format.h"
@@ -28,6 +29,7 @@ namespace {
     hint = "check the permissions, or choose another folder (HYPERION_RUNS: that of the runs)";
   if (code == ENOTDIR) hint = "a part of that path is a file where a folder should be";
   if (code == EISDIR) hint = "that is a folder, and a file is needed";
+  if (lacks_descriptors(code)) hint = descriptor_hint();
   if (code == ENOENT) hint = "check the spelling of the path; nothing is there, or nothing can be made there";
   throw FileError(format("cannot {} {}", doing, path.string()), code, hint);
 }

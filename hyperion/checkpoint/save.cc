@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hyperion/base/clock.h"
+#include "hyperion/base/descriptors.h"
 #include "hyperion/base/error.h"
 #include "hyperion/base/fault.h"
 #include "hyperion/base/format.h"
@@ -35,7 +36,10 @@ FileError with_hint(const FileError& error) {
   std::string what = error.what();
   const std::string words = format(": {}", std::strerror(error.code()));
   if (what.ends_with(words)) what.resize(what.size() - words.size());
-  return {what, error.code(), full ? kFullDiskHint : "check the disk; earlier checkpoints are as they were"};
+  return {what, error.code(),
+          full                                    ? kFullDiskHint
+          : base::lacks_descriptors(error.code()) ? base::descriptor_hint()
+                                                  : "check the disk; earlier checkpoints are as they were"};
 }
 
 // For work that must not hide the failure, or undo the success, that came before it.

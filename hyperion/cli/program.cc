@@ -10,6 +10,7 @@
 #include <map>
 #include <new>
 
+#include "hyperion/base/descriptors.h"
 #include "hyperion/base/error.h"
 #include "hyperion/base/files.h"
 #include "hyperion/base/format.h"
@@ -562,6 +563,7 @@ int flush_output(int code) {
 
 void hyperion::cli::program(int argc, char** argv) {
   open_standard_streams();
+  hyperion::base::raise_descriptor_limit();
   ::setenv("ONEDNN_JIT_PROFILE", "0", /*overwrite=*/0);  // it leaves a file in /tmp for each process
   hyperion::base::watch_stop_signals();
   hyperion::kernels::log_library_warnings();
