@@ -41,8 +41,8 @@ file(MAKE_DIRECTORY ${fmt_only})
 file(CREATE_LINK ${HYPERION_TORCH}/include/fmt ${fmt_only}/fmt SYMBOLIC)
 target_include_directories(hyperion_compiler SYSTEM INTERFACE ${fmt_only})
 
-# Header-only packages.
-foreach(header toml++/toml.h xxhash.h nlohmann/json.hpp CLI/CLI.hpp)
+# Packages of which the headers can be carried in .deps/.
+foreach(header toml++/toml.h xxhash.h nlohmann/json.hpp CLI/CLI.hpp openssl/evp.h)
   string(MAKE_C_IDENTIFIER "HYPERION_${header}" variable)
   find_path(${variable} ${header} HINTS ${HYPERION_DEPS}/include)
   if(NOT ${variable})
@@ -52,6 +52,12 @@ foreach(header toml++/toml.h xxhash.h nlohmann/json.hpp CLI/CLI.hpp)
     target_include_directories(hyperion_compiler SYSTEM INTERFACE ${${variable}})
   endif()
 endforeach()
+
+# By its full name: the link without a number comes only with libssl-dev.
+find_library(HYPERION_LIBCRYPTO NAMES libcrypto.so.3 crypto)
+if(NOT HYPERION_LIBCRYPTO)
+  message(FATAL_ERROR "libcrypto of OpenSSL 3 not found. Run script/setup.")
+endif()
 
 # hyperion_package(NAME HEADER LIBRARY): the target hyperion_NAME where both are found; without it its feature is off (hyperion_optional).
 set(HYPERION_LEFT_OUT "")

@@ -1,4 +1,5 @@
-// SHA-256 (FIPS 180-4) and HMAC over it (RFC 2104): how two ends of a connection prove that they know one secret.
+// HMAC-SHA256 (RFC 2104) and random bytes, from libcrypto: how two ends of a connection prove that they know one
+// secret.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -9,13 +10,13 @@ namespace hyperion::comm {
 
 using Digest = std::array<uint8_t, 32>;
 
-Digest sha256(std::string_view bytes);
+// Throws Error where libcrypto may not (a policy of this machine).
 Digest hmac_sha256(std::string_view key, std::string_view message);
 
 // Takes the same time wherever the two differ.
 bool same_digest(const Digest& a, const Digest& b);
 
-// From the system's generator. Throws Error where there is none.
+// Fit for secrets, also after a fork. Throws Error where there are none.
 std::string random_bytes(size_t count);
 std::string hex(std::string_view bytes);
 
