@@ -1,15 +1,11 @@
-// c10d's header shows Gloo only where this is defined; the code is in libtorch_cpu.
-#define USE_C10D_GLOO
 #include "hyperion/comm/meeting.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/full.h>
 #include <unistd.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
-#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include <algorithm>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "hyperion/base/clock.h"
@@ -17,6 +13,7 @@
 #include "hyperion/base/fault.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
+#include "hyperion/comm/gloo_transport.h"
 #include "hyperion/comm/store.h"
 #include "hyperion/host/cores.h"
 
@@ -62,12 +59,7 @@ std::vector<Member> wait_for_all(c10d::Store& store, int world, std::chrono::mil
 
 float sum_of_ranks(const c10::intrusive_ptr<c10d::Store>& store, const host::Launch& launch, bool one_host,
                    std::chrono::milliseconds timeout) {
-  const auto options = c10d::ProcessGroupGloo::Options::create(timeout);
-  const char* interface = std::getenv("GLOO_SOCKET_IFNAME");
-  options->devices.push_back(interface != nullptr ? c10d::ProcessGroupGloo::createDeviceForInterface(interface)
-                             : one_host           ? c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1")
-                                                  : c10d::ProcessGroupGloo::createDefaultDevice());
-  const auto group = c10::make_intrusive<c10d::ProcessGroupGloo>(store, launch.rank, launch.world, options);
+  const auto group = make_gloo_group(store, launch.rank, launch.world, one_host ? "127.0.0.1" : "", timeout);
   std::vector<at::Tensor> numbers{at::full({1024}, static_cast<float>(launch.rank))};
   group->allreduce(numbers)->wait();
   // Nobody leaves before all have what they came for: a wire that closes early is an error at its other end.

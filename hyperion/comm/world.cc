@@ -8,7 +8,6 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <thread>
@@ -53,26 +52,6 @@ std::string own_address(const std::string& master) {
 // c10d tells of every lost connection with its call stack; we say it in our own words.
 void quieten_c10d() {
   if (std::getenv("TORCH_CPP_LOG_LEVEL") == nullptr) FLAGS_caffe2_log_level = 2;
-}
-
-// Gloo's own thread throws where a peer sends more than was asked for, and nobody can catch it there.
-void explain_mismatch() {
-  static const std::terminate_handler before = std::get_terminate();
-  std::set_terminate([] {
-    try {
-      if (std::current_exception()) std::rethrow_exception(std::current_exception());
-    } catch (const std::exception& error) {
-      if (std::string_view(error.what()).find("collective mismatch") == std::string_view::npos) before();
-      const auto text = base::error_text(base::Error(
-          format("a rank asks for another operation, shape or type than this one, which waited {}", waiting_text()),
-          "in training, --parallel.check_calls=true names that rank"));
-      std::fputs(text.c_str(), stderr);
-      std::fflush(stderr);
-      ::_exit(1);
-    } catch (...) {
-    }
-    before();
-  });
 }
 
 c10::intrusive_ptr<c10d::Store> open_store(const host::Launch& launch, std::chrono::milliseconds timeout) {
@@ -133,7 +112,6 @@ std::unique_ptr<World> World::join(const host::Launch& launch, WorldOptions opti
   const Waiting here("the meeting of all ranks");
   const HeedStops heed;
   quieten_c10d();
-  explain_mismatch();
   try {
     link->store = open_store(launch, options.timeout);
     link->address = own_address(launch.master_address.empty() ? "127.0.0.1" : launch.master_address);

@@ -6,9 +6,8 @@
 #include <chrono>
 #include <cstdlib>
 #include <random>
-#include <thread>
 
-#include "tests/end_to_end/support_program.h"
+#include "tests/end_to_end/support_processes.h"
 #include "tests/support/seed.h"
 
 namespace hyperion {
@@ -20,15 +19,6 @@ using testing::Scratch;
 int faults_to_try() {
   const char* told = std::getenv("HYPERION_LAUNCH_FAULTS");
   return told == nullptr ? 6 : std::atoi(told);
-}
-
-// Processes that have the text in their environment.
-int processes_with(const std::string& text) {
-  int count = 0;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc"))
-    if (std::isdigit(static_cast<unsigned char>(entry.path().filename().string()[0])) != 0)
-      count += testing::read_file(entry.path() / "environ").find(text) != std::string::npos ? 1 : 0;
-  return count;
 }
 
 TEST(LaunchFaults, at_any_moment_end_the_job_in_time_and_name_the_rank) {
@@ -54,9 +44,7 @@ TEST(LaunchFaults, at_any_moment_end_the_job_in_time_and_name_the_rank) {
     EXPECT_LT(seconds, 25) << done.err;
     const std::string named = "launch: rank " + std::to_string(victim) + " of " + std::to_string(world) + " (process";
     EXPECT_NE(done.err.find(named), std::string::npos) << done.err;
-    for (int wait = 0; wait < 300 && processes_with(mark) > 0; ++wait)
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    EXPECT_EQ(processes_with(mark), 0);
+    EXPECT_TRUE(testing::no_process_with(mark));
   }
 }
 
