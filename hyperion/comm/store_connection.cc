@@ -13,6 +13,7 @@
 #include <memory>
 #include <thread>
 
+#include "hyperion/base/descriptors.h"
 #include "hyperion/base/format.h"
 #include "hyperion/comm/store_protocol.h"
 
@@ -40,8 +41,9 @@ StoreConnection::StoreConnection(StoreAddress address, Milliseconds patience, st
     close();  // nobody there yet, or too busy to listen
     if (meanwhile_) meanwhile_();
     if (SteadyClock::now() + pause >= end)
-      throw StoreLost(format("no store answers at {} after {:.0f} s", address_.text(),
-                             std::chrono::duration<double>(patience).count()),
+      throw StoreLost(format("no store answers at {} after {:.0f} s{}", address_.text(),
+                             std::chrono::duration<double>(patience).count(),
+                             failure_ == 0 ? "" : format(": {}", std::strerror(failure_))),
                       "check that rank 0 or the launcher runs, and that its address and port can be reached from here");
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, Milliseconds{kLook});
@@ -59,24 +61,17 @@ bool StoreConnection::connect(Instant end) {
   addrinfo hints{}, *found = nullptr;
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_NUMERICSERV;
-  if (::getaddrinfo(address_.host.c_str(), std::to_string(address_.port).c_str(), &hints, &found) != 0)
-    return false;  // a pod's name may be known a little later
+  const int unknown = ::getaddrinfo(address_.host.c_str(), std::to_string(address_.port).c_str(), &hints, &found);
+  note_failure(unknown == EAI_SYSTEM ? errno : 0);
+  if (unknown != 0) return false;  // a pod's name may be known a little later
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> addresses(found, &::freeaddrinfo);
   for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
     close();
     socket_ = ::socket(one->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (socket_ < 0) continue;
-    if (::connect(socket_, one->ai_addr, one->ai_addrlen) != 0) {
-      if (errno != EINPROGRESS) continue;
-      try {
-        wait_for(POLLOUT, end);
-      } catch (const StoreLost&) {
-        continue;
-      }
-      int code = 0;
-      socklen_t size = sizeof code;
-      if (::getsockopt(socket_, SOL_SOCKET, SO_ERROR, &code, &size) != 0 || code != 0) continue;
-    }
+    const bool begun =
+        socket_ >= 0 && (::connect(socket_, one->ai_addr, one->ai_addrlen) == 0 || errno == EINPROGRESS);
+    note_failure(begun ? connection_outcome(end) : errno);
+    if (failure_ != 0) continue;
     const int yes = 1;
     ::setsockopt(socket_, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
     ::setsockopt(socket_, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
@@ -84,6 +79,25 @@ bool StoreConnection::connect(Instant end) {
   }
   close();
   return false;
+}
+
+int StoreConnection::connection_outcome(Instant end) {
+  try {
+    wait_for(POLLOUT, end);
+  } catch (const StoreLost&) {
+    return ETIMEDOUT;
+  }
+  int code = 0;
+  socklen_t size = sizeof code;
+  return ::getsockopt(socket_, SOL_SOCKET, SO_ERROR, &code, &size) == 0 ? code : errno;
+}
+
+void StoreConnection::note_failure(int code) {
+  failure_ = code;
+  if (base::lacks_descriptors(code))
+    throw base::Error(
+        format("no descriptor is left for a connection to the store at {}: {}", address_.text(), std::strerror(code)),
+        base::descriptor_hint());
 }
 
 bool StoreConnection::introduce(Instant end) {

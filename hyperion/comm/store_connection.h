@@ -40,8 +40,10 @@ class StoreConnection {
 
  private:
   using Instant = std::chrono::steady_clock::time_point;
-  bool connect(Instant end);    // false: nobody there yet
-  bool introduce(Instant end);  // false: it hung up
+  bool connect(Instant end);            // false: nobody there yet
+  bool introduce(Instant end);          // false: it hung up
+  int connection_outcome(Instant end);  // errno
+  void note_failure(int code);          // throws Error where descriptors are lacking
   void send(std::string_view bytes, Instant end);
   std::string receive(size_t count, Instant end);
   void wait_for(short event, Instant end);
@@ -50,6 +52,7 @@ class StoreConnection {
   StoreAddress address_;
   std::function<void()> meanwhile_;  // until it is connected
   int socket_ = -1;
+  int failure_ = 0;  // errno of the last attempt to connect; 0: it was not refused
 };
 
 }  // namespace hyperion::comm

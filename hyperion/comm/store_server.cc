@@ -20,8 +20,10 @@
 #include <utility>
 
 #include "hyperion/base/clock.h"
+#include "hyperion/base/descriptors.h"
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/base/log.h"
 #include "hyperion/comm/store_protocol.h"
 #include "hyperion/comm/store_values.h"
 
@@ -66,7 +68,8 @@ int listen_on(const StoreServerOptions& options) {
   const int code = errno;
   if (socket >= 0) ::close(socket);
   throw base::Error(format("the store cannot listen on {}:{}: {}", options.address, options.port, std::strerror(code)),
-                    code == EADDRINUSE
+                    base::lacks_descriptors(code) ? base::descriptor_hint()
+                    : code == EADDRINUSE
                         ? "another job may use that port: choose another one (MASTER_PORT, or launch --port)"
                         : "name an address of this machine that the other ranks can reach");
 }
@@ -88,7 +91,8 @@ class StoreServer::Loop {
       : options_(options), values_(options.most_bytes), listener_(listen_on(options)), port_(port_of(listener_)) {
     poll_ = ::epoll_create1(EPOLL_CLOEXEC);
     stop_ = ::eventfd(0, EFD_CLOEXEC);
-    if (poll_ < 0 || stop_ < 0) throw base::Error(format("no event queue for the store: {}", std::strerror(errno)));
+    if (poll_ < 0 || stop_ < 0)
+      throw base::Error(format("no event queue for the store: {}", std::strerror(errno)), base::descriptor_hint());
     watch(listener_, kListener, EPOLLIN, EPOLL_CTL_ADD);
   }
 
@@ -128,7 +132,15 @@ class StoreServer::Loop {
 
   std::vector<int> seen() const {
     const std::lock_guard lock(beats_mutex_);
-    return {seen_.begin(), seen_.end()};
+    return {seen_.begin(), seen_.lower_bound(options_.ranks)};
+  }
+
+  std::vector<int> lost_launchers() const {
+    const std::lock_guard lock(beats_mutex_);
+    std::vector<int> lost;
+    for (auto it = seen_.lower_bound(options_.ranks); it != seen_.end(); ++it)
+      if (beats_.count(*it) == 0) lost.push_back(*it - options_.ranks);
+    return lost;
   }
 
   std::vector<int> present() const { return silent(-1); }
@@ -142,7 +154,7 @@ class StoreServer::Loop {
     const std::lock_guard lock(beats_mutex_);
     std::vector<int> ranks;
     for (const auto& [rank, at] : beats_)
-      if (now() - at >= seconds) ranks.push_back(rank);
+      if (rank < options_.ranks && now() - at >= seconds) ranks.push_back(rank);
     return ranks;
   }
 
@@ -190,6 +202,7 @@ class StoreServer::Loop {
       if (socket >= 0) {
         greet(socket);
       } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+        tell_of_shortage(errno);
         while (!strangers_.empty()) drop(*strangers_.begin());
         accept_again_ = now() + kAcceptPause;
         watch(listener_, kListener, 0, EPOLL_CTL_MOD);
@@ -198,6 +211,12 @@ class StoreServer::Loop {
         return;
       }
     }
+  }
+
+  void tell_of_shortage(int code) {
+    if (std::exchange(shortage_told_, true)) return;
+    base::log_warn(format("the store can take no more connections: {}{}", std::strerror(code),
+                          base::lacks_descriptors(code) ? "; " + base::descriptor_hint() : ""));
   }
 
   void greet(int socket) {
@@ -314,11 +333,17 @@ class StoreServer::Loop {
     FrameReader reader(request);
     const auto kind = static_cast<Ask>(reader.kind());
     if (kind == Ask::beat || kind == Ask::leave) {
-      const auto rank = static_cast<int>(reader.number());
+      const uint64_t number = reader.number();
+      const auto senders = static_cast<uint64_t>(options_.ranks) + static_cast<uint64_t>(options_.launchers);
+      if (!reader.fine() || number >= senders) {
+        connection.out += std::move(FrameWriter(Answer::refused).text("no such rank is of this job")).bytes();
+        return;
+      }
+      const auto rank = static_cast<int>(number);
       if (kind == Ask::beat)
         hear(rank);
       else
-        miss(rank);
+        forget(rank);
       connection.rank = kind == Ask::beat ? rank : -1;
       const std::lock_guard lock(beats_mutex_);
       connection.out += std::move(FrameWriter(Answer::done).text(end_)).bytes();
@@ -341,6 +366,12 @@ class StoreServer::Loop {
     seen_.insert(rank);
   }
 
+  void forget(int rank) {
+    const std::lock_guard lock(beats_mutex_);
+    beats_.erase(rank);
+    if (rank >= options_.ranks) seen_.erase(rank);
+  }
+
   void miss(int rank) {
     const std::lock_guard lock(beats_mutex_);
     beats_.erase(rank);
@@ -361,6 +392,7 @@ class StoreServer::Loop {
   int trusted_ = 0;
   std::set<std::pair<double, Id>> deadlines_;
   double accept_again_ = 0;  // 0: it does
+  bool shortage_told_ = false;
   Id next_ = kFirstConnection;
   mutable std::mutex beats_mutex_;
   std::map<int, double> beats_;  // rank -> when it was last heard of
@@ -378,5 +410,6 @@ void StoreServer::tell_end(const std::string& why) { loop_->tell_end(why); }
 std::vector<int> StoreServer::seen() const { return loop_->seen(); }
 std::vector<int> StoreServer::present() const { return loop_->present(); }
 std::vector<int> StoreServer::silent(double seconds) const { return loop_->silent(seconds); }
+std::vector<int> StoreServer::lost_launchers() const { return loop_->lost_launchers(); }
 
 }  // namespace hyperion::comm

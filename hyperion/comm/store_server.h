@@ -1,6 +1,7 @@
 // The store where the ranks of a job meet: keys and values over TCP, for those who know the job's secret. It stands in
 // a process that no frozen rank can freeze: the launcher, or one forked for it. Free of c10d.
 #pragma once
+#include <climits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,6 +17,8 @@ struct StoreServerOptions {
   // too many the oldest goes, so that they can neither keep a rank out nor cost memory.
   double handshake_seconds = 5;
   int most_strangers = 256;
+  // Who may send heartbeats: ranks 0 to ranks - 1, and the launchers of several machines, numbered on from there.
+  int ranks = INT_MAX, launchers = 0;
 };
 
 class StoreServer {
@@ -35,6 +38,8 @@ class StoreServer {
   std::vector<int> seen() const;
   std::vector<int> present() const;
   std::vector<int> silent(double seconds) const;
+  // Launchers, by number, whose connection ended before they said that they leave: killed, or their machine is lost.
+  std::vector<int> lost_launchers() const;
 
   // The answer to every heartbeat from now on tells why the job is over.
   void tell_end(const std::string& why);

@@ -243,6 +243,43 @@ TEST_F(StoreServerTest, heartbeats_tell_who_is_there_and_who_fell_silent) {
   EXPECT_EQ(server_.seen(), (std::vector<int>{3, 5}));
 }
 
+TEST(StoreServerOfTwo, refuses_heartbeats_of_ranks_outside_the_job) {
+  StoreServerOptions options{"127.0.0.1", 0, kSecret};
+  options.ranks = 2;
+  StoreServer server(options);
+  server.start();
+  StoreConnection rank({"127.0.0.1", server.port(), kSecret}, milliseconds(5000));
+  const auto beat = [&](uint64_t number) {
+    const std::string answer = rank.ask(std::move(FrameWriter(Ask::beat).number(number)).bytes(), milliseconds(5000));
+    return static_cast<Answer>(FrameReader(answer).kind());
+  };
+  for (const uint64_t number : {uint64_t{2}, uint64_t{7}, ~uint64_t{0}, (uint64_t{1} << 32) + 1})
+    EXPECT_EQ(beat(number), Answer::refused) << number;
+  EXPECT_TRUE(server.seen().empty());
+  EXPECT_EQ(beat(1), Answer::done);
+  EXPECT_EQ(server.seen(), (std::vector<int>{1}));
+}
+
+TEST(StoreServerOfTwo, knows_a_launcher_that_left_from_one_that_is_lost) {
+  StoreServerOptions options{"127.0.0.1", 0, kSecret};
+  options.ranks = 2, options.launchers = 2;
+  StoreServer server(options);
+  server.start();
+  const auto launcher = [&](uint64_t number) {
+    auto connection =
+        std::make_unique<StoreConnection>(StoreAddress{"127.0.0.1", server.port(), kSecret}, milliseconds(5000));
+    connection->ask(std::move(FrameWriter(Ask::beat).number(number)).bytes(), milliseconds(5000));
+    return connection;
+  };
+  auto first = launcher(2), second = launcher(3);
+  EXPECT_TRUE(server.lost_launchers().empty());
+  EXPECT_TRUE(server.seen().empty() && server.present().empty()) << "they are no ranks";
+  first->ask(std::move(FrameWriter(Ask::leave).number(2)).bytes(), milliseconds(5000));
+  first.reset(), second.reset();
+  for (int i = 0; i < 500 && server.lost_launchers().empty(); ++i) std::this_thread::sleep_for(milliseconds(10));
+  EXPECT_EQ(server.lost_launchers(), (std::vector<int>{1}));
+}
+
 TEST_F(StoreServerTest, the_end_of_the_store_is_told_to_the_rank) {
   auto server = std::make_unique<StoreServer>(StoreServerOptions{"127.0.0.1", 0, kSecret});
   server->start();
