@@ -9,7 +9,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
@@ -93,7 +92,5 @@ int run_child(const std::vector<std::string>& words, const std::function<void(st
   if (!waiting.empty()) line(waiting);
   return child.wait();
 }
-
-std::string own_program() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
 
 }  // namespace hyperion::bench

@@ -12,6 +12,4 @@ namespace hyperion::bench {
 // asked for, after ending it.
 int run_child(const std::vector<std::string>& words, const std::function<void(std::string_view line)>& line);
 
-std::string own_program();  // the path of this program's file
-
 }  // namespace hyperion::bench

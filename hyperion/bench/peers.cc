@@ -8,6 +8,7 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
 #include "hyperion/bench/child.h"
+#include "hyperion/host/programs.h"
 
 namespace hyperion::bench {
 namespace {
@@ -28,7 +29,7 @@ void fill_row(TrainRow& row, const base::Json& line) {
 base::Path peers_script() {
   const base::Path name = "script/peers/torch_peers.py";
   if (std::filesystem::exists(name)) return name;
-  for (auto folder = base::Path(own_program()).parent_path(); folder != folder.root_path();
+  for (auto folder = base::Path(host::own_program()).parent_path(); folder != folder.root_path();
        folder = folder.parent_path())
     if (std::filesystem::exists(folder / name)) return folder / name;
   return {};

@@ -13,6 +13,7 @@
 #include "hyperion/bench/child.h"
 #include "hyperion/bench/data.h"
 #include "hyperion/host/cpu.h"
+#include "hyperion/host/programs.h"
 #include "hyperion/kernels/device.h"
 
 namespace hyperion::bench {
@@ -86,7 +87,7 @@ std::vector<std::string> job_words(const ScalingOptions& options, const ScalingR
                                     "env",
                                     "HYPERION_RUNS=" + (options.folder / "runs").string(),
                                     format("OMP_NUM_THREADS={}", threads),
-                                    own_program(),
+                                    host::own_program(),
                                     "launch",
                                     "-n",
                                     format("{}", row.ranks),

@@ -13,6 +13,7 @@
 #include "hyperion/bench/child.h"
 #include "hyperion/bench/figures.h"
 #include "hyperion/bench/random_training.h"
+#include "hyperion/host/programs.h"
 #include "hyperion/kernels/device.h"
 
 namespace hyperion::bench {
@@ -80,7 +81,7 @@ StartupResult run_startup_bench(const StartupOptions& options, const std::vector
   for (int64_t repeat = 0; repeat <= options.repeats; ++repeat) {
     progress.show(format("start {} of {}", repeat, options.repeats));
     Startup startup;
-    std::vector<std::string> words = {own_program()};
+    std::vector<std::string> words = {host::own_program()};
     words.insert(words.end(), arguments.begin(), arguments.end());
     words.insert(words.end(), {"--begun", format("{:.6f}", base::real_clock().unix_seconds())});
     const int code = run_child(words, [&](std::string_view line) {

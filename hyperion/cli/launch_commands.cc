@@ -21,6 +21,7 @@
 #include "hyperion/host/addresses.h"
 #include "hyperion/host/cores.h"
 #include "hyperion/host/launch.h"
+#include "hyperion/host/programs.h"
 #include "hyperion/host/system_files.h"
 #include "hyperion/interop/open_model.h"
 #include "hyperion/resilience/job_templates.h"
@@ -220,7 +221,7 @@ int launch_command(const LaunchOptions& options, const std::vector<std::string>&
   plan.ranks = static_cast<int>(options.ranks);
   read_share(options, plan);
   plan.command = options.command;
-  if (ours) plan.command.insert(plan.command.begin(), std::filesystem::read_symlink("/proc/self/exe").string());
+  if (ours) plan.command.insert(plan.command.begin(), host::own_program());
   plan.job = format("launch-{}-{}", base::file_stamp(base::real_clock().unix_seconds()), ::getpid());
   plan.logs = options.logs.empty() ? interop::runs_folder() / plan.job : base::Path(options.logs);
   plan.show = options.show == "all"    ? resilience::Show::all

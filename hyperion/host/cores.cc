@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <tuple>
@@ -88,6 +89,11 @@ std::vector<std::vector<int>> share_cores_by_node(const base::Path& root, const 
       if (nodes[i] == node) shares[i] = of_node[next++];
   }
   return shares;
+}
+
+const char* visible_devices() {
+  const char* told = std::getenv("CUDA_VISIBLE_DEVICES");
+  return told != nullptr ? told : std::getenv("HIP_VISIBLE_DEVICES");
 }
 
 std::vector<int> gpu_nodes(const base::Path& root, const char* visible) {

@@ -20,8 +20,12 @@ std::vector<std::vector<int>> share_cores(const base::Path& root, std::vector<in
 std::vector<std::vector<int>> share_cores_by_node(const base::Path& root, const std::vector<int>& cores,
                                                   const std::vector<int>& nodes);
 
+// Which GPUs this process was told to use: CUDA_VISIBLE_DEVICES, which AMD's runtime knows too, else
+// HIP_VISIBLE_DEVICES. Null: all.
+const char* visible_devices();
+
 // The NUMA node of each GPU (NVIDIA's and AMD's) in the order of the bus, -1 where it has none; only those that
-// `visible` (CUDA_VISIBLE_DEVICES; null: all) names, in its order, and none where it names them by anything but number.
+// `visible` (as above) names, in its order, and none where it names them by anything but number.
 std::vector<int> gpu_nodes(const base::Path& root, const char* visible);
 
 // "0-3,8", and the NUMA nodes they belong to: "0", "0,1"; empty: not told.

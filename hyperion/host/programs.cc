@@ -1,5 +1,6 @@
 #include "hyperion/host/programs.h"
 
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include <system_error>
@@ -48,6 +49,14 @@ std::optional<base::Path> find_program(const std::string& name, std::string_view
   for (const base::Path& folder : folders)
     if (is_program(folder / name)) return folder / name;
   return std::nullopt;
+}
+
+std::string own_program() {
+  std::error_code error;
+  const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (!error) return path.string();
+  const char* named = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));
+  return named == nullptr ? "hyperion" : std::filesystem::absolute(named).string();
 }
 
 }  // namespace hyperion::host

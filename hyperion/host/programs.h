@@ -13,4 +13,8 @@ namespace hyperion::host {
 std::optional<base::Path> find_program(const std::string& name, std::string_view search_path,
                                        const base::Path& root = "/");
 
+// The file of the program that runs here, as far as that can be known: without /proc, as it was named when it was
+// started.
+std::string own_program();
+
 }  // namespace hyperion::host

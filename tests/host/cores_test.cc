@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <numeric>
 
 #include "tests/host/support_tree.h"
@@ -83,6 +84,16 @@ TEST(Cores, gpus_are_found_with_their_nodes_as_far_as_they_are_visible) {
   EXPECT_TRUE(gpu_nodes(tree.root(), "").empty());
   EXPECT_TRUE(gpu_nodes(tree.root(), "GPU-1234").empty());
   EXPECT_TRUE(gpu_nodes(tree.root(), "7").empty());
+}
+
+TEST(Cores, visible_gpus_are_told_by_either_vendors_variable) {
+  ::unsetenv("CUDA_VISIBLE_DEVICES"), ::unsetenv("HIP_VISIBLE_DEVICES");
+  EXPECT_EQ(visible_devices(), nullptr);
+  ::setenv("HIP_VISIBLE_DEVICES", "2,0", 1);
+  EXPECT_STREQ(visible_devices(), "2,0");
+  ::setenv("CUDA_VISIBLE_DEVICES", "1", 1);
+  EXPECT_STREQ(visible_devices(), "1");
+  ::unsetenv("CUDA_VISIBLE_DEVICES"), ::unsetenv("HIP_VISIBLE_DEVICES");
 }
 
 TEST(Cores, of_a_process_are_of_the_node_of_its_gpu) {
