@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
+#include <string_view>
 
 #include "hyperion/base/format.h"
+#include "hyperion/resilience/container_argument.h"
 #include "hyperion/resilience/remote_ranks.h"
 
 namespace hyperion::resilience {
@@ -42,29 +45,26 @@ std::string restartable(const JobTemplate& job, const std::string& run) {
   return line;
 }
 
-std::string replaced(std::string text, const std::string& mark, const std::string& with) {
-  for (size_t at = text.find(mark); at != text.npos; at = text.find(mark, at + with.size()))
-    text.replace(at, mark.size(), with);
-  return text;
+using Fills = std::map<std::string, std::string>;  // mark -> what stands in its place
+
+// What is filled in is not looked at again: it may hold a user's own words.
+std::string filled(std::string_view text, const Fills& fills) {
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const auto mark = std::find_if(fills.begin(), fills.end(),
+                                   [&](const auto& fill) { return text.substr(at).starts_with(fill.first); });
+    out += mark == fills.end() ? std::string(1, text[at]) : mark->second;
+    at += mark == fills.end() ? 1 : mark->first.size();
+  }
+  return out;
 }
 
-struct Fill {
-  const char* mark;
-  std::string with;
-};
-std::string filled(std::string text, const std::vector<Fill>& fills) {
-  for (const auto& [mark, with] : fills) text = replaced(std::move(text), mark, with);
-  return text;
-}
-
-std::vector<Fill> facts(const JobTemplate& job) {
+Fills facts(const JobTemplate& job) {
   return {{"@NAME@", job.name},
           {"@IMAGE@", job.image},
           {"@NODES@", std::to_string(job.nodes)},
-          {"@WORKERS@", std::to_string(job.nodes - 1)},
-          {"@RANKS@", std::to_string(job.nodes * job.ranks_per_node)},
           {"@RANKS_PER_NODE@", std::to_string(job.ranks_per_node)},
-          {"@GPUS@", std::to_string(job.gpus_per_node)}};
+          {"@GPU_LIMIT@", job.gpus_per_node > 0 ? format("    nvidia.com/gpu: {}\n", job.gpus_per_node) : ""}};
 }
 
 const char* const kSlurm = R"(#!/bin/bash
@@ -93,7 +93,7 @@ exit $code
 
 const char* const kPodParts = R"(resources:
   limits:
-@GPU_LINE@    memory: 64Gi
+@GPU_LIMIT@    memory: 64Gi
 volumeMounts:
 - {name: runs, mountPath: /runs}
 - {name: shm, mountPath: /dev/shm}
@@ -142,8 +142,7 @@ spec:
               workingDir: /runs
               command: ["sh", "-c"]
               args:
-              - |
-@SCRIPT@
+              - @SCRIPT@
               env:
 @ENVIRONMENT@
 @POD_PARTS@
@@ -172,14 +171,14 @@ const char* const kReplica = R"(@ROLE@:
         workingDir: /runs
         command: ["sh", "-c"]
         args:
-        - |
-@SCRIPT@
+        - @SCRIPT@
         env:
 @ENVIRONMENT@
 @POD_PARTS@
 @VOLUMES@)";
 
-std::string indented(const std::string& text, size_t columns, bool keep_last_newline = false) {
+// Without the newline at its end.
+std::string indented(const std::string& text, size_t columns) {
   std::string out;
   for (size_t start = 0; start < text.size();) {
     const size_t end = std::min(text.find('\n', start), text.size());
@@ -187,17 +186,16 @@ std::string indented(const std::string& text, size_t columns, bool keep_last_new
     out += text.substr(start, end - start) + "\n";
     start = end + 1;
   }
-  if (!keep_last_newline && out.ends_with('\n')) out.pop_back();
+  if (out.ends_with('\n')) out.pop_back();
   return out;
 }
 
 // The launcher of one pod, and what it starts.
 std::string pod_script(const JobTemplate& job, const std::string& node, const std::string& master) {
-  return format("exec hyperion launch -n {} --node-count {} --node-rank {} --master {} --listen 0.0.0.0 -- {}\n",
-                job.nodes * job.ranks_per_node, job.nodes, node, master, restartable(job, job.name));
+  return container_argument(
+      format("exec hyperion launch -n {} --node-count {} --node-rank {} --master {} --listen 0.0.0.0 -- {}",
+             job.nodes * job.ranks_per_node, job.nodes, node, master, restartable(job, job.name)));
 }
-
-std::string gpu_limit(const JobTemplate& job) { return job.gpus_per_node > 0 ? "    nvidia.com/gpu: @GPUS@\n" : ""; }
 
 }  // namespace
 
@@ -206,42 +204,38 @@ std::string slurm_script(const JobTemplate& job) {
       "# Two minutes before the end: the run writes a checkpoint and leaves with 75. Started again, it goes on from "
       "there.\n#SBATCH --signal=USR1@120\n#SBATCH --requeue\n";
   auto fills = facts(job);
-  fills.insert(fills.begin(), {{"@GPU_LINE@", job.gpus_per_node > 0 ? "#SBATCH --gpus-per-node=@GPUS@\n" : ""},
-                               {"@SIGNAL_LINES@", goes_on(job) ? signals : ""},
-                               {"@REQUEUE@", goes_on(job) ? kSlurmRequeue : ""}});
-  fills.push_back(
-      {"@WORDS@", (job.foreign ? "" : "hyperion ") + restartable(job, format("\"{}-$SLURM_JOB_ID\"", job.name))});
+  fills["@GPU_LINE@"] = job.gpus_per_node > 0 ? format("#SBATCH --gpus-per-node={}\n", job.gpus_per_node) : "";
+  fills["@SIGNAL_LINES@"] = goes_on(job) ? signals : "";
+  fills["@REQUEUE@"] = goes_on(job) ? kSlurmRequeue : "";
+  fills["@WORDS@"] = (job.foreign ? "" : "hyperion ") + restartable(job, format("\"{}-$SLURM_JOB_ID\"", job.name));
   return filled(kSlurm, fills);
 }
 
 std::string jobset_manifest(const JobTemplate& job) {
-  const std::string script =
-      pod_script(job, "$JOB_COMPLETION_INDEX", format("{}-node-0-0.{}:29500", job.name, job.name));
   auto fills = facts(job);
-  fills.insert(fills.begin(), {{"@SECRET_NOTE@", kSecretNote},
-                               {"@ENVIRONMENT@", indented(kEnvironment, 14)},
-                               {"@POD_PARTS@", indented(replaced(kPodParts, "@GPU_LINE@", gpu_limit(job)), 14)},
-                               {"@VOLUMES@", indented(kVolumes, 12, true)}});
-  fills.push_back({"@SCRIPT@", indented(script, 16)});
+  const auto part = [&](const char* text, size_t columns) { return indented(filled(text, fills), columns); };
+  fills["@SECRET_NOTE@"] = filled(kSecretNote, fills);
+  fills["@ENVIRONMENT@"] = part(kEnvironment, 14);
+  fills["@POD_PARTS@"] = part(kPodParts, 14);
+  fills["@VOLUMES@"] = part(kVolumes, 12) + "\n";
+  fills["@SCRIPT@"] = pod_script(job, "$JOB_COMPLETION_INDEX", format("{}-node-0-0.{}:29500", job.name, job.name));
   return filled(kJobSet, fills);
 }
 
 std::string pytorchjob_manifest(const JobTemplate& job) {
-  // The operator tells each pod which one it is, in torchrun's names.
-  const std::string script = pod_script(job, "$RANK", "$MASTER_ADDR:$MASTER_PORT");
-  const auto replica = [&](const char* role, const char* count) {
-    return indented(filled(kReplica, {{"@ROLE@", role},
-                                      {"@COUNT@", count},
-                                      {"@SCRIPT@", indented(script, 10)},
-                                      {"@ENVIRONMENT@", indented(kEnvironment, 8)},
-                                      {"@POD_PARTS@", indented(replaced(kPodParts, "@GPU_LINE@", gpu_limit(job)), 8)},
-                                      {"@VOLUMES@", indented(kVolumes, 6, true)}}),
-                    4, true);
-  };
   auto fills = facts(job);
-  fills.insert(fills.begin(),
-               {{"@SECRET_NOTE@", kSecretNote},
-                {"@REPLICAS@", replica("Master", "1") + (job.nodes > 1 ? replica("Worker", "@WORKERS@") : "")}});
+  const auto part = [&](const char* text, size_t columns) { return indented(filled(text, fills), columns); };
+  fills["@SECRET_NOTE@"] = filled(kSecretNote, fills);
+  fills["@ENVIRONMENT@"] = part(kEnvironment, 8);
+  fills["@POD_PARTS@"] = part(kPodParts, 8);
+  fills["@VOLUMES@"] = part(kVolumes, 6) + "\n";
+  // The operator tells each pod which one it is, in torchrun's names.
+  fills["@SCRIPT@"] = pod_script(job, "$RANK", "$MASTER_ADDR:$MASTER_PORT");
+  const auto replica = [&](const char* role, int count) {
+    fills["@ROLE@"] = role, fills["@COUNT@"] = std::to_string(count);
+    return part(kReplica, 4) + "\n";
+  };
+  fills["@REPLICAS@"] = replica("Master", 1) + (job.nodes > 1 ? replica("Worker", job.nodes - 1) : "");
   return filled(kPyTorchJob, fills);
 }
 

@@ -69,10 +69,10 @@ int run_script(const Scratch& scratch, const std::string& script, const std::str
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-// The shell lines of a pod.
+// The shell line of a pod.
 std::string pod_lines(const std::string& manifest) {
   const size_t begin = manifest.find("exec hyperion");
-  return manifest.substr(begin, manifest.find('\n', begin) - begin) + "\n";
+  return manifest.substr(begin, manifest.find("\"\n", begin) - begin) + "\n";
 }
 
 TEST(Emit, a_job_that_is_started_again_goes_on_where_it_was) {
