@@ -117,7 +117,7 @@ int Job::run() {
   while (!all_ended()) {
     std::vector<pollfd> watched{{signals_.descriptor(), POLLIN, 0}};
     for (const auto& machine : machines_)
-      for (const int descriptor : machine->descriptors()) watched.push_back({descriptor, POLLIN, 0});
+      for (const pollfd& one : machine->descriptors()) watched.push_back(one);
     ::poll(watched.data(), watched.size(), kPollMilliseconds);
     while (const int signal = signals_.next()) forward(signal);
     for (const auto& machine : machines_) machine->handle(*this);

@@ -3,14 +3,19 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstdio>
 #include <numeric>
 
 #include "hyperion/base/clock.h"
+#include "hyperion/base/descriptors.h"
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/comm/job_secret.h"
+#include "hyperion/comm/store_connection.h"
 #include "hyperion/comm/store_server.h"
 #include "hyperion/host/addresses.h"
+#include "hyperion/host/programs.h"
 #include "hyperion/host/system_files.h"
 #include "hyperion/resilience/guardian.h"
 #include "hyperion/resilience/launcher_board.h"
@@ -24,6 +29,7 @@ using base::format;
 
 constexpr int kMostSlots = 4096;
 constexpr double kLastWait = 10, kDeadSilence = 30;  // seconds
+constexpr std::chrono::seconds kReach{5};
 
 std::string own_name() {
   char name[256] = "localhost";
@@ -79,18 +85,44 @@ std::vector<Node> parse_nodes(const std::string& text) {
 
 namespace {
 
+// What listens here must be reached from here; the ranks would look for it for minutes.
+void check_reachable(comm::StoreAddress place) {
+  if (place.host == "0.0.0.0" || place.host == "::") return;
+  try {
+    const comm::StoreConnection reached(std::move(place), kReach);
+  } catch (const comm::StoreLost& lost) {
+    throw base::PreflightError(
+        format("what this machine listens on cannot be reached from it: {}", lost.what()),
+        "see that the network interface of that address is up (ip link set lo up, for 127.0.0.1)");
+  }
+}
+
+// The fewest that the launcher can do with: the logs and pipes of each rank here, and the connections of all.
+void check_descriptors(int ranks_here, int world) {
+  const int64_t needed = 12 + 5 * int64_t{ranks_here} + 2 * int64_t{world};
+  if (base::descriptor_limit() < needed)
+    throw base::PreflightError(format("the launcher of {} ranks needs {} descriptors at least", world, needed),
+                               base::descriptor_hint());
+}
+
 // One launcher that starts all ranks, here and elsewhere.
 int launch_all(const LaunchPlan& plan) {
   const auto nodes = nodes_of(plan);
   const std::string listen = place_to_listen(plan, nodes);
+  NodePlan node;
+  node.world = 0;
+  int ranks_here = 0;
+  for (const Node& one : nodes) node.world += one.slots, ranks_here += one.here() ? one.slots : 0;
+  check_descriptors(ranks_here, node.world);
   Guardian guardian;
   StopSignals signals;
-  NodePlan node;
-  node.world = std::accumulate(nodes.begin(), nodes.end(), 0, [](int sum, const Node& one) { return sum + one.slots; });
   node.secret = comm::new_job_secret();
   RankOutput output(base::real_files(), plan.logs, node.world, plan.show);
-  comm::StoreServer store({listen, plan.port, comm::job_key(node.secret, plan.job)});
+  comm::StoreServerOptions options{listen, plan.port, comm::job_key(node.secret, plan.job)};
+  options.ranks = node.world;
+  comm::StoreServer store(options);
   store.start();
+  check_reachable({listen, store.port(), options.secret});
   node.master = reachable(listen), node.port = store.port(), node.job = plan.job;
   node.command = plan.command, node.bind = plan.bind;
   std::vector<std::unique_ptr<Ranks>> machines;
@@ -100,9 +132,10 @@ int launch_all(const LaunchPlan& plan) {
       machines.push_back(start_node(node, guardian));
     } else {
       node.environment = travelling_environment();
-      machines.push_back(start_remote_ranks(nodes[i].host, node, plan.remote_shell,
-                                            std::filesystem::read_symlink("/proc/self/exe").string(),
-                                            std::filesystem::current_path().string()));
+      machines.push_back(
+          start_remote_ranks({nodes[i].host, plan.remote_shell, host::own_program(),
+                              std::filesystem::current_path().string()},
+                             node, guardian));
       node.environment.clear();
     }
     node.first_rank += node.ranks;
@@ -112,11 +145,16 @@ int launch_all(const LaunchPlan& plan) {
   return Job(std::move(machines), output, signals, node.world, plan.limits, pulse).run();
 }
 
+std::string lost_text(const std::vector<int>& launchers) {
+  return format("the launcher of node {} was lost: it was killed, or its machine is down", launchers.front());
+}
+
 // One launcher of several, each of which starts the ranks of its own machine.
 int launch_share(const LaunchPlan& plan) {
   if (plan.ranks % plan.node_count != 0)
     throw base::ConfigError(format("{} ranks cannot be shared alike by {} machines", plan.ranks, plan.node_count),
                             "let -n, the ranks of the whole job, be a multiple of --node-count");
+  check_descriptors(plan.ranks / plan.node_count, plan.ranks);
   Guardian guardian;
   StopSignals signals;
   NodePlan node;
@@ -131,11 +169,12 @@ int launch_share(const LaunchPlan& plan) {
   RankOutput output(base::real_files(), plan.logs, node.world, plan.show);
   std::unique_ptr<comm::StoreServer> store;
   if (plan.node == 0) {
-    store = std::make_unique<comm::StoreServer>(
-        comm::StoreServerOptions{plan.listen.empty() ? plan.master : plan.listen, plan.port, place.secret});
+    comm::StoreServerOptions options{plan.listen.empty() ? plan.master : plan.listen, plan.port, place.secret};
+    options.ranks = node.world, options.launchers = plan.node_count;
+    store = std::make_unique<comm::StoreServer>(options);
     store->start();
   }
-  LauncherBoard board(place, plan.node_count, [&] {
+  LauncherBoard board(place, node.world + plan.node, plan.node_count, [&] {
     if (const int signal = signals.next())
       throw base::Interrupted(format("stopped while waiting for the launcher of the first machine at {}", place.text()),
                               128 + signal);
@@ -146,19 +185,29 @@ int launch_share(const LaunchPlan& plan) {
   if (store)
     pulse = {[&] { return store->seen(); }, [&](double seconds) { return store->silent(seconds); },
              [&](const std::string& why) { store->tell_end(why); }};
-  const Neighbours neighbours{[&] { return board.failure(); },
+  const auto lost = [&] { return store ? store->lost_launchers() : std::vector<int>{}; };
+  bool lost_told = false;
+  const auto failure = [&] {
+    lost_told = !lost().empty();
+    if (lost_told) board.tell(lost_text(lost()));
+    return board.failure();
+  };
+  const Neighbours neighbours{failure,
                               [&](const std::string& why) { board.tell(format("node {}: {}", plan.node, why)); }};
   const int code = Job(std::move(machines), output, signals, node.world, plan.limits, pulse, neighbours).run();
   board.leave();
   if (!store) return code;
   // The others need the store until their ranks have ended. One that died without a word is not waited for.
   const double since = base::real_clock().seconds();
-  board.wait_for_all([&] {
+  const auto over = [&] {
     const auto present = store->present();
     const bool all_silent = !present.empty() && store->silent(kDeadSilence).size() == present.size();
     return signals.next() != 0 || ((code != 0 || all_silent) && base::real_clock().seconds() - since > kLastWait);
-  });
-  return code;
+  };
+  board.wait_for_all([&] { return static_cast<int>(lost().size()); }, over);
+  if (lost().empty()) return code;
+  if (!lost_told) std::fprintf(stderr, "launch: %s\n", lost_text(lost()).c_str());
+  return std::max(code, 1);
 }
 
 }  // namespace

@@ -22,8 +22,11 @@ const std::string kFailure = "launchers/failure", kLeft = "launchers/left";
 
 }  // namespace
 
-LauncherBoard::LauncherBoard(const comm::StoreAddress& address, int launchers, std::function<void()> meanwhile)
-    : connection_(address, kComing, std::move(meanwhile)), launchers_(launchers) {}
+LauncherBoard::LauncherBoard(const comm::StoreAddress& address, int number, int launchers,
+                             std::function<void()> meanwhile)
+    : connection_(address, kComing, std::move(meanwhile)), number_(number), launchers_(launchers) {
+  ask(std::move(FrameWriter(Ask::beat).number(static_cast<uint64_t>(number_))).bytes());
+}
 
 std::string LauncherBoard::ask(const std::string& frame) { return connection_.ask(frame, kAnswer); }
 
@@ -51,16 +54,17 @@ std::string LauncherBoard::failure() {
 void LauncherBoard::leave() {
   try {
     ask(std::move(FrameWriter(Ask::add).text(kLeft).number(1)).bytes());
+    ask(std::move(FrameWriter(Ask::leave).number(static_cast<uint64_t>(number_))).bytes());
   } catch (const comm::StoreLost&) {
   }
 }
 
-void LauncherBoard::wait_for_all(const std::function<bool()>& stop) {
+void LauncherBoard::wait_for_all(const std::function<int()>& lost, const std::function<bool()>& stop) {
   while (!stop()) {
     const std::string answer = ask(std::move(FrameWriter(Ask::add).text(kLeft).number(0)).bytes());
     FrameReader reader(answer);
     reader.kind();
-    if (static_cast<int>(reader.number()) >= launchers_) return;
+    if (static_cast<int>(reader.number()) + lost() >= launchers_) return;
     ::usleep(50'000);
   }
 }

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <utility>
 
+#include "hyperion/base/descriptors.h"
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/host/system_files.h"
@@ -42,8 +43,7 @@ struct Pipe {
   Pipe() {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0)
-      throw base::Error(format("no pipe for a rank's output: {}", std::strerror(errno)),
-                        "raise the limit of open files (ulimit -n)");
+      throw base::Error(format("no pipe for a rank's output: {}", std::strerror(errno)), base::descriptor_hint());
     read = ends[0], write = ends[1];
   }
   ~Pipe() { close_if_open(read), close_if_open(write); }
@@ -141,11 +141,11 @@ class LocalRanks final : public Ranks {
                               "after -- comes a command of hyperion (train recipe.toml) or a program");
   }
 
-  std::vector<int> descriptors() const override {
-    std::vector<int> open;
+  std::vector<pollfd> descriptors() const override {
+    std::vector<pollfd> open;
     for (const auto& process : processes_)
       for (const int descriptor : {process.out, process.err, process.watch})
-        if (descriptor >= 0) open.push_back(descriptor);
+        if (descriptor >= 0) open.push_back({descriptor, POLLIN, 0});
     return open;
   }
 

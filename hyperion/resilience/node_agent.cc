@@ -103,7 +103,7 @@ int run_node_agent(int input, int output) {
   double next_look = 0;
   while (!ranks->all_ended() && lines.open() && !wire.broken()) {
     std::vector<pollfd> watched{{input, POLLIN, 0}};
-    for (const int descriptor : ranks->descriptors()) watched.push_back({descriptor, POLLIN, 0});
+    for (const pollfd& one : ranks->descriptors()) watched.push_back(one);
     ::poll(watched.data(), watched.size(), 200);
     if (watched[0].revents != 0) lines.read_more();
     while (lines.next(line)) follow(line, *ranks);

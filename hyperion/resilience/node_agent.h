@@ -9,7 +9,7 @@
 
 namespace hyperion::resilience {
 
-constexpr std::string_view kAgentHello = "hyperion agent 1\n";  // what a login script prints before it is passed over
+constexpr std::string_view kAgentHello = "hyperion agent 2\n";  // what a login script prints before it is passed over
 
 // Returns the exit code: 0 once all ranks have ended, whatever their own codes.
 int run_node_agent(int input, int output);

@@ -31,7 +31,7 @@ std::vector<std::vector<int>> shares_of(const NodePlan& plan) {
   if (plan.bind == "none" || plan.ranks < 2) return {};
   const auto cores = host::allowed_cores();
   if (plan.bind != "cores") {
-    auto nodes = host::gpu_nodes("/", std::getenv("CUDA_VISIBLE_DEVICES"));
+    auto nodes = host::gpu_nodes("/", host::visible_devices());
     if (std::ssize(nodes) >= plan.ranks) {  // the GPU of a rank is that of its local rank
       nodes.resize(static_cast<size_t>(plan.ranks));
       if (auto shares = host::share_cores_by_node("/", cores, nodes); !shares.empty()) return shares;
@@ -42,6 +42,39 @@ std::vector<std::vector<int>> shares_of(const NodePlan& plan) {
   return host::share_cores("/", cores, plan.ranks);
 }
 
+// JSON holds characters, and words of a command line any bytes: each byte is sent as the character of its number.
+std::string as_characters(const std::string& bytes) {
+  std::string text;
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x80)
+      text += c;
+    else
+      text += {static_cast<char>(0xc0 | byte >> 6), static_cast<char>(0x80 | (byte & 0x3f))};
+  }
+  return text;
+}
+
+std::string as_bytes(const std::string& text) {
+  std::string bytes;
+  for (size_t i = 0; i < text.size(); ++i)
+    if ((static_cast<unsigned char>(text[i]) & 0x80) == 0 || i + 1 == text.size())
+      bytes += text[i];
+    else
+      bytes += static_cast<char>(text[i] << 6 | (text[i + 1] & 0x3f)), ++i;
+  return bytes;
+}
+
+std::vector<std::string> each(std::string (*change)(const std::string&), std::vector<std::string> words) {
+  for (auto& word : words) word = change(word);
+  return words;
+}
+
+// Settings of this process alone: they break a rank or slow it down, for tests.
+bool is_for_tests(std::string_view variable) {
+  return variable.starts_with("HYPERION_FAULTS=") || variable.starts_with("HYPERION_SLOW_LINK=");
+}
+
 }  // namespace
 
 base::Json to_json(const NodePlan& plan) {
@@ -49,14 +82,22 @@ base::Json to_json(const NodePlan& plan) {
           {"ranks", plan.ranks},     {"world", plan.world},
           {"master", plan.master},   {"port", plan.port},
           {"job", plan.job},         {"secret", plan.secret},
-          {"command", plan.command}, {"environment", plan.environment},
-          {"bind", plan.bind}};
+          {"bind", plan.bind},       {"command", each(as_characters, plan.command)},
+          {"environment", each(as_characters, plan.environment)}};
 }
 
 NodePlan node_plan_from_json(const base::Json& json) {
-  return {json.at("node"),    json.at("first_rank"),  json.at("ranks"), json.at("world"),
-          json.at("master"),  json.at("port"),        json.at("job"),   json.at("secret"),
-          json.at("command"), json.at("environment"), json.at("bind")};
+  return {json.at("node"),
+          json.at("first_rank"),
+          json.at("ranks"),
+          json.at("world"),
+          json.at("master"),
+          json.at("port"),
+          json.at("job"),
+          json.at("secret"),
+          each(as_bytes, json.at("command")),
+          each(as_bytes, json.at("environment")),
+          json.at("bind")};
 }
 
 std::unique_ptr<Ranks> start_node(const NodePlan& plan, Guardian& guardian) {
@@ -83,7 +124,7 @@ std::vector<std::string> travelling_environment() {
   std::vector<std::string> environment;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
-    if (text.starts_with(comm::kSecretVariable) || text.starts_with(kLaunchersVariable)) continue;
+    if (text.starts_with(comm::kSecretVariable) || text.starts_with(kLaunchersVariable) || is_for_tests(text)) continue;
     for (const char* prefix : {"HYPERION_", "NCCL_", "RCCL_", "TORCH_NCCL_", "GLOO_", "OMP_"})
       if (text.starts_with(prefix)) environment.emplace_back(text);
   }

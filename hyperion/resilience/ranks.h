@@ -1,5 +1,7 @@
 // The ranks of a job on one machine, this one or another, as the launcher sees them.
 #pragma once
+#include <poll.h>
+
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,8 +31,8 @@ class RankEvents {
 class Ranks {
  public:
   virtual ~Ranks() = default;  // no rank outlives it
-  // Readable once `handle` has something to do; to be asked again after each `handle`.
-  virtual std::vector<int> descriptors() const = 0;
+  // What to wait for until `handle` has something to do; to be asked again after each `handle`.
+  virtual std::vector<pollfd> descriptors() const = 0;
   virtual void handle(RankEvents& events) = 0;  // takes what is there; never waits
   virtual void signal(int number) = 0;          // to every rank that still runs, and to what it started
   virtual bool all_ended() const = 0;

@@ -84,6 +84,23 @@ TEST_F(LaunchNodes, settings_travel_and_output_arrives_byte_for_byte) {
       << done.err;
 }
 
+TEST_F(LaunchNodes, bytes_that_are_no_characters_travel) {
+  environment_["HYPERION_OPTIM__LR"] = "\xff\xc3\xbc\x80";
+  const Finished done =
+      launch("a:1", {"sh", "-c", "printf '%s|%s' \"$HYPERION_OPTIM__LR\" \"$1\"", "sh", "caf\xe9 \xc3\xbc"});
+  EXPECT_EQ(read_file(scratch_.path() / "logs/rank-0.out"), "\xff\xc3\xbc\x80|caf\xe9 \xc3\xbc") << done.err;
+}
+
+TEST_F(LaunchNodes, what_breaks_ranks_for_tests_does_not_travel) {
+  environment_["HYPERION_FAULTS"] = "train.step=kill@3", environment_["HYPERION_SLOW_LINK"] = "1MB/s";
+  environment_["HYPERION_OPTIM__LR"] = "0.5";
+  // The stand-in for ssh hands its own environment on; a real one does not.
+  const Finished done =
+      shell("a:1", "env | grep ^HYPERION_", {"--ssh", "env -u HYPERION_FAULTS -u HYPERION_SLOW_LINK ssh"});
+  EXPECT_TRUE(has(done.out, "HYPERION_OPTIM__LR=0.5\n")) << done.out << done.err;
+  EXPECT_FALSE(has(done.out, "HYPERION_FAULTS") || has(done.out, "HYPERION_SLOW_LINK")) << done.out;
+}
+
 TEST_F(LaunchNodes, a_failure_on_one_node_ends_the_ranks_of_the_others) {
   const Finished done = shell("a:1,b:1", "if [ $RANK = 1 ]; then echo 'error: at b' >&2; exit 6; fi; sleep 60");
   EXPECT_EQ(done.code, 6) << done.err;
@@ -186,6 +203,19 @@ TEST_F(LaunchShares, a_killed_launcher_ends_the_other) {
   const Finished done = second.wait();
   EXPECT_EQ(done.code, 1);
   EXPECT_NE(done.err.find("the launcher of the first machine has ended"), std::string::npos) << done.err;
+}
+
+TEST_F(LaunchShares, a_killed_launcher_of_another_machine_is_named_by_the_first) {
+  for (const char* script : {"echo ready; sleep 60", "echo ready; if [ $RANK -gt 1 ]; then sleep 60; fi"}) {
+    Program second(scratch_, words(1, {"sh", "-c", script}), environment_),
+        first(scratch_, words(0, {"sh", "-c", script}), environment_);
+    ASSERT_TRUE(first.wait_for_text("[0] ready"));
+    ASSERT_TRUE(second.wait_for_text("[2] ready"));
+    second.signal(SIGKILL);
+    const Finished done = first.wait();
+    EXPECT_EQ(done.code, 1) << script;
+    EXPECT_NE(done.err.find("the launcher of node 1 was lost"), std::string::npos) << done.err;
+  }
 }
 
 TEST_F(LaunchShares, what_cannot_be_meant_is_a_usage_error) {

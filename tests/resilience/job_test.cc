@@ -33,7 +33,7 @@ class MadeUpRanks final : public Ranks {
     for (int rank = 0; rank < world; ++rank) running_.insert(rank);
   }
 
-  std::vector<int> descriptors() const override { return {}; }
+  std::vector<pollfd> descriptors() const override { return {}; }
   void handle(RankEvents& events) override {
     while (!story_.events.empty() && base::real_clock().seconds() - start_ >= story_.events.front().at) {
       const Event event = story_.events.front();
