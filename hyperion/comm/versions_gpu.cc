@@ -45,7 +45,7 @@ std::string nccl_built() {
 
 // A question LibTorch answers by throwing where it was built without the library.
 template <class Question>
-std::string told(Question question) {
+std::string version_told(Question question) {
   try {
     return question();
   } catch (const std::exception&) {
@@ -68,10 +68,10 @@ std::vector<LibraryVersion> gpu_library_versions() {
   int runtime = 0;
   if (cudaRuntimeGetVersion(&runtime) != cudaSuccess) runtime = 0;
   return {
-      {"CUDA runtime", told([&] { return cuda_text(hooks.versionCUDART()); }), cuda_text(runtime)},
-      {"cuDNN", told([&] { return cudnn_text(hooks.versionCuDNN()); }),
-       told([&] { return cudnn_text(hooks.versionRuntimeCuDNN()); })},
-      {"NCCL", told(nccl_built), nccl_loaded()},
+      {"CUDA runtime", version_told([&] { return cuda_text(hooks.versionCUDART()); }), cuda_text(runtime)},
+      {"cuDNN", version_told([&] { return cudnn_text(hooks.versionCuDNN()); }),
+       version_told([&] { return cudnn_text(hooks.versionRuntimeCuDNN()); })},
+      {"NCCL", version_told(nccl_built), nccl_loaded()},
   };
 }
 

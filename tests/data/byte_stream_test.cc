@@ -26,7 +26,7 @@ bool has(std::unique_ptr<ByteStream> (*unpack)(std::unique_ptr<ByteStream>, std:
   return error_of<base::ConfigError>([&] { unpack(bytes_of(""), "x"); }).empty();
 }
 
-class ByteStreamTest : public testing::Test {
+class ByteStreamTest : public ::testing::Test {
  protected:
   void SetUp() override {
     if (!has(unpack_gzip) || !has(unpack_zstd)) GTEST_SKIP() << "built without zlib or zstd";

@@ -9,13 +9,13 @@
 namespace hyperion::data {
 namespace {
 
-std::string rendered(const std::string& source) {
+std::string rendered_within_limits(const std::string& source) {
   return ChatTemplate(source, "t.jinja").render({{"user", "hi"}}, true);
 }
 
 std::string refusal_of(const std::string& source) {
   try {
-    rendered(source);
+    rendered_within_limits(source);
   } catch (const base::CorruptError& error) {
     return error.what();
   }
@@ -35,10 +35,10 @@ TEST(ChatTemplateLimits, loops_that_do_nothing_count_too) {
 
 TEST(ChatTemplateLimits, a_value_that_is_handed_on_is_not_copied) {
   const std::string wrapped = "{% set n = namespace(x=[]) %}{% for i in range(900) %}{% set n.x = [n.x] %}{% endfor %}";
-  EXPECT_EQ(rendered(wrapped + "{{ n.x | length }}"), "1");
+  EXPECT_EQ(rendered_within_limits(wrapped + "{{ n.x | length }}"), "1");
   const std::string handed =
       "{% set n = namespace(x=range(90000) | list) %}{% for i in range(90000) %}{% set n.x = n.x %}{% endfor %}";
-  EXPECT_EQ(rendered(handed + "{{ n.x | length }}"), "90000");
+  EXPECT_EQ(rendered_within_limits(handed + "{{ n.x | length }}"), "90000");
 }
 
 TEST(ChatTemplateLimits, a_value_nests_only_so_deep) {
@@ -51,7 +51,7 @@ TEST(ChatTemplateLimits, a_value_that_holds_itself_twice_again_and_again_is_neit
   const std::string doubled =
       "{% set n = namespace(x=[1], y=[1]) %}{% for i in range(60) %}{% set n.x = [n.x, n.x] %}{% set n.y = [n.y, n.y] "
       "%}{% endfor %}";
-  EXPECT_EQ(rendered(doubled + "{{ n.x | length }}"), "2");
+  EXPECT_EQ(rendered_within_limits(doubled + "{{ n.x | length }}"), "2");
   expect_refused(doubled + "{{ n.x }}", "steps");
   expect_refused(doubled + "{{ n.x | tojson }}", "steps");
   expect_refused(doubled + "{{ n.x == n.y }}", "steps");

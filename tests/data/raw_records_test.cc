@@ -198,7 +198,7 @@ TEST(RawRecords, do_not_depend_on_the_pieces_of_the_stream) {
   }
 }
 
-class RawRecordFilesTest : public testing::Test {
+class RawRecordFilesTest : public ::testing::Test {
  protected:
   base::Path file(const std::string& name, const std::string& content) {
     std::ofstream(folder_ / name, std::ios::binary) << content;

@@ -11,7 +11,7 @@ namespace {
 
 using base::test::error_of;
 
-class TextTest : public testing::Test {
+class TextTest : public ::testing::Test {
  protected:
   DataConfig with(const std::string& content, double validation) {
     base::write_atomically(base::real_files(), folder_ / "text", content);

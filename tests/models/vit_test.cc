@@ -122,7 +122,7 @@ TEST(VitShape, counts_the_parameters_of_the_model) {
 }
 
 TEST(VitShape, of_an_adapter_counts_every_patch_and_the_head_once) {
-  const auto config = small();
+  const auto config = small_vit();
   auto model = make_vit(config);
   nn::LoraConfig lora;
   lora.rank = 2;
