@@ -1,9 +1,5 @@
-<<<<<<< HEAD
-// HMAC-SHA256 (RFC 2104) and random bytes, from libcrypto: how two ends of a connection prove that they know one secret.
-=======
 // HMAC-SHA256 (RFC 2104) and random bytes, from libcrypto: how two ends of a connection prove that they know one
 // secret.
->>>>>>> d2eded57a34cafab68e3b7479f3b99e2d8979a32
 #pragma once
 #include <array>
 #include <cstdint>

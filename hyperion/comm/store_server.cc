@@ -334,12 +334,8 @@ class StoreServer::Loop {
     const auto kind = static_cast<Ask>(reader.kind());
     if (kind == Ask::beat || kind == Ask::leave) {
       const uint64_t number = reader.number();
-<<<<<<< HEAD
-      if (!reader.fine() || number >= static_cast<uint64_t>(options_.ranks) + static_cast<uint64_t>(options_.launchers)) {
-=======
       const auto senders = static_cast<uint64_t>(options_.ranks) + static_cast<uint64_t>(options_.launchers);
       if (!reader.fine() || number >= senders) {
->>>>>>> d2eded57a34cafab68e3b7479f3b99e2d8979a32
         connection.out += std::move(FrameWriter(Answer::refused).text("no such rank is of this job")).bytes();
         return;
       }

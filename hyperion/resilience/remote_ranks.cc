@@ -107,12 +107,8 @@ class RemoteRanks final : public Ranks {
     for (int turn = 0; output_ >= 0 && turn < 64; ++turn) {
       const ssize_t got = ::read(output_, bytes, sizeof bytes);
       if (got > 0) buffer_.append(bytes, static_cast<size_t>(got));
-<<<<<<< HEAD
-      if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) lose(format("the connection to node {} was lost", node_.host));
-=======
       if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
         lose(format("the connection to node {} was lost", node_.host));
->>>>>>> d2eded57a34cafab68e3b7479f3b99e2d8979a32
       if (got <= 0) break;
     }
     while (take_event(events)) {
@@ -239,15 +235,6 @@ class RemoteRanks final : public Ranks {
 
 }  // namespace
 
-<<<<<<< HEAD
-=======
-std::string shell_quoted(const std::string& word) {
-  std::string quoted = "'";
-  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
-
->>>>>>> d2eded57a34cafab68e3b7479f3b99e2d8979a32
 std::unique_ptr<Ranks> start_remote_ranks(const RemoteNode& node, const NodePlan& plan, Guardian& guardian) {
   return std::make_unique<RemoteRanks>(node, plan, guardian);
 }

@@ -17,15 +17,6 @@ struct RemoteNode {
   double greeting_seconds = 120;   // until the agent must have answered
   double last_seconds = 1;         // from SIGKILL for the ranks to SIGKILL for the shell
 };
-<<<<<<< HEAD
-=======
-
-// Runs `shell` with the host and a command line for it: `program launch --agent` in `folder`. The plan, with the job's
-// secret, goes through its standard input. Where the connection is lost, or the agent does not answer, the ranks that
-// still ran have failed with code 255. The shell, in a process group of its own, lives no longer than this or than the
-// launcher, whatever it waits for.
-std::unique_ptr<Ranks> start_remote_ranks(const RemoteNode& node, const NodePlan& plan, Guardian& guardian);
->>>>>>> d2eded57a34cafab68e3b7479f3b99e2d8979a32
 
 // Runs `shell` with the host and a command line for it: `program launch --agent` in `folder`. The plan, with the job's
 // secret, goes through its standard input. Where the connection is lost, or the agent does not answer, the ranks that

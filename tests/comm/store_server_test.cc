@@ -246,19 +246,11 @@ TEST_F(StoreServerTest, heartbeats_tell_who_is_there_and_who_fell_silent) {
 }
 
 TEST(StoreServerOfTwo, refuses_heartbeats_of_ranks_outside_the_job) {
-<<<<<<< HEAD
   StoreServerOptions options{"127.0.0.1", 0, kServerSecret};
   options.ranks = 2;
   StoreServer server(options);
   server.start();
   StoreConnection rank({"127.0.0.1", server.port(), kServerSecret}, milliseconds(5000));
-=======
-  StoreServerOptions options{"127.0.0.1", 0, kServerSecret};
-  options.ranks = 2;
-  StoreServer server(options);
-  server.start();
-  StoreConnection rank({"127.0.0.1", server.port(), kServerSecret}, milliseconds(5000));
->>>>>>> d2eded57a34cafab68e3b7479f3b99e2d8979a32
   const auto beat = [&](uint64_t number) {
     const std::string answer = rank.ask(std::move(FrameWriter(Ask::beat).number(number)).bytes(), milliseconds(5000));
     return static_cast<Answer>(FrameReader(answer).kind());
@@ -271,21 +263,13 @@ TEST(StoreServerOfTwo, refuses_heartbeats_of_ranks_outside_the_job) {
 }
 
 TEST(StoreServerOfTwo, knows_a_launcher_that_left_from_one_that_is_lost) {
-<<<<<<< HEAD
   StoreServerOptions options{"127.0.0.1", 0, kServerSecret};
-=======
-  StoreServerOptions options{"127.0.0.1", 0, kServerSecret};
->>>>>>> d2eded57a34cafab68e3b7479f3b99e2d8979a32
   options.ranks = 2, options.launchers = 2;
   StoreServer server(options);
   server.start();
   const auto launcher = [&](uint64_t number) {
     auto connection =
-<<<<<<< HEAD
         std::make_unique<StoreConnection>(StoreAddress{"127.0.0.1", server.port(), kServerSecret}, milliseconds(5000));
-=======
-        std::make_unique<StoreConnection>(StoreAddress{"127.0.0.1", server.port(), kServerSecret}, milliseconds(5000));
->>>>>>> d2eded57a34cafab68e3b7479f3b99e2d8979a32
     connection->ask(std::move(FrameWriter(Ask::beat).number(number)).bytes(), milliseconds(5000));
     return connection;
   };

@@ -1,9 +1,5 @@
-<<<<<<< HEAD
-// `hyperion launch --emit jobset|pytorchjob`: a user's words arrive in the pod as they are, and mean nothing on the way.
-=======
 // `hyperion launch --emit jobset|pytorchjob`: a user's words arrive in the pod as they are, and mean nothing on the
 // way.
->>>>>>> d2eded57a34cafab68e3b7479f3b99e2d8979a32
 #include <gtest/gtest.h>
 
 #include <cstdlib>

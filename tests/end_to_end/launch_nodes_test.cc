@@ -95,12 +95,8 @@ TEST_F(LaunchNodes, what_breaks_ranks_for_tests_does_not_travel) {
   environment_["HYPERION_FAULTS"] = "train.step=kill@3", environment_["HYPERION_SLOW_LINK"] = "1MB/s";
   environment_["HYPERION_OPTIM__LR"] = "0.5";
   // The stand-in for ssh hands its own environment on; a real one does not.
-<<<<<<< HEAD
-  const Finished done = shell("a:1", "env | grep ^HYPERION_", {"--ssh", "env -u HYPERION_FAULTS -u HYPERION_SLOW_LINK ssh"});
-=======
   const Finished done =
       shell("a:1", "env | grep ^HYPERION_", {"--ssh", "env -u HYPERION_FAULTS -u HYPERION_SLOW_LINK ssh"});
->>>>>>> d2eded57a34cafab68e3b7479f3b99e2d8979a32
   EXPECT_TRUE(has(done.out, "HYPERION_OPTIM__LR=0.5\n")) << done.out << done.err;
   EXPECT_FALSE(has(done.out, "HYPERION_FAULTS") || has(done.out, "HYPERION_SLOW_LINK")) << done.out;
 }

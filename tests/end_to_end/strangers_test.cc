@@ -65,29 +65,13 @@ class Strangers : public ::testing::Test {
  protected:
   std::vector<std::string> train(const std::string& run) const {
     const std::string limit = strangers_a_port() < 10'000 ? "512" : "1024";
-<<<<<<< HEAD
-    return {"-c",           "ulimit -n " + limit + "; exec \"$@\"",
-            "sh",           testing::program(),
-            "launch",       "-n",
-            "2",            "--",
-            "train",        testing::tiny_recipe(scratch_),
-            "--run",        run,
-            "--device",     "cpu",
-            "--parallel",   "dp=2",
-            "--zero",       "2",
-            "--steps",      "40",
-            "--eval.every=100", "--checkpoint.every=100"};
-=======
     return {"-c", "ulimit -n " + limit + "; exec \"$@\"", "sh", testing::program(), "launch", "-n", "2", "--", "train",
             testing::tiny_recipe(scratch_), "--run", run, "--device", "cpu", "--parallel", "dp=2", "--zero", "2",
             "--steps", "40", "--eval.every=100", "--checkpoint.every=100"};
->>>>>>> d2eded57a34cafab68e3b7479f3b99e2d8979a32
   }
   std::map<std::string, std::string> environment() const {
     return {{"HYPERION_TEST_PROGRAM", "/bin/sh"}, {"HYPERION_TEST_MARK", scratch_.path().string()}};
   }
-<<<<<<< HEAD
-=======
   // So slow that it is still there when the last stranger has come.
   std::map<std::string, std::string> slow_environment() const {
     auto slow = environment();
@@ -100,54 +84,29 @@ class Strangers : public ::testing::Test {
       ports.merge(ports_of(process));
     return ports;
   }
->>>>>>> d2eded57a34cafab68e3b7479f3b99e2d8979a32
   Scratch scratch_;
 };
 
 TEST_F(Strangers, at_every_port_of_a_job_do_not_disturb_it) {
   const Finished alone = testing::run(scratch_, train("alone"), environment());
   ASSERT_EQ(alone.code, 0) << alone.err;
-<<<<<<< HEAD
-  auto slow = environment();
-  slow["HYPERION_SLOW_LINK"] = "100MB/s,3000us";  // so that it is still there when the last has come
-  Program job(scratch_, train("visited"), slow);
-  ASSERT_TRUE(job.wait_for_text("step 1/40"));
-  std::set<int> ports;
-  for (const int process : testing::processes_with("HYPERION_TEST_MARK=" + scratch_.path().string()))
-    ports.merge(ports_of(process));
-=======
   Program job(scratch_, train("visited"), slow_environment());
   ASSERT_TRUE(job.wait_for_text("step 1/40"));
   const std::set<int> ports = ports_of_job();
->>>>>>> d2eded57a34cafab68e3b7479f3b99e2d8979a32
   EXPECT_FALSE(ports.empty()) << "the launcher's store at the least";
   int let_in = 0;
   for (const int port : ports)
     for (int i = 0; i < strangers_a_port(); ++i) let_in += call_on(port) ? 1 : 0;
-<<<<<<< HEAD
-  EXPECT_GE(let_in, strangers_a_port()) << "the store lets strangers speak";
-  EXPECT_FALSE(job.ends_within(0)) << "it should have trained all the while";
-=======
   EXPECT_GT(let_in, 0) << "the store lets strangers speak";
->>>>>>> d2eded57a34cafab68e3b7479f3b99e2d8979a32
   const Finished done = job.wait();
   EXPECT_EQ(done.code, 0) << done.err;
   EXPECT_EQ(testing::losses(scratch_.runs() / "visited"), testing::losses(scratch_.runs() / "alone"));
 }
 
 TEST_F(Strangers, find_no_port_of_a_rank_once_all_ranks_are_connected) {
-<<<<<<< HEAD
-  Program job(scratch_, train("visited"), environment());
-  ASSERT_TRUE(job.wait_for_text("step 1/40"));
-  std::set<int> ports;
-  for (const int process : testing::processes_with("HYPERION_TEST_MARK=" + scratch_.path().string()))
-    ports.merge(ports_of(process));
-  EXPECT_EQ(ports.size(), 1u) << "the store's";
-=======
   Program job(scratch_, train("visited"), slow_environment());
   ASSERT_TRUE(job.wait_for_text("step 1/40"));
   EXPECT_EQ(ports_of_job().size(), 1u) << "the store's";
->>>>>>> d2eded57a34cafab68e3b7479f3b99e2d8979a32
   EXPECT_EQ(job.wait().code, 0);
 }
 
