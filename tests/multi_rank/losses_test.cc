@@ -66,8 +66,8 @@ double distance(const json& a, const json& b) {
   return std::isnan(most) ? INFINITY : most;
 }
 
-// A language model that is trained whole goes from ln 256 = 5.5 to below 4.4 in 10 steps and 3.2 in 20. What an adapter,
-// a batch of images or made-up labels do in so few says nothing.
+// A language model that is trained whole goes from ln 256 = 5.5 to below 4.4 in 10 steps and 3.2 in 20. What an
+// adapter, a batch of images or made-up labels do in so few says nothing.
 bool learns(const std::string& text) {
   const auto family = text.substr(0, text.find(' '));
   return family == "gpt2" || family == "llama" || family == "moe";
