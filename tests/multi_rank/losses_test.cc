@@ -66,6 +66,13 @@ double distance(const json& a, const json& b) {
   return std::isnan(most) ? INFINITY : most;
 }
 
+// A language model that is trained whole goes from ln 256 = 5.5 to below 4.4 in 10 steps and 3.2 in 20. What an
+// adapter, a batch of images or made-up labels do in so few says nothing.
+bool learns(const std::string& text) {
+  const auto family = text.substr(0, text.find(' '));
+  return family == "gpt2" || family == "llama" || family == "moe";
+}
+
 // Prints a line a case, for docs/. `environment` is that of the ranks, not of the one alone.
 void expect_as_alone(int ranks, const Cases& cases, const Environment& environment = {}) {
   std::set<std::string> references;
@@ -82,7 +89,9 @@ void expect_as_alone(int ranks, const Cases& cases, const Environment& environme
     const std::string where = on_gpu() ? " over " + outcome->second["wires"].get<std::string>() : "";
     std::printf("%d ranks%s  %-62s %.1e\n", ranks, where.c_str(), text.c_str(), off);
     EXPECT_LT(off, narrow ? 3e-2 : 1e-5) << text;
-    EXPECT_LT(outcome->second["losses"].back().get<double>(), outcome->second["losses"].front().get<double>() + 0.1);
+    if (!learns(text)) continue;
+    EXPECT_LT(outcome->second["losses"].back().get<double>(), outcome->second["losses"].front().get<double>() - 0.5)
+        << text;
   }
 }
 
