@@ -2,8 +2,8 @@
 # clone. LibTorch and the packages stay where they are; hyperionConfig.cmake finds them there, or where it is told.
 include(GNUInstallDirs)
 install(TARGETS hyperion RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-# The program of an installation finds LibTorch where this build found it.
-set_target_properties(hyperion PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON INSTALL_RPATH "${HYPERION_TORCH}/lib")
+# The program of an installation finds LibTorch and Arrow where this build found them.
+set_target_properties(hyperion PROPERTIES INSTALL_RPATH "${HYPERION_TORCH}/lib;${HYPERION_PYARROW}")
 set(installed_libraries "")
 foreach(folder ${HYPERION_FOLDERS})
   get_target_property(kind hyperion_${folder} TYPE)

@@ -44,9 +44,9 @@ TEST(LaunchSurroundings, too_few_descriptors_are_told_as_that) {
   EXPECT_EQ(launcher.code, 3) << launcher.err;
   EXPECT_NE(launcher.err.find("may have 20 files, pipes and sockets open"), std::string::npos) << launcher.err;
   const Finished rank = testing::run(
-      scratch, {"launch", "-n", "2", "--", "sh", "-c", "ulimit -n 4; exec \"$0\" rendezvous", testing::program()});
+      scratch, {"launch", "-n", "2", "--", "sh", "-c", "ulimit -n 7; exec \"$0\" rendezvous", testing::program()});
   EXPECT_EQ(rank.code, 1) << rank.err;
-  EXPECT_NE(rank.err.find("may have 4 files, pipes and sockets open"), std::string::npos) << rank.err;
+  EXPECT_NE(rank.err.find("may have 7 files, pipes and sockets open"), std::string::npos) << rank.err;
 }
 
 TEST(LaunchSurroundings, a_soft_limit_of_descriptors_is_raised_to_the_hard_one) {

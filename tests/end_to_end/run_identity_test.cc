@@ -192,7 +192,7 @@ TEST_F(RunIdentity, every_key_of_an_edited_model_is_refused) {
     testing::write_file(folder() / "model.json", edited.dump());
     const Finished done = resume();
     EXPECT_TRUE(done.code == 1 || done.code == 2) << key;
-    EXPECT_EQ(done.err.find("train.prepare"), std::string::npos) << key << " was believed: " << done.err;
+    EXPECT_EQ(done.err.find("fault point train.prepare"), std::string::npos) << key << " was believed: " << done.err;
     EXPECT_NE(testing::error_line(done).find(key), std::string::npos) << key << ": " << done.err;
     ++tried;
   }
