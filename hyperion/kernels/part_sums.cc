@@ -1,5 +1,6 @@
 #include "hyperion/kernels/part_sums.h"
 
+#include <torch/csrc/autograd/variable.h>
 #include <algorithm>
 #include <array>
 #include <map>
@@ -111,5 +112,7 @@ SumsAtEnd::~SumsAtEnd() {
 }
 
 void SumsAtEnd::add_up() { add_up_waiting(); }
+
+bool has_gradient_hooks(const at::Tensor& tensor) { return !torch::autograd::impl::hooks(tensor).empty(); }
 
 }  // namespace hyperion::kernels

@@ -31,4 +31,7 @@ class SumsAtEnd {
   void add_up();  // what still waits; at the end of the pass
 };
 
+// Whether hooks read the tensor's gradient while the pass still runs.
+bool has_gradient_hooks(const at::Tensor& tensor);
+
 }  // namespace hyperion::kernels

@@ -4,7 +4,6 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/zeros_like.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <cmath>
@@ -207,8 +206,7 @@ void Stepper::backward(const at::Tensor& loss) {
   doing_ = "backward";
   // Our own models use a weight once; a loss of the caller's may use it again, and hooks read gradients on the way.
   const bool ours = !parallel_ && !loss_ && model_.tree() != nullptr &&
-                    std::all_of(weights_.begin(), weights_.end(),
-                                [](const at::Tensor& weight) { return torch::autograd::impl::hooks(weight).empty(); });
+                    std::none_of(weights_.begin(), weights_.end(), kernels::has_gradient_hooks);
   std::optional<kernels::SumsAtEnd> sums;
   if (ours) sums.emplace();
   const auto scaled = !loss_scale_                          ? loss

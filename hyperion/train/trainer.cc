@@ -6,11 +6,13 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/fault.h"
 #include "hyperion/base/format.h"
+#include "hyperion/base/json.h"
 #include "hyperion/base/log.h"
 #include "hyperion/base/read_file.h"
 #include "hyperion/base/signals.h"
@@ -333,7 +335,7 @@ double Trainer::restore() {
 
 void Trainer::warn_of_slow_precision() {
   const auto type = compute_type(config_.train.precision);
-  const auto json = Json::parse(model_config_, nullptr, /*allow_exceptions=*/false);
+  const auto json = base::Json::parse(model_config_, nullptr, /*allow_exceptions=*/false);
   const bool has_attention = !json.is_object() || json.value("model_type", "") != "resnet";
   if (type == at::kFloat || !has_attention || !device_.is_cpu() || !first()) return;
   const std::string name = type == at::kHalf ? "fp16" : "bf16";
