@@ -39,7 +39,7 @@ int init_command(const std::string& folder);
 
 struct EvalOptions {
   std::string model, device = "auto", quantize;  // quantize: none or nf4; empty: as it was trained
-  int64_t batches = 0;  // 0: the run's own eval.batches
+  int64_t batches = 0;                           // 0: the run's own eval.batches
   bool json = false;
 };
 int eval_command(const EvalOptions& options);

@@ -43,12 +43,8 @@ int eval_command(const EvalOptions& options) {
   });
   progress.clear();
   if (options.json) {
-    Json json = {{"model", options.model},
-                 {"step", opened.step},
-                 {"quantize", opened.quantized ? "nf4" : "none"},
-                 {"split", result.split},
-                 {"loss", result.loss},
-                 {"answers_right", nullptr}};
+    Json json = {{"model", options.model}, {"step", opened.step}, {"quantize", opened.quantized ? "nf4" : "none"},
+                 {"split", result.split},  {"loss", result.loss}, {"answers_right", nullptr}};
     const std::pair<const char*, std::optional<double>> figures[] = {{"perplexity", result.perplexity},
                                                                      {"token_accuracy", result.token_accuracy},
                                                                      {"top_1", result.top_1},

@@ -8,8 +8,7 @@ namespace {
 
 // What both commands have: the model, and how it chooses its words.
 void add_text_flags(CLI::App* command, TextOptions& options) {
-  command
-      ->add_option("MODEL", options.model, "a run's name or folder, a checkpoint's folder, or a Hugging Face folder")
+  command->add_option("MODEL", options.model, "a run's name or folder, a checkpoint's folder, or a Hugging Face folder")
       ->required();
   command->add_option("--tokens", options.tokens, base::format("new tokens at most (default {})", options.tokens))
       ->check(whole_number(1, 1 << 20));
@@ -51,8 +50,7 @@ void add_quantize_flag(CLI::App* command, std::string& quantize) {
 void add_generate_command(CLI::App& app, GenerateOptions& options) {
   auto* generate = app.add_subcommand("generate", "continue texts with a model");
   add_text_flags(generate, options);
-  generate
-      ->add_option("--prompt", options.prompts, "the text to continue; - reads stdin. Repeat it for several texts")
+  generate->add_option("--prompt", options.prompts, "the text to continue; - reads stdin. Repeat it for several texts")
       ->allow_extra_args(false);
   generate->add_option("--prompts", options.prompts_file, "a file with a text to continue on each line");
   generate->add_flag("--json", options.json, "as JSON: a list with an object for each text");

@@ -280,8 +280,9 @@ std::string result_path(const std::string& name) {
 
 int compare_command() {
   const double fail_over = bench::part_of(timing_flags().fail_over);
-  const auto result = bench::compare(bench::open_figures(result_path(timing_flags().first)),
-                                     bench::open_figures(result_path(timing_flags().second)), fail_over, timing_flags().judge_once);
+  const auto result =
+      bench::compare(bench::open_figures(result_path(timing_flags().first)),
+                     bench::open_figures(result_path(timing_flags().second)), fail_over, timing_flags().judge_once);
   const auto text =
       timing_flags().json ? bench::comparison_json(result, fail_over) : bench::comparison_table(result, fail_over);
   std::printf("%s", text.c_str());

@@ -2,8 +2,8 @@
 #define USE_C10D_GLOO
 #include "hyperion/comm/gloo_transport.h"
 
-#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <unistd.h>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include <cerrno>
 #include <cstdio>

@@ -24,9 +24,9 @@ namespace {
 Digest hmac_sha256(std::string_view key, std::string_view message) {
   Digest digest;
   const char* key_bytes = key.empty() ? "" : key.data();  // null would be no key at all
-  const void* made = ::HMAC(::EVP_sha256(), key_bytes, static_cast<int>(key.size()),
-                            reinterpret_cast<const unsigned char*>(message.data()), message.size(), digest.data(),
-                            nullptr);
+  const void* made =
+      ::HMAC(::EVP_sha256(), key_bytes, static_cast<int>(key.size()),
+             reinterpret_cast<const unsigned char*>(message.data()), message.size(), digest.data(), nullptr);
   if (made == nullptr) refuse_for_libcrypto("HMAC-SHA256");
   return digest;
 }

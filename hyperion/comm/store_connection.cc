@@ -68,8 +68,7 @@ bool StoreConnection::connect(Instant end) {
   for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
     close();
     socket_ = ::socket(one->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    const bool begun =
-        socket_ >= 0 && (::connect(socket_, one->ai_addr, one->ai_addrlen) == 0 || errno == EINPROGRESS);
+    const bool begun = socket_ >= 0 && (::connect(socket_, one->ai_addr, one->ai_addrlen) == 0 || errno == EINPROGRESS);
     note_failure(begun ? connection_outcome(end) : errno);
     if (failure_ != 0) continue;
     const int yes = 1;

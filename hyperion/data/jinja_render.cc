@@ -40,8 +40,8 @@ struct LoopPlace {
   }
   Value whole() const {
     Value out = Value::map();
-    for (const char* name : {"index0", "index", "revindex", "revindex0", "first", "last", "length", "previtem",
-                             "nextitem"})
+    for (const char* name :
+         {"index0", "index", "revindex", "revindex0", "first", "last", "length", "previtem", "nextitem"})
       out.set(name, part(name));
     return out;
   }

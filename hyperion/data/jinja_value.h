@@ -28,8 +28,7 @@ class Value {
   template <std::same_as<bool> Truth>
   Value(Truth truth) : held_(truth) {}
   template <std::integral Whole>
-    requires(!std::same_as<Whole, bool>)
-  Value(Whole whole) : held_(static_cast<int64_t>(whole)) {}
+  requires(!std::same_as<Whole, bool>) Value(Whole whole) : held_(static_cast<int64_t>(whole)) {}
   static Value list(List items = {});
   static Value map() { return Value(Held(std::make_shared<Mapping>())); }
   static Value of(const nlohmann::ordered_json& json);
@@ -54,7 +53,7 @@ class Value {
   const std::string& text() const { return *std::get<Text>(held_); }
   const List& items() const { return std::get<std::shared_ptr<Sequence>>(held_)->items; }
   const Map& pairs() const { return std::get<std::shared_ptr<Mapping>>(held_)->pairs; }
-  std::string number_text() const;  // as Python writes it
+  std::string number_text() const;                // as Python writes it
   const Value* find(std::string_view key) const;  // null where the mapping has no such key
 
   // Of a list and of a mapping; throw Fault where it would nest too deep.

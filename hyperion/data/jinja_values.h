@@ -10,8 +10,8 @@
 namespace hyperion::data::jinja {
 
 bool truth(const Value& value);
-std::string kind_name(const Value& value);  // "string", for messages
-std::string text_of(const Value& value);    // str()
+std::string kind_name(const Value& value);                          // "string", for messages
+std::string text_of(const Value& value);                            // str()
 std::string json_text(const Value& value, int indent, bool ascii);  // json.dumps; indent < 0: on one line
 bool equal(const Value& left, const Value& right);
 bool contains(const Value& container, const Value& value);

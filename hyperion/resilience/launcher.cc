@@ -132,10 +132,9 @@ int launch_all(const LaunchPlan& plan) {
       machines.push_back(start_node(node, guardian));
     } else {
       node.environment = travelling_environment();
-      machines.push_back(
-          start_remote_ranks({nodes[i].host, plan.remote_shell, host::own_program(),
-                              std::filesystem::current_path().string()},
-                             node, guardian));
+      machines.push_back(start_remote_ranks(
+          {nodes[i].host, plan.remote_shell, host::own_program(), std::filesystem::current_path().string()}, node,
+          guardian));
       node.environment.clear();
     }
     node.first_rank += node.ranks;

@@ -78,11 +78,16 @@ bool is_for_tests(std::string_view variable) {
 }  // namespace
 
 base::Json to_json(const NodePlan& plan) {
-  return {{"node", plan.node},       {"first_rank", plan.first_rank},
-          {"ranks", plan.ranks},     {"world", plan.world},
-          {"master", plan.master},   {"port", plan.port},
-          {"job", plan.job},         {"secret", plan.secret},
-          {"bind", plan.bind},       {"command", each(as_characters, plan.command)},
+  return {{"node", plan.node},
+          {"first_rank", plan.first_rank},
+          {"ranks", plan.ranks},
+          {"world", plan.world},
+          {"master", plan.master},
+          {"port", plan.port},
+          {"job", plan.job},
+          {"secret", plan.secret},
+          {"bind", plan.bind},
+          {"command", each(as_characters, plan.command)},
           {"environment", each(as_characters, plan.environment)}};
 }
 

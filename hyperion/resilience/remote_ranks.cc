@@ -156,7 +156,7 @@ class RemoteRanks final : public Ranks {
   void check_patience() {
     const double now = base::real_clock().seconds();
     if (output_ < 0 || running_.empty()) return;
-    if (!greeted_ && now >= greeting_end_) 
+    if (!greeted_ && now >= greeting_end_)
       lose(format("node {} has not answered for {:.0f} s", node_.host, node_.greeting_seconds));
     if (last_end_ == 0 || now < last_end_) return;
     killed_ = true;
@@ -192,8 +192,7 @@ class RemoteRanks final : public Ranks {
     }
     const size_t line_end = buffer_.find('\n');
     if (line_end == std::string::npos) {
-      if (buffer_.size() > kLongestHeader && output_ >= 0) 
-        lose(format("what node {} says cannot be read", node_.host));
+      if (buffer_.size() > kLongestHeader && output_ >= 0) lose(format("what node {} says cannot be read", node_.host));
       return false;
     }
     const auto words = host::split(std::string_view(buffer_).substr(0, line_end), ' ');
@@ -229,7 +228,7 @@ class RemoteRanks final : public Ranks {
   int input_ = -1, output_ = -1;
   double greeting_end_ = 0, last_end_ = 0, shell_end_ = 0;  // 0: not set
   bool greeted_ = false, killed_ = false;
-  std::string lost_;             // why there is no output any more
+  std::string lost_;              // why there is no output any more
   std::string buffer_, pending_;  // read, and still to be written
 };
 

@@ -28,8 +28,7 @@ std::vector<int64_t> end_tokens(const base::Path& folder) {
 
 }  // namespace
 
-Text::Text(const interop::OpenedModel& opened)
-    : ends_(opened.ends), vocabulary_(opened.model->shape(1).vocabulary) {
+Text::Text(const interop::OpenedModel& opened) : ends_(opened.ends), vocabulary_(opened.model->shape(1).vocabulary) {
   if (opened.bytes) {
     if (ends_.empty() && !opened.folder.empty()) ends_ = end_tokens(opened.folder);
     return;

@@ -16,11 +16,11 @@ struct RunState {
   StepperNumbers numbers;                // a loss scale of 0: none, or not known
   std::string data_digest, base_digest;  // empty: not known
   int64_t threads = 1;
-  double seconds = 0;    // of training so far
-  std::string model;     // a config.json
-  std::string adapter;   // an adapter_config.json; empty: all weights are trained
+  double seconds = 0;                // of training so far
+  std::string model;                 // a config.json
+  std::string adapter;               // an adapter_config.json; empty: all weights are trained
   std::optional<int64_t> end_token;  // that ends a text, where the data has one
-  std::string settings;  // a JSON object: "train.seed" -> 1; of older checkpoints only a few
+  std::string settings;              // a JSON object: "train.seed" -> 1; of older checkpoints only a few
 };
 
 std::string state_text(const RunState& state);

@@ -58,8 +58,9 @@ TEST(ChatTemplateLimits, a_value_that_holds_itself_twice_again_and_again_is_neit
 }
 
 TEST(ChatTemplateLimits, texts_grow_only_so_far) {
-  const std::string long_text = "{% set n = namespace(x='aaaaaaaa') %}{% for i in range(20) %}{% set n.x = n.x ~ n.x "
-                                "%}{% endfor %}";
+  const std::string long_text =
+      "{% set n = namespace(x='aaaaaaaa') %}{% for i in range(20) %}{% set n.x = n.x ~ n.x "
+      "%}{% endfor %}";
   expect_refused(long_text + "{{ n.x | replace('a', n.x) }}", "too large");
   expect_refused(long_text + "{{ range(99999) | join(n.x) }}", "too large");
   expect_refused(long_text + "{% for i in range(99) %}{{ n.x }}{% endfor %}", "too large");

@@ -106,8 +106,8 @@ TEST(EmitWords, arrive_in_the_pod_as_they_are) {
     for (const auto& word : kWords) {
       testing::write_file(scratch.path() / "job.yaml", emit(scratch, kind, word).out);
       std::filesystem::remove(scratch.path() / "word");
-      const std::string pod = "cd " + folder + " && PATH=" + folder + ":$PATH JOB_COMPLETION_INDEX=0 RANK=0 " + python +
-                              " pod.py job.yaml";
+      const std::string pod =
+          "cd " + folder + " && PATH=" + folder + ":$PATH JOB_COMPLETION_INDEX=0 RANK=0 " + python + " pod.py job.yaml";
       EXPECT_EQ(std::system(pod.c_str()), 0) << word;
       EXPECT_EQ(read_file(scratch.path() / "word"), word) << kind;
     }

@@ -18,10 +18,10 @@ using testing::Scratch;
 
 struct Hang {
   const char* where;
-  const char* shell;       // what the stand-in for ssh does, once its flags and host are taken off
-  size_t variable = 0;     // bytes of a variable that travels with the plan
-  bool starts = false;     // the rank comes to run
-  bool stopped = false;    // then the shell, but nothing that it started, is stopped
+  const char* shell;     // what the stand-in for ssh does, once its flags and host are taken off
+  size_t variable = 0;   // bytes of a variable that travels with the plan
+  bool starts = false;   // the rank comes to run
+  bool stopped = false;  // then the shell, but nothing that it started, is stopped
 };
 
 const Hang kHangs[] = {

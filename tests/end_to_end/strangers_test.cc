@@ -65,9 +65,28 @@ class Strangers : public ::testing::Test {
  protected:
   std::vector<std::string> train(const std::string& run) const {
     const std::string limit = strangers_a_port() < 10'000 ? "512" : "1024";
-    return {"-c", "ulimit -n " + limit + "; exec \"$@\"", "sh", testing::program(), "launch", "-n", "2", "--", "train",
-            testing::tiny_recipe(scratch_), "--run", run, "--device", "cpu", "--parallel", "dp=2", "--zero", "2",
-            "--steps", "40", "--eval.every=100", "--checkpoint.every=100"};
+    return {"-c",
+            "ulimit -n " + limit + "; exec \"$@\"",
+            "sh",
+            testing::program(),
+            "launch",
+            "-n",
+            "2",
+            "--",
+            "train",
+            testing::tiny_recipe(scratch_),
+            "--run",
+            run,
+            "--device",
+            "cpu",
+            "--parallel",
+            "dp=2",
+            "--zero",
+            "2",
+            "--steps",
+            "40",
+            "--eval.every=100",
+            "--checkpoint.every=100"};
   }
   std::map<std::string, std::string> environment() const {
     return {{"HYPERION_TEST_PROGRAM", "/bin/sh"}, {"HYPERION_TEST_MARK", scratch_.path().string()}};

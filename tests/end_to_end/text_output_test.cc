@@ -23,9 +23,9 @@ class TextOutput : public ::testing::Test {
  protected:
   TextOutput() {
     const auto recipe = testing::tiny_recipe(scratch_);
-    const Finished done =
-        run(scratch_, Words{"train", recipe, "--run", "sums", "--steps", "40", "--optim.lr=0.01",
-                            "--data.digits=1", "--eval.every=0", "--checkpoint.every=0"} + testing::device_flags());
+    const Finished done = run(scratch_, Words{"train", recipe, "--run", "sums", "--steps", "40", "--optim.lr=0.01",
+                                              "--data.digits=1", "--eval.every=0", "--checkpoint.every=0"} +
+                                            testing::device_flags());
     EXPECT_EQ(done.code, 0) << done.err;
   }
   Finished generate(const std::string& model, const Words& words) {

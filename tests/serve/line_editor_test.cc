@@ -28,7 +28,9 @@ TEST(LineEditor, puts_what_is_typed_where_the_cursor_stands) {
   EXPECT_EQ(after_keys("abc"), "abc|");
   EXPECT_EQ(after_keys(std::string("abc") + kLeft + kLeft + "X"), "aX|bc");
   EXPECT_EQ(after_keys(std::string("abc") + kLeft + kRight + kRight + "d"), "abcd|");
-  EXPECT_EQ(after_keys("abc\x1b[H" "X\x1b[FY"), "XabcY|");
+  EXPECT_EQ(after_keys("abc\x1b[H"
+                       "X\x1b[FY"),
+            "XabcY|");
   EXPECT_EQ(after_keys("abc\x1b[1~X\x1b[4~Y"), "XabcY|");
   EXPECT_EQ(after_keys("abc\x1bOHX\x1bOFY"), "XabcY|");
   EXPECT_EQ(after_keys("abc\x01X\x05Y"), "XabcY|");
