@@ -4,8 +4,10 @@
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 
+#include "hyperion/base/files.h"
 #include "hyperion/base/signals.h"
 #include "hyperion/models/registry.h"
+#include "hyperion/train/config.h"
 #include "hyperion/train/stepper.h"
 
 namespace hyperion::bench {
@@ -35,7 +37,7 @@ class NoMarks final : public profile::StepTimer {
 }  // namespace
 
 std::unique_ptr<models::Model> random_model(const train::RunConfig& config, c10::Device device) {
-  auto model = models::make_model(models::config_json(config.model), "the model");
+  auto model = models::make_model(train::model_config(base::real_files(), config), "the model");
   const bool adapted = config.lora.rank > 0;
   model->to(device, adapted ? train::compute_type(config.train.precision) : at::kFloat);
   fill(*model);

@@ -52,7 +52,11 @@ interop::OpenedModel open_text_model(const TextOptions& options, at::Device devi
     const auto [name, folder] = named_folder(text);
     interop::read_adapter(base::real_files(), folder, *opened.model, name);
   }
-  if (!options.use.empty()) opened.model->adapters().use(options.use);
+  if (!options.use.empty()) {
+    opened.model->adapters().use(options.use);
+  } else if (!options.adapters.empty()) {  // before one that a run brings
+    opened.model->adapters().use(named_folder(options.adapters.front()).name);
+  }
   return opened;
 }
 

@@ -172,7 +172,10 @@ int probe_command(const ProbeOptions& options) {
     throw ConfigError(format("--output {} is the input itself", options.output), "name another file");
   const auto device = kernels::open_device(options.device);
   auto opened = open_in_form(options.model, device, options.quantize, type_of(options.precision));
-  if (!options.adapter.empty()) interop::read_adapter(base::real_files(), options.adapter, *opened.model, kAdapter);
+  if (!options.adapter.empty()) {
+    interop::read_adapter(base::real_files(), options.adapter, *opened.model, kAdapter);
+    opened.model->adapters().use(kAdapter);  // before one that a run brings
+  }
   const auto input = read_input(options.input, *opened.model);
   if (options.grads && !input.labels.defined())
     throw ConfigError(format("--grads needs a loss, and {} holds no labels", options.input),

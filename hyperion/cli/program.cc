@@ -426,6 +426,17 @@ int dispatch(CLI::App& app, Flags& flags) {
   return run_runs_command(app, flags.runs).value();
 }
 
+// CLI11 would take the next word for the value. A setting (--section.key=) may well be empty.
+void refuse_empty_values(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (!word.starts_with("--") || !word.ends_with('=') || word.find('.') != word.npos) continue;
+    const auto flag = word.substr(0, word.size() - 1);
+    throw base::ConfigError(base::format("{} has no value", word),
+                            base::format("write {} VALUE, or leave it out; {} '' is an empty one", flag, flag));
+  }
+}
+
 int run(int argc, char** argv) {
   CLI::App app{
       "hyperion trains deep networks, from a laptop's CPU to a cluster of GPUs, and shows where time and memory went."};
@@ -450,6 +461,7 @@ int run(int argc, char** argv) {
   add_data_commands(app, flags);
   add_machine_commands(app, flags);
   flags.launch.command = take_launched_command(argc, argv);
+  refuse_empty_values(argc, argv);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -31,6 +31,7 @@ using base::format;
 constexpr int kLost = 255;        // ssh's own code for it
 constexpr double kShellEnds = 2;  // seconds
 constexpr size_t kLongestHeader = 1 << 16;
+constexpr size_t kLongestBanner = 1 << 20;  // that a shell may print before the greeting
 
 // The remote shell in a process group of its own, out of the reach of the terminal's Ctrl-C, which comes as a line.
 pid_t spawn(const std::vector<std::string>& words, int input, int output) {
@@ -186,7 +187,11 @@ class RemoteRanks final : public Ranks {
   bool take_event(RankEvents& events) {
     if (!greeted_) {
       const size_t hello = buffer_.find(kAgentHello);
-      if (hello == std::string::npos) return false;
+      if (hello == std::string::npos) {
+        if (buffer_.size() > kLongestBanner && output_ >= 0)
+          lose(format("what node {} says is no answer of hyperion's", node_.host));
+        return false;
+      }
       buffer_.erase(0, hello + kAgentHello.size());
       greeted_ = true;
     }

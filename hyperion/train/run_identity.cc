@@ -39,6 +39,13 @@ void keep_schedule_end(const PastRun& past, RunConfig& config) {
              now = optim::schedule_of(config.optim, config.train.steps);
   if (config.optim.decay_steps == 0 && same_curve(before, now) && before.steps != now.steps)
     config.optim.decay_steps = before.steps;
+  if (config.optim.decay_steps > 0 && config.optim.warmup > config.optim.decay_steps)
+    throw base::ConfigError(
+        format("optim.warmup = {} is longer than the schedule of run {}, which ends at step {}", config.optim.warmup,
+               past.name, config.optim.decay_steps),
+        format(
+            "--optim.warmup={} keeps the warm-up as it was; --optim.decay_steps={} lets the schedule end with the run",
+            past.config.optim.warmup, config.train.steps));
 }
 
 std::string schedule_change(const PastRun& past, const RunConfig& config) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "hyperion/base/error.h"
 #include "hyperion/models/model.h"
 #include "hyperion/train/feed.h"
 #include "hyperion/train/stepper.h"
@@ -20,6 +21,12 @@ TEST(RandomTraining, counts_no_gradients_of_weights_that_an_adapter_freezes) {
   const RandomTraining adapted(config, at::kCPU);
   EXPECT_EQ(adapted.flops(), 48.0 * (2 * 2 * 33664 + 3 * 3072 + 6 * 4096));
   EXPECT_EQ(adapted.shape().trained, 4096);
+}
+
+TEST(RandomTraining, is_of_the_model_that_the_recipe_goes_on_from) {
+  train::RunConfig config;
+  config.model.from = "no-such-folder";
+  EXPECT_THROW(RandomTraining(config, at::kCPU), base::ConfigError);
 }
 
 }  // namespace
