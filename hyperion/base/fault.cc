@@ -115,6 +115,7 @@ Fault fault_point(std::string_view name) {
       ::kill(::getpid(), SIGSTOP);
       break;
     case Fault::stall:
+      log_warn(format("fault point {} stalls", name));
       while (true) ::sleep(3600);  // a signal cuts it short
     case Fault::sleep:
       ::usleep(300'000);

@@ -32,6 +32,9 @@ TEST_F(Descriptors, are_raised_to_what_the_system_allows) {
 }
 
 TEST_F(Descriptors, that_are_lacking_are_told_as_that_and_not_as_a_disk_at_fault) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "the undefined-behaviour sanitizer asks through a pipe whether an object is readable, and finds none";
+#endif
   limit_to(3);
   try {
     real_files().list("/");

@@ -44,7 +44,7 @@ TEST(RunIdentity, every_setting_that_changes_is_refused_or_said) {
   EXPECT_GT(count, 100u);
   int refused = 0, said = 0;
   for (size_t i = 0; i < count; ++i) {
-    Resumed run;
+    Resumed run(20, [](RunConfig& config) { config.optim.decay_steps = 60; });
     const base::Setting& setting = run.now.all()[i];
     const std::string name = setting.name(), before = setting.text();
     change(setting);
