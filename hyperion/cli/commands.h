@@ -44,6 +44,14 @@ struct EvalOptions {
 };
 int eval_command(const EvalOptions& options);
 
+struct ClassifyOptions {
+  std::string model, device = "auto", quantize;
+  std::vector<std::string> images;
+  int64_t top = 5;
+  bool json = false;
+};
+int classify_command(const ClassifyOptions& options);
+
 // A model that writes text, and how it chooses its words.
 struct TextOptions {
   std::string model, device = "auto", quantize;  // quantize: as of EvalOptions

@@ -15,11 +15,14 @@ int export_command(const ExportOptions& options) {
   auto opened = interop::open_model(files, options.model, c10::kCPU, {}, interop::WeightForm::as_kept);
   if (opened.trained_quantized)
     base::log_info("the adapter was trained beside 4-bit weights (nf4); the base itself is exported whole");
-  auto& adapters = opened.model->adapters();
-  if (!options.adapter.empty() && !adapters.empty())
+  if (!options.adapter.empty() && !opened.model->adapters().empty())
     throw base::ConfigError(base::format("{} has an adapter of its own", options.model),
                             "export it merged first, then add the other");
-  if (!options.adapter.empty()) interop::read_adapter(files, options.adapter, *opened.model, "adapter");
+  if (!options.adapter.empty()) {
+    interop::fit_to_adapter(files, options.adapter, opened.model, opened.config);
+    interop::read_adapter(files, options.adapter, *opened.model, "adapter");
+  }
+  auto& adapters = opened.model->adapters();
   if (options.as_adapter) {
     if (adapters.empty()) throw base::ConfigError("--as-adapter needs an adapter", "name one with --adapter");
     const std::string& base_model = opened.base_model.empty() ? options.model : opened.base_model;

@@ -50,6 +50,8 @@ interop::OpenedModel open_text_model(const TextOptions& options, at::Device devi
   auto opened = open_in_form(options.model, device, options.quantize);
   for (const auto& text : options.adapters) {
     const auto [name, folder] = named_folder(text);
+    if (opened.model->adapters().empty())
+      interop::fit_to_adapter(base::real_files(), folder, opened.model, opened.config);
     interop::read_adapter(base::real_files(), folder, *opened.model, name);
   }
   if (!options.use.empty()) {

@@ -173,6 +173,7 @@ int probe_command(const ProbeOptions& options) {
   const auto device = kernels::open_device(options.device);
   auto opened = open_in_form(options.model, device, options.quantize, type_of(options.precision));
   if (!options.adapter.empty()) {
+    interop::fit_to_adapter(base::real_files(), options.adapter, opened.model, opened.config);
     interop::read_adapter(base::real_files(), options.adapter, *opened.model, kAdapter);
     opened.model->adapters().use(kAdapter);  // before one that a run brings
   }

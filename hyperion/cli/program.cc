@@ -38,6 +38,7 @@ struct Flags {
   ResumeOptions resume;
   ConfigOptions config;
   EvalOptions eval;
+  ClassifyOptions classify;
   GenerateOptions generate;
   ChatOptions chat;
   ProbeOptions probe;
@@ -181,6 +182,17 @@ void add_model_commands(CLI::App& app, Flags& flags) {
   eval->add_flag("--json", flags.eval.json, "as JSON");
   add_quantize_flag(eval, flags.eval.quantize);
   eval->footer("\nExamples:\n  hyperion eval quickstart\n  hyperion eval my-qlora --quantize none");
+}
+
+void add_classify_command(CLI::App& app, Flags& flags) {
+  auto* classify = app.add_subcommand("classify", "say what is on images");
+  classify->add_option("MODEL", flags.classify.model, "a run's name or folder, or a Hugging Face folder")->required();
+  classify->add_option("IMAGE", flags.classify.images, "JPEG or PNG files")->required();
+  classify->add_option("--top", flags.classify.top, "classes shown of each image")->check(whole_number(1, 1'000'000));
+  classify->add_option("--device", flags.classify.device, "cpu, cuda or auto")->check(one_of({"auto", "cpu", "cuda"}));
+  classify->add_flag("--json", flags.classify.json, "as JSON");
+  add_quantize_flag(classify, flags.classify.quantize);
+  classify->footer("\nExamples:\n  hyperion classify my-images cat.jpg\n  hyperion classify vit-hf *.png --top 1 --json");
 }
 
 void add_exchange_commands(CLI::App& app, Flags& flags) {
@@ -410,6 +422,7 @@ int dispatch(CLI::App& app, Flags& flags) {
            config_command(flags.config);
   if (name == "init") return init_command(flags.init_folder);
   if (name == "eval") return eval_command(flags.eval);
+  if (name == "classify") return classify_command(flags.classify);
   if (name == "chat") return chat_command(flags.chat);
   if (name == "generate") return generate_command(flags.generate);
   if (name == "probe") return probe_command(flags.probe);
@@ -457,6 +470,7 @@ int run(int argc, char** argv) {
   add_model_commands(app, flags);
   add_generate_command(app, flags.generate);
   add_chat_command(app, flags.chat);
+  add_classify_command(app, flags);
   add_exchange_commands(app, flags);
   add_data_commands(app, flags);
   add_machine_commands(app, flags);

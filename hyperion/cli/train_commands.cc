@@ -16,7 +16,9 @@
 #include "hyperion/interop/open_model.h"
 #include "hyperion/kernels/device.h"
 #include "hyperion/models/registry.h"
+#include "hyperion/train/epochs.h"
 #include "hyperion/train/feed.h"
+#include "hyperion/train/model_for_data.h"
 #include "hyperion/train/preflight.h"
 #include "hyperion/train/processes.h"
 #include "hyperion/train/run_folder.h"
@@ -45,8 +47,10 @@ int dry_run(const train::RunConfig& config, const base::Settings& settings, cons
   if (!there) train::check_run_name(name);
   std::printf("run         %s%s\n", place.path().c_str(), there ? ", which is there and would go on" : "");
   std::printf("parameters  %s\n", base::with_commas(shape.parameters).c_str());
-  std::printf("%s      %s a step, %s in all\n", shape.context > 0 ? "tokens" : "images",
-              base::with_commas(units).c_str(), base::with_commas(units * config.train.steps).c_str());
+  const std::string in_all = config.train.epochs > 0 ? format("{} epochs", config.train.epochs)
+                                                     : base::with_commas(units * config.train.steps) + " in all";
+  std::printf("%s      %s a step, %s\n", shape.context > 0 ? "tokens" : "images", base::with_commas(units).c_str(),
+              in_all.c_str());
   const bool adapter = config.lora.rank > 0;  // what it adds is known once the model is made
   const auto cost = adapter ? strategy::with_adapter(shape, 0, 0) : shape;
   std::printf("operations  %.3g a step%s\n", static_cast<double>(units) * cost.flops_token(),
@@ -64,12 +68,34 @@ void apply_nccl(const train::RunConfig& config, const host::Launch& launch) {
 }
 
 // What cannot work is found before anything is made or changed, or another process waited for.
-void check_start(const train::RunConfig& config, const std::string& model, const host::Launch& launch) {
-  const auto shape = shape_of(config, model);
-  train::check(config, shape);
+void check_start(train::RunConfig& config, const std::string& model, const host::Launch& launch) {
+  train::check(config, shape_of(config, model));
   train::check_processes(config, launch.world);
-  train::check_memory(config, shape, kernels::open_device(config.train.device), launch.world);
-  train::check_fit(train::open_split(config, shape), shape, config);
+  train::check_memory(config, shape_of(config, model), kernels::open_device(config.train.device), launch.world);
+  const auto split = train::open_split(config, shape_of(config, model));
+  const auto said = train::settle_epochs(config, split, launch.world);
+  if (!said.empty() && launch.rank == 0) base::log_warn(said);
+  train::check_fit(split, shape_of(config, train::model_for_data(config, model, split).config), config);
+}
+
+// Where a user says the same in two ways, one of them would be left aside.
+void refuse_both(const base::Settings& settings, const char* one, const char* other) {
+  if (settings.at(one).text() != "0" && settings.at(other).origin != "default")
+    throw base::ConfigError(format("{} = {} ({}) and {} = {} ({}) are both set", one, settings.at(one).text(),
+                                   settings.at(one).origin, other, settings.at(other).text(), settings.at(other).origin),
+                            "leave one of the two out");
+}
+
+// What depends on how many processes there are.
+void settle_batch(train::RunConfig& config, const host::Launch& launch) {
+  if (config.train.batch_per_rank > 0) config.train.batch = config.train.batch_per_rank * launch.world;
+}
+
+// How long a run of epochs is, before anything asks whether it is over.
+void settle_steps(train::RunConfig& config, const std::string& model, const host::Launch& launch) {
+  if (config.train.epochs == 0) return;
+  const auto said = train::settle_epochs(config, train::open_split(config, shape_of(config, model)), launch.world);
+  if (!said.empty() && launch.rank == 0) base::log_warn(said);
 }
 
 // The first line in which two resolved recipes differ, but for what belongs to a machine.
@@ -200,6 +226,10 @@ int go_on(train::RunConfig& config, const base::Settings& settings, const base::
   const auto record = train::past_record(files, path);
   auto start = train::find_start(files, place.checkpoints());
   const int64_t step = start ? start->loaded.step : 0;
+  const std::string model = start && files.exists(place.model()) ? base::read_description(files, place.model())
+                                                                 : train::model_config(files, config);
+  settle_batch(config, launch);
+  settle_steps(config, model, launch);
   auto changes = compare_with_past(place, start, config, settings);
   if (record.status == "complete" && step >= config.train.steps) {
     if (launch.rank == 0)
@@ -212,10 +242,7 @@ int go_on(train::RunConfig& config, const base::Settings& settings, const base::
     throw base::ConfigError(
         format("run {} is at step {} already, past train.steps = {}", place.name(), step, config.train.steps),
         "name more steps, or leave --steps out");
-  check_start(config,
-              start && files.exists(place.model()) ? base::read_description(files, place.model())
-                                                   : train::model_config(files, config),
-              launch);
+  check_start(config, model, launch);
   auto world = meet(config, launch);
   auto folder = shared_folder(*world, [&] { return hold.take(); });
   auto processes = join(std::move(world), config, settings.toml(false), launch, step);
@@ -252,11 +279,14 @@ int train_command(const TrainOptions& options) {
     throw base::ConfigError("--or-resume needs to know which run", "add --run NAME");
   train::RunConfig config;
   auto settings = resolve(config, options.recipe, options.overrides);
+  const auto launch = host::find_launch();
+  refuse_both(settings, "train.epochs", "train.steps");
+  refuse_both(settings, "train.batch_per_rank", "train.batch");
+  settle_batch(config, launch);
   const bool named = !options.run.empty();
   const std::string name =
       named ? options.run : train::default_run_name(options.recipe, base::real_clock().unix_seconds());
   if (options.dry_run) return dry_run(config, settings, name, options.or_resume);
-  const auto launch = host::find_launch();
   if (const auto said = shortened_warmup(settings); !said.empty() && launch.rank == 0) base::log_warn(said);
   apply_nccl(config, launch);
   const int capability = kernels::gpu_capability(kernels::open_device(config.train.device));
@@ -297,6 +327,10 @@ int resume_command(const ResumeOptions& options) {
   };
   if (given("data.path")) make_data_absolute(config);
   if (given("model.from")) make_model_absolute(config);
+  if (given("train.steps") && config.train.epochs > 0)
+    throw base::ConfigError(format("the run lasts train.epochs = {}", config.train.epochs),
+                            "say --train.epochs=N in place of --steps");
+  if (given("train.batch")) config.train.batch_per_rank = 0;
   apply_nccl(config, launch);
   return go_on(config, settings, path, std::move(hold), launch);
 }

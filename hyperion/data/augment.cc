@@ -15,15 +15,15 @@ Augmenter::Augmenter(const AugmentConfig& config, int64_t side, uint64_t seed, b
       side_(side),
       key_(base::stream_key(seed, "data.augment")),
       training_(training),
-      recolours_(training && recolours(config)) {
+      recolours_(training && recolours(config)),
+      normalisation_(config.normalise == "imagenet" ? kImagenet
+                     : config.normalise == "cifar"  ? kCifar
+                     : config.normalise == "half"   ? kHalf
+                                                    : own) {
   HYPERION_CHECK(side > 0, "images have pixels");
-  const auto& chosen = config.normalise == "imagenet" ? kImagenet
-                       : config.normalise == "cifar"  ? kCifar
-                       : config.normalise == "half"   ? kHalf
-                                                      : own;
   for (size_t c = 0; c < 3; ++c)
     for (int level = 0; level < 256; ++level)
-      table_[c][level] = (static_cast<float>(level) / 255.0f - chosen.mean[c]) / chosen.deviation[c];
+      table_[c][level] = (static_cast<float>(level) / 255.0f - normalisation_.mean[c]) / normalisation_.deviation[c];
 }
 
 // Ten tries at an area and a ratio that fit; else the middle, as near to the ratios as the image allows.
@@ -48,6 +48,11 @@ Box Augmenter::random_box(ImageSize whole, Draws& draws) const {
   return {(whole.width - size.width) / 2, (whole.height - size.height) / 2, size.width, size.height};
 }
 
+int64_t Augmenter::shorter_side() const {
+  const double part = training_ && config_.crop == "padded" ? 1 : config_.centre;
+  return static_cast<int64_t>(std::nearbyint(static_cast<double>(side_) / part));
+}
+
 Augmenter::View Augmenter::view(ImageSize whole, Draws& draws) const {
   const Filter filter = config_.filter == "bicubic" ? Filter::kBicubic : Filter::kBilinear;
   const ImageSize square{side_, side_};
@@ -56,13 +61,9 @@ Augmenter::View Augmenter::view(ImageSize whole, Draws& draws) const {
     view.resize.box = random_box(whole, draws);
   } else if (whole != square) {  // an image that has the size already is taken as it is
     const int64_t shorter = std::min(whole.height, whole.width);
-    const double part = training_ && config_.crop == "padded" ? 1 : config_.centre;
-    const auto target = static_cast<int64_t>(std::nearbyint(static_cast<double>(side_) / part));
+    const int64_t target = shorter_side();
     const ImageSize size{whole.height * target / shorter, whole.width * target / shorter};
-    const auto begin = [&](int64_t length) {
-      return static_cast<int64_t>(std::nearbyint(static_cast<double>(length - side_) / 2));
-    };
-    view.resize = {view.resize.box, size, filter, {begin(size.width), begin(size.height), side_, side_}};
+    view.resize = {view.resize.box, size, filter, middle_of(size, side_)};
   }
   if (training_ && config_.crop == "padded") {
     view.right = config_.padding - draws.below(2 * config_.padding + 1);

@@ -8,18 +8,11 @@
 
 #include "hyperion/data/augment_config.h"
 #include "hyperion/data/draws.h"
+#include "hyperion/data/image_processing.h"
 #include "hyperion/data/pixels.h"
 #include "hyperion/data/resample.h"
 
 namespace hyperion::data {
-
-// Of values in 0 .. 1.
-struct Normalisation {
-  std::array<float, 3> mean, deviation;
-};
-inline constexpr Normalisation kImagenet = {{0.485f, 0.456f, 0.406f}, {0.229f, 0.224f, 0.225f}};
-inline constexpr Normalisation kCifar = {{0.4914f, 0.4822f, 0.4465f}, {0.2470f, 0.2435f, 0.2616f}};
-inline constexpr Normalisation kHalf = {{0.5f, 0.5f, 0.5f}, {0.5f, 0.5f, 0.5f}};
 
 class Augmenter {
  public:
@@ -31,6 +24,9 @@ class Augmenter {
   void apply(const Pixels& image, int64_t index, int64_t epoch, std::span<float> out) const;
   // The same from the bytes of a JPEG or PNG file, of which only what is seen is decoded. Throws CorruptError.
   void apply(std::string_view file, const std::string& name, int64_t index, int64_t epoch, std::span<float> out) const;
+
+  // What is done without training to images of another size than asked for.
+  ImageProcessing processing() const { return {side_, shorter_side(), config_.filter == "bicubic", normalisation_}; }
 
   // The same as `apply`, step by step and each step plain: what the fast ways are tested against.
   Pixels varied(const Pixels& image, int64_t index, int64_t epoch) const;
@@ -49,11 +45,13 @@ class Augmenter {
   void vary(Pixels& image, const View& view, Draws& draws) const;
   void write(const Pixels& image, const View& view, Draws& draws, std::span<float> out) const;
   void normalise_row(const uint8_t* rgb, int64_t y, bool mirrored, std::span<float> out) const;
+  int64_t shorter_side() const;  // that the middle is cut out of
 
   AugmentConfig config_;
   int64_t side_;
   base::StreamKey key_;
   bool training_, recolours_;
+  Normalisation normalisation_;
   std::array<std::array<float, 256>, 3> table_;  // of each channel: level to number
 };
 

@@ -12,7 +12,7 @@ namespace {
 class CifarSource final : public ImageSource {
  public:
   CifarSource(const CifarLayout& layout, const std::vector<base::Path>& files, Augmenter augmenter)
-      : classes_(static_cast<int64_t>(layout.classes.size())), augmenter_(std::move(augmenter)) {
+      : classes_(layout.classes), augmenter_(std::move(augmenter)) {
     for (const auto& path : files) {
       files_.emplace_back(path, layout);
       files_.back().check_labels();  // once, so that none can be out of range in the middle of a run
@@ -23,7 +23,13 @@ class CifarSource final : public ImageSource {
 
   int64_t samples() const override { return samples_; }
   ImageShape shape() const override { return {3, kCifarSide, kCifarSide}; }
-  int64_t classes() const override { return classes_; }
+  int64_t classes() const override { return static_cast<int64_t>(classes_.size()); }
+  std::vector<std::string> class_names() const override { return classes_; }
+  std::optional<ImageProcessing> processing() const override {
+    auto processing = augmenter_.processing();
+    processing.shorter = kCifarSide;  // images that have the size are taken as they are
+    return processing;
+  }
 
   int64_t read(int64_t index, int64_t epoch, std::span<float> out) const override {
     const auto file = std::upper_bound(begins_.begin(), begins_.end(), index) - begins_.begin() - 1;
@@ -32,7 +38,8 @@ class CifarSource final : public ImageSource {
   }
 
  private:
-  int64_t classes_, samples_ = 0;
+  std::vector<std::string> classes_;
+  int64_t samples_ = 0;
   Augmenter augmenter_;
   std::deque<CifarFile> files_;
   std::vector<int64_t> begins_;  // of each file, its first sample

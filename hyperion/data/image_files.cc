@@ -16,6 +16,8 @@ class FileImages final : public ImageSource {
   int64_t samples() const override { return static_cast<int64_t>(list_.files.size()); }
   ImageShape shape() const override { return {3, side_, side_}; }
   int64_t classes() const override { return static_cast<int64_t>(list_.classes.size()); }
+  std::vector<std::string> class_names() const override { return list_.classes; }
+  std::optional<ImageProcessing> processing() const override { return augmenter_.processing(); }
   int64_t read(int64_t index, int64_t epoch, std::span<float> out) const override {
     const ImageFile& file = list_.files.at(index);
     augmenter_.apply(base::real_files().read(file.path), file.path.string(), index, epoch, out);

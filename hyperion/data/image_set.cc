@@ -41,6 +41,14 @@ class SetImages final : public ImageSource {
   int64_t samples() const override { return set_->images(); }
   ImageShape shape() const override { return {3, side_, side_}; }
   int64_t classes() const override { return static_cast<int64_t>(set_->classes().size()); }
+  std::vector<std::string> class_names() const override { return set_->classes(); }
+  std::optional<ImageProcessing> processing() const override {
+    auto processing = augmenter_.processing();
+    // Images that have the size are taken as they are; those of a set like CIFAR all have.
+    if (set_->is_raw() && set_->images() > 0 && set_->pixels(0).size == ImageSize{side_, side_})
+      processing.shorter = side_;
+    return processing;
+  }
   int64_t read(int64_t index, int64_t epoch, std::span<float> out) const override {
     if (set_->is_raw())
       augmenter_.apply(set_->pixels(index), index, epoch, out);

@@ -2,8 +2,12 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
+#include <vector>
 
+#include "hyperion/data/image_processing.h"
 #include "hyperion/data/source.h"
 
 namespace hyperion::data {
@@ -19,6 +23,9 @@ class ImageSource {
   virtual int64_t samples() const = 0;
   virtual ImageShape shape() const = 0;
   virtual int64_t classes() const = 0;
+  virtual std::vector<std::string> class_names() const { return {}; }  // by label; empty: they have none
+  // Nothing where images are made here and not read.
+  virtual std::optional<ImageProcessing> processing() const { return {}; }
   // Writes the pixels of sample `index`, channel by channel and row by row, about zero mean and unit deviation; how the
   // image varies depends on the epoch too, where it varies. Returns its label. Any thread.
   virtual int64_t read(int64_t index, int64_t epoch, std::span<float> out) const = 0;

@@ -11,6 +11,8 @@ namespace hyperion::data {
 namespace {
 
 constexpr int64_t kKinds = 10;
+constexpr const char* kKindNames[kKinds] = {"disc",   "ring",          "square",  "frame",   "triangle", "cross",
+                                            "upright cross", "lying stripes", "standing stripes", "chequers"};
 
 // Whether the point (x, y), in units of the shape's size and in [-1, 1] inside its box, belongs to the shape.
 bool inside(int64_t kind, float x, float y) {
@@ -51,6 +53,7 @@ class ShapeSource final : public ImageSource {
   int64_t samples() const override { return samples_; }
   ImageShape shape() const override { return {3, side_, side_}; }
   int64_t classes() const override { return kKinds; }
+  std::vector<std::string> class_names() const override { return {kKindNames, kKindNames + kKinds}; }
 
   int64_t read(int64_t index, int64_t, std::span<float> out) const override {
     const uint64_t first = static_cast<uint64_t>(index) << 24;  // numbers of one image never reach the next one's

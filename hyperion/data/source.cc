@@ -39,6 +39,7 @@ void describe(base::Settings& settings, DataConfig& config) {
       .integer("digits", config.digits, {1, 12}, "longest number of a sum", "digits")
       .integer("sums", config.sums, {1, 1'000'000'000'000}, "training samples of sums an epoch")
       .integer("images", config.images, {1, 1'000'000'000'000}, "training images of shapes an epoch")
+      .integer("limit", config.limit, {0, 1'000'000'000'000}, "training samples an epoch, the first of them; 0: all")
       .integer("threads", config.threads, {0, 4096}, "that read samples ahead; 0: as many as the data is worth")
       .real("validation", config.validation, {0.0001, 0.5}, "part held out from training");
   describe(settings, config.augment);
@@ -93,16 +94,30 @@ std::vector<double> weights_of(const DataConfig& config) {
 
 Order Split::order(uint64_t seed) const {
   if (!sets.empty()) return {sets, weights, seed};
-  return {{train ? train->samples() : train_images->samples()}, {}, seed};
+  const int64_t all = train ? train->samples() : train_images->samples();
+  return {{limit > 0 ? std::min(limit, all) : all}, {}, seed};
 }
 
-Split open_data(const DataConfig& config, SampleSize size, uint64_t seed) {
-  check(config);
+namespace {
+
+Split open_all_data(const DataConfig& config, SampleSize size, uint64_t seed) {
   if (config.source == "prepared") return open_prepared(config, size, seed);
   if (config.source == "shapes") return open_shapes(config, size.side, seed);
   if (config.source == "cifar") return open_cifar(config, seed);
   if (config.source == "images") return open_image_files(config, size.side, seed);
   return config.source == "text" ? open_text(config, size.length) : open_sums(config, size.length, seed);
+}
+
+}  // namespace
+
+Split open_data(const DataConfig& config, SampleSize size, uint64_t seed) {
+  check(config);
+  Split split = open_all_data(config, size, seed);
+  if (config.limit > 0 && !split.sets.empty())
+    throw base::ConfigError(base::format("data.limit = {} is of one set, and there are {}", config.limit, split.sets.size()),
+                            "prepare fewer documents, or leave it out");
+  split.limit = config.limit;
+  return split;
 }
 
 }  // namespace hyperion::data

@@ -22,7 +22,7 @@ struct DataConfig {
   std::string source = "sums", packing = "stream";
   std::vector<std::string> path, weights;
   bool reset = false;
-  int64_t digits = 3, sums = 200'000, images = 50'000, threads = 0;
+  int64_t digits = 3, sums = 200'000, images = 50'000, limit = 0, threads = 0;
   double validation = 0.05;
   AugmentConfig augment;
 };
@@ -58,6 +58,7 @@ struct Split {
   std::unique_ptr<ImageSource> train_images, validation_images;
   std::vector<int64_t> sets;        // of train: how many samples of each set stand one after the other; empty: one set
   std::vector<double> weights;      // of the sets; empty: by their sizes
+  int64_t limit = 0;                // samples of train that are used, the first; 0: all
   std::string digest;               // tells this data from any other
   std::vector<Question> questions;  // held out too; empty where the data has none
 

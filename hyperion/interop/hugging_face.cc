@@ -9,6 +9,7 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/base/log.h"
 #include "hyperion/base/read_file.h"
 #include "hyperion/interop/weight_files.h"
 #include "hyperion/models/registry.h"
@@ -28,6 +29,11 @@ bool is_buffer(const std::string& name) {
     if (name.ends_with(ending)) return true;
   return false;
 }
+
+bool is_head(const std::string& name) { return name.starts_with("classifier."); }
+
+// Of the whole image, in place of a head: transformers' own classifiers have none.
+bool is_pooler(const std::string& name) { return name.starts_with("pooler.") || name.find(".pooler.") != name.npos; }
 
 int64_t elements_of(const WeightFiles& weights) {
   int64_t sum = 0;
@@ -58,19 +64,26 @@ void forget_pages(const at::Tensor& copied) {
 // Finds each parameter and buffer in the files, and gathers all that does not fit before it says so.
 class Matching {
  public:
-  Matching(models::Model& model, const WeightFiles& weights)
-      : model_(model), weights_(weights), first_(model.parameters().front().name) {
+  Matching(models::Model& model, const WeightFiles& weights, Head head)
+      : model_(model), weights_(weights), head_(head), first_(model.parameters().front().name) {
     for (const auto& parameter : model.parameters()) place(parameter.name, parameter.tensor);
     for (const auto& buffer : model.buffers()) place(buffer.name, buffer.tensor);
     for (const auto& name : weights.names())
       if (!used_.contains(name) && !is_buffer(name)) judge_extra(name);
+    if (head_ == Head::may_be_missing && !headless_.empty())
+      base::log_info(format("the weights to start from have no head: it is made anew{}",
+                            pooler_ ? ", and their pooler is passed over" : ""));
   }
 
   void throw_if_wrong(const Path& folder) const {
     if (!(wrong_ + missing_ + extra_).empty())
       throw base::CorruptError(
-          format("{}: the weights are not those of its config.json:{}{}{}", folder.string(), wrong_, missing_, extra_));
+          format("{}: the weights are not those of its config.json:{}{}{}", folder.string(), wrong_, missing_, extra_),
+          headless_.empty() ? "" : "it has no head: train one, with model.from and images");
   }
+
+  // Parameters of the head, where that may be missing and is.
+  const std::set<std::string>& headless() const { return headless_; }
 
   bool has(const std::string& name) const { return names_.contains(name); }
 
@@ -95,6 +108,10 @@ class Matching {
     const std::string name = find(own);
     const bool counts = tensor.scalar_type() == at::kLong;
     if (!weights_.has(name)) {
+      if (model_.input() == models::Input::images && is_head(own)) {
+        headless_.insert(own);
+        if (head_ == Head::may_be_missing) return;
+      }
       // How many batches a norm has seen is of no use to it, and older files leave it out.
       if (!counts) missing_ += format("\n  missing: {} {}", model_.stored_name(own), shape_text(tensor.sizes()));
       return;
@@ -112,6 +129,10 @@ class Matching {
 
   // The first parameter of a language model is its token table.
   void judge_extra(const std::string& name) {
+    if (model_.input() == models::Input::images && is_pooler(name)) {
+      pooler_ = true;
+      return;
+    }
     const auto table = names_.find(first_);
     if (name != kOutput || table == names_.end()) {
       extra_ += format("\n  extra: {} {}", name, shape_text(weights_.file(name).shape(name)));
@@ -122,9 +143,11 @@ class Matching {
 
   const models::Model& model_;
   const WeightFiles& weights_;
+  Head head_;
   std::string first_;                         // of the parameters
   std::map<std::string, std::string> names_;  // the model's -> the files'
-  std::set<std::string> used_;
+  std::set<std::string> used_, headless_;
+  bool pooler_ = false;
   std::string wrong_, missing_, extra_;
 };
 
@@ -139,15 +162,16 @@ void refuse_pickle(const Path& path) {
 }
 
 HuggingFaceModel open_hugging_face(base::FileSystem& files, const Path& folder, at::Device device,
-                                   std::optional<at::ScalarType> type) {
+                                   std::optional<at::ScalarType> type, Head head) {
   const base::OperationScope scope("interop.open");
   HuggingFaceModel opened;
   opened.config = base::read_description(files, folder / "config.json");
   const WeightFiles weights(files, folder);
   check_size(opened.config, folder, weights);
   opened.model = models::make_model(opened.config, (folder / "config.json").string());
-  const Matching matching(*opened.model, weights);
+  const Matching matching(*opened.model, weights, head);
   matching.throw_if_wrong(folder);
+  opened.missing = matching.headless();
   at::NoGradGuard no_grad;
   opened.model->to(device, type.value_or(matching.type()));
   const auto fill = [&](const std::string& name, at::Tensor tensor) {
@@ -161,7 +185,7 @@ HuggingFaceModel open_hugging_face(base::FileSystem& files, const Path& folder, 
   return opened;
 }
 
-ModelOutline outline_hugging_face(base::FileSystem& files, const Path& folder) {
+ModelOutline outline_hugging_face(base::FileSystem& files, const Path& folder, Head head) {
   const base::OperationScope scope("interop.open");
   const auto config = base::read_description(files, folder / "config.json");
   const auto weights = std::make_shared<const WeightFiles>(files, folder);
@@ -171,8 +195,9 @@ ModelOutline outline_hugging_face(base::FileSystem& files, const Path& folder) {
     const nn::WithoutMemory only_names;
     outline.model = models::make_model(config, (folder / "config.json").string());
   }
-  const auto matching = std::make_shared<const Matching>(*outline.model, *weights);
+  const auto matching = std::make_shared<const Matching>(*outline.model, *weights, head);
   matching->throw_if_wrong(folder);
+  outline.missing = matching->headless();
   at::NoGradGuard no_grad;
   for (const auto& buffer : outline.model->buffers())
     if (matching->has(buffer.name)) at::Tensor(buffer.tensor).copy_(matching->tensor(buffer.name));

@@ -3,6 +3,7 @@
 #pragma once
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,22 +20,28 @@ void refuse_pickle(const base::Path& path);
 
 struct HuggingFaceModel {
   std::unique_ptr<models::Model> model;
-  std::string config;  // the text of config.json
+  std::string config;                  // the text of config.json
+  std::set<std::string> missing = {};  // parameters without values
 };
+
+// A model of images to train may lack its head, which is then made.
+enum class Head { needed, may_be_missing };
 
 // The model with its weights on `device`, in `type` or else in the type of the files. Weights go from the mapped files
 // straight into parameters and buffers. All wrong, missing and extra tensors are listed in one CorruptError; buffers
-// older files hold, a missing "transformer." or "model." before every name, and a tied output written twice are fine.
+// older files hold, a missing "transformer." or "model." before every name, a tied output written twice and the pooler
+// of a model without a head are fine.
 HuggingFaceModel open_hugging_face(base::FileSystem& files, const base::Path& folder, at::Device device,
-                                   std::optional<at::ScalarType> type = {});
+                                   std::optional<at::ScalarType> type = {}, Head head = Head::needed);
 
 // The same with parameters without memory (nn/without_memory.h), whose values are read from the mapped files when asked
 // for; buffers have theirs.
 struct ModelOutline {
   std::unique_ptr<models::Model> model;
   models::Values values;
+  std::set<std::string> missing = {};  // what it has no values of
 };
-ModelOutline outline_hugging_face(base::FileSystem& files, const base::Path& folder);
+ModelOutline outline_hugging_face(base::FileSystem& files, const base::Path& folder, Head head = Head::needed);
 
 // Why a model of this config.json cannot be exported; empty where it can be.
 std::string export_obstacle(const std::string& config);

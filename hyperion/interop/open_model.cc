@@ -44,9 +44,10 @@ void copy_weights(models::Model& model, const checkpoint::LoadedCheckpoint& load
 
 // Without a tokenizer, 256 ids can only be bytes.
 OpenedModel open_folder(base::FileSystem& files, const Path& folder, at::Device device,
-                        std::optional<at::ScalarType> type) {
+                        std::optional<at::ScalarType> type, Head head = Head::needed) {
   OpenedModel opened;
-  auto [model, config] = open_hugging_face(files, folder, device, type);
+  auto [model, config, missing] = open_hugging_face(files, folder, device, type, head);
+  opened.missing = std::move(missing);
   opened.bytes = model->input() == models::Input::tokens && model->shape(1).vocabulary == 256 &&
                  !files.exists(folder / "tokenizer.json");
   opened.model = std::move(model);
@@ -187,6 +188,10 @@ at::ScalarType adapter_type(const checkpoint::LoadedCheckpoint& loaded) {
   return at::kFloat;
 }
 
+void find_processor(base::FileSystem& files, OpenedModel& opened) {
+  if (!opened.run.empty() && files.exists(opened.run / kRunProcessor)) opened.folder = opened.run / kRunProcessor;
+}
+
 OpenedModel open_adapted(base::FileSystem& files, const checkpoint::LoadedCheckpoint& loaded, const base::Json& state,
                          const Path& run, at::Device device, std::optional<at::ScalarType> type, WeightForm form) {
   const auto adapter = parse_adapter_config(state["adapter"].dump(), loaded.path.string());
@@ -194,7 +199,8 @@ OpenedModel open_adapted(base::FileSystem& files, const checkpoint::LoadedCheckp
   const bool was_packed = was_quantized(files, state, run);
   const bool packed = form == WeightForm::nf4 || (form == WeightForm::as_trained && was_packed);
   if (!type && form != WeightForm::as_kept) type = adapter_type(loaded);
-  auto adapted = open_base(files, adapter.base_model, packed ? at::kCPU : device, type);
+  const Fit fit{config_of(loaded)};
+  auto adapted = open_base(files, adapter.base_model, packed ? at::kCPU : device, type, &fit);
   if (packed) quantize_opened(adapted);
   adapted.model->adapters().add(kRunAdapter, adapter.config, /*seed=*/0);
   copy_adapter(*adapted.model, loaded);
@@ -202,6 +208,7 @@ OpenedModel open_adapted(base::FileSystem& files, const checkpoint::LoadedCheckp
   adapted.run = run, adapted.step = loaded.step, adapted.checkpoint = loaded.path;
   adapted.base_model = adapter.base_model;
   adapted.trained_quantized = was_packed;
+  find_processor(files, adapted);
   return adapted;
 }
 
@@ -237,12 +244,13 @@ OpenedModel open_model(base::FileSystem& files, const std::string& argument, at:
     opened.folder = opened.run / kRunTokenizer;
     opened.bytes = false;
   }
+  find_processor(files, opened);
   return opened;
 }
 
-ModelOutline outline_model(base::FileSystem& files, const std::string& argument) {
+ModelOutline outline_model(base::FileSystem& files, const std::string& argument, Head head) {
   if (names_folder(files, argument)) {
-    return outline_hugging_face(files, argument);
+    return outline_hugging_face(files, argument, head);
   }
   Path run;
   const auto loaded = std::make_shared<const checkpoint::LoadedCheckpoint>(find_checkpoint(files, argument, run));
@@ -302,10 +310,15 @@ void check_base(base::FileSystem& files, const std::string& base_model, const st
 }
 
 OpenedModel open_base(base::FileSystem& files, const std::string& argument, at::Device device,
-                      std::optional<at::ScalarType> type) {
-  auto opened = open_model(files, argument, device, type, WeightForm::as_kept);
+                      std::optional<at::ScalarType> type, const Fit* fit) {
+  auto opened = fit != nullptr && names_folder(files, argument)
+                    ? open_folder(files, argument, device, type, Head::may_be_missing)
+                    : open_model(files, argument, device, type, WeightForm::as_kept);
   auto& adapters = opened.model->adapters();
   if (!adapters.empty()) adapters.merge(adapters.names().front());
+  if (fit == nullptr) return opened;
+  opened.refitted = refit(opened.model, *fit, opened.missing);
+  opened.config = fit->config;
   return opened;
 }
 

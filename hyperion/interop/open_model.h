@@ -8,6 +8,7 @@
 
 #include "hyperion/base/files.h"
 #include "hyperion/interop/hugging_face.h"
+#include "hyperion/interop/refit.h"
 #include "hyperion/models/model.h"
 
 namespace hyperion::interop {
@@ -37,8 +38,10 @@ struct OpenedModel {
   std::vector<int64_t> ends;       // tokens that end a text of the data it was trained on
   int64_t step = 0;                // 0 for a Hugging Face folder
   base::Path checkpoint, run;      // run: the folder that holds checkpoints/, empty for a checkpoint lying alone
-  base::Path folder;               // where its tokenizer lies: Hugging Face's folder, or one in the run's; else empty
+  base::Path folder;               // where its tokenizer or image processor lies: Hugging Face's, or one in the run's
   std::string base_model;          // the MODEL a run's adapter belongs to, else empty
+  std::set<std::string> missing;   // parameters without values: the head of a model to train
+  Refitted refitted;               // how it was made to fit
 };
 
 // The adapter of a run that trains one.
@@ -46,6 +49,9 @@ constexpr const char* kRunAdapter = "default";
 
 // Where a run keeps the tokenizer of the set it was trained on.
 constexpr const char* kRunTokenizer = "tokenizer";
+
+// And how its images became numbers.
+constexpr const char* kRunProcessor = "processor";
 
 // The config.json of a MODEL, without its weights.
 std::string read_model_config(base::FileSystem& files, const std::string& argument);
@@ -58,7 +64,7 @@ OpenedModel open_model(base::FileSystem& files, const std::string& argument, at:
 
 // The same with parameters without memory (nn/without_memory.h): `values` reads them from the mapped files when asked
 // for. Null where it cannot be had so: the MODEL has an adapter to merge.
-ModelOutline outline_model(base::FileSystem& files, const std::string& argument);
+ModelOutline outline_model(base::FileSystem& files, const std::string& argument, Head head = Head::needed);
 
 // What tells the weights of a MODEL from any others: a hash of its files. An adapter belongs to one such set.
 std::string weights_digest(base::FileSystem& files, const std::string& argument);
@@ -66,8 +72,8 @@ std::string weights_digest(base::FileSystem& files, const std::string& argument)
 void check_base(base::FileSystem& files, const std::string& base_model, const std::string& digest,
                 const std::string& place);
 
-// As it is kept, with its adapter merged into the weights: a model to start from.
+// As it is kept, with its adapter merged into the weights: a model to start from, made to fit where that is asked for.
 OpenedModel open_base(base::FileSystem& files, const std::string& argument, at::Device device,
-                      std::optional<at::ScalarType> type = {});
+                      std::optional<at::ScalarType> type = {}, const Fit* fit = nullptr);
 
 }  // namespace hyperion::interop

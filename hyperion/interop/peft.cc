@@ -3,13 +3,18 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/base/json.h"
 #include "hyperion/base/read_file.h"
 #include "hyperion/checkpoint/safetensors.h"
+#include "hyperion/interop/refit.h"
 #include "hyperion/interop/weight_files.h"
+#include "hyperion/models/registry.h"
 
 namespace hyperion::interop {
 namespace {
@@ -20,8 +25,30 @@ using base::Path;
 
 constexpr const char* kWeights = "adapter_model.safetensors";
 
+// Beside tokens that are trained PEFT keeps the whole table where that has grown, and of a tied output all of it again.
+// True where that is what it is: the rows of other tokens are the model's.
+bool repeats_tokens(const checkpoint::SafetensorsFile& file, const std::string& key, models::Model& model) {
+  constexpr std::string_view kRows = ".token_adapter.", kTable = ".token_adapter.base_layer.weight";
+  if (key.find(kRows) == key.npos) return false;
+  const auto parameters = model.parameters();
+  const auto table = std::find_if(parameters.begin(), parameters.end(), [&](const models::Parameter& parameter) {
+    const bool first = &parameter == &parameters.front();  // which a tied output is too
+    return peft_key(parameter.name) == key.substr(0, key.find(kRows)) + ".weight" ||
+           (first && key.starts_with(peft_key("lm_head.")));
+  });
+  if (table == parameters.end()) return false;
+  const std::string rows = peft_key(table->name.substr(0, table->name.rfind('.'))) + std::string(kRows) +
+                           "trainable_tokens_delta";
+  if (!key.ends_with(kTable)) return file.has(rows) && file.tensor(key).equal(file.tensor(rows));
+  if (file.shape(key) != table->tensor.sizes()) return false;
+  const auto same = file.tensor(key).to(table->tensor.scalar_type()).eq(table->tensor.detach().to(at::kCPU)).all(1);
+  const int64_t trained = file.has(rows) ? file.shape(rows).at(0) : 0;
+  return same.sum().item<int64_t>() >= same.size(0) - trained;
+}
+
 // Beside an adapter of the output PEFT keeps the base's own weight, as <path>.base_layer.weight: fine where it is that.
 std::string judge_extra(const checkpoint::SafetensorsFile& file, const std::string& key, models::Model& model) {
+  if (repeats_tokens(file, key, model)) return "";
   constexpr std::string_view kLayer = ".base_layer";
   std::string name = key;
   if (const size_t layer = name.find(kLayer); layer != name.npos) name.erase(layer, kLayer.size());
@@ -54,6 +81,19 @@ std::string differences(const checkpoint::SafetensorsFile& file, const std::vect
   return wrong + missing + extra;
 }
 
+// Of the head that the adapter brings, where the model's own has others; else 0.
+int64_t classes_of_head(const Path& folder, models::Model& model) {
+  const checkpoint::SafetensorsFile file(folder / kWeights);
+  for (const auto& [parameter, tensor, decay] : model.parameters()) {
+    const std::string key = peft_key(parameter);
+    if (model.input() != models::Input::images || !nn::is_output(parameter) || tensor.dim() != 2 || !file.has(key))
+      continue;
+    const auto shape = file.shape(key);
+    if (shape.size() == 2 && shape[0] != tensor.size(0)) return shape[0];
+  }
+  return 0;
+}
+
 void refuse_without_adapter(base::FileSystem& files, const Path& folder) {
   if (files.exists(folder / kWeights)) return;
   for (const Path& path : files.list(folder))
@@ -65,6 +105,27 @@ void refuse_without_adapter(base::FileSystem& files, const Path& folder) {
 }
 
 }  // namespace
+
+void fit_to_adapter(base::FileSystem& files, const Path& folder, std::unique_ptr<models::Model>& model,
+                    std::string& config) {
+  const Path path = folder / kAdapterConfig;
+  if (!files.exists(path) || !files.exists(folder / kWeights)) return;  // read_adapter says so
+  const auto adapter = parse_adapter_config(base::read_description(files, path), path.string()).config;
+  base::Json wanted = base::parse_json(config, "the model");
+  const base::Json before = wanted;
+  if (wanted.contains("vocab_size"))
+    for (const auto& [module, tokens] : adapter.token_rows)
+      for (const int64_t token : tokens)
+        if (token >= wanted["vocab_size"].get<int64_t>())
+          wanted["vocab_size"] = token + 1;
+  if (const int64_t classes = adapter.saved.empty() ? 0 : classes_of_head(folder, *model); classes > 0) {
+    wanted.erase("id2label"), wanted.erase("label2id");
+    wanted["num_labels"] = classes;
+  }
+  if (wanted == before) return;
+  refit(model, {models::make_config(wanted.dump(), folder.string())});
+  config = wanted.dump();
+}
 
 std::string peft_key(const std::string& parameter) { return "base_model.model." + parameter; }
 

@@ -1,6 +1,7 @@
 // PEFT's adapter folders, in and out: adapter_config.json and adapter_model.safetensors, with keys
 // base_model.model.<path>.lora_A.weight. No pickle is ever read.
 #pragma once
+#include <memory>
 #include <string>
 
 #include "hyperion/base/files.h"
@@ -19,11 +20,15 @@ struct AdapterConfig {
 };
 
 // An adapter_config.json. Throws CorruptError, by name, on another kind than LoRA and on settings that make
-// it another function than the one here, each starting with `place`: DoRA, biases, modules_to_save and the like.
+// it another function than the one here, each starting with `place`: DoRA, biases and the like.
 AdapterConfig parse_adapter_config(const std::string& text, const std::string& place);
 
 // The same as text, to be written.
 std::string adapter_config_text(models::Model& model, const std::string& name, const std::string& base_model);
+
+// Gives the model the classes or token ids that such an adapter brings; `config` is its config.json, likewise.
+void fit_to_adapter(base::FileSystem& files, const base::Path& folder, std::unique_ptr<models::Model>& model,
+                    std::string& config);
 
 // Adds the adapter to the model under a name. All wrong, missing and extra tensors are listed in one CorruptError; the
 // model is then not to be used.

@@ -19,6 +19,7 @@ using OrderedJson = nlohmann::ordered_json;  // of several expressions the first
 const std::set<std::string> kKnown = {"peft_type",         "r",
                                       "lora_alpha",        "lora_dropout",
                                       "use_rslora",        "target_modules",
+                                      "modules_to_save",   "trainable_token_indices",
                                       "exclude_modules",   "rank_pattern",
                                       "alpha_pattern",     "bias",
                                       "init_lora_weights", "base_model_name_or_path",
@@ -90,6 +91,22 @@ class ConfigFields {
     }
     return list;
   }
+  // Of one table, PEFT's list; of several an object of lists.
+  std::vector<std::pair<std::string, std::vector<int64_t>>> token_rows() const {
+    const OrderedJson* value = find("trainable_token_indices");
+    if (value == nullptr) return {};
+    if (!value->is_object())
+      refuse("trainable_token_indices does not name its table", "write it as {\"embed_tokens\": [...]}");
+    std::vector<std::pair<std::string, std::vector<int64_t>>> list;
+    for (const auto& [name, tokens] : value->items()) {
+      auto& rows = list.emplace_back(name, std::vector<int64_t>()).second;
+      for (const OrderedJson& token : tokens.is_array() ? tokens : OrderedJson::array({nullptr})) {
+        if (!token.is_number_integer()) refuse("trainable_token_indices holds something else than token ids");
+        rows.push_back(token.get<int64_t>());
+      }
+    }
+    return list;
+  }
   void refuse_others() const {
     for (const auto& [key, value] : json_.items())
       if (!kKnown.contains(key) && !is_off(value))
@@ -143,6 +160,8 @@ AdapterConfig parse_adapter_config(const std::string& text, const std::string& p
   config.rank_stabilised = fields.flag("use_rslora");
   config.targets = fields.layers("target_modules");
   config.excluded = fields.layers("exclude_modules");
+  config.saved = fields.layers("modules_to_save").names;
+  config.token_rows = fields.token_rows();
   config.rank_pattern = fields.patterns<int64_t>("rank_pattern");
   config.alpha_pattern = fields.patterns<double>("alpha_pattern");
   const OrderedJson* base_model = fields.find("base_model_name_or_path");
@@ -155,6 +174,8 @@ std::string adapter_config_text(models::Model& model, const std::string& name, c
   OrderedJson ranks = OrderedJson::object(), alphas = OrderedJson::object();
   for (const auto& [expression, rank] : config.rank_pattern) ranks[expression] = rank;
   for (const auto& [expression, alpha] : config.alpha_pattern) alphas[expression] = number_of(alpha);
+  OrderedJson tokens = OrderedJson::object();
+  for (const auto& [module, rows] : config.token_rows) tokens[module] = rows;
   const OrderedJson json = {
       {"peft_type", "LORA"},
       {"task_type", model.input() == models::Input::tokens ? OrderedJson("CAUSAL_LM") : OrderedJson(nullptr)},
@@ -171,7 +192,8 @@ std::string adapter_config_text(models::Model& model, const std::string& name, c
       {"bias", "none"},
       {"init_lora_weights", true},
       {"use_dora", false},
-      {"modules_to_save", nullptr},
+      {"modules_to_save", config.saved.empty() ? OrderedJson(nullptr) : OrderedJson(config.saved)},
+      {"trainable_token_indices", tokens.empty() ? OrderedJson(nullptr) : tokens},
       {"inference_mode", true}};
   return json.dump(2) + "\n";
 }

@@ -106,7 +106,7 @@ class CausalDecoder::Decoder final : public nn::Module {
     rotation_.tell(pass, pass.cache != nullptr ? pass.cache->length() : 0, hidden);
     return run(*norm_, run(*layers_, hidden, pass), pass);
   }
-  const at::Tensor& token_table() const { return embed_tokens_->weight(); }
+  at::Tensor token_table() const { return embed_tokens_->weight(); }
 
  private:
   nn::Rotation rotation_;

@@ -126,7 +126,7 @@ class Transformer final : public nn::Module {
     const auto hidden = nn::dropout(embedded(ids, pass), dropout_, "embd", 0, pass);
     return run(*ln_f_, run(*h_, hidden, pass), pass);
   }
-  const at::Tensor& token_table() const { return wte_->weight(); }
+  at::Tensor token_table() const { return wte_->weight(); }
 
  private:
   at::Tensor embedded(const at::Tensor& ids, Pass& pass) {

@@ -1,11 +1,16 @@
 #include "hyperion/models/model.h"
 
+#include <ATen/ops/constant_pad_nd.h>
+
 #include "hyperion/nn/fused.h"
 
 namespace hyperion::models {
 
 at::Tensor Model::loss(const at::Tensor& input, const at::Tensor& targets, nn::Pass& pass) {
-  return nn::cross_entropy(logits(input, pass), targets);
+  const auto found = logits(input, pass);
+  // Mixed images have a part of each class of the data, of which the model may have more.
+  const bool parts = targets.is_floating_point() && targets.size(-1) < found.size(-1);
+  return nn::cross_entropy(found, parts ? at::constant_pad_nd(targets, {0, found.size(-1) - targets.size(-1)}) : targets);
 }
 
 strategy::ModelShape adapted_shape(Model& model, const std::string& adapter, int64_t length) {
@@ -13,6 +18,7 @@ strategy::ModelShape adapted_shape(Model& model, const std::string& adapter, int
   double products = 0;
   for (const auto& [name, tensor] : model.adapters().parameters(adapter)) {
     parameters += tensor.numel();
+    if (name.find(".lora_") == name.npos) continue;  // its products are counted as the model's
     products += model.uses(name.substr(0, name.rfind(".lora_"))) * static_cast<double>(tensor.numel());
   }
   return strategy::with_adapter(model.shape(length), parameters, products);

@@ -153,7 +153,8 @@ void check_from(const Recipe& recipe) {
     throw ConfigError(format("model.config and model.from = \"{}\" are both set", recipe.from),
                       "leave one of the two out");
   for (const auto& field : fields())
-    if (value_of(recipe, field.member) != 0)
+    if (value_of(recipe, field.member) != 0 && std::string_view(field.setting) != "classes" &&
+        std::string_view(field.setting) != "vocabulary")
       throw ConfigError(format("model.{} is set, but model.from = \"{}\" brings its own", field.setting, recipe.from),
                         "leave one of the two out");
 }

@@ -24,7 +24,7 @@ void describe(base::Settings& settings, Recipe& recipe);
 // contradict each other. Not for a recipe with `from`: that model has its own.
 std::string config_json(const Recipe& recipe);
 
-// Throws ConfigError where a recipe with `from` also says what the model looks like.
+// Throws ConfigError where a recipe with `from` also says what the model looks like, but for its classes and token ids.
 void check_from(const Recipe& recipe);
 
 struct Preset {

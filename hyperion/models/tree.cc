@@ -29,7 +29,7 @@ std::vector<at::Tensor> Tree::held() {
 
 void Tree::quantise() {
   visit([](const std::string& path, nn::Module& module) {
-    if (auto* projection = dynamic_cast<nn::Projection*>(&module); projection != nullptr && path != "lm_head")
+    if (auto* projection = dynamic_cast<nn::Projection*>(&module); projection != nullptr && !nn::is_output(path))
       projection->quantise();
   });
   if (adapters_.empty())

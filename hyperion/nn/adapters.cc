@@ -6,7 +6,7 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
-#include "hyperion/nn/projection.h"
+#include "hyperion/nn/layers.h"
 
 namespace hyperion::nn {
 namespace {
@@ -27,11 +27,51 @@ std::vector<Layer> projections_of(Module& root) {
   return list;
 }
 
-std::vector<Layer> layers_meant(Module& root, const LoraConfig& config) {
+bool lies_in(const std::string& path, const std::vector<std::string>& modules) {
+  return std::any_of(modules.begin(), modules.end(), [&](const std::string& module) {
+    return path == module || path.starts_with(module + ".");
+  });
+}
+
+// The paths of the modules that are trained whole beside the adapter.
+std::vector<std::string> saved_modules(Module& root, const LoraConfig& config) {
+  std::vector<std::string> list;
+  for (const auto& name : config.saved) {
+    const size_t before = list.size();
+    LayerNames one;
+    one.names = {name};
+    root.visit([&](const std::string& path, Module&) {
+      if (fits(one, path)) list.push_back(path);
+    });
+    if (list.size() == before)
+      throw ConfigError(format("the model has no module \"{}\" to be trained beside the adapter", name),
+                        "lora.modules_to_save names modules such as classifier or lm_head");
+  }
+  return list;
+}
+
+bool has_own_weights(const LoraConfig& config) { return !config.saved.empty() || !config.token_rows.empty(); }
+
+void train_rows(Module& root, const LoraConfig& config) {
+  for (const auto& [name, tokens] : config.token_rows) {
+    int found = 0;
+    LayerNames one;
+    one.names = {name};
+    root.visit([&](const std::string& path, Module& module) {
+      if (!fits(one, path)) return;
+      if (auto* table = dynamic_cast<Embedding*>(&module)) table->train_rows(tokens), ++found;
+      if (auto* output = dynamic_cast<Projection*>(&module)) output->train_rows(tokens), ++found;
+    });
+    if (found != 1)
+      throw ConfigError(format("tokens of \"{}\" are to be trained, and the model has {} such tables", name, found));
+  }
+}
+
+std::vector<Layer> layers_meant(Module& root, const LoraConfig& config, const std::vector<std::string>& saved) {
   std::vector<Layer> list;
   std::string known, inside = ".";  // what lies inside a linear layer is an earlier adapter
   root.visit([&](const std::string& path, Module& module) {
-    if (path.starts_with(inside)) return;
+    if (path.starts_with(inside) || lies_in(path, saved)) return;
     auto* projection = dynamic_cast<Projection*>(&module);
     if (projection != nullptr) inside = path + ".";
     if (projection != nullptr && known.size() < 200) known += (known.empty() ? "" : ", ") + path;
@@ -42,6 +82,9 @@ std::vector<Layer> layers_meant(Module& root, const LoraConfig& config) {
                         "name linear layers only, such as " + known);
     list.push_back({path, projection});
   });
+  if (list.empty() && known.empty())
+    throw ConfigError("the model has no linear layer that an adapter could lie beside",
+                      "train it whole: leave lora.rank out");
   if (list.empty()) throw ConfigError("no layer of the model is among the adapter's", "its linear layers: " + known);
   return list;
 }
@@ -62,9 +105,15 @@ Adapters::~Adapters() = default;
 void Adapters::add(const std::string& name, const LoraConfig& config, uint64_t seed) {
   check(config);
   check_name(name, choice_->names);
-  const auto layers = layers_meant(root_, config);
+  if (!empty() && (has_own_weights(config) || has_own_weights(configs_.front())))
+    throw ConfigError(
+        format("adapter \"{}\" cannot lie beside another: one of the two has a head or tokens of its own", name),
+        "use one of them at a time");
+  const auto saved = saved_modules(root_, config);
+  const auto layers = layers_meant(root_, config, saved);
   if (empty())
-    for (auto& item : root_.list_parameters()) item.tensor.set_requires_grad(false);
+    for (auto& item : root_.list_parameters()) item.tensor.set_requires_grad(lies_in(item.name, saved));
+  train_rows(root_, config);
   choice_->names.push_back(name);
   configs_.push_back(config);
   const int64_t added = index(name);
@@ -96,6 +145,10 @@ std::vector<Adapters::Entry> Adapters::parameters(const std::string& name) const
     list.push_back({path + ".lora_A.weight", a});
     list.push_back({path + ".lora_B.weight", b});
   }
+  const auto saved = saved_modules(root_, config(name));
+  for (const auto& item : root_.list_parameters())
+    if (lies_in(item.name, saved) || item.name.ends_with(kTokenRowsParameter))
+      list.push_back({item.name, item.tensor});
   return list;
 }
 
@@ -127,6 +180,10 @@ void Adapters::merge(const std::string& name) {
     projection->merge_adapter(merged);
     projection->drop_adapters();
   }
+  root_.visit([](const std::string&, Module& module) {
+    if (auto* table = dynamic_cast<Embedding*>(&module)) table->merge_rows();
+    if (auto* output = dynamic_cast<Projection*>(&module)) output->merge_rows();
+  });
   *choice_ = {};
   configs_.clear();
   for (auto& item : root_.list_parameters()) item.tensor.set_requires_grad(true);

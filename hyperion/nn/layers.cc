@@ -1,5 +1,6 @@
 #include "hyperion/nn/layers.h"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/embedding.h>
 
 #include "hyperion/kernels/embedding.h"
@@ -9,11 +10,23 @@ namespace hyperion::nn {
 Embedding::Embedding(int64_t count, int64_t width, Init init) : weight_(parameter("weight", {count, width}, init)) {}
 
 at::Tensor Embedding::forward(const at::Tensor& ids, Pass& pass) {
-  return pass.reference ? at::embedding(weight_, ids) : kernels::embedding(weight_, ids);
+  return pass.reference ? at::embedding(weight(), ids) : kernels::embedding(weight(), ids);
 }
 
 at::Tensor Embedding::forward_at(const at::Tensor& ids, const Embedding& places, int64_t first) const {
-  return kernels::embedding_at(weight_, ids, places.weight_, first);
+  return kernels::embedding_at(weight(), ids, places.weight_, first);
+}
+
+void Embedding::train_rows(const std::vector<int64_t>& tokens) {
+  rows_ = register_module(kTokenRows, std::make_shared<TokenRows>(tokens, weight_));
+}
+
+void Embedding::merge_rows() {
+  if (!rows_) return;
+  const at::NoGradGuard no_grad;
+  weight_.copy_(weight());
+  unregister_module(kTokenRows);
+  rows_ = nullptr;
 }
 
 RmsNorm::RmsNorm(int64_t width, double epsilon)

@@ -2,6 +2,7 @@
 #pragma once
 #include "hyperion/kernels/norm.h"
 #include "hyperion/nn/projection.h"
+#include "hyperion/nn/token_rows.h"
 
 namespace hyperion::nn {
 
@@ -24,10 +25,16 @@ class Embedding final : public Module {
   // The rows of ids [texts, length], and along each text those of `places` from `first` on: one pass over what comes of
   // it instead of three.
   at::Tensor forward_at(const at::Tensor& ids, const Embedding& places, int64_t first) const;
-  const at::Tensor& weight() const { return weight_; }
+  at::Tensor weight() const { return rows_ ? rows_->put_into(weight_) : weight_; }
+
+  // Some rows are trained by themselves from here on, until they are put back into the table.
+  void train_rows(const std::vector<int64_t>& tokens);
+  void merge_rows();
+  const TokenRows* rows() const { return rows_.get(); }
 
  private:
   at::Tensor weight_;
+  std::shared_ptr<TokenRows> rows_;  // null: none
 };
 
 // x / rms(x) * w (Zhang and Sennrich, 2019), reduced in fp32.

@@ -64,6 +64,10 @@ bool fits(const LayerNames& layers, const std::string& path) {
   return std::any_of(layers.names.begin(), layers.names.end(), [&](const auto& name) { return is_end(path, name); });
 }
 
+bool is_output(const std::string& path) {
+  return path == "lm_head" || path == "classifier" || path.starts_with("classifier.");
+}
+
 int64_t rank_of(const LoraConfig& config, const std::string& path) {
   return value_at(config.rank_pattern, path, config.rank);
 }
@@ -101,7 +105,9 @@ void describe(base::Settings& settings, LoraSettings& lora) {
       .real("dropout", lora.dropout, {0, 0.99}, "share of the adapter's inputs dropped in training")
       .flag("rslora", lora.rslora, "the adapter counts alpha / sqrt(rank) instead")
       .text("targets", lora.targets,
-            "layers with an adapter: all-linear, names (\"q_proj,v_proj\"), or an expression of whole paths");
+            "layers with an adapter: all-linear, names (\"q_proj,v_proj\"), or an expression of whole paths")
+      .text("modules_to_save", lora.modules_to_save,
+            "modules trained whole beside it, by name (\"classifier\"); a new head always is");
 }
 
 LoraConfig config_of(const LoraSettings& lora) {
@@ -111,6 +117,7 @@ LoraConfig config_of(const LoraSettings& lora) {
   config.dropout = lora.dropout;
   config.rank_stabilised = lora.rslora;
   config.targets = layer_names(lora.targets);
+  config.saved = layer_names(lora.modules_to_save).names;
   check(config);
   return config;
 }

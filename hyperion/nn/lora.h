@@ -27,6 +27,9 @@ struct LoraConfig {
   bool rank_stabilised = false;  // scale = alpha / sqrt(rank)
   LayerNames targets{.all = true};
   LayerNames excluded = {};
+  std::vector<std::string> saved = {};  // modules trained whole beside it, by the last parts of their paths: a new head
+  // Rows of the token table and the output that are trained beside it, by the last part of the module's path.
+  std::vector<std::pair<std::string, std::vector<int64_t>>> token_rows = {};
   // Of these, the first whose expression fits the end of a layer's path, from a "." on, counts for that layer.
   std::vector<std::pair<std::string, int64_t>> rank_pattern = {};
   std::vector<std::pair<std::string, double>> alpha_pattern = {};
@@ -38,6 +41,7 @@ constexpr int64_t kMostRank = 1 << 14;
 void check(const LoraConfig& config);
 
 bool fits(const LayerNames& layers, const std::string& path);
+bool is_output(const std::string& path);  // over a vocabulary or classes: such a layer is never put into 4 bits
 int64_t rank_of(const LoraConfig& config, const std::string& path);
 double alpha_of(const LoraConfig& config, const std::string& path);
 double scale_of(const LoraConfig& config, const std::string& path);
@@ -51,7 +55,7 @@ struct LoraSettings {
   int64_t rank = 0;  // 0: no adapter
   double alpha = 16, dropout = 0;
   bool rslora = false;
-  std::string targets = "all-linear";
+  std::string targets = "all-linear", modules_to_save;
 };
 void describe(base::Settings& settings, LoraSettings& lora);
 LoraConfig config_of(const LoraSettings& lora);  // checked

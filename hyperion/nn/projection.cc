@@ -56,7 +56,7 @@ at::Tensor Projection::base(const at::Tensor& input) const {
     const auto output = kernels::nf4_matmul(input, *nf4_, /*transposed=*/!in_out_);
     return bias ? output.add(*bias) : output;
   }
-  if (!in_out_) return at::linear(input, weight_, bias);
+  if (!in_out_) return at::linear(input, rows_ ? rows_->put_into(weight_) : weight_, bias);
   auto shape = input.sizes().vec();
   shape.back() = out_;
   const auto rows = input.reshape({-1, in_});
@@ -130,6 +130,19 @@ void Projection::drop_adapters() {
   unregister_module("lora_A");
   unregister_module("lora_B");
   adapters_.clear();
+}
+
+void Projection::train_rows(const std::vector<int64_t>& tokens) {
+  HYPERION_CHECK(weight_.defined() && !in_out_, "rows of an output are trained where it is whole");
+  rows_ = register_module(kTokenRows, std::make_shared<TokenRows>(tokens, weight_));
+}
+
+void Projection::merge_rows() {
+  if (!rows_) return;
+  const at::NoGradGuard no_grad;
+  weight_.copy_(rows_->put_into(weight_));
+  unregister_module(kTokenRows);
+  rows_ = nullptr;
 }
 
 void Projection::quantise() {

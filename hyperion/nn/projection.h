@@ -6,6 +6,7 @@
 #include "hyperion/kernels/nf4.h"
 #include "hyperion/nn/lora.h"
 #include "hyperion/nn/module.h"
+#include "hyperion/nn/token_rows.h"
 
 namespace hyperion::nn {
 
@@ -35,9 +36,9 @@ class Projection : public Module {
   at::Tensor forward(const at::Tensor& input, Pass& pass) final;
   bool in_out() const { return in_out_; }
   // The weight is all there is to it: no adapter, no bias, no 4-bit form.
-  bool plain() const { return weight_.defined() && !bias_.defined() && adapters_.empty(); }
+  bool plain() const { return whole() && !bias_.defined(); }
   // The weight as it is, with no adapter on it; it may have a bias.
-  bool whole() const { return weight_.defined() && adapters_.empty(); }
+  bool whole() const { return weight_.defined() && adapters_.empty() && !rows_; }
   const at::Tensor& weight() const { return weight_; }
   const at::Tensor& bias() const { return bias_; }
 
@@ -53,6 +54,11 @@ class Projection : public Module {
   std::pair<at::Tensor, at::Tensor> adapter(int64_t index) const;
   void merge_adapter(int64_t index);  // adds it to the weight, which must be whole
   void drop_adapters();
+
+  // Of an output over tokens, some rows are trained by themselves from here on, until they are put back.
+  void train_rows(const std::vector<int64_t>& tokens);
+  void merge_rows();
+  const TokenRows* rows() const { return rows_.get(); }
 
   // The pieces of the 4-bit form; empty where the weight is whole.
   std::vector<at::Tensor> packed() const;
@@ -77,6 +83,7 @@ class Projection : public Module {
   Fp8Maps* fp8_ = nullptr;
   int64_t fp8_index_ = 0;
   std::map<int64_t, Adapter> adapters_;
+  std::shared_ptr<TokenRows> rows_;  // null: none
   std::shared_ptr<const AdapterChoice> choice_;
 };
 

@@ -186,7 +186,8 @@ Kept keep_records(std::string_view text, int64_t last_step, int64_t evaluations_
     }
     const bool evaluation = !one.evaluations.empty();
     const int64_t step = evaluation ? one.evaluations[0].step : one.steps[0].step;
-    if (step > last_step || (evaluation && step >= evaluations_before)) continue;
+    const bool of_epoch = evaluation && one.evaluations[0].split == "training";
+    if (step > last_step || (evaluation && !of_epoch && step >= evaluations_before)) continue;
     if (!evaluation && step <= newest) {
       ++kept.damaged;
       continue;

@@ -53,11 +53,13 @@ std::vector<Card> step_cards(const RunPage& page) {
 }
 
 std::vector<Card> evaluation_cards(const RunPage& page) {
-  if (page.metrics.evaluations.empty()) {
+  const auto& all = page.metrics.evaluations;
+  const auto found = std::find_if(all.rbegin(), all.rend(), [](const EvalRecord& one) { return one.split != "training"; });
+  if (found == all.rend()) {
     if (page.metrics.steps.empty()) return {};
     return {{"Final loss", figure(page.metrics.steps.back().loss), "training, last step"}};
   }
-  const EvalRecord& last = page.metrics.evaluations.back();
+  const EvalRecord& last = *found;
   std::vector<Card> out;
   if (last.answers_right) out.push_back({"Answers right", percent(*last.answers_right), last.split});
   out.push_back({"Final loss", figure(last.loss), last.split});

@@ -49,8 +49,9 @@ Plot loss_plot(const Metrics& metrics, const std::string& unit) {
   std::vector<Series> series{series_of(metrics.steps, "training", [](const StepRecord& r) { return r.loss; })};
   std::map<std::string, size_t> place;  // of a split in `series`
   for (const EvalRecord& record : metrics.evaluations) {
-    const auto [at, is_new] = place.emplace(record.split, series.size());
-    if (is_new) series.push_back({record.split, {}, {}});
+    const std::string name = record.split == "training" ? "mean of an epoch" : record.split;
+    const auto [at, is_new] = place.emplace(name, series.size());
+    if (is_new) series.push_back({name, {}, {}});
     series[at->second].x.push_back(static_cast<double>(record.step));
     series[at->second].y.push_back(record.loss);
   }

@@ -33,6 +33,8 @@ base::Settings bind(RunConfig& config) {
   LoopConfig& train = config.train;
   settings.section("train", "the loop")
       .integer("steps", train.steps, {1, 1'000'000'000}, "updates in all")
+      .integer("epochs", train.epochs, {0, 1'000'000},
+               "in place of train.steps: how often each sample is seen; 0: as long as train.steps says")
       .integer("seed", train.seed, {0, 9e15}, "every random number comes from it")
       .choice("device", train.device, {"auto", "cpu", "cuda"}, "auto takes a GPU if there is one")
       .choice("precision", train.precision, {"fp32", "tf32", "bf16", "fp16", "fp8"},
@@ -42,6 +44,8 @@ base::Settings bind(RunConfig& config) {
               "plain operations; fused ones; the whole step as one GPU graph; and each product's fastest way, measured")
       .real("loss_scale", train.loss_scale, {1, 0x1p40}, "what fp16 starts with; it follows what overflows")
       .integer("batch", train.batch, {1, 1 << 20}, "samples of one update")
+      .integer("batch_per_rank", train.batch_per_rank, {0, 1 << 20},
+               "in place of train.batch: samples of one update on each process; 0: train.batch says")
       .integer("accumulate", train.accumulate, {1, 1 << 16}, "parts the batch is computed in; must divide it")
       .integer("length", train.length, {1, 1 << 20}, "tokens of a sample", "tokens")
       .integer("threads", train.threads, {0, 4096}, "CPU threads; 0 takes the cores this process may use")
@@ -84,10 +88,12 @@ void check(const RunConfig& config) {
   const LoopConfig& train = config.train;
   data::check(config.data);
   check(config.memory);
-  if (train.batch % train.accumulate != 0)
-    throw ConfigError(format("train.accumulate = {} does not divide train.batch = {}", train.accumulate, train.batch),
+  const bool each = train.batch_per_rank > 0;
+  if (const int64_t batch = each ? train.batch_per_rank : train.batch; batch % train.accumulate != 0)
+    throw ConfigError(format("train.accumulate = {} does not divide train.{} = {}", train.accumulate,
+                             each ? "batch_per_rank" : "batch", batch),
                       "choose a batch that splits into that many equal parts");
-  if (config.optim.warmup > train.steps)
+  if (train.epochs == 0 && config.optim.warmup > train.steps)
     throw ConfigError(format("optim.warmup = {} is longer than train.steps = {}", config.optim.warmup, train.steps),
                       "the peak learning rate would never be reached: shorten the warm-up or train for longer");
   if (config.optim.decay_steps > 0 && config.optim.warmup > config.optim.decay_steps)

@@ -16,6 +16,7 @@
 #include "hyperion/data/images.h"
 #include "hyperion/data/mix.h"
 #include "hyperion/host/cpu.h"
+#include "hyperion/train/epochs.h"
 
 namespace hyperion::train {
 namespace {
@@ -124,9 +125,11 @@ Batch finished(Filling& filling, const data::Split& split, const RunConfig& conf
   return filling.take();
 }
 
-int64_t rows_of(const RunConfig& config, Share share) {
-  HYPERION_CHECK(config.train.batch % share.count == 0, "the processes divide the batch");
-  return config.train.batch / share.count;
+// Of the batch at a position, this process's share.
+int64_t rows_of(const RunConfig& config, Share share, int64_t in_all, int64_t position) {
+  const int64_t rows = rows_at(config.train.batch, in_all, position);
+  HYPERION_CHECK(rows % share.count == 0, "the processes divide the batch");
+  return rows / share.count;
 }
 
 }  // namespace
@@ -163,6 +166,7 @@ class Feed::Work {
       : split_(split),
         config_(config),
         order_(split.order(config.train.seed)),
+        in_all_(samples_in_all(config, split)),
         cursor_(start),
         next_position_(start.samples),
         share_(share),
@@ -193,7 +197,7 @@ class Feed::Work {
     changed_.notify_all();
     if (slot->error) std::rethrow_exception(slot->error);
     Batch batch = finished(slot->filling, split_, config_, slot->position);
-    cursor_.samples += config_.train.batch;
+    cursor_.samples += rows_at(config_.train.batch, in_all_, cursor_.samples);
     cursor_.hash += batch.hash;
     return batch;
   }
@@ -204,7 +208,7 @@ class Feed::Work {
   static constexpr std::chrono::milliseconds kLook{100};
   struct Slot {
     Filling filling;
-    int64_t position, claimed = 0, left;  // rows begun by someone, and not yet done
+    int64_t rows, position, claimed = 0, left;  // rows begun by someone, and not yet done
     std::exception_ptr error;
   };
 
@@ -240,12 +244,12 @@ class Feed::Work {
 
   // One with rows that nobody has begun; null where there is nothing to do.
   std::shared_ptr<Slot> open_slot() {
-    const int64_t rows = rows_of(config_, share_);
     for (const auto& slot : slots_)
-      if (slot->claimed < rows) return slot;
-    if (slots_.size() >= kAhead) return nullptr;
-    slots_.push_back(std::make_shared<Slot>(Slot{{split_, config_, rows, pinned_}, next_position_, 0, rows, {}}));
-    next_position_ += config_.train.batch;
+      if (slot->claimed < slot->rows) return slot;
+    if (slots_.size() >= kAhead || (in_all_ > 0 && next_position_ >= in_all_)) return nullptr;
+    const int64_t rows = rows_of(config_, share_, in_all_, next_position_);
+    slots_.push_back(std::make_shared<Slot>(Slot{{split_, config_, rows, pinned_}, rows, next_position_, 0, rows, {}}));
+    next_position_ += rows * share_.count;
     if (threads_.size() > 1) changed_.notify_all();
     return slots_.back();
   }
@@ -253,6 +257,7 @@ class Feed::Work {
   const data::Split& split_;
   const RunConfig& config_;
   data::Order order_;
+  int64_t in_all_;  // positions of the run; 0: no end
   data::Cursor cursor_;
   int64_t next_position_;
   Share share_;
@@ -273,8 +278,9 @@ const data::Cursor& Feed::cursor() const { return work_->cursor(); }
 
 Batch batch_at(const data::Split& split, const RunConfig& config, int64_t position, Share share) {
   const auto order = split.order(config.train.seed);
-  Filling filling(split, config, rows_of(config, share), false);
-  for (int64_t row = 0; row < rows_of(config, share); ++row) {
+  const int64_t rows = rows_of(config, share, samples_in_all(config, split), position);
+  Filling filling(split, config, rows, false);
+  for (int64_t row = 0; row < rows; ++row) {
     const int64_t at = position + row * share.count + share.rank;
     filling.fill(row, at, order.at(at), true);
   }
@@ -313,7 +319,8 @@ void check_fit(const data::Split& split, const strategy::ModelShape& shape, cons
   if (tokens && shape.vocabulary < split.train->vocabulary())
     throw base::ConfigError(
         format("{} knows {} token ids, and the data has {}", named, shape.vocabulary, split.train->vocabulary()),
-        format("set model.vocabulary = {}", split.train->vocabulary()));
+        config.model.from.empty() ? format("set model.vocabulary = {}", split.train->vocabulary())
+                                  : "leave model.vocabulary out: the model then grows to what the data has");
   if (!tokens && split.train_images->classes() > shape.vocabulary)
     throw base::ConfigError(format("data.source = \"{}\" has {} classes, and the model {}", config.data.source,
                                    split.train_images->classes(), shape.vocabulary),

@@ -1,6 +1,7 @@
 #include "hyperion/train/run_log.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "hyperion/base/clock.h"
 #include "hyperion/base/error.h"
@@ -59,7 +60,8 @@ RunLog::RunLog(base::FileSystem& files, const TrainRequest& request, const strat
   write_record("running");
 }
 
-void RunLog::begin(int64_t step_done, double seconds_before) {
+// The part of the epoch that was trained before is in the metrics.
+void RunLog::begin(int64_t step_done, double seconds_before, int64_t epoch_samples) {
   first_step_ = record_.step = step_done;
   seconds_before_ = seconds_before;
   started_ = base::real_clock().seconds();
@@ -67,6 +69,21 @@ void RunLog::begin(int64_t step_done, double seconds_before) {
   const bool validates_again = step_done >= record_.steps;
   metrics_ = std::make_unique<report::MetricsWriter>(files_, request_.run.path(), rank_, step_done,
                                                      validates_again ? step_done : INT64_MAX);
+  epochs_.emplace(epoch_samples);
+  samples_ = 0;
+  if (rank_ != 0 || step_done == 0) return;
+  for (const auto& record : report::read_metrics(files_.read(request_.run.metrics())).steps) {
+    epochs_->add(samples_, record.samples, record.loss);
+    samples_ = record.samples;
+  }
+}
+
+void RunLog::end_epoch(const report::StepRecord& record, const EpochMeans::Mean& mean) {
+  const int64_t epochs = request_.config.train.epochs;
+  metrics_->write(report::EvalRecord{.step = record.step, .split = "training", .loss = mean.loss});
+  keep_line();
+  base::log_info(format("step {}  epoch {}{} is over: mean training loss {:.4f}", record.step, mean.epoch,
+                        epochs > 0 ? format(" of {}", epochs) : "", mean.loss));
 }
 
 void RunLog::step(const report::StepRecord& record) {
@@ -83,6 +100,8 @@ void RunLog::step(const report::StepRecord& record) {
     keep_line();
   else
     progress_.show(line_);
+  if (const auto mean = epochs_->add(std::exchange(samples_, record.samples), record.samples, record.loss))
+    end_epoch(record, *mean);
 }
 
 void RunLog::keep_line() {

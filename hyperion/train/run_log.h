@@ -9,6 +9,7 @@
 #include "hyperion/report/answers.h"
 #include "hyperion/report/metrics.h"
 #include "hyperion/report/run_record.h"
+#include "hyperion/train/epochs.h"
 #include "hyperion/train/trainer.h"
 
 namespace hyperion::train {
@@ -27,7 +28,7 @@ class RunLog {
          const std::string& device);
 
   // Before the first step: what is known of time and steps so far. Drops metrics of later steps.
-  void begin(int64_t step_done, double seconds_before);
+  void begin(int64_t step_done, double seconds_before, int64_t epoch_samples);
   void step(const report::StepRecord& record);
   void evaluation(const report::EvalRecord& record);
   void answers(report::AnswerRecord answers);
@@ -50,7 +51,10 @@ class RunLog {
   int rank_;
   report::RunRecord record_;
   std::unique_ptr<report::MetricsWriter> metrics_;
-  int64_t first_step_ = 0;
+  void end_epoch(const report::StepRecord& record, const EpochMeans::Mean& mean);
+
+  std::optional<EpochMeans> epochs_;
+  int64_t first_step_ = 0, samples_ = 0;
   double seconds_before_ = 0, started_, next_report_ = 0;
   std::string line_;  // of the last step, until it is kept
   base::ProgressLine progress_;

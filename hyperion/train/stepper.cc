@@ -179,7 +179,7 @@ void Stepper::use(const MemoryConfig& memory) {
   if (memory.offload_optimizer) optimizer_->to_host();
 }
 
-int64_t Stepper::parts() const { return accumulate_ * (processes_ != nullptr ? processes_->size() : 1); }
+int64_t Stepper::parts() const { return parts_here_ * (processes_ != nullptr ? processes_->size() : 1); }
 
 at::Tensor Stepper::forward(const Batch& part, int64_t step, int64_t index, double share, nn::SavedBytesMeter* meter) {
   nn::Pass pass;
@@ -232,7 +232,7 @@ void Stepper::take_gradients(int64_t index) {
   for (size_t i = 0; i < weights_.size(); ++i) {
     at::Tensor& gradient = weights_[i].mutable_grad();
     if (!gradient.defined()) gradient = at::zeros_like(weights_[i]);  // not used by this part: an idle expert
-    if (accumulate_ == 1) {
+    if (parts_here_ == 1) {
       gradients_[i] = gradient;
     } else if (index == 0) {
       gradients_[i] = gradient.to(at::kFloat);
@@ -250,12 +250,13 @@ void Stepper::drop_gradients() {
 
 at::Tensor Stepper::gradients(const Batch& all, int64_t step, profile::StepTimer& timer) {
   std::vector<at::Tensor> losses;
-  for (int64_t index = 0; index < accumulate_; ++index) {
-    const Batch part = all.part(index, accumulate_);
+  parts_here_ = std::min(accumulate_, all.rows());
+  for (int64_t index = 0; index < parts_here_; ++index) {
+    const Batch part = all.part(index, parts_here_);
     // A part's loss is the mean over its own targets, and weighs by how many of the batch's they are.
     const auto counted = static_cast<double>(part.counted_in_all());
     const double share = counted > 0 ? counted_ / counted : static_cast<double>(parts());
-    if (parallel_) parallel_->begin_micro_batch(index, accumulate_);
+    if (parallel_) parallel_->begin_micro_batch(index, parts_here_);
     losses.push_back(micro_batch(part, step, index, share, timer));
     parallel_ ? parallel_->end_micro_batch() : take_gradients(index);
   }
@@ -387,7 +388,8 @@ MemoryReport Stepper::measure(const Batch& batch, const MemoryConfig& memory) {
   std::vector<at::Tensor> buffers;  // running statistics learn in a forward
   for (const auto& buffer : model_.buffers()) buffers.push_back(buffer.tensor.clone());
   const Batch all = to_device(batch, device_, type_);
-  const Batch part = all.part(0, accumulate_);
+  parts_here_ = std::min(accumulate_, all.rows());
+  const Batch part = all.part(0, parts_here_);
   MemoryReport report = held();
   nn::SavedBytesMeter meter(residents_);
   const int64_t fixed = report.weights + report.optimizer;
@@ -396,7 +398,7 @@ MemoryReport Stepper::measure(const Batch& batch, const MemoryConfig& memory) {
   profile::reset_peak(gpu);
   report.before = now(fixed);
   if (parallel_) parallel_->begin_micro_batch(0, 1);
-  auto loss = forward(part, 1, 0, static_cast<double>(accumulate_), &meter);
+  auto loss = forward(part, 1, 0, static_cast<double>(parts_here_), &meter);
   report.activations = meter.bytes();
   report.peak_forward = peak(fixed + report.activations);
   report.after_forward = now(fixed + report.activations);

@@ -99,6 +99,7 @@ class Stepper {
   MemoryConfig memory_;
   nn::Residents residents_;
   int64_t accumulate_;
+  int64_t parts_here_ = 1;  // of this process's batch: accumulate_, but a short last batch may have fewer rows
   at::Tensor one_;          // where gradients begin
   const char* doing_ = "";  // for the message where memory runs out
   std::vector<at::Tensor> weights_, gradients_;

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <optional>
 
 #include "hyperion/base/error.h"
@@ -19,6 +20,7 @@
 #include "hyperion/base/version.h"
 #include "hyperion/checkpoint/save.h"
 #include "hyperion/data/cursor.h"
+#include "hyperion/data/images.h"
 #include "hyperion/data/prepared.h"
 #include "hyperion/host/cores.h"
 #include "hyperion/host/cpu.h"
@@ -37,6 +39,8 @@
 #include "hyperion/train/evaluate.h"
 #include "hyperion/train/memory_choice.h"
 #include "hyperion/train/preflight.h"
+#include "hyperion/train/epochs.h"
+#include "hyperion/train/model_for_data.h"
 #include "hyperion/train/processes.h"
 #include "hyperion/train/run_log.h"
 #include "hyperion/train/run_state.h"
@@ -67,7 +71,7 @@ void pack_one_by_one(models::Model& model, at::ScalarType type, const models::Va
   const at::NoGradGuard no_grad;
   model.tree()->visit([&](const std::string& path, nn::Module& module) {
     auto* projection = dynamic_cast<nn::Projection*>(&module);
-    if (projection == nullptr || path == "lm_head" || nn::has_memory(projection->weight())) return;
+    if (projection == nullptr || nn::is_output(path) || nn::has_memory(projection->weight())) return;
     const auto whole = at::empty(projection->weight().sizes(), at::kFloat);
     values(path + ".weight", 0, whole.view(-1));
     at::Tensor(projection->weight()).set_data(whole.to(type));
@@ -83,9 +87,9 @@ class Trainer {
         config_(request.config),
         processes_(request.processes),
         device_(open_device(config_.train, request.processes)),
+        split_(open_split(config_, models::config_shape(described_model(), "the model", config_.train.length))),
         model_config_(keep_model_config()),
         shape_(models::config_shape(model_config_, "the model", config_.train.length)),
-        split_(open_split(config_, shape_)),
         schedule_(optim::schedule_of(config_.optim, config_.train.steps)),
         log_(files, request, shape_, kernels::device_text(device_)) {
     if (const auto* peaks = host::find_peaks(kernels::device_text(device_)))
@@ -96,8 +100,8 @@ class Trainer {
   void leave(const char* status, const std::string& why) noexcept;
 
  private:
-  // Tokens, or images, of a step.
-  int64_t units() const { return config_.train.batch * (shape_.context > 0 ? config_.train.length : 1); }
+  // Tokens, or images, of so many samples.
+  int64_t units(int64_t samples) const { return samples * (shape_.context > 0 ? config_.train.length : 1); }
 
   // A step whose figures are still on the device: read one step later, so that the device never waits for us.
   struct Pending {
@@ -105,7 +109,7 @@ class Trainer {
     std::unique_ptr<profile::StepTimer> timer;
     int64_t step;
     double lr;
-    int64_t samples;
+    int64_t rows, samples;  // of this step, and of the run so far
     uint64_t sample_hash;
   };
 
@@ -114,16 +118,20 @@ class Trainer {
   bool first() const { return processes_ == nullptr || processes_->first(); }
   bool several() const { return processes_ != nullptr && processes_->size() > 1; }
   Share share() const { return several() ? Share{processes_->rank(), processes_->size()} : Share{}; }
+  std::string described_model() const;
   std::string keep_model_config();
   void announce();
   void warn_of_slow_precision();
   void prepare();
   void check_tokenizer();
+  void keep_processor();
   void keep_tokenizer();
+  interop::Fit fit_of_base() const { return {model_config_, static_cast<uint64_t>(config_.train.seed)}; }
   void make_model();
   void make_outline();
   void plan_memory();
   void make_adapted();
+  void fill_token_rows(const std::vector<int64_t>& tokens);
   double restore();  // returns the seconds trained before
   void step();
   void settle();  // reads and tells the figures of the pending step
@@ -151,9 +159,9 @@ class Trainer {
   const RunConfig& config_;
   Processes* processes_;  // null: alone
   at::Device device_;
+  data::Split split_;
   std::string model_config_;  // as Hugging Face's config.json
   strategy::ModelShape shape_;
-  data::Split split_;
   std::unique_ptr<models::Model> model_;
   models::Values values_;    // of what the model was made without
   std::string base_digest_;  // of the weights an adapter is trained beside
@@ -171,14 +179,30 @@ class Trainer {
 };
 
 // A run keeps what its model is, so that a resume needs nothing but the run's own folder.
+std::string Trainer::described_model() const {
+  const base::Path path = request_.run.model();
+  return begun() && files_.exists(path) ? base::read_description(files_, path) : model_config(files_, config_);
+}
+
 std::string Trainer::keep_model_config() {
   const base::Path path = request_.run.model();
   if (begun() && files_.exists(path)) return base::read_description(files_, path);
-  const std::string text = models::make_config(model_config(files_, config_), "the model");
+  const auto [text, said] = model_for_data(config_, described_model(), split_);
   if (first()) base::write_atomically(files_, path, text + "\n");
+  for (const auto& line : said) base::log_info(line);
   if (const auto reason = interop::export_obstacle(text); !reason.empty())
     base::log_info(format("note: {}; it can be trained, evaluated and probed here", reason));
   return text;
+}
+
+// Whoever shows the model images needs it, and the set may be gone by then.
+void Trainer::keep_processor() {
+  if (split_.validation_images == nullptr || request_.resume || !first()) return;
+  const auto processing = split_.validation_images->processing();
+  if (!processing) return;
+  const base::Path to = request_.run.path() / interop::kRunProcessor;
+  files_.create_folders(to);
+  base::write_atomically(files_, to / data::kProcessorFile, data::processor_json(*processing));
 }
 
 // Whoever reads what the model writes needs it, and the set may be gone by then.
@@ -196,8 +220,10 @@ void Trainer::check_tokenizer() {
   const base::Path model = config_.model.from;
   if (config_.data.source != "prepared" || shape_.context == 0 || !files_.exists(model / "tokenizer.json")) return;
   const base::Path set = base::Path(config_.data.path.front()) / data::kSetTokenizer / "tokenizer.json";
-  if (files_.exists(set) && files_.read(set) == files_.read(model / "tokenizer.json")) return;
-  throw base::ConfigError(format("{} was not prepared with the tokenizer of model.from = \"{}\"",
+  if (files_.exists(set) && extends_tokenizer(base::read_description(files_, set),
+                                              base::read_description(files_, model / "tokenizer.json")))
+    return;
+  throw base::ConfigError(format("{} was not prepared with the tokenizer of model.from = \"{}\", nor with one that only adds to it",
                                  config_.data.path.front(), config_.model.from),
                           format("prepare it with --prepare.tokenizer={}", config_.model.from));
 }
@@ -206,7 +232,8 @@ void Trainer::make_model() {
   if (config_.lora.rank > 0) return make_adapted();
   if (config_.parallel.zero == 3) return make_outline();
   if (!config_.model.from.empty() && !begun()) {
-    model_ = interop::open_base(files_, config_.model.from, at::kCPU, at::kFloat).model;
+    const auto fit = fit_of_base();
+    model_ = interop::open_base(files_, config_.model.from, at::kCPU, at::kFloat, &fit).model;
     return;
   }
   model_ = models::make_model(model_config_, "the model");
@@ -216,12 +243,14 @@ void Trainer::make_model() {
 // Names and shapes alone: each process gives memory to its own piece, which is all it has room for.
 void Trainer::make_outline() {
   if (!config_.model.from.empty() && !begun()) {
-    auto outline = interop::outline_model(files_, config_.model.from);
+    const auto fit = fit_of_base();
+    auto outline = interop::outline_model(files_, config_.model.from, interop::Head::may_be_missing);
     if (outline.model) {
+      interop::refit(outline, fit);
       model_ = std::move(outline.model), values_ = std::move(outline.values);
       return;
     }
-    model_ = interop::open_base(files_, config_.model.from, at::kCPU, at::kFloat).model;
+    model_ = interop::open_base(files_, config_.model.from, at::kCPU, at::kFloat, &fit).model;
     return;
   }
   const nn::WithoutMemory only_names;
@@ -242,20 +271,46 @@ void Trainer::make_adapted() {
   }
   const auto type = compute_type(config_.train.precision);
   const bool packed = config_.model.quantize == "nf4";
+  const auto fit = fit_of_base();
+  interop::Refitted refitted;
   if (config_.parallel.zero == 3) {
-    auto outline = interop::outline_model(files_, config_.model.from);
+    auto outline = interop::outline_model(files_, config_.model.from, interop::Head::may_be_missing);
+    if (outline.model) refitted = interop::refit(outline, fit);
     model_ = std::move(outline.model), values_ = std::move(outline.values);
   }
   if (model_) {
     model_->to(at::kCPU, type);
     if (packed) pack_one_by_one(*model_, type, values_);
   } else {
-    model_ = interop::open_base(files_, config_.model.from, at::kCPU, type).model;
+    auto opened = interop::open_base(files_, config_.model.from, at::kCPU, type, &fit);
+    model_ = std::move(opened.model), refitted = std::move(opened.refitted);
   }
   if (packed) model_->quantise();
-  model_->adapters().add(interop::kRunAdapter, nn::config_of(config_.lora), config_.train.seed);
+  auto adapter = nn::config_of(config_.lora);
+  for (const auto& module : refitted.new_modules) adapter.saved.push_back(module);
+  std::vector<int64_t> tokens(static_cast<size_t>(refitted.rows - refitted.first_new));
+  std::iota(tokens.begin(), tokens.end(), refitted.first_new);
+  for (const auto& module : refitted.grown)
+    adapter.token_rows.emplace_back(module.substr(module.rfind('.') + 1), tokens);
+  model_->adapters().add(interop::kRunAdapter, adapter, config_.train.seed);
+  fill_token_rows(tokens);
   shape_ = models::adapted_shape(*model_, interop::kRunAdapter, config_.train.length);
   log_.trained(shape_.trained);
+}
+
+// Where the tables have no memory, the rows that are trained beside them have no values yet.
+void Trainer::fill_token_rows(const std::vector<int64_t>& tokens) {
+  if (!values_) return;
+  const at::NoGradGuard no_grad;
+  for (const auto& [name, rows] : model_->adapters().parameters(interop::kRunAdapter)) {
+    if (!name.ends_with(nn::kTokenRowsParameter)) continue;
+    const std::string table = name.substr(0, name.size() - std::string_view(nn::kTokenRowsParameter).size()) + ".weight";
+    const auto row = at::empty({rows.size(1)}, at::kFloat);
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      values_(table, tokens[i] * rows.size(1), row);
+      rows.select(0, static_cast<int64_t>(i)).copy_(row);
+    }
+  }
 }
 
 // Every choice is tried on a real part of a batch, cheapest first; nothing of it changes the run.
@@ -278,6 +333,7 @@ void Trainer::prepare() {
   base::fault_point("train.prepare");
   check_tokenizer();
   keep_tokenizer();
+  keep_processor();
   make_model();
   if (config_.lora.rank > 0) announce();
   base::throw_if_stopped("preparing the model");
@@ -288,7 +344,7 @@ void Trainer::prepare() {
   feed_.emplace(split_, config_, start_, share(), device_.is_cuda());
   sample_hash_ = start_.hash;
   if (processes_ != nullptr) told_traffic_ = processes_->traffic();
-  log_.begin(step_, seconds_before);
+  log_.begin(step_, seconds_before, epoch_samples(config_, split_));
 }
 
 double Trainer::restore() {
@@ -347,12 +403,13 @@ void Trainer::warn_of_slow_precision() {
 // What an adapter trains is known once the model is there.
 void Trainer::announce() {
   base::log_info(format("run {}: {}, {} {} a step, {} on {}", log_.name(),
-                        report::parameters_text(shape_.parameters, shape_.trained), base::with_commas(units()),
+                        report::parameters_text(shape_.parameters, shape_.trained), base::with_commas(units(config_.train.batch)),
                         shape_.context > 0 ? "tokens" : "images", config_.train.precision,
                         kernels::device_text(device_)));
   if (config_.lora.rank > 0)
     base::log_info(
         format("LoRA of rank {}, alpha {:g}, beside {}", config_.lora.rank, config_.lora.alpha, config_.lora.targets));
+  base::log_info(epochs_text(config_, split_));
   warn_of_slow_precision();
   if (!several() && config_.parallel.zero > 0)
     base::log_info(
@@ -401,12 +458,14 @@ void Trainer::step() {
   base::current_activity().step = number;
   base::fault_point("train.step");
   const double lr = schedule_.at(number);
+  const int64_t before = cursor().samples;
   const Batch batch = stoppable([&] { return feed_->next(); });
   auto result = stepper_->run(batch, number, lr, *timer);
   settle();
   sample_hash_ += result.hash;
   if (result.stop != 0) stop_ = result.stop;
-  pending_ = Pending{std::move(result), std::move(timer), number, lr, cursor().samples, sample_hash_};
+  const int64_t after = cursor().samples;
+  pending_ = Pending{std::move(result), std::move(timer), number, lr, after - before, after, sample_hash_};
   step_ = number;
   if (device_.is_cpu()) settle();
 }
@@ -425,7 +484,7 @@ void Trainer::settle() {
   record.data_wait_ms = times[0], record.forward_ms = times[1], record.backward_ms = times[2],
   record.optimizer_ms = times[3];
   record.step_ms = times[0] + times[1] + times[2] + times[3];
-  record.tokens = units();
+  record.tokens = units(done.rows);
   record.samples = done.samples;
   record.sample_hash = format("{:016x}", done.sample_hash);
   record.tokens_per_s = static_cast<double>(record.tokens) / record.step_ms * 1e3;
@@ -508,7 +567,7 @@ void Trainer::save() {
   state.data_digest = split_.digest, state.base_digest = base_digest_;
   state.threads = kernels::cpu_threads();
   state.seconds = log_.seconds();
-  state.model = model_->config_json();
+  state.model = model_config_;
   if (config_.lora.rank > 0)
     state.adapter = interop::adapter_config_text(*model_, interop::kRunAdapter, config_.model.from);
   if (!split_.questions.empty()) state.end_token = '\n';  // an answer is a line

@@ -1,0 +1,94 @@
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/topk.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+#include "hyperion/base/json.h"
+#include "hyperion/base/read_file.h"
+#include "hyperion/base/signals.h"
+#include "hyperion/cli/commands.h"
+#include "hyperion/cli/open_text_model.h"
+#include "hyperion/data/image_processing.h"
+#include "hyperion/kernels/device.h"
+#include "hyperion/nn/pass.h"
+
+namespace hyperion::cli {
+namespace {
+
+using base::format;
+using base::Json;
+
+std::vector<std::string> labels_of(const interop::OpenedModel& opened, const std::string& model) {
+  const Json config = base::parse_json(opened.model->config_json(), model);
+  std::vector<std::string> names;
+  for (size_t i = 0; i < config.at("id2label").size(); ++i)
+    names.push_back(config["id2label"].at(std::to_string(i)).get<std::string>());
+  return names;
+}
+
+data::ImageProcessing processing_of(const interop::OpenedModel& opened, const std::string& model) {
+  const base::Path path = opened.folder / data::kProcessorFile;
+  if (opened.folder.empty() || !base::real_files().exists(path))
+    throw base::ConfigError(
+        format("it is not known how {} wants its images: it has no {}", model, data::kProcessorFile),
+        "runs on images that are read from files keep one, and so do folders exported from them");
+  return data::parse_processor(base::read_description(base::real_files(), path), path.string());
+}
+
+constexpr uint64_t kLongestFile = uint64_t{1} << 28;
+
+struct Guess {
+  std::string label;
+  double score;
+};
+
+std::vector<Guess> best_of(const at::Tensor& logits, const std::vector<std::string>& labels, int64_t top) {
+  const auto [scores, classes] = at::topk(at::softmax(logits, 0), std::min(top, logits.size(0)));
+  std::vector<Guess> list;
+  for (int64_t i = 0; i < scores.size(0); ++i)
+    list.push_back({labels[static_cast<size_t>(classes[i].item<int64_t>())], scores[i].item<double>()});
+  return list;
+}
+
+}  // namespace
+
+int classify_command(const ClassifyOptions& options) {
+  const auto device = kernels::open_device(options.device);
+  auto opened = open_in_form(options.model, device, options.quantize);
+  if (opened.model->input() != models::Input::images)
+    throw base::ConfigError(format("{} reads text, and does not look at images", options.model),
+                            "hyperion generate, or chat");
+  const auto labels = labels_of(opened, options.model);
+  const auto processing = processing_of(opened, options.model);
+  const auto type = opened.model->parameters().front().tensor.scalar_type();
+  const at::NoGradGuard no_grad;
+  const auto pixels = at::empty({1, 3, processing.side, processing.side}, at::kFloat);
+  Json list = Json::array();
+  for (const auto& path : options.images) {
+    base::throw_if_stopped("classifying");
+    data::process_image(processing, base::read_to_end(path, kLongestFile), path,
+                        {pixels.mutable_data_ptr<float>(), static_cast<size_t>(pixels.numel())});
+    nn::Pass pass;
+    const auto logits = opened.model->logits(pixels.to(device, type), pass)[0].to(at::kCPU, at::kFloat);
+    const auto guesses = best_of(logits, labels, options.top);
+    if (options.json) {
+      Json found = Json::array();
+      for (const auto& [label, score] : guesses) found.push_back({{"label", label}, {"score", score}});
+      list.push_back({{"image", path}, {"classes", std::move(found)}});
+      continue;
+    }
+    std::printf("%s\n", path.c_str());
+    for (const auto& [label, score] : guesses) std::printf("  %5.1f%%  %s\n", 100 * score, label.c_str());
+    std::fflush(stdout);
+  }
+  if (options.json) std::printf("%s\n", list.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+  return 0;
+}
+
+}  // namespace hyperion::cli

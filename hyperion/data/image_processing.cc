@@ -1,0 +1,150 @@
+#include "hyperion/data/image_processing.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+#include "hyperion/base/json.h"
+#include "hyperion/data/image_decode.h"
+#include "hyperion/data/resample.h"
+
+namespace hyperion::data {
+namespace {
+
+constexpr int kPillowBilinear = 2, kPillowBicubic = 3;
+
+// The decimal number that was meant: 0.485, not what a float makes of it.
+base::Json decimals(const std::array<float, 3>& values) {
+  base::Json list = base::Json::array();
+  for (const float value : values) list.push_back(std::round(static_cast<double>(value) * 1e6) / 1e6);
+  return list;
+}
+
+class ProcessorFields {
+ public:
+  ProcessorFields(const base::Json& json, const std::string& place) : json_(json), place_(place) {
+    if (!json.is_object()) refuse("is not an object");
+  }
+  bool flag(const char* key, bool absent) const {
+    const auto found = json_.find(key);
+    if (found == json_.end() || found->is_null()) return absent;
+    if (!found->is_boolean()) refuse(base::format("{} is neither true nor false", key));
+    return found->get<bool>();
+  }
+  const base::Json* find(const char* key) const {
+    const auto found = json_.find(key);
+    return found == json_.end() || found->is_null() ? nullptr : &*found;
+  }
+  // A side of `owner`, {"height": 224, "width": 224} or the like.
+  int64_t side(const base::Json& owner, const char* key) const {
+    const base::Json& value = owner.is_object() && owner.contains(key) ? owner.at(key) : owner;
+    if (!value.is_number_integer() || value < 1 || value > kMostSide)
+      refuse(base::format("{} is not a size in 1 to {}", key, kMostSide));
+    return value.get<int64_t>();
+  }
+  int64_t square(const base::Json& owner) const {
+    const int64_t height = side(owner, "height");
+    if (owner.is_object() && side(owner, "width") != height) refuse("images that are not square are not known here");
+    return height;
+  }
+  std::array<float, 3> three(const char* key, const std::array<float, 3>& absent) const {
+    const base::Json* list = find(key);
+    if (list == nullptr) return absent;
+    std::array<float, 3> values{};
+    if (!list->is_array() || list->size() != 3) refuse(base::format("{} is not a list of three", key));
+    for (size_t i = 0; i < 3; ++i) {
+      if (!(*list)[i].is_number()) refuse(base::format("{} holds something else than numbers", key));
+      values[i] = (*list)[i].get<float>();
+    }
+    return values;
+  }
+  [[noreturn]] void refuse(const std::string& what) const {
+    throw base::CorruptError(base::format("{}: {}", place_, what));
+  }
+
+ private:
+  static constexpr int64_t kMostSide = 1 << 16;
+  const base::Json& json_;
+  const std::string& place_;
+};
+
+}  // namespace
+
+ImageProcessing parse_processor(const std::string& text, const std::string& place) {
+  const base::Json json = base::parse_json(text, place);
+  const ProcessorFields fields(json, place);
+  ImageProcessing processing;
+  if (!fields.flag("do_resize", true)) fields.refuse("do_resize = false is not known here");
+  const base::Json* size = fields.find("size");
+  if (size == nullptr) fields.refuse("it has no size");
+  if (size->is_object() && size->contains("shortest_edge")) {
+    processing.side = processing.shorter = fields.side(*size, "shortest_edge");
+    if (fields.flag("do_center_crop", false)) {
+      const base::Json* crop = fields.find("crop_size");
+      if (crop == nullptr) fields.refuse("it has no crop_size");
+      processing.side = fields.square(*crop);
+      if (processing.side > processing.shorter) fields.refuse("crop_size is larger than the image is made");
+    }
+  } else {
+    processing.side = fields.square(*size);
+    if (fields.flag("do_center_crop", false)) fields.refuse("do_center_crop without a shortest_edge is not known here");
+  }
+  if (const base::Json* filter = fields.find("resample"); filter != nullptr) {
+    if (*filter != kPillowBilinear && *filter != kPillowBicubic)
+      fields.refuse("resample is neither bilinear (2) nor bicubic (3)");
+    processing.bicubic = *filter == kPillowBicubic;
+  }
+  if (!fields.flag("do_rescale", true)) fields.refuse("do_rescale = false is not known here");
+  if (const base::Json* factor = fields.find("rescale_factor");
+      factor != nullptr && (!factor->is_number() || std::abs(factor->get<double>() * 255 - 1) > 1e-3))
+    fields.refuse("rescale_factor is not 1 / 255");
+  processing.normalisation = {{0, 0, 0}, {1, 1, 1}};
+  if (fields.flag("do_normalize", true))
+    processing.normalisation = {fields.three("image_mean", kHalf.mean), fields.three("image_std", kHalf.deviation)};
+  for (const float deviation : processing.normalisation.deviation)
+    if (!(deviation > 0)) fields.refuse("image_std is not above 0");
+  return processing;
+}
+
+void process_image(const ImageProcessing& processing, std::string_view bytes, const std::string& name,
+                   std::span<float> out) {
+  const int64_t side = processing.side;
+  HYPERION_CHECK(static_cast<int64_t>(out.size()) == 3 * side * side, "there is room for the image");
+  const Pixels image = decode_image(bytes, name);
+  const Filter filter = processing.bicubic ? Filter::kBicubic : Filter::kBilinear;
+  Resize how{image.whole(), {side, side}, filter};
+  if (processing.shorter > 0) {
+    const int64_t shorter = std::min(image.size.height, image.size.width);
+    how.size = {image.size.height * processing.shorter / shorter, image.size.width * processing.shorter / shorter};
+    how.shown = middle_of(how.size, side);
+  }
+  const auto& [mean, deviation] = processing.normalisation;
+  resize_rows(image, how, [&](int64_t y, const uint8_t* rgb) {
+    for (int64_t c = 0; c < 3; ++c)
+      for (int64_t x = 0; x < side; ++x)
+        out[(c * side + y) * side + x] =
+            (static_cast<float>(rgb[3 * x + c]) / 255.0f - mean[c]) / deviation[c];
+  });
+}
+
+Box middle_of(ImageSize size, int64_t side) { return {(size.width - side) / 2, (size.height - side) / 2, side, side}; }
+
+std::string processor_json(const ImageProcessing& processing) {
+  const base::Json json = {{"image_processor_type", "CLIPImageProcessor"},  // the class that resizes and cuts like this
+                           {"do_convert_rgb", true},
+                           {"do_resize", true},
+                           {"size", {{"shortest_edge", processing.shorter}}},
+                           {"resample", processing.bicubic ? kPillowBicubic : kPillowBilinear},
+                           {"do_center_crop", true},
+                           {"crop_size", {{"height", processing.side}, {"width", processing.side}}},
+                           {"do_rescale", true},
+                           {"rescale_factor", 1.0 / 255.0},
+                           {"do_normalize", true},
+                           {"image_mean", decimals(processing.normalisation.mean)},
+                           {"image_std", decimals(processing.normalisation.deviation)}};
+  return json.dump(2) + "\n";
+}
+
+}  // namespace hyperion::data

@@ -1,0 +1,64 @@
+#include "hyperion/train/epochs.h"
+
+#include <algorithm>
+
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+
+namespace hyperion::train {
+
+using base::ConfigError;
+using base::format;
+using base::with_commas;
+
+int64_t epoch_samples(const RunConfig& config, const data::Split& split) {
+  return split.order(static_cast<uint64_t>(config.train.seed)).samples();
+}
+
+int64_t samples_in_all(const RunConfig& config, const data::Split& split) {
+  return config.train.epochs == 0 ? 0 : config.train.epochs * epoch_samples(config, split);
+}
+
+std::string settle_epochs(RunConfig& config, const data::Split& split, int64_t processes) {
+  if (config.train.epochs == 0) return {};
+  const int64_t all = samples_in_all(config, split), batch = config.train.batch;
+  config.train.steps = (all + batch - 1) / batch;
+  const int64_t samples = epoch_samples(config, split), left = all % batch;
+  if (left % processes != 0)
+    throw ConfigError(format("{} epochs of {} samples leave {} for the last batch, which {} processes cannot share",
+                             config.train.epochs, with_commas(samples), left, processes),
+                      format("--data.limit={} leaves {} samples out", samples - samples % processes,
+                             samples % processes));
+  const int64_t meant = config.optim.warmup, steps = config.train.steps;
+  if (meant <= steps) return {};
+  config.optim.warmup = steps / 10;
+  return format("optim.warmup = {} in place of {}, as train.epochs = {} are {} steps", config.optim.warmup, meant,
+                config.train.epochs, steps);
+}
+
+std::string epochs_text(const RunConfig& config, const data::Split& split) {
+  const int64_t samples = epoch_samples(config, split);
+  if (config.train.epochs > 0)
+    return format("{} samples an epoch; {} epochs are {} steps", with_commas(samples), config.train.epochs,
+                  with_commas(config.train.steps));
+  const double epochs =
+      static_cast<double>(config.train.steps) * static_cast<double>(config.train.batch) / static_cast<double>(samples);
+  return format("{} samples an epoch; {} steps are {:.3g} epochs", with_commas(samples),
+                with_commas(config.train.steps), epochs);
+}
+
+std::optional<EpochMeans::Mean> EpochMeans::add(int64_t begin, int64_t end, double loss) {
+  std::optional<Mean> ended;
+  while (begin < end) {
+    const int64_t epoch = begin / samples_, until = std::min(end, (epoch + 1) * samples_);
+    sum_ += loss * static_cast<double>(until - begin), seen_ += until - begin;
+    if (until == (epoch + 1) * samples_) {
+      ended = Mean{epoch + 1, sum_ / static_cast<double>(seen_)};
+      sum_ = 0, seen_ = 0;
+    }
+    begin = until;
+  }
+  return ended;
+}
+
+}  // namespace hyperion::train

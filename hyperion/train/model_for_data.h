@@ -1,0 +1,24 @@
+// The model as the data needs it: as many classes as the data has, by their names, or token ids.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "hyperion/data/source.h"
+#include "hyperion/train/config.h"
+
+namespace hyperion::train {
+
+struct ModelForData {
+  std::string config;               // as Hugging Face's config.json
+  std::vector<std::string> said{};  // what was changed, and what looks odd: lines for the user
+};
+
+// `config` is that of the recipe or of model.from. Images: where the recipe does not say how many classes, the data
+// does; class names are the data's. Tokens: a model.from whose tokenizer has grown gets as many ids. Throws ConfigError
+// where the recipe says fewer than the data has.
+ModelForData model_for_data(const RunConfig& config, const std::string& model, const data::Split& split);
+
+// Whether a tokenizer.json is another, or that one with more tokens added: what the other makes of a text, it makes too.
+bool extends_tokenizer(const std::string& tokenizer, const std::string& other);
+
+}  // namespace hyperion::train

@@ -1,0 +1,131 @@
+// Runs that are told how often to see their data, in place of how many steps to take.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/end_to_end/support_tree.h"
+
+namespace hyperion {
+namespace {
+
+using nlohmann::json;
+using testing::Finished;
+using testing::run;
+using testing::Scratch;
+using testing::operator+;
+using Words = std::vector<std::string>;
+
+constexpr char kEpochs[] = R"([train]
+epochs = 3
+batch = 4
+accumulate = 2
+length = 16
+log_every = 1
+[model]
+layers = 1
+heads = 2
+width = 16
+context = 32
+[data]
+digits = 2
+sums = 10
+[eval]
+every = 0
+batches = 1
+[checkpoint]
+every = 1
+)";
+
+class EpochRuns : public ::testing::Test {
+ protected:
+  EpochRuns() { testing::write_file(recipe_, kEpochs); }
+  Words train(const std::string& name) const {
+    return Words{"train", recipe_.string(), "--run", name} + testing::device_flags();
+  }
+  // What a run measured: of steps, or of epochs.
+  std::vector<json> records(const std::string& name, bool epochs) const {
+    std::istringstream lines(testing::read_file(scratch_.runs() / name / "metrics.jsonl"));
+    std::vector<json> list;
+    for (std::string line; std::getline(lines, line);) {
+      const json record = json::parse(line);
+      if (epochs ? record.value("split", "") == "training" : !record.contains("split")) list.push_back(record);
+    }
+    return list;
+  }
+  Scratch scratch_;
+  std::filesystem::path recipe_ = scratch_.path() / "epochs.toml";
+};
+
+TEST_F(EpochRuns, end_with_a_short_batch_and_tell_of_each_epoch) {
+  const Finished done = run(scratch_, train("r"));
+  ASSERT_EQ(done.code, 0) << done.err;
+  const std::string all = done.out + done.err;
+  EXPECT_NE(all.find("10 samples an epoch; 3 epochs are 8 steps"), std::string::npos) << all;
+  EXPECT_NE(all.find("epoch 3 of 3 is over: mean training loss"), std::string::npos) << all;
+  const auto steps = records("r", false), epochs = records("r", true);
+  ASSERT_EQ(steps.size(), 8u);
+  EXPECT_EQ(steps[6]["tokens"], 4 * 16);
+  EXPECT_EQ(steps[7]["tokens"], 2 * 16);
+  EXPECT_EQ(steps[7]["samples"], 30);
+  ASSERT_EQ(epochs.size(), 3u);
+  EXPECT_EQ(epochs[0]["step"], 3);
+  EXPECT_NEAR(epochs[0]["loss"].get<double>(),
+              (4 * steps[0]["loss"].get<double>() + 4 * steps[1]["loss"].get<double>() +
+               2 * steps[2]["loss"].get<double>()) / 10,
+              1e-9);
+}
+
+TEST_F(EpochRuns, go_on_in_the_middle_of_an_epoch_to_the_bit) {
+  ASSERT_EQ(run(scratch_, train("whole")).code, 0);
+  ASSERT_NE(run(scratch_, train("cut"), {{"HYPERION_FAULTS", "train.step=kill@5"}}).code, 0);
+  const Finished done = run(scratch_, {"resume", "cut"});
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_EQ(testing::losses(scratch_.runs() / "cut"), testing::losses(scratch_.runs() / "whole"));
+  const auto whole = records("whole", true), cut = records("cut", true);
+  EXPECT_EQ(whole, cut);
+}
+
+TEST_F(EpochRuns, can_be_made_longer_by_epochs_alone) {
+  ASSERT_EQ(run(scratch_, train("r")).code, 0);
+  const Finished steps = run(scratch_, {"resume", "r", "--steps", "20"});
+  EXPECT_EQ(steps.code, 2);
+  EXPECT_NE(steps.err.find("--train.epochs=N in place of --steps"), std::string::npos) << steps.err;
+}
+
+TEST_F(EpochRuns, beside_steps_are_refused) {
+  const Finished done = run(scratch_, train("r") + Words{"--steps", "4"});
+  EXPECT_EQ(done.code, 2);
+  EXPECT_NE(done.err.find("train.epochs = 3"), std::string::npos) << done.err;
+  EXPECT_NE(done.err.find("train.steps = 4"), std::string::npos) << done.err;
+}
+
+TEST_F(EpochRuns, of_two_ranks_see_the_same_samples) {
+  ASSERT_EQ(run(scratch_, train("one")).code, 0);
+  const Words launch{"launch", "-n", "2", "--logs", (scratch_.path() / "logs").string(), "--"};
+  const Finished two = run(scratch_, launch + train("two") + Words{"--train.accumulate=1"});
+  ASSERT_EQ(two.code, 0) << two.err;
+  const auto a = records("one", false), b = records("two", false);
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    EXPECT_EQ(a[i]["sample_hash"], b[i]["sample_hash"]);
+    EXPECT_NEAR(a[i]["loss"].get<double>(), b[i]["loss"].get<double>(), 1e-5 * a[i]["loss"].get<double>());
+  }
+  const Finished odd = run(scratch_, launch + train("odd") + Words{"--train.accumulate=1", "--data.sums=11"});
+  EXPECT_EQ(odd.code, 2);
+  EXPECT_NE(odd.err.find("--data.limit=10"), std::string::npos) << odd.err;
+}
+
+TEST_F(EpochRuns, batch_per_rank_grows_with_the_ranks) {
+  const Words flags{"--train.epochs=0", "--steps", "2", "--train.batch_per_rank=2"};
+  testing::write_file(recipe_, std::string(kEpochs).replace(std::string(kEpochs).find("batch = 4\n"), 10, ""));
+  ASSERT_EQ(run(scratch_, train("one") + flags).code, 0);
+  const Words launch{"launch", "-n", "2", "--logs", (scratch_.path() / "logs").string(), "--"};
+  ASSERT_EQ(run(scratch_, launch + train("two") + flags).code, 0);
+  EXPECT_EQ(records("one", false).back()["samples"], 4);
+  EXPECT_EQ(records("two", false).back()["samples"], 8);
+}
+
+}  // namespace
+}  // namespace hyperion

@@ -1,0 +1,163 @@
+"""A pre-trained model of transformers is trained on to other classes here, and used there: the same classes, logits and pixels."""
+import json
+import os
+import sys
+import unittest
+
+import numpy
+import peft
+import torch
+import transformers
+from PIL import Image
+
+from models import Folder, answer, load, make, probe, resnet, run, vit
+
+FAMILY = sys.argv.pop(1)
+CONFIG = {"vit": vit, "resnet": lambda **changes: resnet(image_size=32, **changes)}[FAMILY]
+HEADLESS = {"vit": transformers.ViTModel, "resnet": transformers.ResNetModel}[FAMILY]
+CLASSES = ["a cat", "dog", "Eule"]
+RECIPE = """
+[train]
+device = "cpu"
+steps = 3
+batch = 6
+[model]
+from = "{folder}/base"
+[data]
+source = "images"
+path = "{folder}/images"
+validation = 0.25
+[optim]
+lr = 0.05
+warmup = 0
+"""
+LORA = '[lora]\nrank = 3\nalpha = 12\n'
+EACH = ["", LORA] if FAMILY == "vit" else [""]  # a ResNet has no linear layer but its head
+
+
+def images(folder):
+    """Six of each class, none of the size of the model."""
+    numbers = numpy.random.default_rng(5)
+    for label, name in enumerate(CLASSES):
+        (folder / name).mkdir(parents=True)
+        for i in range(6):
+            size = (37 + 5 * i, 61 - 4 * i, 3)
+            smooth = numbers.integers(0, 255, (5, 7, 3)).astype("uint8")
+            Image.fromarray(smooth).resize((size[1], size[0]), 3).save(folder / name / f"{i}.png")
+    return sorted(folder.glob("*/*.png"))
+
+
+class Trained:
+    """A base with 11 classes, and a run from it to ours."""
+
+    def __init__(self, extra="", headless=None, ranks=1, flags=(), seed=7):
+        self.folder = Folder()
+        self.path = self.folder.path
+        model = make(CONFIG(), seed)
+        if headless is not None:
+            torch.manual_seed(seed)
+            model = HEADLESS(CONFIG(), **headless)
+        model.save_pretrained(self.path / "base")
+        self.images = images(self.path / "images")
+        (self.path / "recipe.toml").write_text(RECIPE.format(folder=self.path) + extra)
+        os.environ["HYPERION_RUNS"] = str(self.path / "runs")
+        launch = ("launch", "-n", ranks, "--logs", self.path / "logs", "--") if ranks > 1 else ()
+        run(*launch, "train", self.path / "recipe.toml", "--run", "run", *flags)
+
+    def losses(self):
+        lines = (self.path / "runs/run/metrics.jsonl").read_text().splitlines()
+        return [line["loss"] for line in map(json.loads, lines) if "loss" in line]
+
+    def export(self, name, *flags):
+        run("export", "run", "--to", self.path / name, *flags)
+        return self.path / name
+
+    def pixels(self):
+        generator = torch.Generator().manual_seed(3)
+        return {"pixel_values": torch.randn(4, 3, 32, 32, generator=generator)}
+
+
+def same(self, there, trained, tolerance=1e-5):
+    """Logits of transformers and of the run here."""
+    pixels = trained.pixels()
+    with torch.no_grad():
+        theirs = answer(there.eval(), pixels).logits
+    ours = probe("run", pixels)["logits"]
+    self.assertEqual(tuple(ours.shape), (4, len(CLASSES)))
+    self.assertLess((theirs - ours).abs().max().item(), tolerance * max(1, theirs.abs().max().item()))
+
+
+class FineTune(unittest.TestCase):
+    def test_pipeline_gives_the_names_and_scores_that_classify_gives(self):
+        trained = Trained()
+        folder = trained.export("exported")
+        config = json.loads((folder / "config.json").read_text())
+        self.assertEqual(config["id2label"], {str(i): name for i, name in enumerate(sorted(CLASSES))})
+        pipeline = transformers.pipeline("image-classification", str(folder))
+        ours = json.loads(run("classify", "run", *trained.images[:10], "--json", "--top", 3))
+        from_folder = json.loads(run("classify", folder, *trained.images[:10], "--json", "--top", 3))
+        self.assertEqual([one["classes"] for one in ours], [one["classes"] for one in from_folder])
+        for path, one in zip(trained.images, ours):
+            theirs = {guess["label"]: guess["score"] for guess in pipeline(str(path), top_k=3)}
+            self.assertEqual(set(theirs), {guess["label"] for guess in one["classes"]})
+            for guess in one["classes"]:
+                self.assertLess(abs(guess["score"] - theirs[guess["label"]]), 0.02, path)
+        same(self, load(folder), trained)
+
+    def test_pixels_are_those_of_the_processor(self):
+        trained = Trained()
+        processor = transformers.AutoImageProcessor.from_pretrained(trained.export("exported"))
+        mean, deviation = (numpy.array(value)[:, None, None] for value in (processor.image_mean, processor.image_std))
+        for path in trained.images[:10]:
+            image = Image.open(path).convert("RGB")
+            theirs = processor(image, return_tensors="np")["pixel_values"][0]
+            shorter = min(image.size)
+            width, height = (side * 37 // shorter for side in image.size)  # 32 / 0.875
+            left, top = (width - 32) // 2, (height - 32) // 2
+            plain = image.resize((width, height), Image.BILINEAR).crop((left, top, left + 32, top + 32))
+            ours = (numpy.asarray(plain).transpose(2, 0, 1) / 255 - mean) / deviation
+            self.assertLess(numpy.abs((theirs - ours) * deviation).max(), 2 / 255 + 1e-6, path)
+
+    @unittest.skipIf(FAMILY == "resnet", "it has no linear layer but its head")
+    def test_an_adapter_and_its_new_head_go_to_peft_and_come_back(self):
+        trained = Trained(LORA)
+        same(self, load(trained.export("merged")), trained)
+        adapter = trained.export("adapter", "--as-adapter")
+        settings = json.loads((adapter / "adapter_config.json").read_text())
+        self.assertEqual(settings["modules_to_save"], ["classifier"])
+        base = load(trained.path / "base", num_labels=3, ignore_mismatched_sizes=True)
+        there = peft.PeftModel.from_pretrained(base, adapter)
+        same(self, there, trained)
+        there.save_pretrained(trained.path / "theirs")
+        pixels = trained.pixels()
+        back = probe(trained.path / "base", pixels, "--adapter", trained.path / "theirs")["logits"]
+        self.assertLess((back - probe("run", pixels)["logits"]).abs().max().item(), 1e-6)
+        run("export", trained.path / "base", "--adapter", trained.path / "theirs", "--to", trained.path / "both")
+        same(self, load(trained.path / "both"), trained)
+
+    def test_a_model_without_a_head_gets_one_and_its_pooler_is_passed_over(self):
+        for headless in [{}, {"add_pooling_layer": False}] if FAMILY == "vit" else [{}]:
+            for extra in EACH:
+                trained = Trained(extra, headless)
+                same(self, load(trained.export("exported")), trained)
+
+    def test_what_fits_is_kept_to_the_bit(self):
+        trained = Trained(flags=("--steps", "1", "--optim.lr=0"))
+        before = load(trained.path / "base").state_dict()
+        for name, tensor in load(trained.export("exported")).state_dict().items():
+            if not name.startswith("classifier") and "running_" not in name and "num_batches" not in name:
+                self.assertTrue(torch.equal(tensor, before[name]), name)
+
+    def test_two_ranks_train_as_one(self):
+        same_norms = ("--parallel.sync_batch_norm=true",) if FAMILY == "resnet" else ()
+        for extra in EACH:
+            one = Trained(extra).losses()
+            for flags in [(), ("--zero", "3")]:
+                two = Trained(extra, ranks=2, flags=(*same_norms, *flags)).losses()
+                self.assertEqual(len(one), len(two))
+                for a, b in zip(one, two):
+                    self.assertLess(abs(a - b), 1e-5 * a)
+
+
+if __name__ == "__main__":
+    unittest.main()

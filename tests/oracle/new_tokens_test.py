@@ -1,0 +1,130 @@
+"""A model of transformers learns tokens that it does not have: whole and by an adapter, here and in peft."""
+import json
+import os
+import sys
+import unittest
+
+import peft
+import torch
+import transformers
+from tokenizers import Tokenizer, models as token_models, pre_tokenizers
+
+from models import Folder, gpt2, llama, load, make, probe, qwen2, run
+
+FAMILY = sys.argv.pop(1)
+STILL = dict(embd_pdrop=0, attn_pdrop=0, resid_pdrop=0)  # what is dropped depends on the parts of a batch
+CONFIG = {"gpt2": lambda **changes: gpt2(**STILL, **changes), "llama": llama, "qwen2": qwen2}[FAMILY]
+NEW = ["<|user|>", "<|answer|>", "<|end|>"]
+WORDS = [f"w{i}" for i in range(40)]
+RECIPE = """
+[train]
+device = "cpu"
+steps = {steps}
+batch = 4
+length = 16
+[model]
+from = "{folder}/base"
+[data]
+source = "prepared"
+path = "{folder}/set"
+[optim]
+lr = 0.02
+warmup = 0
+"""
+LORA = '[lora]\nrank = 3\nalpha = 12\n'
+
+
+def tokenizer(extra=()):
+    words = {word: i for i, word in enumerate(["<unk>", *WORDS])}
+    made = Tokenizer(token_models.WordLevel(words, unk_token="<unk>"))
+    made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    made.add_special_tokens([*extra])
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=made, unk_token="<unk>")
+
+
+class Trained:
+    def __init__(self, tied, extra="", steps=4, ranks=1, flags=()):
+        self.folder = Folder()
+        self.path = self.folder.path
+        make(CONFIG(vocab_size=41, tie_word_embeddings=tied), 3).save_pretrained(self.path / "base")
+        tokenizer().save_pretrained(self.path / "base")
+        tokenizer(NEW).save_pretrained(self.path / "tokenizer")
+        generator = torch.Generator().manual_seed(1)
+        lines = []
+        for _ in range(60):
+            words = [WORDS[i] for i in torch.randint(0, 40, (6,), generator=generator)]
+            lines.append(" ".join([NEW[0], *words[:3], NEW[1], *words[3:], NEW[2]]))
+        (self.path / "text.txt").write_text("\n".join(lines) + "\n")
+        (self.path / "recipe.toml").write_text(RECIPE.format(folder=self.path, steps=steps) + extra)
+        os.environ["HYPERION_RUNS"] = str(self.path / "runs")
+        run("data", "prepare", self.path / "recipe.toml", f"--prepare.files={self.path}/text.txt", "--prepare.format=lines",
+            f"--prepare.tokenizer={self.path}/tokenizer", "--prepare.end=", "--prepare.validation=0.2", f"--prepare.output={self.path}/set")
+        launch = ("launch", "-n", ranks, "--logs", self.path / "logs", "--") if ranks > 1 else ()
+        run(*launch, "train", self.path / "recipe.toml", "--run", "run", *flags)
+
+    def losses(self):
+        lines = (self.path / "runs/run/metrics.jsonl").read_text().splitlines()
+        return [line["loss"] for line in map(json.loads, lines) if "loss" in line]
+
+    def ids(self):
+        return {"input_ids": torch.randint(0, 44, (3, 9), generator=torch.Generator().manual_seed(2))}
+
+    def export(self, name, *flags):
+        run("export", "run", "--to", self.path / name, *flags)
+        return self.path / name
+
+
+def same(self, there, trained):
+    with torch.no_grad():
+        theirs = there.eval()(**trained.ids()).logits
+    ours = probe("run", trained.ids())["logits"]
+    self.assertEqual(ours.shape[-1], 44)
+    self.assertLess((theirs - ours).abs().max().item(), 1e-5 * max(1, theirs.abs().max().item()))
+
+
+def tables(model):
+    return [model.get_input_embeddings().weight.detach(), model.get_output_embeddings().weight.detach()]
+
+
+class NewTokens(unittest.TestCase):
+    def test_all_of_the_model_learns_them(self):
+        for tied in [True, False]:
+            trained = Trained(tied)
+            same(self, load(trained.export("exported")), trained)
+
+    def test_they_begin_near_the_mean_of_the_others(self):
+        trained = Trained(False, steps=1, flags=("--optim.lr=0",))
+        for before, after in zip(tables(load(trained.path / "base")), tables(load(trained.export("exported")))):
+            self.assertTrue(torch.equal(before, after[:41]))
+            self.assertLess((after[41:] - before.mean(0)).abs().max().item(), 0.01 * before.std().item())
+            self.assertFalse(torch.equal(after[41], after[42]))
+
+    def test_an_adapter_learns_them_and_nothing_else_of_the_tables(self):
+        for tied in [True, False]:
+            trained = Trained(tied, LORA)
+            merged = load(trained.export("merged"))
+            same(self, merged, trained)
+            for before, after in zip(tables(load(trained.path / "base")), tables(merged)):
+                self.assertTrue(torch.equal(before, after[:41]))
+                for row in after[41:]:
+                    self.assertGreater((row - before.mean(0)).abs().max().item(), 0.01)
+            adapter = trained.export("adapter", "--as-adapter")
+            grown = load(trained.path / "base")
+            grown.resize_token_embeddings(44, mean_resizing=False)
+            there = peft.PeftModel.from_pretrained(grown, adapter)
+            same(self, there, trained)
+            there.save_pretrained(trained.path / "theirs")
+            back = probe(trained.path / "base", trained.ids(), "--adapter", trained.path / "theirs")["logits"]
+            self.assertLess((back - probe("run", trained.ids())["logits"]).abs().max().item(), 1e-6)
+
+    def test_two_ranks_train_as_one(self):
+        for extra in ["", LORA]:
+            for flags in [(), ("--zero", "3")]:
+                one, two = Trained(True, extra).losses(), Trained(True, extra, ranks=2, flags=flags).losses()
+                self.assertEqual(len(one), len(two))
+                for a, b in zip(one, two):
+                    self.assertLess(abs(a - b), 1e-5 * a)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,71 @@
+#include "hyperion/train/model_for_data.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "hyperion/base/error.h"
+#include "hyperion/base/json.h"
+#include "hyperion/train/feed.h"
+
+namespace hyperion::train {
+namespace {
+
+// Ten shapes, for a small ViT.
+struct Shapes {
+  Shapes() {
+    config.model.preset = "vit-tiny";
+    config.data.source = "shapes";
+    config.data.images = 40;
+  }
+  ModelForData fitted() const {
+    strategy::ModelShape shape;
+    shape.image = 32;
+    return model_for_data(config, model_config(base::real_files(), config), open_split(config, shape));
+  }
+  RunConfig config;
+};
+
+TEST(ModelForData, classes_and_their_names_are_those_of_the_data) {
+  const auto [text, said] = Shapes().fitted();
+  const auto config = base::parse_json(text, "model");
+  EXPECT_EQ(config.at("id2label").size(), 10u);
+  EXPECT_EQ(config.at("id2label").at("1"), "ring");
+  EXPECT_EQ(config.at("label2id").at("ring"), 1);
+  EXPECT_TRUE(said.empty());
+}
+
+TEST(ModelForData, more_classes_than_the_data_has_are_warned_of) {
+  Shapes shapes;
+  shapes.config.model.classes = 12;
+  const auto [text, said] = shapes.fitted();
+  EXPECT_EQ(base::parse_json(text, "model").at("id2label").at("11"), "LABEL_11");
+  ASSERT_EQ(said.size(), 1u);
+  EXPECT_EQ(said[0], "model.classes = 12, and the data has 10 classes: 2 will never be seen");
+}
+
+TEST(ModelForData, fewer_classes_than_the_data_has_are_refused_with_a_way_out) {
+  Shapes shapes;
+  shapes.config.model.classes = 9;
+  try {
+    shapes.fitted();
+    FAIL();
+  } catch (const base::ConfigError& error) {
+    EXPECT_STREQ(error.what(), "model.classes = 9, and the data has 10 classes");
+    EXPECT_NE(error.hint().find("leave it out"), std::string::npos);
+  }
+}
+
+TEST(ModelForData, a_tokenizer_with_more_tokens_extends_another) {
+  const std::string small = R"({"model": {"vocab": {"a": 0}}, "added_tokens": [{"id": 1, "content": "<s>"}]})";
+  const std::string large =
+      R"({"model": {"vocab": {"a": 0}}, "added_tokens": [{"id": 1, "content": "<s>"}, {"id": 2, "content": "<u>"}]})";
+  const std::string other = R"({"model": {"vocab": {"b": 0}}, "added_tokens": [{"id": 1, "content": "<s>"}]})";
+  EXPECT_TRUE(extends_tokenizer(small, small));
+  EXPECT_TRUE(extends_tokenizer(large, small));
+  EXPECT_FALSE(extends_tokenizer(small, large));
+  EXPECT_FALSE(extends_tokenizer(other, small));
+}
+
+}  // namespace
+}  // namespace hyperion::train
