@@ -31,12 +31,11 @@ bool repeats_tokens(const checkpoint::SafetensorsFile& file, const std::string& 
   constexpr std::string_view kRows = ".token_adapter.", kTable = ".token_adapter.base_layer.weight";
   if (key.find(kRows) == key.npos) return false;
   const auto parameters = model.parameters();
-  const auto table = std::find_if(parameters.begin(), parameters.end(), [&](const models::Parameter& parameter) {
-    const bool first = &parameter == &parameters.front();  // which a tied output is too
-    return peft_key(parameter.name) == key.substr(0, key.find(kRows)) + ".weight" ||
-           (first && key.starts_with(peft_key("lm_head.")));
+  auto table = std::find_if(parameters.begin(), parameters.end(), [&](const models::Parameter& parameter) {
+    return peft_key(parameter.name) == key.substr(0, key.find(kRows)) + ".weight";
   });
-  if (table == parameters.end()) return false;
+  if (table == parameters.end() && !key.starts_with(peft_key("lm_head."))) return false;
+  if (table == parameters.end()) table = parameters.begin();  // the output is tied to it
   const std::string rows = peft_key(table->name.substr(0, table->name.rfind('.'))) + std::string(kRows) +
                            "trainable_tokens_delta";
   if (!key.ends_with(kTable)) return file.has(rows) && file.tensor(key).equal(file.tensor(rows));
