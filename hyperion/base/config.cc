@@ -198,6 +198,19 @@ std::string place_of(const toml::source_region& source, const std::string& file)
   return format("{}:{}:{}", file, source.begin.line, source.begin.column);
 }
 
+[[noreturn]] void refuse_toml(const toml::parse_error& error, const std::string& file) {
+  const std::string_view what = error.description();
+  const std::string place = place_of(error.source(), file);
+  const size_t from = what.find('\''), to = what.rfind('\'');
+  if (what.find("cannot redefine existing") != what.npos && from < to) {
+    const auto name = what.substr(from + 1, to - from - 1);
+    if (what.find("table header") != what.npos)
+      throw ConfigError(format("[{}] is there twice, {}", name, place), "put all its keys under one of the two");
+    throw ConfigError(format("{} is set twice, {}", name, place), "leave one of them out");
+  }
+  throw ConfigError(format("{}, {}", what, place), "the recipe must be TOML");
+}
+
 }  // namespace
 
 std::string Setting::text() const {
@@ -297,7 +310,7 @@ void Settings::read_toml(std::string_view text, const std::string& file) {
   try {
     table = toml::parse(text, file);
   } catch (const toml::parse_error& error) {
-    throw ConfigError(format("{}, {}", error.description(), place_of(error.source(), file)), "the recipe must be TOML");
+    refuse_toml(error, file);
   }
   for (const auto& [section, node] : table) {
     const std::string name(section.str());

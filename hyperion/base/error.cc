@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "hyperion/base/format.h"
+#include "hyperion/base/printable.h"
 
 namespace hyperion::base {
 
@@ -30,14 +31,14 @@ Interrupted::Interrupted(std::string what, int exit_code, std::string hint)
 
 std::string error_text(const Error& error) {
   const Activity& activity = error.activity();
-  std::string text = format("error: {}", error.what());
+  std::string text = format("error: {}", printable(error.what()));
   std::string place;
   if (activity.rank != 0) place += format("rank {}, ", activity.rank);
   if (activity.step >= 0) place += format("step {}, ", activity.step);
   if (!activity.operation.empty()) place += format("in {}, ", activity.operation);
   if (!place.empty()) text += " (" + place.substr(0, place.size() - 2) + ")";
   text += "\n";
-  if (!error.hint().empty()) text += format("hint: {}\n", error.hint());
+  if (!error.hint().empty()) text += format("hint: {}\n", printable(error.hint()));
   return text;
 }
 

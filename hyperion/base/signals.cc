@@ -61,6 +61,13 @@ void watch_stop_signals() {
 
 int stop_signal() { return asked.load(); }
 
+bool forget_interrupt() {
+  int pressed = SIGINT;
+  if (told_to_end != 0 || !asked.compare_exchange_strong(pressed, 0)) return false;
+  interrupts = 0;
+  return true;
+}
+
 int stop_exit_code(int signal) { return signal == SIGINT ? 128 + SIGINT : 75; }
 
 void throw_if_stopped(const char* doing) {

@@ -7,6 +7,7 @@ namespace hyperion::base {
 
 void watch_stop_signals();  // a SIGHUP that is ignored at the start, as under nohup, stays so
 int stop_signal();          // 0 while nobody asked
+bool forget_interrupt();    // whether it was Ctrl-C, which then counts as not pressed: what it stopped was a part only
 
 // 130 for Ctrl-C, 75 for the others (preempted: the caller saved its state).
 int stop_exit_code(int signal);

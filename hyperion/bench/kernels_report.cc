@@ -128,7 +128,7 @@ Outcome kernel_outcome(const KernelResult& result) {
 
 Outcome roofline_outcome(const std::string& kernels_json, const std::string& place) {
   const auto json = base::parse_json(kernels_json, place);
-  if (!json.is_object() || json.value("bench", "") != "kernels") not_kernels(place);
+  if (!json.is_object() || json.value("bench", base::Json()) != "kernels") not_kernels(place);
   try {
     report::Plot plot;
     plot.title = "Roofline of " + json.at("device_name").get<std::string>();

@@ -9,6 +9,7 @@
 #include "hyperion/cli/open_text_model.h"
 #include "hyperion/kernels/device.h"
 #include "hyperion/serve/chat.h"
+#include "hyperion/serve/input.h"
 #include "hyperion/serve/terminal.h"
 
 namespace hyperion::cli {
@@ -18,19 +19,14 @@ constexpr const char* kPrompt = "> ";
 constexpr const char* kChatHelp =
     "/reset          forget what was said\n"
     "/system TEXT    tell the model this first, and begin anew; without TEXT the template's own\n"
-    "/exit           leave, as Ctrl-D does\n"
+    "/exit, /quit    leave, as Ctrl-D does\n"
     "//...           say a text that begins with a slash\n"
-    "Arrows, Home, End and Delete edit the line; up and down bring earlier lines back. Ctrl-C stops.\n";
-
-std::optional<std::string> plain_line() {
-  std::string line;
-  if (!std::getline(std::cin, line)) return std::nullopt;
-  return line;
-}
+    "Arrows, Home, End and Delete edit the line; up and down bring earlier lines back. Ctrl-C ends an answer that is\n"
+    "being written, and elsewhere leaves.\n";
 
 void say_answer(serve::Chat& chat, const std::string& said) {
   chat.answer(said, [](size_t, std::string_view piece, bool last) {
-    std::fwrite(piece.data(), 1, piece.size(), stdout);
+    serve::write_text(piece);
     if (last) std::fputc('\n', stdout);
     std::fflush(stdout);
   });
@@ -38,7 +34,9 @@ void say_answer(serve::Chat& chat, const std::string& said) {
 
 enum class Said { question, command, farewell };
 
-Said obey(serve::Chat& chat, const std::string& line) {
+Said obey(serve::Chat& chat, const std::string& typed) {
+  const bool bare = typed == "help" || typed == "exit" || typed == "quit";
+  const std::string line = bare ? "/" + typed : typed;
   if (!line.starts_with('/') || line.starts_with("//")) return Said::question;
   const size_t space = line.find(' ');
   const std::string word = line.substr(0, space);
@@ -69,6 +67,9 @@ void talk_with_person(serve::Chat& chat) {
       say_answer(chat, line->substr(line->starts_with("//") ? 1 : 0));
     } catch (const base::ConfigError& error) {
       std::fputs(base::error_text(error).c_str(), stderr);
+    } catch (const base::Interrupted&) {
+      if (!base::forget_interrupt()) throw;
+      std::printf("\n(stopped; the question is forgotten, /exit leaves)\n");
     }
   }
 }
@@ -83,9 +84,8 @@ int chat_command(const ChatOptions& options) {
     talk_with_person(chat);
     return 0;
   }
-  while (const auto line = plain_line())
+  while (const auto line = serve::read_plain_line(std::cin))
     if (!line->empty()) say_answer(chat, *line);
-  base::throw_if_stopped("waiting for a line");
   return 0;
 }
 

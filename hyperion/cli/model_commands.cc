@@ -1,6 +1,5 @@
 #include <cstdio>
 #include <iostream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -13,6 +12,8 @@
 #include "hyperion/cli/open_text_model.h"
 #include "hyperion/cli/resolve.h"
 #include "hyperion/kernels/device.h"
+#include "hyperion/serve/input.h"
+#include "hyperion/serve/terminal.h"
 #include "hyperion/train/evaluate.h"
 #include "hyperion/train/feed.h"
 #include "hyperion/train/run_identity.h"
@@ -68,7 +69,7 @@ namespace {
 std::vector<std::string> prompts_of(const GenerateOptions& options) {
   std::vector<std::string> prompts = options.prompts;
   for (std::string& prompt : prompts)
-    if (prompt == "-") prompt.assign(std::istreambuf_iterator<char>(std::cin), {});
+    if (prompt == "-") prompt = serve::read_prompt(std::cin);
   if (!options.prompts_file.empty()) {
     std::istringstream lines(base::read_to_end(options.prompts_file));
     for (std::string line; std::getline(lines, line);)
@@ -78,11 +79,17 @@ std::vector<std::string> prompts_of(const GenerateOptions& options) {
   return prompts;
 }
 
-void print_json(const GenerateOptions& options, int64_t step, const std::vector<std::string>& prompts,
-                const std::vector<std::string>& texts) {
+void print_json(const GenerateOptions& options, const interop::OpenedModel& opened,
+                const std::vector<std::string>& prompts, const std::vector<std::string>& texts) {
+  const auto adapter = adapter_in_use(options, opened);
   Json list = Json::array();
   for (size_t i = 0; i < texts.size(); ++i)
-    list.push_back({{"model", options.model}, {"step", step}, {"prompt", prompts[i]}, {"text", texts[i]}});
+    list.push_back({{"model", options.model},
+                    {"step", opened.step},
+                    {"adapter", adapter.empty() ? Json() : Json(adapter)},
+                    {"quantize", opened.quantized ? "nf4" : "none"},
+                    {"prompt", prompts[i]},
+                    {"text", texts[i]}});
   std::printf("%s\n", list.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
 }
 
@@ -94,17 +101,17 @@ int generate_command(const GenerateOptions& options) {
   auto opened = open_text_model(options, device);
   const auto decoding = decoding_of(options);
   if (options.json) {
-    print_json(options, opened.step, prompts, serve::generate(opened, device, prompts, decoding));
+    print_json(options, opened, prompts, serve::generate(opened, device, prompts, decoding));
     return 0;
   }
   size_t begun = 0;  // a prompt that is refused is not shown
   serve::InTurn in_turn(prompts.size(), [&](size_t index, std::string_view piece, bool last) {
     if (index == begun) {
       if (prompts.size() > 1) std::printf("--- %zu of %zu ---\n", index + 1, prompts.size());
-      std::fwrite(prompts[begun].data(), 1, prompts[begun].size(), stdout);
+      serve::write_text(prompts[begun]);
       ++begun;
     }
-    std::fwrite(piece.data(), 1, piece.size(), stdout);
+    serve::write_text(piece);
     if (last) std::fputc('\n', stdout);
     std::fflush(stdout);
   });

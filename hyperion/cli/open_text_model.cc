@@ -54,12 +54,15 @@ interop::OpenedModel open_text_model(const TextOptions& options, at::Device devi
       interop::fit_to_adapter(base::real_files(), folder, opened.model, opened.config);
     interop::read_adapter(base::real_files(), folder, *opened.model, name);
   }
-  if (!options.use.empty()) {
-    opened.model->adapters().use(options.use);
-  } else if (!options.adapters.empty()) {  // before one that a run brings
-    opened.model->adapters().use(named_folder(options.adapters.front()).name);
-  }
+  if (const auto name = adapter_in_use(options, opened); !name.empty()) opened.model->adapters().use(name);
   return opened;
+}
+
+std::string adapter_in_use(const TextOptions& options, const interop::OpenedModel& opened) {
+  if (!options.use.empty()) return options.use;
+  if (!options.adapters.empty()) return named_folder(options.adapters.front()).name;  // before one that a run brings
+  const nn::Adapters& adapters = opened.model->adapters();
+  return adapters.empty() ? "" : adapters.names().front();
 }
 
 serve::GenerateOptions decoding_of(const TextOptions& options) {

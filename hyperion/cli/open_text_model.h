@@ -17,6 +17,9 @@ interop::OpenedModel open_in_form(const std::string& model, at::Device device, c
 // The same with the adapters of --adapter, and the one of --use in use.
 interop::OpenedModel open_text_model(const TextOptions& options, at::Device device);
 
+// The name of the adapter that such a model answers with; empty where it has none.
+std::string adapter_in_use(const TextOptions& options, const interop::OpenedModel& opened);
+
 serve::GenerateOptions decoding_of(const TextOptions& options);
 
 }  // namespace hyperion::cli

@@ -6,15 +6,20 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <new>
+#include <string_view>
+#include <system_error>
 
 #include "hyperion/base/descriptors.h"
 #include "hyperion/base/error.h"
 #include "hyperion/base/fault.h"
 #include "hyperion/base/files.h"
 #include "hyperion/base/format.h"
+#include "hyperion/base/log.h"
+#include "hyperion/base/printable.h"
 #include "hyperion/base/signals.h"
 #include "hyperion/cli/comm_commands.h"
 #include "hyperion/cli/commands.h"
@@ -490,9 +495,17 @@ int report_foreign(const std::exception& error) {
   const std::string what = error.what();
   const bool memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr || what.find("allocate") != what.npos ||
                       what.find("out of memory") != what.npos;
-  std::fprintf(stderr, "error: %s\n",
-               memory && what == "std::bad_alloc" ? "out of memory" : what.substr(0, what.find('\n')).c_str());
-  if (memory) std::fprintf(stderr, "hint: use a smaller train.batch, a larger train.accumulate, or a smaller model\n");
+  const auto* refused = dynamic_cast<const std::system_error*>(&error);
+  const bool threads = refused != nullptr && refused->code() == std::errc::resource_unavailable_try_again;
+  const std::string told = memory && what == "std::bad_alloc" ? "out of memory"
+                           : threads                          ? "a further thread could not be started"
+                                                              : what.substr(0, what.find('\n'));
+  std::fprintf(stderr, "error: %s\n", base::printable(told).c_str());
+  if (memory)
+    std::fprintf(stderr,
+                 "hint: in training, use a smaller train.batch, a larger train.accumulate, or a smaller model; "
+                 "else give the program more memory\n");
+  if (threads) std::fprintf(stderr, "hint: raise `ulimit -u` or `ulimit -v`, or ask for fewer threads\n");
   return 1;
 }
 
@@ -524,6 +537,17 @@ void open_standard_streams() {
     if (::fcntl(descriptor, F_GETFD) < 0) ::open("/dev/null", O_RDWR);  // takes the lowest free number, this one
 }
 
+// OpenMP takes no notice of such a value, and says so before this program begins, without a word of what to do.
+void warn_of_thread_count() {
+  const char* value = std::getenv("OMP_NUM_THREADS");
+  const std::string_view text = value == nullptr ? "" : value;
+  if (text.find_first_not_of("0123456789, ") != text.npos)
+    hyperion::base::log_warn(hyperion::base::format(
+        "OMP_NUM_THREADS=\"{}\" is no number of threads, and is ignored; set it to one, as OMP_NUM_THREADS=4, or unset "
+        "it",
+        hyperion::base::printable(text)));
+}
+
 int flush_output(int code) {
   errno = 0;
   const bool failed = std::fflush(stdout) != 0 || std::ferror(stdout) != 0;
@@ -546,6 +570,7 @@ void hyperion::cli::program(int argc, char** argv) {
   hyperion::kernels::log_library_warnings();
   hyperion::base::watch_mapped_files();
   hyperion::base::warn_of_test_variables();
+  warn_of_thread_count();
   const int code = flush_output(guarded_run(argc, argv));
   std::fflush(stderr);
   // Not through static destructors: LibTorch's own, beside CUDA's libraries, are not safe to run.

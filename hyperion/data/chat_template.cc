@@ -15,6 +15,7 @@ namespace hyperion::data {
 namespace {
 
 constexpr size_t kMaxSource = size_t{4} << 20;
+constexpr size_t kMaxMessage = 500;  // bytes of what a template, or a part of it, says in an error
 
 void check_text(std::string_view text, const std::string& what) {
   if (valid_prefix(text) != text.size())
@@ -25,6 +26,14 @@ void check_strings(const nlohmann::ordered_json& value) {
   if (value.is_string()) check_text(value.get_ref<const std::string&>(), "a text of the chat");
   if (value.is_structured())
     for (const auto& each : value) check_strings(each);
+}
+
+std::string message_of(const jinja::Fault& fault) {
+  const std::string text = fault.what();
+  if (text.size() <= kMaxMessage) return text;
+  size_t end = kMaxMessage;
+  while ((text[end] & 0xC0) == 0x80) --end;
+  return text.substr(0, end) + "...";
 }
 
 nlohmann::ordered_json variables_of(const std::vector<ChatMessage>& messages, const std::string& bos_token,
@@ -44,7 +53,7 @@ ChatTemplate::ChatTemplate(std::string source, std::string place) : place_(std::
   try {
     tree_ = std::make_shared<const std::vector<jinja::Statement>>(jinja::parse(source));
   } catch (const jinja::Fault& fault) {
-    throw base::CorruptError(base::format("{}:{}: in the chat template, {}", place_, fault.line, fault.what()));
+    throw base::CorruptError(base::format("{}:{}: in the chat template, {}", place_, fault.line, message_of(fault)));
   }
 }
 
@@ -59,9 +68,9 @@ std::string ChatTemplate::run(const nlohmann::ordered_json& variables, int64_t n
     return jinja::render(*tree_, jinja::Value::of(all), now, generated);
   } catch (const jinja::Fault& fault) {
     if (fault.raised)
-      throw base::ConfigError(base::format("the chat template refuses the messages: {}", fault.what()),
+      throw base::ConfigError(base::format("the chat template refuses the messages: {}", message_of(fault)),
                               base::format("see {}:{}", place_, fault.line));
-    throw base::CorruptError(base::format("{}:{}: in the chat template, {}", place_, fault.line, fault.what()));
+    throw base::CorruptError(base::format("{}:{}: in the chat template, {}", place_, fault.line, message_of(fault)));
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/base/json_fault.h"
 #include "hyperion/data/image_decode.h"
 
 namespace hyperion::data {
@@ -75,7 +76,8 @@ ImageSet::ImageSet(const base::Path& path) : file_(path), labels_(file_.section(
     if (meta.value("normalise", "imagenet") == "cifar") normalisation_ = kCifar;
     classes_ = meta.at("classes").get<std::vector<std::string>>();
   } catch (const Json::exception& error) {
-    throw CorruptError(format("{}: what it says of its images is damaged: {}", path.string(), error.what()));
+    throw CorruptError(format("{}: what it says of its images is damaged: {}", path.string(), base::json_fault(error)),
+                       "remove the folder, then make it again: hyperion data prepare RECIPE");
   }
   if (labels_.size() != static_cast<size_t>(images()) * 4)
     throw CorruptError(format("{}: {} images have {} bytes of labels", path.string(), images(), labels_.size()));

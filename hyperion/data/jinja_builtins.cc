@@ -30,25 +30,31 @@ void at_most(const Arguments& arguments, size_t count, std::initializer_list<std
       throw Fault(0, format("the argument {} of {} is not known here", key, of));
 }
 
-std::string text_argument(const Arguments& arguments, size_t index, std::string_view name, const std::string& of) {
+Value text_argument(const Arguments& arguments, size_t index, std::string_view name, const std::string& of) {
   const auto value = argument(arguments, index, name);
   if (!value || !value->is_text()) throw Fault(0, format("{} needs a string, its {}", of, name));
-  return value->text();
+  return *value;
 }
 
 // Without the characters `set` (spaces where there is no set) at the start and at the end.
 std::string stripped(const std::string& text, const std::optional<Value>& set, bool left, bool right) {
-  const auto points = from_utf8(text);
   const bool spaces = !set || set->is_none();
   const auto chosen = spaces ? std::u32string() : from_utf8(text_of(*set));
-  const auto drops = [&](char32_t point) {
+  const auto drops = [&](size_t at) {
+    const char32_t point = char_at(&text[at]);
+    spend_on_text(4 * chosen.size());
     if (!spaces) return chosen.find(point) != chosen.npos;
     return is_space(class_of(point)) || (point >= 0x1c && point <= 0x1f);
   };
-  size_t begin = 0, end = points.size();
-  while (left && begin < end && drops(points[begin])) ++begin;
-  while (right && end > begin && drops(points[end - 1])) --end;
-  return to_utf8(std::u32string_view(points).substr(begin, end - begin));
+  const auto before = [&](size_t end) {
+    do --end;
+    while ((text[end] & 0xC0) == 0x80);
+    return end;
+  };
+  size_t begin = 0, end = text.size();
+  while (left && begin < end && drops(begin)) begin += char_size(text[begin]);
+  while (right && end > begin && drops(before(end))) end = before(end);
+  return text.substr(begin, end - begin);
 }
 
 std::string upper_case(std::string text) {
@@ -65,30 +71,36 @@ std::string capitalized(const std::string& text) {
                       : upper_case(text.substr(0, char_size(text[0]))) + lower_case(text.substr(char_size(text[0])));
 }
 
-std::string replaced(const std::string& text, const std::string& from, const std::string& to, int64_t count) {
+std::string replaced(const std::string& text, const Value& old, const Value& fresh, int64_t count) {
+  const std::string &from = old.text(), &to = fresh.text();
   if (from.empty()) throw Fault(0, "replace needs a text to replace");
+  const std::string_view all = text;
   std::string out;
   size_t at = 0;
-  for (size_t hit = text.find(from); hit != text.npos && count != 0; hit = text.find(from, at), --count) {
-    append(out, text.substr(at, hit - at));
+  for (size_t hit = place_of(from, all); hit != all.npos && count != 0; hit = place_of(from, all, at), --count) {
+    append(out, all.substr(at, hit - at));
     append(out, to);
     at = hit + from.size();
   }
-  append(out, text.substr(at));
+  append(out, all.substr(at));
   return out;
 }
 
 Value split(const std::string& text, const std::optional<Value>& separator, int64_t most) {
   Value::List out;
+  const auto add = [&](size_t from, size_t to) {
+    spend_on_text(64 + to - from);
+    out.push_back(text.substr(from, to - from));
+  };
   size_t at = 0;
   if (separator && !separator->is_none()) {
     const std::string mark = text_of(*separator);
     if (mark.empty()) throw Fault(0, "split needs a separator that is not empty");
-    for (size_t hit = text.find(mark); hit != text.npos && most != 0; hit = text.find(mark, at), --most) {
-      out.push_back(text.substr(at, hit - at));
+    for (size_t hit = place_of(mark, text); hit != text.npos && most != 0; hit = place_of(mark, text, at), --most) {
+      add(at, hit);
       at = hit + mark.size();
     }
-    out.push_back(text.substr(at));
+    add(at, text.size());
     return Value::list(std::move(out));
   }
   const auto run_of = [&](size_t from, bool spaces) {
@@ -97,7 +109,7 @@ Value split(const std::string& text, const std::optional<Value>& separator, int6
   };
   for (at = run_of(0, true); at < text.size(); at = run_of(at, true)) {
     const size_t end = most-- == 0 ? text.size() : run_of(at, false);
-    out.push_back(text.substr(at, end - at));
+    add(at, end);
     at = end;
   }
   return Value::list(std::move(out));
@@ -106,11 +118,12 @@ Value split(const std::string& text, const std::optional<Value>& separator, int6
 Value pairs_of(const Value& object) {
   if (!object.is_map()) throw Fault(0, format("{} has no items", kind_name(object)));
   Value::List out;
-  for (const auto& [key, value] : object.pairs()) out.push_back(Value::list({key, value}));
+  for (const auto& [key, value] : object.pairs()) {
+    spend_on_text(64 + key.size());
+    out.push_back(Value::list({key, value}));
+  }
   return Value::list(std::move(out));
 }
-
-Value list_of(const Value& value) { return Value::list(elements_of(value)); }
 
 // "a.b" of a value, as the filters that take an attribute read it.
 Value attribute_of(Value value, const std::string& path) {
@@ -128,12 +141,14 @@ Value mapped(const Value& value, const Arguments& arguments) {
   const auto attribute = argument(arguments, 99, "attribute");
   const auto fallback = argument(arguments, 99, "default");
   if (!attribute && arguments.positional.empty()) throw Fault(0, "map needs an attribute or a filter");
-  for (const auto& each : elements_of(truth(value) ? value : Value())) {
+  const Value elements = elements_of(truth(value) ? value : Value());
+  for (const auto& each : elements.items()) {
     if (attribute) {
       const auto part = attribute_of(each, text_of(*attribute));
       out.push_back(part.is_undefined() && fallback ? *fallback : part);
     } else {
       const auto& all = arguments.positional;
+      spend(all.size());
       out.push_back(apply_filter(text_of(all[0]), each, {{all.begin() + 1, all.end()}, arguments.named}));
     }
   }
@@ -147,7 +162,9 @@ Value selected(const std::string& name, const Value& value, const Arguments& arg
   const size_t test = by_attribute ? 1 : 0;
   if (all.size() < test) throw Fault(0, format("{} needs an attribute", name));
   Value::List out;
-  for (const auto& each : elements_of(truth(value) ? value : Value())) {
+  const Value elements = elements_of(truth(value) ? value : Value());
+  for (const auto& each : elements.items()) {
+    spend(1 + all.size());
     const auto part = by_attribute ? attribute_of(each, text_of(all[0])) : each;
     const bool holds = all.size() > test
                            ? apply_test(text_of(all[test]), part, {{all.begin() + test + 1, all.end()}, {}})
@@ -161,7 +178,8 @@ Value joined(const Value& value, const Arguments& arguments) {
   const auto mark = argument(arguments, 0, "d"), attribute = argument(arguments, 1, "attribute");
   std::string out;
   bool first = true;
-  for (const auto& each : elements_of(value)) {
+  const Value elements = elements_of(value);
+  for (const auto& each : elements.items()) {
     if (!first && mark) append(out, text_of(*mark));
     first = false;
     append(out, text_of(attribute ? attribute_of(each, text_of(*attribute)) : each));
@@ -194,6 +212,12 @@ Value to_int(const Value& value) {
   return static_cast<int64_t>(std::stoll(text));
 }
 
+// The first element, or with -1 the last.
+Value end_of(const Value& value, int index) {
+  if (length_of(value) == 0) return {};
+  return item_of(value.is_map() ? elements_of(value) : value, index);
+}
+
 using Filter = std::function<Value(const Value&, const Arguments&)>;
 
 const std::map<std::string, Filter>& filters() {
@@ -209,11 +233,11 @@ const std::map<std::string, Filter>& filters() {
       {"d", defaulted},
       {"string", [](auto& v, auto&) { return text_of(v); }},
       {"int", [](auto& v, auto&) { return to_int(v); }},
-      {"list", [](auto& v, auto&) { return list_of(v); }},
+      {"list", [](auto& v, auto&) { return elements_of(v); }},
       {"join", joined},
       {"items", [](auto& v, auto&) { return v.is_undefined() ? Value::list() : pairs_of(v); }},
-      {"first", [](auto& v, auto&) { return length_of(v) == 0 ? Value() : elements_of(v).front(); }},
-      {"last", [](auto& v, auto&) { return length_of(v) == 0 ? Value() : elements_of(v).back(); }},
+      {"first", [](auto& v, auto&) { return end_of(v, 0); }},
+      {"last", [](auto& v, auto&) { return end_of(v, -1); }},
       {"reverse", [](auto& v, auto&) { return slice_of(v, nullptr, nullptr, -1); }},
       {"replace",
        [](auto& v, auto& a) {
@@ -265,8 +289,8 @@ Value string_method(const std::string& name, const std::string& text, const Argu
   const auto ends = [&](auto holds) {
     const auto marks = argument(arguments, 0, "prefix").value_or(Value());
     if (marks.is_text()) return bool(holds(marks.text()));
-    const auto all = elements_of(marks);
-    return std::any_of(all.begin(), all.end(), [&](const Value& each) { return holds(text_of(each)); });
+    const Value all = elements_of(marks);
+    return std::any_of(all.items().begin(), all.items().end(), [&](const Value& each) { return holds(text_of(each)); });
   };
   if (name == "strip") return stripped(text, argument(arguments, 0, "chars"), true, true);
   if (name == "lstrip") return stripped(text, argument(arguments, 0, "chars"), true, false);
@@ -289,8 +313,8 @@ Value string_method(const std::string& name, const std::string& text, const Argu
     return joined(arguments.positional[0], {{Value(text)}, {}});
   }
   if (name == "find") {
-    const size_t hit = text.find(text_argument(arguments, 0, "sub", name));
-    return hit == text.npos ? Value(-1) : Value(from_utf8(std::string_view(text).substr(0, hit)).size());
+    const size_t hit = place_of(text_argument(arguments, 0, "sub", name).text(), text);
+    return hit == text.npos ? Value(-1) : Value(count_chars(std::string_view(text).substr(0, hit)));
   }
   throw Fault(0, format("the method {} of a string is not known here", name));
 }
@@ -321,7 +345,7 @@ Value call_method(const std::string& name, const Value& object, const Arguments&
   if (object.is_map()) {
     spend(object.pairs().size());
     if (name == "items") return pairs_of(object);
-    if (name == "keys") return list_of(object);
+    if (name == "keys") return elements_of(object);
     if (name == "get") {
       const auto found = item_of(object, argument(arguments, 0, "key").value_or(Value()));
       return found.is_undefined() ? argument(arguments, 1, "default").value_or(nullptr) : found;

@@ -71,7 +71,6 @@ class Renderer {
   }
 
   std::string run(const std::vector<Statement>& tree) {
-    const Budget budget;
     try {
       std::string out;
       whole_ = &out;
@@ -110,9 +109,11 @@ class Renderer {
       case S::kText:
         append(out, it.text);
         return Flow::kNext;
-      case S::kPrint:
+      case S::kPrint: {
+        const HeldBytes written(out.capacity());
         append(out, text_of(value_of(printed(it.expressions[0]))));
         return Flow::kNext;
+      }
       case S::kIf:
         return block(holds(it.expressions[0]) ? it.body : it.other, out);
       case S::kFor:
@@ -121,6 +122,7 @@ class Renderer {
         set(it);
         return Flow::kNext;
       case S::kSetBlock: {
+        const HeldBytes written(out.capacity());
         std::string text;
         {
           const Inner inner(scopes_);
@@ -176,21 +178,24 @@ class Renderer {
       scope[names[0]] = {value, false, nullptr};
       return;
     }
-    const auto parts = elements_of(value);
-    if (parts.size() != names.size())
-      throw Fault(0, format("{} values are given to {} names", parts.size(), names.size()));
-    for (size_t i = 0; i < names.size(); ++i) scope[names[i]] = {parts[i], false, nullptr};
+    const Value parts = elements_of(value);
+    if (parts.items().size() != names.size())
+      throw Fault(0, format("{} values are given to {} names", parts.items().size(), names.size()));
+    for (size_t i = 0; i < names.size(); ++i) scope[names[i]] = {parts.items()[i], false, nullptr};
   }
 
   Flow loop(const Statement& it, std::string& out) {
-    auto items = elements_of(value_of(it.expressions[0]));
+    Value elements = elements_of(value_of(it.expressions[0]));
     if (it.expressions.size() > 1) {
-      std::erase_if(items, [&](const Value& item) {
+      Value::List chosen;
+      for (const auto& item : elements.items()) {
         const Inner inner(scopes_);
         unpack(it.names, item, scopes_.back());
-        return !truth(value_of(it.expressions[1]));
-      });
+        if (truth(value_of(it.expressions[1]))) chosen.push_back(item);
+      }
+      elements = Value::list(std::move(chosen));
     }
+    const auto& items = elements.items();
     if (items.empty()) return block(it.other, out);
     for (size_t i = 0; i < items.size(); ++i) {
       const Inner inner(scopes_);
@@ -392,6 +397,7 @@ class Renderer {
     return Value::list(std::move(out));
   }
 
+  const Budget budget_;  // the last to go: what the scopes hold counts against it
   std::vector<Scope> scopes_;
   int64_t now_;
   std::vector<ByteRange>* generated_;   // null: not wanted

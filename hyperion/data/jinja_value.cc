@@ -17,6 +17,7 @@ Value Value::list(List items) {
     if (item.depth() >= kMaxNesting) throw Fault(0, base::format("a value nests more than {} deep", kMaxNesting));
     sequence.depth = std::max(sequence.depth, item.depth() + 1);
   }
+  sequence.held.grow(items.capacity() * sizeof(Value));
   sequence.items = std::move(items);
   return out;
 }
@@ -77,6 +78,7 @@ std::string Value::number_text() const {
 
 const Value* Value::find(std::string_view key) const {
   const auto& all = pairs();
+  spend_on_text(all.size() * (4 + key.size() / 4));
   const auto found = std::find_if(all.begin(), all.end(), [&](const auto& pair) { return pair.first == key; });
   return found == all.end() ? nullptr : &found->second;
 }
@@ -90,24 +92,32 @@ template <class Holder>
 Holder& Value::own(int inner) {
   if (inner >= kMaxNesting) throw Fault(0, base::format("a value nests more than {} deep", kMaxNesting));
   auto& holder = std::get<std::shared_ptr<Holder>>(held_);
-  if (holder.use_count() > 1) holder = std::make_shared<Holder>(*holder);
+  if (holder.use_count() > 1) {
+    spend_on_text(holder->held.bytes());
+    holder = std::make_shared<Holder>(*holder);
+  }
   holder->depth = std::max(holder->depth, inner + 1);
   return *holder;
 }
 
 void Value::push_back(Value value) {
   const int inner = value.depth();
-  own<Sequence>(inner).items.push_back(std::move(value));
+  auto& sequence = own<Sequence>(inner);
+  sequence.held.grow(sizeof(Value));
+  sequence.items.push_back(std::move(value));
 }
 
 void Value::set(const std::string& key, Value value) {
   const int inner = value.depth();
-  auto& pairs = own<Mapping>(inner).pairs;
+  auto& [pairs, depth, held] = own<Mapping>(inner);
+  spend_on_text(pairs.size() * (4 + key.size() / 4));
   const auto found = std::find_if(pairs.begin(), pairs.end(), [&](const auto& pair) { return pair.first == key; });
-  if (found != pairs.end())
+  if (found != pairs.end()) {
     found->second = std::move(value);
-  else
-    pairs.emplace_back(key, std::move(value));
+    return;
+  }
+  held.grow(sizeof(Map::value_type) + key.size());
+  pairs.emplace_back(key, std::move(value));
 }
 
 }  // namespace hyperion::data::jinja

@@ -1,5 +1,6 @@
 // A value of a template. Copies share what they hold, so that handing a value on costs the same however large it is;
-// whoever changes one changes its own copy. Nests at most kMaxNesting deep.
+// whoever changes one changes its own copy. Nests at most kMaxNesting deep. What it holds counts against the budget of
+// the rendering that makes it.
 #pragma once
 #include <concepts>
 #include <cstdint>
@@ -10,6 +11,8 @@
 #include <utility>
 #include <variant>
 #include <vector>
+
+#include "hyperion/data/jinja_budget.h"
 
 namespace hyperion::data::jinja {
 
@@ -23,7 +26,7 @@ class Value {
   Value() = default;  // undefined
   Value(std::nullptr_t) : held_(nullptr) {}
   Value(double real) : held_(real) {}
-  Value(std::string text) : held_(std::make_shared<const std::string>(std::move(text))) {}
+  Value(std::string text) : held_(std::make_shared<const Words>(std::move(text))) {}
   Value(const char* text) : Value(std::string(text)) {}
   template <std::same_as<bool> Truth>
   Value(Truth truth) : held_(truth) {}
@@ -50,7 +53,7 @@ class Value {
   bool as_bool() const { return std::get<bool>(held_); }
   int64_t as_whole() const;  // of a number or a bool, cut towards zero
   double as_real() const;    // likewise
-  const std::string& text() const { return *std::get<Text>(held_); }
+  const std::string& text() const { return std::get<Text>(held_)->text; }
   const List& items() const { return std::get<std::shared_ptr<Sequence>>(held_)->items; }
   const Map& pairs() const { return std::get<std::shared_ptr<Mapping>>(held_)->pairs; }
   std::string number_text() const;                // as Python writes it
@@ -61,14 +64,22 @@ class Value {
   void set(const std::string& key, Value value);
 
  private:
-  using Text = std::shared_ptr<const std::string>;
+  static constexpr size_t kOverhead = 64;  // of a piece of memory and of what counts its holders
+  struct Words {
+    explicit Words(std::string from) : text(std::move(from)), held(kOverhead + text.capacity()) {}
+    std::string text;
+    HeldBytes held;
+  };
+  using Text = std::shared_ptr<const Words>;
   struct Sequence {
     List items;
     int depth = 1;
+    HeldBytes held{kOverhead};
   };
   struct Mapping {
     Map pairs;
     int depth = 1;
+    HeldBytes held{kOverhead};
   };
   // uint64_t: only what is beyond int64_t.
   using Held = std::variant<std::monostate, std::nullptr_t, bool, int64_t, uint64_t, double, Text,

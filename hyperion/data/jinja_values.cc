@@ -15,15 +15,29 @@ using base::format;
 
 constexpr size_t kMaxList = 1'000'000;
 
-std::string joined_text(std::string left, const std::string& right) {
-  append(left, right);
-  return left;
+std::string joined_text(const std::string& left, const std::string& right) {
+  std::string out;
+  append(out, left);
+  append(out, right);
+  return out;
 }
 
-// Python's repr: single quotes, unless only they occur inside.
-std::string quoted(const std::string& text) {
-  const char quote = text.find('\'') != text.npos && text.find('"') == text.npos ? '"' : '\'';
-  std::string out(1, quote);
+constexpr size_t kPiece = 4096;  // bytes that are rewritten at once, so that a text past its limit is never whole
+
+// Calls `use` with one piece after the other, each of whole characters.
+template <class Use>
+void in_pieces(std::string_view text, Use use) {
+  while (!text.empty()) {
+    size_t end = std::min(text.size(), kPiece);
+    while (end < text.size() && (text[end] & 0xC0) == 0x80) ++end;
+    use(text.substr(0, end));
+    text.remove_prefix(end);
+  }
+}
+
+// A part of Python's repr, without its quotes.
+std::string repr_piece(std::string_view text, char quote) {
+  std::string out;
   for (const char c : text) {
     if (c == quote || c == '\\')
       (out += '\\') += c;
@@ -38,12 +52,21 @@ std::string quoted(const std::string& text) {
     else
       out += c;
   }
-  return out + quote;
+  return out;
+}
+
+// Python's repr: single quotes, unless only they occur inside.
+void show_text(const std::string& text, std::string& out) {
+  const bool single = place_of("'", text) != text.npos;
+  const char quote = single && place_of("\"", text) == text.npos ? '"' : '\'';
+  append(out, {&quote, 1});
+  in_pieces(text, [&](std::string_view piece) { append(out, repr_piece(piece, quote)); });
+  append(out, {&quote, 1});
 }
 
 void show(const Value& value, std::string& out) {
   spend(1);
-  if (value.is_text()) return append(out, quoted(value.text()));
+  if (value.is_text()) return show_text(value.text(), out);
   if (value.is_list()) {
     append(out, "[");
     for (const auto& each : value.items()) {
@@ -56,7 +79,8 @@ void show(const Value& value, std::string& out) {
     append(out, "{");
     for (const auto& pair : value.pairs()) {
       if (&pair != &value.pairs().front()) append(out, ", ");
-      append(out, quoted(pair.first) + ": ");
+      show_text(pair.first, out);
+      append(out, ": ");
       show(pair.second, out);
     }
     return append(out, "}");
@@ -96,7 +120,10 @@ Value arithmetic(const std::string& sign, const Value& left, const Value& right)
 
 bool less(const Value& left, const Value& right, const std::string& sign) {
   if (is_numeric(left) && is_numeric(right)) return left.as_real() < right.as_real();
-  if (left.is_text() && right.is_text()) return left.text() < right.text();
+  if (left.is_text() && right.is_text()) {
+    spend_on_text(std::min(left.text().size(), right.text().size()));
+    return left.text() < right.text();
+  }
   throw Fault(0, format("\"{}\" does not order {} and {}", sign, kind_name(left), kind_name(right)));
 }
 
@@ -111,8 +138,13 @@ Value sum(const Value& left, const Value& right) {
   return Value::list(std::move(items));
 }
 
-std::string json_quoted(const std::string& text, bool ascii) {
-  return nlohmann::json(text).dump(-1, ' ', ascii, nlohmann::json::error_handler_t::replace);
+void write_json_text(const std::string& text, bool ascii, std::string& out) {
+  append(out, "\"");
+  in_pieces(text, [&](std::string_view piece) {
+    const auto quoted = nlohmann::json(piece).dump(-1, ' ', ascii, nlohmann::json::error_handler_t::replace);
+    append(out, std::string_view(quoted).substr(1, quoted.size() - 2));
+  });
+  append(out, "\"");
 }
 
 struct JsonForm {
@@ -126,7 +158,7 @@ void write_json(const Value& value, const JsonForm& form, int depth, std::string
   if (value.is_none()) return append(out, "null");
   if (value.is_bool()) return append(out, value.as_bool() ? "true" : "false");
   if (value.is_number()) return append(out, value.number_text());
-  if (value.is_text()) return append(out, json_quoted(value.text(), form.ascii));
+  if (value.is_text()) return write_json_text(value.text(), form.ascii, out);
   const bool map = value.is_map();
   const size_t count = map ? value.pairs().size() : value.items().size();
   if (count == 0) return append(out, map ? "{}" : "[]");
@@ -137,11 +169,22 @@ void write_json(const Value& value, const JsonForm& form, int depth, std::string
   for (size_t i = 0; i < count; ++i) {
     if (i > 0) append(out, form.indent < 0 ? ", " : ",");
     gap(depth + 1);
-    if (map) append(out, json_quoted(value.pairs()[i].first, form.ascii) + ": ");
+    if (map) {
+      write_json_text(value.pairs()[i].first, form.ascii, out);
+      append(out, ": ");
+    }
     write_json(map ? value.pairs()[i].second : value.items()[i], form, depth + 1, out);
   }
   gap(depth);
   append(out, map ? "}" : "]");
+}
+
+// What is left of a text after so many of its characters.
+std::string_view after_chars(std::string_view text, size_t count) {
+  size_t at = 0;
+  while (count-- > 0 && at < text.size()) at += char_size(text[at]);
+  spend_on_text(4 * at);
+  return text.substr(at);
 }
 
 }  // namespace
@@ -162,7 +205,10 @@ std::string kind_name(const Value& value) {
 }
 
 std::string text_of(const Value& value) {
-  if (value.is_text()) return value.text();
+  if (value.is_text()) {
+    spend_on_text(value.text().size());
+    return value.text();
+  }
   if (value.is_undefined()) return "";
   if (value.is_none()) return "None";
   if (value.is_bool()) return value.as_bool() ? "True" : "False";
@@ -183,7 +229,10 @@ bool equal(const Value& left, const Value& right) {
   if (is_numeric(left) && is_numeric(right))
     return is_whole(left) && is_whole(right) ? whole(left) == whole(right) : left.as_real() == right.as_real();
   if (!left.same_kind(right)) return false;
-  if (left.is_text()) return left.text() == right.text();
+  if (left.is_text()) {
+    if (left.text().size() == right.text().size()) spend_on_text(left.text().size());
+    return left.text() == right.text();
+  }
   if (left.same_object(right)) return true;
   if (left.is_list())
     return std::equal(left.items().begin(), left.items().end(), right.items().begin(), right.items().end(), equal);
@@ -201,10 +250,7 @@ bool contains(const Value& container, const Value& value) {
     return std::any_of(container.items().begin(), container.items().end(),
                        [&](const Value& each) { return equal(each, value); });
   if (container.is_map()) return value.is_text() && container.find(value.text()) != nullptr;
-  if (container.is_text() && value.is_text()) {
-    spend_on_text(container.text().size());
-    return container.text().find(value.text()) != std::string::npos;
-  }
+  if (container.is_text() && value.is_text()) return place_of(value.text(), container.text()) != std::string::npos;
   throw Fault(0, format("\"in\" does not look for {} in {}", kind_name(value), kind_name(container)));
 }
 
@@ -234,14 +280,14 @@ Value item_of(const Value& container, const Value& key) {
   const int64_t index = asked < 0 ? asked + size : asked;
   if (index < 0 || index >= size) return {};
   if (container.is_list()) return container.items()[static_cast<size_t>(index)];
-  return elements_of(container)[static_cast<size_t>(index)];
+  const auto rest = after_chars(container.text(), static_cast<size_t>(index));
+  return std::string(rest.substr(0, char_size(rest.front())));
 }
 
 Value slice_of(const Value& container, const Value& from, const Value& to, const Value& step) {
   if (!container.is_list() && !container.is_text())
     throw Fault(0, format("a slice of {} is asked for", kind_name(container)));
-  const auto elements = elements_of(container);
-  const int64_t size = static_cast<int64_t>(elements.size()), by = step.is_none() ? 1 : whole(step);
+  const int64_t size = static_cast<int64_t>(length_of(container)), by = step.is_none() ? 1 : whole(step);
   if (by == 0) throw Fault(0, "the step of a slice is zero");
   const int64_t low = by > 0 ? 0 : -1, high = by > 0 ? size : size - 1;
   const auto bound = [&](const Value& value, int64_t absent) {
@@ -251,30 +297,41 @@ Value slice_of(const Value& container, const Value& from, const Value& to, const
   };
   const int64_t begin = bound(from, by > 0 ? 0 : size - 1), end = bound(to, by > 0 ? size : -1);
   const int64_t stride = std::clamp<int64_t>(by, -size - 1, size + 1);
+  if (container.is_text() && by == 1) {
+    const auto rest = after_chars(container.text(), static_cast<size_t>(begin));
+    return std::string(
+        rest.substr(0, rest.size() - after_chars(rest, static_cast<size_t>(std::max(end - begin, int64_t{0}))).size()));
+  }
+  const Value elements = elements_of(container);
   Value::List list;
-  for (int64_t i = begin; by > 0 ? i < end : i > end; i += stride) list.push_back(elements[static_cast<size_t>(i)]);
+  for (int64_t i = begin; by > 0 ? i < end : i > end; i += stride)
+    list.push_back(elements.items()[static_cast<size_t>(i)]);
   if (container.is_list()) return Value::list(std::move(list));
   std::string text;
   for (const auto& each : list) text += each.text();
   return text;
 }
 
-Value::List elements_of(const Value& value) {
+Value elements_of(const Value& value) {
   Value::List out;
   if (value.is_list()) {
     spend(value.items().size());
-    return value.items();
+    return value;
   }
   if (value.is_map()) {
-    spend(value.pairs().size());
-    for (const auto& [key, each] : value.pairs()) out.emplace_back(key);
+    for (const auto& [key, each] : value.pairs()) {
+      spend_on_text(16 + key.size());
+      out.emplace_back(key);
+    }
   } else if (value.is_text()) {
-    spend(value.text().size());
-    for (const char32_t point : from_utf8(value.text())) out.emplace_back(to_utf8(std::u32string_view(&point, 1)));
+    const std::string& text = value.text();
+    spend(text.size());
+    for (size_t at = 0; at < text.size(); at += char_size(text[at]))
+      out.emplace_back(text.substr(at, char_size(text[at])));
   } else if (!value.is_undefined()) {
     throw Fault(0, format("{} has no elements", kind_name(value)));
   }
-  return out;
+  return Value::list(std::move(out));
 }
 
 size_t length_of(const Value& value) {
@@ -282,8 +339,12 @@ size_t length_of(const Value& value) {
   if (value.is_map()) return value.pairs().size();
   if (value.is_undefined()) return 0;
   if (!value.is_text()) throw Fault(0, format("{} has no length", kind_name(value)));
-  spend_on_text(value.text().size());
-  return from_utf8(value.text()).size();
+  return count_chars(value.text());
+}
+
+size_t count_chars(std::string_view text) {
+  spend_on_text(text.size());
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
 }  // namespace hyperion::data::jinja

@@ -2,6 +2,7 @@
 // methods. All throw Fault.
 #pragma once
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -18,8 +19,9 @@ bool contains(const Value& container, const Value& value);
 Value binary_operation(const std::string& sign, const Value& left, const Value& right);  // but for and, or
 Value item_of(const Value& container, const Value& key);  // undefined where there is none
 Value slice_of(const Value& container, const Value& from, const Value& to, const Value& step);
-Value::List elements_of(const Value& value);  // of iteration: items, keys or characters
+Value elements_of(const Value& value);  // of iteration, as a list: items, keys or characters
 size_t length_of(const Value& value);
+size_t count_chars(std::string_view text);
 
 struct Arguments {
   Value::List positional;

@@ -18,17 +18,15 @@ class OrderedWork {
   // `make` gives the next task (called by one thread of its own; false: no more), `work` its result (by `threads`).
   OrderedWork(int threads, size_t most, std::function<bool(Task&)> make, std::function<Result(Task&)> work)
       : most_(most), make_(std::move(make)), work_(std::move(work)) {
-    threads_.emplace_back([this] { guarded([this] { produce(); }); });
-    for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { guarded([this] { consume(); }); });
-  }
-  ~OrderedWork() {
-    {
-      const std::lock_guard lock(mutex_);
-      stopped_ = true;
+    try {
+      threads_.emplace_back([this] { guarded([this] { produce(); }); });
+      for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { guarded([this] { consume(); }); });
+    } catch (...) {  // a further thread could not be had
+      end();
+      throw;
     }
-    changed_.notify_all();
-    for (auto& thread : threads_) thread.join();
   }
+  ~OrderedWork() { end(); }
   OrderedWork(const OrderedWork&) = delete;
   OrderedWork& operator=(const OrderedWork&) = delete;
 
@@ -52,6 +50,15 @@ class OrderedWork {
     Result result;
     bool done = false;
   };
+
+  void end() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopped_ = true;
+    }
+    changed_.notify_all();
+    for (auto& thread : threads_) thread.join();
+  }
 
   template <class Body>
   void guarded(Body body) {

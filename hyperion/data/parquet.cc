@@ -9,6 +9,7 @@
 #include <parquet/properties.h>
 
 #include <cmath>
+#include <fstream>
 #include <utility>
 
 #include "hyperion/base/error.h"
@@ -207,6 +208,12 @@ class ParquetRecords final : public RawRecords {
 
 std::unique_ptr<RawRecords> open_parquet(const base::Path& path, const RecordLimits& limits) {
   if (base::real_files().size(path) == 0) throw BadRecord(path.string(), 0, "is empty");
+  char beginning[4] = {};
+  std::ifstream(path, std::ios::binary).read(beginning, sizeof beginning);
+  const std::string_view magic(beginning, sizeof beginning);
+  if (magic.starts_with("\x1f\x8b") || magic == "\x28\xb5\x2f\xfd")
+    throw BadRecord(path.string(), 0, "is packed: Parquet is packed inside, and read only so; unpack the file");
+  if (magic != "PAR1") throw BadRecord(path.string(), 0, "is not a Parquet file: it does not begin with PAR1");
   return std::make_unique<ParquetRecords>(path, limits);
 }
 

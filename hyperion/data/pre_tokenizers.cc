@@ -111,6 +111,8 @@ Step prefix_space_step() {
 
 Step metaspace_step(const Json& json, const std::string& place) {
   const auto mark = json.value("replacement", std::string("\xE2\x96\x81"));
+  if (mark.empty() || mark.size() != char_size(mark[0]))
+    unknown_component(place, "a replacement of Metaspace that is not one character");
   const auto scheme =
       json.value("prepend_scheme", std::string(json.value("add_prefix_space", true) ? "always" : "never"));
   if (scheme != "always" && scheme != "first" && scheme != "never")

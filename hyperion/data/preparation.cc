@@ -52,10 +52,10 @@ std::vector<std::string> hashes_of(const std::vector<base::Path>& inputs, int th
       error = std::current_exception(), failed = true;
     }
   };
-  std::vector<std::thread> helpers;
+  std::vector<std::jthread> helpers;
   for (int i = 1; i < threads && i < static_cast<int>(inputs.size()); ++i) helpers.emplace_back(work, false);
   work(true);
-  for (auto& helper : helpers) helper.join();
+  helpers.clear();
   if (error) std::rethrow_exception(error);
   return hashes;
 }

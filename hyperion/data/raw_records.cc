@@ -4,13 +4,17 @@
 #include <cstring>
 
 #include "hyperion/base/error.h"
+#include "hyperion/base/log.h"
 #include "hyperion/data/framing.h"
 #include "hyperion/data/parquet.h"
+#include "hyperion/data/unicode.h"
 
 namespace hyperion::data {
 namespace {
 
 constexpr const char* kFormatNames[] = {"text", "lines", "wikitext", "jsonl", "json", "tar", "parquet"};
+
+constexpr size_t kBeginning = 4096;  // bytes by which a file is judged
 
 bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r") == std::string_view::npos; }
 
@@ -197,6 +201,13 @@ class FileRecords final : public RawRecords {
   bool gave_ = false;
 };
 
+// Any byte has a token, so that a file of something else would be learned as it is.
+void warn_of_bytes(std::string_view beginning, const std::string& name) {
+  const size_t valid = std::min(valid_prefix(beginning), beginning.find('\0'));
+  if (valid + 4 > beginning.size()) return;  // a character may be cut off at the end
+  base::log_warn(base::format("{} is no text in UTF-8 (byte {}); its bytes are taken as they are", name, valid));
+}
+
 }  // namespace
 
 RecordFormat record_format_from_name(std::string_view name) {
@@ -210,8 +221,12 @@ std::unique_ptr<RawRecords> frame_records(std::unique_ptr<ByteStream> stream, st
                                           RecordFormat format, const RecordLimits& limits) {
   FramedFile file{BufferedBytes(std::move(stream)), std::move(name), limits};
   HYPERION_CHECK(format != RecordFormat::parquet, "Parquet is read from a file, not from a stream");
-  const std::string_view beginning = file.bytes.peek(3);
+  const std::string_view beginning = file.bytes.peek(4);
   if (beginning.empty()) throw BadRecord(*file.name, 0, "is empty");
+  if (beginning.starts_with("PAR1"))
+    throw BadRecord(*file.name, 0, "is a Parquet file; set format = \"parquet\", and unpack it where it is packed");
+  if (format == RecordFormat::text || format == RecordFormat::lines || format == RecordFormat::wikitext)
+    warn_of_bytes(beginning.substr(0, kBeginning), *file.name);
   if (beginning.starts_with("\xEF\xBB\xBF") && format != RecordFormat::tar) file.bytes.skip(3);
   switch (format) {
     case RecordFormat::text:

@@ -10,6 +10,7 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/hash.h"
 #include "hyperion/base/json.h"
+#include "hyperion/base/json_fault.h"
 
 namespace hyperion::data {
 namespace {
@@ -71,7 +72,7 @@ SetFile::SetFile(const base::Path& path) : path_(path), file_(path) {
       sections_[name] = all.substr(offset, bytes);
     }
   } catch (const nlohmann::json::exception& error) {
-    refuse(format("has a footer that cannot be understood: {}", error.what()));
+    refuse(format("has a footer that cannot be understood: {}", base::json_fault(error)));
   }
   payload_ = section(kPayload), hashes_ = section(kHashes);
   const std::string_view index = section(kIndex);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <optional>
 
 #include "hyperion/base/format.h"
@@ -120,11 +121,20 @@ TokenDecoder metaspace(const Json& json) {
   });
 }
 
+size_t bytes_of(const Items& items) {
+  return std::accumulate(items.begin(), items.end(), size_t{0},
+                         [](size_t bytes, const Spelled& item) { return bytes + item.text.size(); });
+}
+
 TokenDecoder sequence(const Json& json, const std::string& place) {
   std::vector<TokenDecoder> steps;
   for (const auto& step : json.at("decoders")) steps.push_back(make_decoder(step, place));
   return [steps = std::move(steps)](Items items) {
-    for (const auto& step : steps) items = step(std::move(items));
+    const size_t most = most_grown(bytes_of(items));
+    for (const auto& step : steps) {
+      items = step(std::move(items));
+      check_grown(bytes_of(items), most);
+    }
     return items;
   };
 }

@@ -9,6 +9,9 @@ void Vocabulary::add(std::string token, int64_t id) {
   if (id < 0 || id >= kIdLimit)
     throw base::CorruptError(base::format("the token \"{}\" has the id {}", token, id),
                              base::format("ids are from 0 to {}", kIdLimit - 1));
+  if (const auto* other = Vocabulary::token(static_cast<TokenId>(id)); other != nullptr && *other != token)
+    throw base::CorruptError(base::format("the tokens \"{}\" and \"{}\" both have the id {}", *other, token, id),
+                             "each token of a vocabulary has an id of its own");
   const auto [place, fresh] = ids_.insert_or_assign(std::move(token), static_cast<TokenId>(id));
   if (static_cast<size_t>(id) >= tokens_.size()) tokens_.resize(id + 1);
   tokens_[id] = &place->first;

@@ -24,7 +24,7 @@ class Vocabulary {
   Vocabulary() = default;
   Vocabulary(Vocabulary&&) = default;  // never copied: tokens_ points into ids_
   Vocabulary& operator=(Vocabulary&&) = default;
-  // Throws CorruptError for an id out of range.
+  // Throws CorruptError for an id out of range, or of another token.
   void add(std::string token, int64_t id);
   std::optional<TokenId> id_of(std::string_view token) const;
   const std::string* token(TokenId id) const;                            // null: no token has this id

@@ -1,6 +1,7 @@
 #include "hyperion/data/token_pipeline.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
@@ -52,7 +53,13 @@ void TokenPipeline::encode_plain(const Stretch& stretch, bool at_start, Out& out
 
 void TokenPipeline::encode_pieces(TracedText text, bool at_start, Out& out) const {
   std::vector<TracedText> pieces{std::move(text)};
-  for (const auto& step : stages_.pre_tokenizer.steps) pieces = step(std::move(pieces), at_start);
+  const size_t most = most_grown(pieces.front().text().size());
+  for (const auto& step : stages_.pre_tokenizer.steps) {
+    pieces = step(std::move(pieces), at_start);
+    check_grown(std::accumulate(pieces.begin(), pieces.end(), size_t{0},
+                                [](size_t bytes, const TracedText& piece) { return bytes + piece.text().size(); }),
+                most);
+  }
   std::erase_if(pieces, [](const TracedText& piece) { return piece.text().empty(); });
   if (!out.traced) {
     std::vector<std::string_view> views;

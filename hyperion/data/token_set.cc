@@ -1,11 +1,13 @@
 #include "hyperion/data/token_set.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/base/json_fault.h"
 
 namespace hyperion::data {
 namespace {
@@ -30,7 +32,10 @@ int64_t widen(std::string_view bytes, std::span<int64_t> out) {
 }  // namespace
 
 TokenSet::TokenSet(const base::Path& path) : file_(path) {
-  const auto refuse = [&](const std::string& why) { throw CorruptError(format("{} {}", path.string(), why)); };
+  const auto refuse = [&](const std::string& why) {
+    throw CorruptError(format("{} {}", path.string(), why),
+                       "remove the folder, then make it again: hyperion data prepare RECIPE");
+  };
   if (file_.kind() != kTokens) refuse(format("holds {}, not tokens", file_.kind()));
   try {
     width_ = file_.meta().at("width").get<int64_t>();
@@ -38,7 +43,7 @@ TokenSet::TokenSet(const base::Path& path) : file_(path) {
     end_ = file_.meta().at("end").get<int64_t>();
     learned_in_all_ = file_.meta().at("learned").get<int64_t>();
   } catch (const nlohmann::json::exception& error) {
-    refuse(format("does not say what its tokens are: {}", error.what()));
+    refuse(format("does not say what its tokens are: {}", base::json_fault(error)));
   }
   if ((width_ != 2 && width_ != 4) || vocabulary_ < 1 || vocabulary_ > int64_t{1} << 31 || end_ >= vocabulary_)
     refuse("does not say what its tokens are");
@@ -98,6 +103,15 @@ void TokenSet::verify(const std::function<void(uint64_t)>& progress) const {
   for (int64_t first = 0; first < tokens_; first += static_cast<int64_t>(some.size()))
     read(first, std::span(some).first(std::min<int64_t>(static_cast<int64_t>(some.size()), tokens_ - first)));
   for (int64_t i = 0; i < documents(); ++i) document(i);
+  int64_t learned = masked() ? 0 : tokens_;
+  for (int64_t bit = 0; masked() && bit < tokens_; bit += 8) {
+    const auto byte = static_cast<unsigned char>(learned_[bit / 8]);
+    learned += std::popcount(static_cast<unsigned>(byte & (255 >> std::max<int64_t>(0, bit + 8 - tokens_))));
+  }
+  if (learned != learned_in_all_)
+    throw CorruptError(format("{} is damaged: its footer says that {} of its tokens are learned, and {} are",
+                              file_.path().string(), learned_in_all_, learned),
+                       "remove the folder, then make it again: hyperion data prepare RECIPE");
 }
 
 namespace {

@@ -6,6 +6,7 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
+#include "hyperion/base/json_fault.h"
 #include "hyperion/base/read_file.h"
 #include "hyperion/data/tokenizer_files.h"
 
@@ -111,10 +112,11 @@ std::unique_ptr<const Tokenizer> made_of(const std::string& place, Read read) {
   try {
     return std::make_unique<TokenPipeline>(read());
   } catch (const Json::exception& error) {
-    const std::string_view what = error.what();  // after the library's own mark
-    throw base::CorruptError(format("{} is not what a tokenizer's file should be: {}", place,
-                                    what.substr(std::min(what.size(), what.find("] ") + 2))),
+    throw base::CorruptError(format("{} is not what a tokenizer's file should be: {}", place, base::json_fault(error)),
                              "the file is damaged, or of a form that is not known here");
+  } catch (const base::CorruptError& error) {
+    if (std::string_view(error.what()).find(place) != std::string_view::npos) throw;
+    throw base::CorruptError(format("{}: {}", place, error.what()), error.hint());
   }
 }
 

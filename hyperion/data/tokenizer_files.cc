@@ -59,6 +59,9 @@ std::unique_ptr<const TokenModel> make_bpe(BpeParts parts, bool byte_level, cons
       bytes.add(std::move(*raw), id);
     else
       others.add(std::move(token), id);
+    if (bytes.token(static_cast<TokenId>(id)) != nullptr && others.token(static_cast<TokenId>(id)) != nullptr)
+      throw CorruptError(format("{}: two tokens have the id {}", place, id),
+                         "each token of a vocabulary has an id of its own");
   }
   if (!byte_level) {
     add_merges(

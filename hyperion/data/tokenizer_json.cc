@@ -1,7 +1,9 @@
 #include <nlohmann/json.hpp>
+#include <unordered_map>
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/base/json_fault.h"
 #include "hyperion/data/byte_alphabet.h"
 #include "hyperion/data/char_bpe.h"
 #include "hyperion/data/text_pattern.h"
@@ -25,6 +27,28 @@ std::string text_or(const Json& json, const char* key, const char* otherwise) {
 }
 bool flag_of(const Json& json, const char* key) { return is_set(json, key) && json.at(key).get<bool>(); }
 
+int64_t id_in(const Json& json) {
+  if (!json.is_number_integer()) throw CorruptError("an id is not a whole number");
+  return json.get<int64_t>();
+}
+
+const Json& tokens_in(const Json& model) {
+  const auto& vocabulary = model.at("vocab");
+  if (!vocabulary.is_object()) throw CorruptError("the vocabulary is not an object of tokens and their ids");
+  return vocabulary;
+}
+
+// What `read` makes of a part of the file; where the part is not as it should be, the error names it.
+template <class Read>
+auto in_part(const char* name, const std::string& place, Read read) {
+  try {
+    return read();
+  } catch (const Json::exception& error) {
+    throw CorruptError(format("{}: in \"{}\", {}", place, name, base::json_fault(error)),
+                       "the file is damaged, or of a form that is not known here");
+  }
+}
+
 std::string type_of(const Json& model) {  // older files do not name it
   if (is_set(model, "type")) return model.at("type").get<std::string>();
   if (model.contains("merges")) return "BPE";
@@ -34,7 +58,7 @@ std::string type_of(const Json& model) {  // older files do not name it
 
 Vocabulary read_vocabulary(const Json& json) {
   Vocabulary out;
-  for (const auto& [token, id] : json.items()) out.add(token, id.get<int64_t>());
+  for (const auto& [token, id] : json.items()) out.add(token, id_in(id));
   return out;
 }
 
@@ -42,11 +66,13 @@ std::unique_ptr<const TokenModel> read_bpe(const Json& json, bool byte_level, co
   if (is_set(json, "dropout") && json.at("dropout").get<double>() != 0)
     unknown_component(place, "the dropout of a BPE model");
   BpeParts parts;
-  for (const auto& [token, id] : json.at("vocab").items()) parts.vocabulary.emplace_back(token, id.get<int64_t>());
-  for (const auto& merge : json.at("merges"))
-    parts.merges.push_back(merge.is_string()
-                               ? split_merge(merge.get_ref<const std::string&>(), place)
-                               : std::pair(merge.at(0).get<std::string>(), merge.at(1).get<std::string>()));
+  for (const auto& [token, id] : tokens_in(json).items()) parts.vocabulary.emplace_back(token, id_in(id));
+  in_part("merges", place, [&] {
+    for (const auto& merge : json.at("merges"))
+      parts.merges.push_back(merge.is_string()
+                                 ? split_merge(merge.get_ref<const std::string&>(), place)
+                                 : std::pair(merge.at(0).get<std::string>(), merge.at(1).get<std::string>()));
+  });
   if (is_set(json, "unk_token")) parts.unknown = json.at("unk_token").get<std::string>();
   parts.fuse_unknown = flag_of(json, "fuse_unk");
   parts.byte_fallback = flag_of(json, "byte_fallback");
@@ -70,7 +96,7 @@ std::unique_ptr<const TokenModel> read_unigram(const Json& json) {
 }
 
 std::unique_ptr<const TokenModel> read_words(const Json& json, bool whole_words) {
-  auto vocabulary = read_vocabulary(json.at("vocab"));
+  auto vocabulary = read_vocabulary(tokens_in(json));
   WordPiece::Options options;
   options.whole_words = whole_words;
   options.prefix = text_or(json, "continuing_subword_prefix", "##");
@@ -100,6 +126,15 @@ std::unique_ptr<const TokenModel> read_model(const Json& json, PreTokenizer& pre
   unknown_component(place, format("the model \"{}\"", type));
 }
 
+void check_apart(const std::vector<AddedToken>& added) {
+  std::unordered_map<TokenId, const AddedToken*> met;
+  for (const auto& token : added)
+    if (const auto [other, fresh] = met.emplace(token.id, &token); !fresh && other->second->text != token.text)
+      throw CorruptError(
+          format("the added tokens \"{}\" and \"{}\" both have the id {}", other->second->text, token.text, token.id),
+          "each token has an id of its own");
+}
+
 }  // namespace
 
 AddedToken read_added(const Json& json, int64_t id) {
@@ -119,19 +154,23 @@ AddedToken read_added(const Json& json, int64_t id) {
 
 TokenStages stages_of_json(const Json& json, const std::string& place) {
   TokenStages out;
-  if (is_set(json, "added_tokens"))
-    for (const auto& token : json.at("added_tokens"))
-      out.added.push_back(read_added(token, token.at("id").get<int64_t>()));
-  if (is_set(json, "normalizer")) out.normalizer = make_normalizer(json.at("normalizer"), place);
-  if (is_set(json, "pre_tokenizer")) out.pre_tokenizer = make_pre_tokenizer(json.at("pre_tokenizer"), place);
-  out.model = read_model(json.at("model"), out.pre_tokenizer, place);
-  if (is_set(json, "post_processor")) out.surround = make_surround(json.at("post_processor"), place);
-  if (is_set(json, "truncation")) out.truncation = make_truncation(json.at("truncation"), place);
-  if (is_set(json, "padding")) out.padding = make_padding(json.at("padding"), place);
-  if (is_set(json, "decoder")) {
-    out.decoder = make_decoder(json.at("decoder"), place);
-    out.byte_level_decoder = is_byte_level_decoder(json.at("decoder"));
-  }
+  const auto read_part = [&](const char* name, auto read) {
+    if (is_set(json, name)) in_part(name, place, [&] { read(json.at(name)); });
+  };
+  read_part("added_tokens", [&](const Json& part) {
+    for (const auto& token : part) out.added.push_back(read_added(token, id_in(token.at("id"))));
+    check_apart(out.added);
+  });
+  read_part("normalizer", [&](const Json& part) { out.normalizer = make_normalizer(part, place); });
+  read_part("pre_tokenizer", [&](const Json& part) { out.pre_tokenizer = make_pre_tokenizer(part, place); });
+  read_part("model", [&](const Json& part) { out.model = read_model(part, out.pre_tokenizer, place); });
+  read_part("post_processor", [&](const Json& part) { out.surround = make_surround(part, place); });
+  read_part("truncation", [&](const Json& part) { out.truncation = make_truncation(part, place); });
+  read_part("padding", [&](const Json& part) { out.padding = make_padding(part, place); });
+  read_part("decoder", [&](const Json& part) {
+    out.decoder = make_decoder(part, place);
+    out.byte_level_decoder = is_byte_level_decoder(part);
+  });
   return out;
 }
 

@@ -1,6 +1,15 @@
 #include "hyperion/data/traced_text.h"
 
+#include "hyperion/base/error.h"
+
 namespace hyperion::data {
+
+void check_grown(size_t bytes, size_t most) {
+  if (bytes > most)
+    throw base::CorruptError("the tokenizer makes more than 32 times as much of a text as it is given",
+                             "its tokenizer.json, by the normalizer, pre_tokenizer or decoder, is damaged or not to be "
+                             "trusted; take the model's own");
+}
 
 TracedText TracedText::part(size_t begin, size_t end) const {
   TracedText out(std::string_view(text_).substr(begin, end - begin), base_ + begin, traced_);
@@ -30,6 +39,7 @@ void Rewrite::keep(size_t begin, size_t end) {
 
 void Rewrite::put(std::string_view text, size_t begin, size_t end) {
   if (text.empty()) return;
+  check_grown(out_.text_.size() + text.size(), out_.most_);
   if (out_.traced_) {
     write_origins();
     out_.origins_.insert(out_.origins_.end(), text.size(), from_.origin(begin, end));

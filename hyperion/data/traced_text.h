@@ -8,12 +8,18 @@
 
 namespace hyperion::data {
 
+// A tokenizer's file comes from anywhere, and may make a text grow at every step: this many bytes may become of so
+// many. The widest that is meant, a compatibility form whose bytes are then spelled, makes 22 of one.
+constexpr size_t most_grown(size_t bytes) { return 32 * bytes + 1024; }
+// Throws CorruptError where `bytes` are more than `most`.
+void check_grown(size_t bytes, size_t most);
+
 class TracedText {
  public:
   // A copy of the bytes from `base` on of the text that is traced back to. Without `traced` only the text is kept: the
   // same work, but no origins.
   explicit TracedText(std::string_view text, size_t base = 0, bool traced = false)
-      : text_(text), base_(base), traced_(traced) {}
+      : text_(text), base_(base), most_(most_grown(text.size())), traced_(traced) {}
 
   const std::string& text() const { return text_; }
   bool traced() const { return traced_; }
@@ -27,7 +33,7 @@ class TracedText {
  private:
   friend class Rewrite;
   std::string text_;
-  size_t base_;
+  size_t base_, most_;  // most_: bytes that it may be rewritten into
   bool traced_;
   std::vector<ByteRange> origins_;  // of each byte; empty: byte i came from base_ + i
 };
@@ -36,10 +42,12 @@ class TracedText {
 class Rewrite {
  public:
   explicit Rewrite(const TracedText& from) : from_(from), out_({}, from.base_, from.traced_) {
+    out_.most_ = from.most_;
     out_.text_.reserve(from.text_.size());
   }
   void keep(size_t begin, size_t end);
-  // `text` in place of [begin, end), which is not empty: all of it came from there.
+  // `text` in place of [begin, end), which is not empty: all of it came from there. Throws CorruptError where what is
+  // written, by this and all rewrites before it, is more than most_grown allows.
   void put(std::string_view text, size_t begin, size_t end);
   TracedText finish() { return std::move(out_); }
 

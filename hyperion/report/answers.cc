@@ -5,6 +5,7 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
+#include "hyperion/base/json_fault.h"
 
 namespace hyperion::report {
 namespace {
@@ -41,7 +42,9 @@ std::optional<AnswerRecord> read_answers(base::FileSystem& files, const base::Pa
     }
     return record;
   } catch (const Json::exception& error) {
-    throw base::CorruptError(base::format("{} does not hold a run's answers: {}", path.string(), error.what()));
+    throw base::CorruptError(
+        base::format("{} does not hold a run's answers: {}", path.string(), base::json_fault(error)),
+        "remove the file: the report then leaves the answers out, and the run's end writes them anew");
   }
 }
 

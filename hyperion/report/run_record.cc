@@ -6,6 +6,7 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
+#include "hyperion/base/json_fault.h"
 #include "hyperion/base/read_file.h"
 
 namespace hyperion::report {
@@ -85,7 +86,7 @@ RunRecord run_record_from_json(const std::string& text, const std::string& place
       record.environment.emplace_back(row.at(0).get<std::string>(), row.at(1).get<std::string>());
     return record;
   } catch (const Json::exception& error) {
-    throw base::CorruptError(format("{} is not a run record: {}", place, error.what()));
+    throw base::CorruptError(format("{} is not a run record: {}", place, base::json_fault(error)));
   }
 }
 

@@ -1,6 +1,7 @@
 #include "hyperion/serve/chat.h"
 
 #include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
 
 namespace hyperion::serve {
 namespace {
@@ -33,6 +34,12 @@ std::string Chat::answer(const std::string& said, const OnText& on_text) {
   messages.push_back({"user", valid_utf8(said)});
   const std::string prompt = template_.render(messages, /*add_generation_prompt=*/true, bos_, eos_);
   const auto tokens = text_.encode(prompt, /*special=*/false);
+  const int64_t context = opened_.model->context();
+  if (!messages_.empty() && messages_.back().role == "assistant" && static_cast<int64_t>(tokens.size()) >= context)
+    throw base::ConfigError(base::format("the dialogue is full: with this question it has {} tokens, and the model's "
+                                         "context is {}",
+                                         tokens.size(), context),
+                            "ask less, or begin anew: /reset on a terminal, else another `hyperion chat`");
   auto answers = generate(opened_, device_, text_, {tokens}, options_, on_text);
   messages.push_back({"assistant", valid_utf8(answers.front())});
   messages_ = std::move(messages);

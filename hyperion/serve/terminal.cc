@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "hyperion/base/printable.h"
 #include "hyperion/base/signals.h"
 
 namespace hyperion::serve {
@@ -56,6 +57,16 @@ bool can_edit_lines() {
   const char* kind = std::getenv("TERM");
   return ::isatty(STDIN_FILENO) == 1 && ::isatty(STDOUT_FILENO) == 1 && kind != nullptr &&
          std::string_view(kind) != "dumb";
+}
+
+void write_text(std::string_view text) {
+  static const bool on_terminal = ::isatty(STDOUT_FILENO) == 1;
+  if (!on_terminal) {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    return;
+  }
+  const std::string shown = base::printable(text);
+  std::fwrite(shown.data(), 1, shown.size(), stdout);
 }
 
 std::optional<std::string> read_line(LineEditor& editor, const std::string& prompt) {

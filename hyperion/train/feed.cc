@@ -174,9 +174,16 @@ class Feed::Work {
     const int64_t asked = config.data.threads;
     // Tokens are copied, images computed.
     const int64_t few = split.train ? 1 : std::max<int64_t>(1, host::this_cpu().usable_cores() / 2);
-    for (int64_t i = 0; i < (asked > 0 ? asked : few); ++i) threads_.emplace_back([this] { work(); });
+    try {
+      for (int64_t i = 0; i < (asked > 0 ? asked : few); ++i) threads_.emplace_back([this] { work(); });
+    } catch (...) {  // a further thread could not be had
+      end();
+      throw;
+    }
   }
-  ~Work() {
+  ~Work() { end(); }
+
+  void end() {
     {
       const std::lock_guard lock(mutex_);
       stopped_ = true;

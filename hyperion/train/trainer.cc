@@ -407,8 +407,9 @@ void Trainer::announce() {
                         shape_.context > 0 ? "tokens" : "images", config_.train.precision,
                         kernels::device_text(device_)));
   if (config_.lora.rank > 0)
-    base::log_info(
-        format("LoRA of rank {}, alpha {:g}, beside {}", config_.lora.rank, config_.lora.alpha, config_.lora.targets));
+    base::log_info(format("LoRA of rank {}, alpha {:g}, beside {}{}", config_.lora.rank, config_.lora.alpha,
+                          config_.lora.targets,
+                          config_.model.quantize == "nf4" ? "; the frozen weights in 4 bits (nf4)" : ""));
   base::log_info(epochs_text(config_, split_));
   warn_of_slow_precision();
   if (!several() && config_.parallel.zero > 0)

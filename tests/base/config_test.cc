@@ -46,6 +46,13 @@ void expect_has(const std::string& text, const std::string& part) {
   EXPECT_NE(text.find(part), std::string::npos) << "no \"" << part << "\" in: " << text;
 }
 
+TEST(Recipe, what_stands_in_it_twice_is_named_with_its_place) {
+  EXPECT_EQ(refusal_of_recipe("[train]\nsteps = 3\nsteps = 4\n"),
+            "error: steps is set twice, r.toml:3:9\nhint: leave one of them out\n");
+  EXPECT_EQ(refusal_of_recipe("[train]\nsteps = 3\n[optim]\nlr = 1\n[train]\nwide = 4\n"),
+            "error: [train] is there twice, r.toml:5:1\nhint: put all its keys under one of the two\n");
+}
+
 TEST(Config, reads_every_type_from_a_recipe) {
   Example example;
   Settings settings = example.settings();

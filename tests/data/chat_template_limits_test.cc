@@ -66,6 +66,58 @@ TEST(ChatTemplateLimits, texts_grow_only_so_far) {
   expect_refused(long_text + "{% for i in range(99) %}{{ n.x }}{% endfor %}", "too large");
 }
 
+// x: 8 MiB of the letter a; y: the same text, held apart.
+const std::string kLongTexts =
+    "{% set n = namespace(x='aaaaaaaa') %}{% for i in range(20) %}{% set n.x = n.x ~ n.x %}{% endfor %}"
+    "{% set n.y = n.x ~ '' %}{% set x = n.x %}{% set y = n.y %}";
+
+std::string again(int times, const std::string& body) {
+  return kLongTexts + "{% for i in range(" + std::to_string(times) + ") %}" + body + "{% endfor %}";
+}
+
+TEST(ChatTemplateLimits, work_on_texts_counts_by_their_length) {
+  for (const char* body : {"{% if x == y %}{% endif %}", "{% if x < y %}{% endif %}", "{% if 'b' in x %}{% endif %}",
+                           "{% set z = x ~ '' %}", "{% set z = x + '' %}", "{% set z = 'a'.startswith([x]) %}",
+                           "{% set z = 'a'.find(x) %}", "{% set z = 'a'.strip(x) %}", "{% set z = 'a'.split(x) %}",
+                           "{% set z = 'a'.replace('b', x).replace(x, 'b') %}", "{% set z = x[-1:] %}",
+                           "{% set z = x[9] %}", "{% set z = x | first %}"})
+    expect_refused(again(300, body), "steps");
+}
+
+TEST(ChatTemplateLimits, searches_end_however_much_of_them_nearly_matches) {
+  EXPECT_EQ(rendered_within_limits(kLongTexts + "{{ (x[9:] ~ 'b') in x }}"), "False");
+  EXPECT_EQ(rendered_within_limits(kLongTexts + "{{ x.find(x[9:] ~ 'b') }}"), "-1");
+  EXPECT_EQ(rendered_within_limits(kLongTexts + "{{ x.split(x[9:] ~ 'b') | length }}"), "1");
+  EXPECT_EQ(rendered_within_limits(kLongTexts + "{{ x.replace(x[9:] ~ 'b', '') == x }}"), "True");
+  expect_refused(kLongTexts + "{{ x.strip(x.replace('aaaaaaaa', 'bbbbbbbb') ~ 'a') }}", "steps");
+}
+
+TEST(ChatTemplateLimits, keys_that_are_looked_for_count) {
+  std::string keys;
+  for (int i = 0; i < 5000; ++i) keys += "'k" + std::to_string(i) + "': 1, ";
+  const std::string mapping = "{% set m = {" + keys + "'z': 2} %}";
+  EXPECT_EQ(rendered_within_limits(mapping + "{{ m.z }}"), "2");
+  expect_refused(mapping + "{% for i in range(99999) %}{% if m.z %}{% endif %}{% endfor %}", "steps");
+  expect_refused(mapping + "{% for i in range(99999) %}{% set c = dict(m, a=1) %}{% endfor %}", "steps");
+}
+
+TEST(ChatTemplateLimits, all_values_alive_share_one_limit) {
+  const std::string why = "past 256 MiB together";
+  expect_refused(kLongTexts + "{{ x.split('a') | length }}", why);
+  expect_refused(kLongTexts + "{% for c in x %}{% endfor %}", why);
+  expect_refused(again(40, "{% set n.l = [n.l, x ~ i] %}"), why);
+  expect_refused(again(40, "{% set n.l = {'text': x ~ i, 'rest': n.l} %}"), why);
+  expect_refused(again(40, "{% set n.l = {x ~ i: n.l} %}"), why);
+  std::string nested;
+  for (int i = 0; i < 40; ++i) nested = "{% set b" + std::to_string(i) + " %}{{ x }}" + nested + "{% endset %}";
+  expect_refused(kLongTexts + nested, why);
+  expect_refused(kLongTexts + "{% macro m(d) %}{{ x }}{{ m(d + 1) }}{% endmacro %}{{ m(0) }}", why);
+}
+
+TEST(ChatTemplateLimits, values_that_are_gone_do_not_count) {
+  EXPECT_EQ(rendered_within_limits(again(40, "{% set n.z = x | upper %}") + "{{ n.z | length }}"), "8388608");
+}
+
 TEST(ChatTemplateLimits, comparisons_in_comparisons_do_not_multiply) {
   std::string inner = "1";
   for (int i = 0; i < 40; ++i) inner = "(1 < " + inner + " < 2)";

@@ -53,6 +53,26 @@ Row row_of(const Source& source, int64_t index, int64_t length) {
   return row;
 }
 
+TEST(TokenSet, verify_holds_the_footers_count_of_learned_tokens_against_the_mask) {
+  TestFolder folder;
+  std::mt19937 random(testing::seed());
+  for (const bool masked : {false, true}) {
+    const base::Path path = folder / "tokens.set";
+    const auto documents = random_documents(random, 5, 13, 300, masked);
+    const auto good = written(path, documents, 300);
+    good->verify();
+    auto meta = good->file().meta();
+    meta["learned"] = good->learned_in_all() + 1;
+    SetWriter writer(base::real_files(), folder / "wrong.set");
+    writer.add(good->file().payload());
+    if (masked) writer.append("learned", good->file().section("learned"));
+    writer.finish("tokens", meta);
+    const TokenSet wrong(folder / "wrong.set");
+    EXPECT_NE(base::test::error_of<base::CorruptError>([&] { wrong.verify(); }).find("tokens are learned, and"),
+              std::string::npos);
+  }
+}
+
 TEST(TokenSet, gives_every_token_and_mask_back_in_both_widths) {
   TestFolder folder;
   std::mt19937 random(testing::seed());

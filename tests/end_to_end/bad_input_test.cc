@@ -63,7 +63,7 @@ TEST_F(BadInput, a_recipe_is_refused_with_line_and_column) {
   expect_recipe_refused("steps = 3\n", "steps stands outside any section, bad.toml:1:1", "put it under [train]");
   expect_recipe_refused("train = 3\n", "train must be a section, bad.toml:1:1", "write [train]");
   expect_recipe_refused("[train\n", "bad.toml:1:7", "must be TOML");
-  expect_recipe_refused("[train]\nsteps = 3\nsteps = 4\n", "bad.toml:3:", "must be TOML");
+  expect_recipe_refused("[train]\nsteps = 3\nsteps = 4\n", "steps is set twice, bad.toml:3:", "leave one of them out");
   expect_recipe_refused(std::string("\x7f"
                                     "ELF\2\1\1\0\0\0\xff\xfe",
                                     12),

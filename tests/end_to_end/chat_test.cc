@@ -153,17 +153,68 @@ TEST_F(ChatOnTerminal, signals_are_heard_and_leave_the_terminal_as_it_was) {
   }
 }
 
-TEST_F(ChatOnTerminal, signals_are_heard_while_a_template_goes_on_and_on) {
+TEST_F(ChatOnTerminal, a_full_dialogue_says_how_to_begin_anew) {
+  OnTerminal terminal(scratch_, chat());
+  terminal.until(kShown);
+  terminal.type("1+1\n");
+  terminal.until("> 1+1");
+  terminal.until(std::string("\r> ") + kShown);
+  terminal.type(std::string(55, '1') + "\n");
+  const std::string shown = terminal.until("hyperion chat`");
+  EXPECT_NE(shown.find("the dialogue is full"), std::string::npos) << shown;
+  EXPECT_NE(shown.find("/reset"), std::string::npos) << shown;
+}
+
+TEST_F(ChatOnTerminal, commands_are_understood_as_people_type_them) {
+  for (const char* farewell : {"/quit", "/exit", "quit", "exit"}) {
+    OnTerminal terminal(scratch_, chat());
+    terminal.until(kShown);
+    terminal.type("help\n");
+    EXPECT_NE(terminal.until("leaves.").find("/quit"), std::string::npos);
+    terminal.until(std::string("\r> ") + kShown);
+    terminal.type(std::string(farewell) + "\n");
+    EXPECT_EQ(terminal.wait(), 0) << farewell;
+  }
+}
+
+TEST_F(ChatOnTerminal, ctrl_c_ends_an_answer_and_not_the_dialogue) {
+  write_template("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}");
+  OnTerminal terminal(scratch_, chat());
+  terminal.until(kShown);
+  for (int time = 0; time < 2; ++time) {
+    terminal.type("hi\n");
+    terminal.until("hi\x1b[K\r\n");
+    terminal.signal(SIGINT);
+    EXPECT_NE(terminal.until("forgotten").find("(stopped"), std::string::npos);
+    terminal.until(std::string("\r> ") + kShown);
+  }
+  terminal.signal(SIGINT);
+  EXPECT_EQ(terminal.wait(), 128 + SIGINT);
+}
+
+TEST_F(ChatOnTerminal, a_template_does_not_speak_to_the_terminal) {
+  write_template("{{ raise_exception('\x1b[2J' ~ range(99999) | join('\xc2\x9b')) }}");
+  OnTerminal terminal(scratch_, chat());
+  terminal.until(kShown);
+  terminal.type("hi\n");
+  terminal.until("hi\x1b[K\r\n");
+  const std::string shown = terminal.until("hint:");
+  EXPECT_NE(shown.find("refuses the messages: \\x1b[2J0\\x9b1"), std::string::npos) << shown;
+  EXPECT_EQ(shown.find('\x1b'), std::string::npos) << shown;
+  EXPECT_LT(shown.size(), 3000u);
+}
+
+TEST_F(ChatOnTerminal, sigterm_is_heard_while_a_template_goes_on_and_on) {
   write_template(
       "{% for i in range(99999) %}{% for j in range(99999) %}{% for k in range(99999) %}{% endfor %}{% endfor %}{% "
       "endfor %}");
-  for (const int number : {SIGINT, SIGTERM}) {
+  {
     OnTerminal terminal(scratch_, chat());
     terminal.until(kShown);
     terminal.type("hi\n");
     terminal.until("hi\x1b[K\r\n");
-    terminal.signal(number);
-    EXPECT_EQ(terminal.wait(), 128 + number);
+    terminal.signal(SIGTERM);
+    EXPECT_EQ(terminal.wait(), 128 + SIGTERM);
   }
   OnTerminal terminal(scratch_, chat());
   terminal.until(kShown);

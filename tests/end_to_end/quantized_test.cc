@@ -72,6 +72,20 @@ class Quantized : public ::testing::Test {
   Scratch scratch_;
 };
 
+TEST_F(Quantized, training_and_generating_say_that_weights_are_in_4_bits) {
+  const Finished trained = train("qlora", "q", {});
+  EXPECT_NE(trained.err.find("the frozen weights in 4 bits (nf4)"), std::string::npos) << trained.err;
+  const Words prompt = Words{"--prompt", "the", "--tokens", "1", "--json"} + device();
+  const Finished said = run(scratch_, Words{"generate", "q"} + prompt);
+  EXPECT_NE(said.err.find("weights in 4 bits (nf4)"), std::string::npos) << said.err;
+  const auto quantized = nlohmann::json::parse(said.out)[0];
+  EXPECT_EQ(quantized["quantize"], "nf4");
+  EXPECT_EQ(quantized["adapter"], "default");
+  const auto whole = nlohmann::json::parse(run(scratch_, Words{"generate", "base"} + prompt).out)[0];
+  EXPECT_EQ(whole["quantize"], "none");
+  EXPECT_EQ(whole["adapter"], nullptr);
+}
+
 TEST_F(Quantized, eval_is_trainings_own_last_validation_to_the_last_digit) {
   for (const std::string precision : {"fp32", "bf16"}) {
     expect_fine(train("qlora", "q-" + precision, {"--precision", precision}));

@@ -1,0 +1,22 @@
+// OMP_NUM_THREADS as people set it.
+#include <gtest/gtest.h>
+
+#include "tests/end_to_end/support_program.h"
+
+namespace hyperion {
+namespace {
+
+using testing::run;
+using testing::says;
+
+TEST(ThreadCount, in_words_is_told_to_be_ignored) {
+  const testing::Scratch scratch;
+  const auto words = run(scratch, {"config", "show"}, {{"OMP_NUM_THREADS", "all"}});
+  EXPECT_EQ(words.code, 0);
+  EXPECT_TRUE(says(words.err, "OMP_NUM_THREADS=\"all\" is no number of threads, and is ignored")) << words.err;
+  for (const char* good : {"", "2", "4,2"})
+    EXPECT_FALSE(says(run(scratch, {"config", "show"}, {{"OMP_NUM_THREADS", good}}).err, "is no number")) << good;
+}
+
+}  // namespace
+}  // namespace hyperion
