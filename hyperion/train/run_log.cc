@@ -47,7 +47,7 @@ RunLog::RunLog(base::FileSystem& files, const TrainRequest& request, const strat
       shape_(shape),
       rank_(request.processes != nullptr ? request.processes->rank() : 0),
       started_(base::real_clock().seconds()) {
-  record_ = request.resume ? past_record(files_, request.run.path()) : report::RunRecord{};
+  if (request.resume) record_ = past_ = past_record(files_, request.run.path());
   if (!request.resume) record_.created = base::utc_text(base::real_clock().unix_seconds());
   if (record_.recipe.empty()) record_.recipe = request.recipe;
   seconds_before_ = record_.seconds;
@@ -56,7 +56,7 @@ RunLog::RunLog(base::FileSystem& files, const TrainRequest& request, const strat
   record_.parameters = shape.parameters;
   record_.trained = shape.trained;
   record_.environment = environment_facts(device);
-  write_record("running");
+  if (!request.resume) write_record("running");
 }
 
 void RunLog::begin(int64_t step_done, double seconds_before) {
@@ -67,6 +67,7 @@ void RunLog::begin(int64_t step_done, double seconds_before) {
   const bool validates_again = step_done >= record_.steps;
   metrics_ = std::make_unique<report::MetricsWriter>(files_, request_.run.path(), rank_, step_done,
                                                      validates_again ? step_done : INT64_MAX);
+  if (request_.resume) write_record("running");
 }
 
 void RunLog::step(const report::StepRecord& record) {
@@ -111,6 +112,15 @@ void RunLog::write_record(const std::string& status, const std::string& failure)
   record_.failure = failure;
   record_.updated = base::utc_text(base::real_clock().unix_seconds());
   record_.seconds = seconds();
+  report::write_run_record(files_, request_.run.path(), record_);
+}
+
+void RunLog::write_end(const std::string& status, const std::string& failure) {
+  if (rank_ != 0) return;
+  const bool ended = past_.status == "complete" || past_.status == "stopped";
+  const bool as_before = !metrics_ || (record_.step == first_step_ && first_step_ == past_.step);
+  if (!request_.resume || !ended || !as_before) return write_record(status, failure);
+  record_ = past_;
   report::write_run_record(files_, request_.run.path(), record_);
 }
 

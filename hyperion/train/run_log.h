@@ -34,6 +34,9 @@ class RunLog {
   void trained(int64_t parameters) { record_.trained = parameters; }
 
   void write_record(const std::string& status, const std::string& failure = {});
+  // At an end that is not the run's last step. A run that was complete or stopped, and has gone no step further, stays
+  // so.
+  void write_end(const std::string& status, const std::string& failure);
   // The page as the run stands now. What cannot be written is told, and false. At validations this happens by itself,
   // unless that would take more than a fiftieth of the time.
   bool write_report();
@@ -48,7 +51,7 @@ class RunLog {
   const TrainRequest& request_;
   strategy::ModelShape shape_;
   int rank_;
-  report::RunRecord record_;
+  report::RunRecord past_, record_;  // before a resume; now
   std::unique_ptr<report::MetricsWriter> metrics_;
   int64_t first_step_ = 0;
   double seconds_before_ = 0, started_, next_report_ = 0;

@@ -5,6 +5,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <cmath>
+#include <csignal>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -24,6 +25,7 @@
 #include "hyperion/host/cpu.h"
 #include "hyperion/host/launch.h"
 #include "hyperion/host/peaks.h"
+#include "hyperion/interop/base_weights.h"
 #include "hyperion/interop/open_model.h"
 #include "hyperion/interop/peft.h"
 #include "hyperion/kernels/cpu_precision.h"
@@ -232,30 +234,33 @@ void Trainer::make_outline() {
 
 // The frozen model in the type it is used in, with an adapter; also on resume, as checkpoints hold the adapter alone.
 void Trainer::make_adapted() {
-  try {
-    base_digest_ = interop::weights_digest(files_, config_.model.from);
-  } catch (const base::ConfigError& error) {
-    if (!begun()) throw;
-    throw base::ConfigError(
-        format("the model beside which run {} is trained: {}", log_.name(), error.what()),
-        format("where it was moved, say to where: hyperion resume {} --model.from=PATH", log_.name()));
+  std::string from = config_.model.from;
+  if (begun()) {
+    const auto& [loaded, state, newest] = **request_.start;
+    base_digest_ = state.base_digest;
+    from = interop::find_base(files_, request_.run.path(), from, base_digest_, loaded.path.string());
+    if (from != config_.model.from)
+      base::log_info(format("{} has not the weights any more beside which this run is trained: taken from {}",
+                            config_.model.from, from));
   }
+  if (base_digest_.empty()) base_digest_ = interop::weights_digest(files_, from);
   const auto type = compute_type(config_.train.precision);
   const bool packed = config_.model.quantize == "nf4";
   if (config_.parallel.zero == 3) {
-    auto outline = interop::outline_model(files_, config_.model.from);
+    auto outline = interop::outline_model(files_, from);
     model_ = std::move(outline.model), values_ = std::move(outline.values);
   }
   if (model_) {
     model_->to(at::kCPU, type);
     if (packed) pack_one_by_one(*model_, type, values_);
   } else {
-    model_ = interop::open_base(files_, config_.model.from, at::kCPU, type).model;
+    model_ = interop::open_base(files_, from, at::kCPU, type).model;
   }
   if (packed) model_->quantise();
   model_->adapters().add(interop::kRunAdapter, nn::config_of(config_.lora), config_.train.seed);
   shape_ = models::adapted_shape(*model_, interop::kRunAdapter, config_.train.length);
   log_.trained(shape_.trained);
+  if (first()) interop::keep_base(files_, request_.run.path(), from);
 }
 
 // Every choice is tried on a real part of a batch, cheapest first; nothing of it changes the run.
@@ -313,8 +318,6 @@ double Trainer::restore() {
       loaded.copy_stretch(item.name, item.begin, item.tensor);
   }
   stepper_->state_changed();
-  if (!state.base_digest.empty() && state.base_digest != base_digest_)
-    interop::check_base(files_, config_.model.from, state.base_digest, loaded.path.string());
   if (!state.data_digest.empty() && state.data_digest != split_.digest)
     throw base::ConfigError(
         format("the data at {} is not what this run was trained on until step {}",
@@ -525,7 +528,9 @@ void Trainer::stop_if_asked() {
   const int signal = several() ? stop_ : base::stop_signal();
   if (signal == 0) return;
   log_.keep_line();
-  base::log_info("stopping: writing a checkpoint first (Ctrl-C again stops at once)");
+  const bool said = base::stop_signal() == SIGTERM;  // by its handler
+  base::log(said ? base::LogLevel::debug : base::LogLevel::info,
+            format("stopping: writing a checkpoint first{}", signal == SIGINT ? " (Ctrl-C again stops at once)" : ""));
   save();
   throw base::Interrupted(format("stopped after step {}; the checkpoint is written", step_),
                           base::stop_exit_code(signal), format("go on with: hyperion resume {}", log_.name()));
@@ -558,7 +563,7 @@ void Trainer::finish() {
 void Trainer::leave(const char* status, const std::string& why) noexcept {
   try {
     log_.keep_line();
-    log_.write_record(status, why);
+    log_.write_end(status, why);
     log_.write_report();
   } catch (const std::exception&) {
     // The disk that failed the run may refuse this too; the error itself is on its way to the user.
