@@ -51,7 +51,7 @@ void note(int signal) {
 void watch_stop_signals() {
   struct sigaction action {};
   action.sa_handler = note;
-  for (int signal : {SIGINT, SIGTERM, SIGUSR1}) ::sigaction(signal, &action, nullptr);
+  for (int signal : {SIGINT, SIGTERM, SIGUSR1, SIGXCPU}) ::sigaction(signal, &action, nullptr);
   struct sigaction hangup {};
   ::sigaction(SIGHUP, nullptr, &hangup);
   if (hangup.sa_handler != SIG_IGN) ::sigaction(SIGHUP, &action, nullptr);

@@ -1,6 +1,7 @@
-// Stop requests. The first SIGINT, SIGTERM, SIGHUP or SIGUSR1 is noted for the program to act on between two pieces of
-// work. A second SIGINT stops the process at once with 130; so does, with 128 + its number, a second SIGTERM or SIGHUP
-// half a second or more after the first: schedulers send one and the same request twice, to a process and to its group.
+// Stop requests. The first SIGINT, SIGTERM, SIGHUP, SIGUSR1 or SIGXCPU (the limit on CPU time, sent each second until
+// the hard limit kills) is noted for the program to act on between two pieces of work. A second SIGINT stops the
+// process at once with 130; so does, with 128 + its number, a second SIGTERM or SIGHUP half a second or more after the
+// first: schedulers send one and the same request twice, to a process and to its group.
 #pragma once
 
 namespace hyperion::base {

@@ -8,6 +8,7 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/files.h"
 #include "hyperion/base/format.h"
+#include "hyperion/base/read_file.h"
 #include "hyperion/bench/outcome.h"
 
 namespace hyperion::bench {
@@ -192,7 +193,7 @@ Figures open_figures(const std::string& path) try {
                               "name the result file itself");
     file = results[0];
   }
-  return read_figures(files.read(file), file.string());
+  return read_figures(base::read_description(files, file), file.string());
 } catch (const base::ConfigError&) {
   throw;
 } catch (const base::Error& error) {  // a file that cannot be read is no regression

@@ -62,9 +62,10 @@ void fit_warmup(train::RunConfig& config, base::Settings& settings) {
 }
 
 // A contradiction names its settings; where each got its value is known here.
-void check(const train::RunConfig& config, const base::Settings& settings) {
+void check(const train::RunConfig& config, const base::Settings& settings, bool begins) {
   try {
     train::check(config);
+    if (begins) train::check_schedule(config);
   } catch (const base::ConfigError& error) {
     const std::string what = error.what();
     std::string places;
@@ -86,7 +87,7 @@ base::Settings resolve(train::RunConfig& config, const std::string& recipe, cons
   fit_warmup(config, settings);
   if (config.data.source == "prepared" && config.data.path.empty() && !config.prepare.output.empty())
     config.data.path = {config.prepare.output};
-  if (checked) check(config, settings);
+  if (checked) check(config, settings, /*begins=*/true);
   return settings;
 }
 
@@ -101,7 +102,7 @@ base::Settings read_run_config(train::RunConfig& config, const base::Path& file,
   base::Settings settings = train::bind(config);
   settings.read_toml(base::read_description(base::real_files(), file), file.string());
   apply(settings, overrides);
-  check(config, settings);
+  check(config, settings, /*begins=*/false);
   return settings;
 }
 

@@ -7,6 +7,8 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/base/log.h"
+#include "hyperion/base/read_file.h"
 #include "hyperion/base/signals.h"
 #include "hyperion/cli/resolve.h"
 #include "hyperion/interop/open_model.h"
@@ -20,6 +22,7 @@ namespace hyperion::cli {
 namespace {
 
 constexpr auto kTailPause = std::chrono::milliseconds(200);
+constexpr int64_t kLongestLine = 4096;  // of metrics.jsonl: a step's has some 600 bytes
 
 class MetricsTail {
  public:
@@ -29,7 +32,23 @@ class MetricsTail {
     read_run_config(config, run.config(), {});
     steps_ = config.train.steps;
     if (files.exists(run.model()))
-      images_ = models::config_shape(files.read(run.model()), run.model().string(), config.train.length).context == 0;
+      images_ =
+          models::config_shape(base::read_description(files, run.model()), run.model().string(), config.train.length)
+              .context == 0;
+  }
+
+  // Passes over all but the last part of the file, which holds that many lines.
+  void skip_to_last(int64_t lines) {
+    std::error_code none_yet;
+    const auto size = static_cast<int64_t>(std::filesystem::file_size(path_, none_yet));
+    const int64_t start = none_yet ? 0 : size - (lines + 1) * kLongestLine;
+    if (start <= 0) return;
+    place_ = start;
+    std::ifstream file(path_, std::ios::binary);
+    file.seekg(start);
+    std::string cut;
+    std::getline(file, cut);
+    place_ += static_cast<int64_t>(cut.size()) + 1;
   }
 
   // What has come since the last time, in whole lines; a file that was cut, as a resume does, begins at its new end.
@@ -80,11 +99,25 @@ std::string_view last_lines(std::string_view text, int64_t lines) {
   return text.substr(start);
 }
 
+void say_end(const train::RunFolder& run) {
+  try {
+    const auto record = report::read_run_record(base::real_files(), run.path());
+    const std::string status = train::RunFolder::status(record);
+    const std::string why = record.failure.empty() ? "" : ": " + record.failure;
+    const bool goes_on = status == "killed" || status == "stopped";
+    base::log_info(base::format("run {} is not being trained: {}{}{}", run.name(), status, why,
+                                goes_on ? base::format("; hyperion resume {} goes on with it", run.name()) : ""));
+  } catch (const base::Error& error) {
+    base::log_warn(base::format("run {} is not being trained; {}", run.name(), error.what()));
+  }
+}
+
 }  // namespace
 
 int tail_run(const std::string& name, const TailOptions& options) {
   const auto run = train::RunFolder::join(interop::find_run(base::real_files(), name));
   MetricsTail tail(run, options.json);
+  tail.skip_to_last(options.lines);
   tail.print(last_lines(tail.read_on(), options.lines));
   for (bool trained = options.follow; trained;) {
     base::throw_if_stopped("following a run");
@@ -92,6 +125,7 @@ int tail_run(const std::string& name, const TailOptions& options) {
     trained = train::RunFolder::in_use(run.path());
     tail.print(tail.read_on());
   }
+  if (options.follow) say_end(run);
   return 0;
 }
 

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <iostream>
 
@@ -24,7 +25,8 @@ namespace {
 using base::format;
 
 int list_runs(bool json) {
-  const auto records = report::list_runs(base::real_files(), interop::runs_folder());
+  auto records = report::list_runs(base::real_files(), interop::runs_folder());
+  for (auto& record : records) record.status = train::RunFolder::status(record);
   if (!json) {
     std::printf("%s", report::runs_table(records).c_str());
     return 0;
@@ -38,7 +40,13 @@ int list_runs(bool json) {
 
 int show_run(const std::string& run, bool json) {
   auto& files = base::real_files();
-  const auto record = report::read_run_record(files, interop::find_run(files, run));
+  const base::Path folder = interop::find_run(files, run);
+  if (!files.exists(folder / "run.json"))
+    throw base::ConfigError(
+        format("{} has no run.json: it was killed before it wrote one, or it was removed", folder.string()),
+        format("hyperion resume {} goes on with it, and writes one", folder.filename().string()));
+  auto record = report::read_run_record(files, folder);
+  record.status = train::RunFolder::status(record);
   std::printf("%s", json ? report::to_json(record).c_str() : report::run_text(record).c_str());
   return 0;
 }
@@ -58,7 +66,10 @@ int remove_runs(const RunsOptions& options) {
   std::vector<train::RunFolder> runs;
   std::string names;
   for (const auto& name : options.runs) {
-    runs.push_back(train::RunFolder::open(files, interop::find_run(files, name)));
+    const base::Path path = interop::find_run(files, name);
+    const auto same = [&](const auto& run) { return std::filesystem::equivalent(run.path(), path); };
+    if (std::any_of(runs.begin(), runs.end(), same)) continue;
+    runs.push_back(train::RunFolder::open(files, path));
     names += (names.empty() ? "" : ", ") + runs.back().path().string();
   }
   if (!options.yes && !agreed(format("remove {} with all checkpoints?", names))) {
@@ -73,17 +84,7 @@ int remove_runs(const RunsOptions& options) {
   return 0;
 }
 
-int rename_run(const std::string& from, const std::string& to) {
-  auto& files = base::real_files();
-  auto run = train::RunFolder::open(files, interop::find_run(files, from));
-  run.rename(files, to);
-  std::printf("renamed to %s\n", run.path().c_str());
-  return 0;
-}
-
-int report_command(const std::string& name) {
-  auto& files = base::real_files();
-  const auto run = train::RunFolder::join(interop::find_run(files, name));
+void write_page(base::FileSystem& files, const train::RunFolder& run, bool in_use) {
   train::RunConfig config;
   const auto settings = read_run_config(config, run.config(), {});
   if (!files.exists(run.model()))
@@ -92,9 +93,29 @@ int report_command(const std::string& name) {
   auto record = train::past_record(files, run.path());
   record.name = run.name();
   if (record.steps == 0) record.steps = config.train.steps;
-  const bool running = record.status == "running", in_use = running && train::RunFolder::in_use(run.path());
-  if (in_use) record.updated = base::utc_text(base::real_clock().unix_seconds());
+  const bool running = record.status == "running";
+  if (running && in_use) record.updated = base::utc_text(base::real_clock().unix_seconds());
   train::write_report(files, run, config, settings, record, running && !in_use);
+}
+
+int rename_run(const std::string& from, const std::string& to) {
+  auto& files = base::real_files();
+  auto run = train::RunFolder::open(files, interop::find_run(files, from));
+  run.rename(files, to);
+  std::printf("renamed to %s\n", run.path().c_str());
+  if (!files.exists(run.report())) return 0;
+  try {
+    write_page(files, run, /*in_use=*/false);
+  } catch (const base::Error& error) {
+    base::log_warn(format("{} has still the old name: {}", run.report().string(), error.what()));
+  }
+  return 0;
+}
+
+int report_command(const std::string& name) {
+  auto& files = base::real_files();
+  const auto run = train::RunFolder::join(interop::find_run(files, name));
+  write_page(files, run, train::RunFolder::in_use(run.path()));
   std::printf("report: %s\n", run.report().c_str());
   return 0;
 }
@@ -118,15 +139,14 @@ void add_runs_commands(CLI::App& app, RunsOptions& options) {
   tail->footer("\nExamples:\n  hyperion runs tail quickstart\n  hyperion runs tail quickstart -f");
   auto* remove = runs->add_subcommand("rm", "remove runs with all their checkpoints; asks first");
   remove->add_option("RUN", options.runs, "their names or folders")->required();
-  remove->add_flag("--yes", options.yes, "without asking");
+  remove->add_flag("-y,--yes", options.yes, "without asking");
   remove->footer("\nRefuses a run that is being trained.\n\nExample:\n  hyperion runs rm first second --yes");
   auto* rename = runs->add_subcommand("rename", "give a run another name");
   rename->add_option("RUN", options.run, "the run's name or folder")->required();
   rename->add_option("NAME", options.name, "its new name")->required();
   rename->footer(
-      "\nRefuses a run that is being trained, and a name that is taken. Adapters trained beside it look for it under "
-      "its "
-      "old name.\n\nExample:\n  hyperion runs rename quickstart-20261116-181000 baseline");
+      "\nRefuses a run that is being trained, and a name that is taken.\n\nExample:\n  hyperion runs rename "
+      "quickstart-20261116-181000 baseline");
   runs->footer("\nExamples:\n  hyperion runs ls\n  hyperion runs tail quickstart -f\n  hyperion runs rm quickstart");
   auto* report = app.add_subcommand("report", "make the page of a run anew, also of one that was killed");
   report->add_option("RUN", options.run, "the run's name or folder")->required();

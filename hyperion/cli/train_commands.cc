@@ -13,6 +13,7 @@
 #include "hyperion/cli/commands.h"
 #include "hyperion/cli/resolve.h"
 #include "hyperion/host/launch.h"
+#include "hyperion/interop/base_weights.h"
 #include "hyperion/interop/open_model.h"
 #include "hyperion/kernels/device.h"
 #include "hyperion/models/registry.h"
@@ -214,7 +215,7 @@ std::vector<std::string> compare_with_past(const train::RunFolder& place, const 
   was.read_toml(base::real_files().read(place.config()), place.config().string());
   if (start) train::apply_settings(start->state.settings, was, start->manifest());
   if (start && base::real_files().exists(place.model()))
-    train::check_same_model(base::real_files().read(place.model()), place.model().string(), *start);
+    train::check_same_model(base::read_description(base::real_files(), place.model()), place.model().string(), *start);
   return train::changes_of({place.name(), before, was, start ? &*start : nullptr}, config, settings);
 }
 
@@ -242,6 +243,7 @@ int go_on(train::RunConfig& config, const base::Settings& settings, const base::
     throw base::ConfigError(
         format("run {} is at step {} already, past train.steps = {}", place.name(), step, config.train.steps),
         "name more steps, or leave --steps out");
+  train::check_schedule(config);
   check_start(config, model, launch);
   auto world = meet(config, launch);
   auto folder = shared_folder(*world, [&] { return hold.take(); });
@@ -267,9 +269,22 @@ int go_on(train::RunConfig& config, const base::Settings& settings, const base::
 void make_data_absolute(train::RunConfig& config) {
   for (auto& path : config.data.path) path = std::filesystem::absolute(path).lexically_normal();
 }
-void make_model_absolute(train::RunConfig& config) {
-  if (std::filesystem::is_directory(config.model.from))
-    config.model.from = std::filesystem::absolute(config.model.from).lexically_normal();
+void fix_model(train::RunConfig& config) {
+  if (!config.model.from.empty()) config.model.from = interop::fixed_model(base::real_files(), config.model.from);
+}
+
+// A recipe that names a run means, for a run that was begun with it, the checkpoint it had then.
+void fix_model_as_begun(train::RunConfig& config, const base::Path& begun) {
+  const auto absolute = [](const base::Path& path) { return std::filesystem::absolute(path).lexically_normal(); };
+  train::RunConfig past;
+  read_run_config(past, begun, {});
+  const base::Path of_run = base::Path(past.model.from).parent_path().parent_path();
+  const std::string named = config.model.from;
+  if (named.empty() || past.model.from.empty()) return;
+  if (absolute(interop::runs_folder() / named) == of_run || absolute(named) == of_run)
+    config.model.from = past.model.from;
+  else if (std::filesystem::is_directory(named))
+    config.model.from = absolute(named);
 }
 
 }  // namespace
@@ -295,12 +310,12 @@ int train_command(const TrainOptions& options) {
   auto& files = base::real_files();
   const auto place = train::RunFolder::join(interop::runs_folder() / name);
   if (options.or_resume && files.exists(place.config())) {
-    make_data_absolute(config), make_model_absolute(config);
+    make_data_absolute(config), fix_model_as_begun(config, place.config());
     return go_on(config, settings, place.path(), Hold(place.path(), launch), launch);
   }
   if (named) train::check_run_name(name);
   check_start(config, train::model_config(files, config), launch);
-  make_data_absolute(config), make_model_absolute(config);
+  make_data_absolute(config), fix_model(config);
   auto processes = join(meet(config, launch), config, settings.toml(false), launch, -1);
   auto run = shared_folder(processes.world(), [&] {
     const auto create = named ? train::RunFolder::create : train::RunFolder::create_numbered;
@@ -326,7 +341,7 @@ int resume_command(const ResumeOptions& options) {
                        [&](const auto& one) { return one.name == name; });
   };
   if (given("data.path")) make_data_absolute(config);
-  if (given("model.from")) make_model_absolute(config);
+  if (given("model.from")) fix_model(config);
   if (given("train.steps") && config.train.epochs > 0)
     throw base::ConfigError(format("the run lasts train.epochs = {}", config.train.epochs),
                             "say --train.epochs=N in place of --steps");

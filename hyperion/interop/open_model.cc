@@ -8,10 +8,10 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
-#include "hyperion/base/hash.h"
 #include "hyperion/base/json.h"
 #include "hyperion/base/read_file.h"
 #include "hyperion/checkpoint/load.h"
+#include "hyperion/interop/base_weights.h"
 #include "hyperion/interop/hugging_face.h"
 #include "hyperion/interop/peft.h"
 #include "hyperion/models/registry.h"
@@ -82,9 +82,10 @@ Path runs_folder() {
 
 Path find_run(base::FileSystem& files, const std::string& name_or_path) {
   if (name_or_path.empty()) throw base::ConfigError("no run was named", "`hyperion runs ls` lists them");
+  const auto plain = [](const Path& path) { return path.has_filename() ? path : path.parent_path(); };  // of "mine/"
   const Path named = runs_folder() / name_or_path;
-  if (is_run(files, named)) return named;
-  if (is_run(files, name_or_path)) return Path(name_or_path).lexically_normal();
+  if (is_run(files, named)) return plain(named);
+  if (is_run(files, name_or_path)) return plain(Path(name_or_path).lexically_normal());
   std::vector<std::string> names;
   for (const auto& path : files.list(runs_folder()))
     if (is_run(files, path)) names.push_back(path.filename().string());
@@ -143,6 +144,12 @@ std::string config_of(const checkpoint::LoadedCheckpoint& loaded) {
 
 }  // namespace
 
+Path checkpoint_folder(base::FileSystem& files, const std::string& argument) {
+  if (names_folder(files, argument)) return {};
+  Path run;
+  return find_checkpoint(files, argument, run).path;
+}
+
 std::string read_model_config(base::FileSystem& files, const std::string& argument) {
   if (names_folder(files, argument)) return base::read_description(files, Path(argument) / "config.json");
   Path run;
@@ -195,12 +202,13 @@ void find_processor(base::FileSystem& files, OpenedModel& opened) {
 OpenedModel open_adapted(base::FileSystem& files, const checkpoint::LoadedCheckpoint& loaded, const base::Json& state,
                          const Path& run, at::Device device, std::optional<at::ScalarType> type, WeightForm form) {
   const auto adapter = parse_adapter_config(state["adapter"].dump(), loaded.path.string());
-  check_base(files, adapter.base_model, digest_in(state, loaded.path), loaded.path.string());
+  const std::string base =
+      find_base(files, run, adapter.base_model, digest_in(state, loaded.path), loaded.path.string());
   const bool was_packed = was_quantized(files, state, run);
   const bool packed = form == WeightForm::nf4 || (form == WeightForm::as_trained && was_packed);
   if (!type && form != WeightForm::as_kept) type = adapter_type(loaded);
   const Fit fit{config_of(loaded)};
-  auto adapted = open_base(files, adapter.base_model, packed ? at::kCPU : device, type, &fit);
+  auto adapted = open_base(files, base, packed ? at::kCPU : device, type, &fit);
   if (packed) quantize_opened(adapted);
   adapted.model->adapters().add(kRunAdapter, adapter.config, /*seed=*/0);
   copy_adapter(*adapted.model, loaded);
@@ -274,39 +282,6 @@ ModelOutline outline_model(base::FileSystem& files, const std::string& argument,
     loaded->copy_stretch("model." + name, begin, out);
   };
   return outline;
-}
-
-std::string weights_digest(base::FileSystem& files, const std::string& argument) {
-  base::Hasher hasher;
-  if (!names_folder(files, argument)) {  // a manifest holds the hash of every file of its checkpoint
-    Path run;
-    hasher.update(base::read_description(files, find_checkpoint(files, argument, run).path / "manifest.json"));
-    return hasher.hex();
-  }
-  std::vector<Path> weights;
-  for (const auto& path : files.list(argument))
-    if (path.extension() == ".safetensors") weights.push_back(path);
-  std::sort(weights.begin(), weights.end());
-  for (const auto& path : weights) hasher.update(base::MappedFile(path).bytes());
-  return hasher.hex();
-}
-
-void check_base(base::FileSystem& files, const std::string& base_model, const std::string& digest,
-                const std::string& place) {
-  if (digest.empty()) return;
-  std::string now;
-  try {
-    now = weights_digest(files, base_model);
-  } catch (const base::Error& error) {
-    throw base::CorruptError(
-        format("{} was trained beside {}, which cannot be opened: {}", place, base_model, error.what()),
-        "an adapter is of use only with the weights it was trained beside: put them back");
-  }
-  if (now != digest)
-    throw base::CorruptError(
-        format("{} was trained beside {}, whose weights are others now", place, base_model),
-        "put the old weights back; next time start from one checkpoint (model.from = RUN/checkpoints/step-N) or an "
-        "exported folder");
 }
 
 OpenedModel open_base(base::FileSystem& files, const std::string& argument, at::Device device,

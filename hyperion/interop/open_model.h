@@ -53,6 +53,10 @@ constexpr const char* kRunTokenizer = "tokenizer";
 // And how its images became numbers.
 constexpr const char* kRunProcessor = "processor";
 
+// The folder of the checkpoint that a MODEL names, verified: of a run its newest good one. Empty: a Hugging Face
+// folder.
+base::Path checkpoint_folder(base::FileSystem& files, const std::string& argument);
+
 // The config.json of a MODEL, without its weights.
 std::string read_model_config(base::FileSystem& files, const std::string& argument);
 
@@ -65,12 +69,6 @@ OpenedModel open_model(base::FileSystem& files, const std::string& argument, at:
 // The same with parameters without memory (nn/without_memory.h): `values` reads them from the mapped files when asked
 // for. Null where it cannot be had so: the MODEL has an adapter to merge.
 ModelOutline outline_model(base::FileSystem& files, const std::string& argument, Head head = Head::needed);
-
-// What tells the weights of a MODEL from any others: a hash of its files. An adapter belongs to one such set.
-std::string weights_digest(base::FileSystem& files, const std::string& argument);
-// Throws CorruptError where the base's weights are not those any more; `place` is what was trained beside them.
-void check_base(base::FileSystem& files, const std::string& base_model, const std::string& digest,
-                const std::string& place);
 
 // As it is kept, with its adapter merged into the weights: a model to start from, made to fit where that is asked for.
 OpenedModel open_base(base::FileSystem& files, const std::string& argument, at::Device device,

@@ -6,6 +6,7 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
 #include "hyperion/base/json_fault.h"
+#include "hyperion/base/read_file.h"
 
 namespace hyperion::report {
 namespace {
@@ -29,7 +30,7 @@ void write_answers(base::FileSystem& files, const base::Path& run, const AnswerR
 std::optional<AnswerRecord> read_answers(base::FileSystem& files, const base::Path& run) {
   const base::Path path = run / kAnswersFile;
   if (!files.exists(path)) return {};
-  const Json json = base::parse_json(files.read(path), path.string());
+  const Json json = base::parse_json(base::read_description(files, path), path.string());
   try {
     AnswerRecord record{json.at("step").get<int64_t>(), json.at("right").get<double>(), {}};
     for (const Json& item : json.at("samples")) {

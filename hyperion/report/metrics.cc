@@ -9,6 +9,7 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
 #include "hyperion/base/log.h"
+#include "hyperion/base/read_file.h"
 
 namespace hyperion::report {
 namespace {
@@ -212,14 +213,14 @@ void mend(base::FileSystem& files, const base::Path& path, const std::string& ol
 
 std::unique_ptr<base::WritableFile> open_jsonl(base::FileSystem& files, const base::Path& path, int64_t last_step,
                                                int64_t evaluations_before) {
-  const std::string text = files.exists(path) ? files.read(path) : "";
+  const std::string text = files.exists(path) ? base::read_at_most(files, path, kLongestMetrics) : "";
   mend(files, path, text, keep_records(text, last_step, evaluations_before), last_step);
   return files.open_append(path);
 }
 
 std::unique_ptr<base::WritableFile> open_csv(base::FileSystem& files, const base::Path& path, int64_t last_step) {
   const std::string header = csv_header();
-  const std::string text = files.exists(path) ? files.read(path) : "";
+  const std::string text = files.exists(path) ? base::read_at_most(files, path, kLongestMetrics) : "";
   std::string_view rows = text;
   const bool same_columns = rows.starts_with(header);
   if (same_columns) rows.remove_prefix(header.size());
@@ -257,8 +258,10 @@ Metrics read_metrics(std::string_view text, const std::string& place) {
     try {
       read_record(base::parse_json(line, place), metrics);
     } catch (const std::exception& error) {
-      throw base::CorruptError(base::format("not a record: {}, {}:{}", error.what(), place, number),
-                               "the line was changed after it was written; remove it to read the others");
+      const bool members = dynamic_cast<const Json::exception*>(&error) != nullptr;
+      throw base::CorruptError(base::format("line {} of {} is no record: {}", number, place,
+                                            members ? "a member is missing, or of another type" : error.what()),
+                               "it was changed after it was written: remove it, or let `hyperion resume` leave it out");
     }
   }
   return metrics;

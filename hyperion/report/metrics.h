@@ -38,6 +38,9 @@ struct EvalRecord {
   std::optional<double> top_1 = {}, top_5 = {};                                    // of images
 };
 
+// Of a run's file: some million steps. A longer one is refused before memory is taken for it.
+constexpr uint64_t kLongestMetrics = uint64_t{4} << 30;
+
 // A line is in the operating system's hands when write returns: kill -9 loses none. Nothing is synced, so a power cut
 // may lose the last ones. A write that throws may leave a part of a line; the next writer of the run drops it.
 class MetricsWriter {

@@ -17,9 +17,67 @@ using base::Json;
 
 Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
 
-std::optional<double> number(const Json& json, const char* key) {
-  const auto found = json.find(key);
-  return found == json.end() || !found->is_number() ? std::nullopt : std::optional(found->get<double>());
+// What a terminal would obey instead of showing: a file's text may come from anyone. C1 controls are 0xC2 0x80 to 0x9F.
+std::string without_controls(const std::string& text, std::string_view kept = {}) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const auto next = i + 1 < text.size() ? static_cast<unsigned char>(text[i + 1]) : 0;
+    const bool of_two = byte == 0xC2 && next >= 0x80 && next < 0xA0;
+    if (of_two)
+      out += format("\\u{:04x}", next), ++i;
+    else if ((byte < 0x20 || byte == 0x7F) && kept.find(text[i]) == kept.npos)
+      out += format("\\x{:02x}", byte);
+    else
+      out += text[i];
+  }
+  return out;
+}
+
+class RecordMembers {
+ public:
+  RecordMembers(Json object, std::string place) : object_(std::move(object)), place_(std::move(place)) {
+    if (!object_.is_object()) throw base::CorruptError(format("{} is not a run record: it is no JSON object", place_));
+  }
+  bool has(const char* name) const { return object_.contains(name); }
+  std::string text(const char* name) const { return checked(name, at(name).is_string(), "text").get<std::string>(); }
+  int64_t whole(const char* name) const {
+    return checked(name, at(name).is_number_integer(), "a whole number").get<int64_t>();
+  }
+  double real(const char* name) const { return checked(name, at(name).is_number(), "a number").get<double>(); }
+  std::optional<double> real_or_null(const char* name) const {
+    return has(name) && at(name).is_number() ? std::optional(at(name).get<double>()) : std::nullopt;
+  }
+  std::vector<std::pair<std::string, std::string>> pairs(const char* name) const {
+    std::vector<std::pair<std::string, std::string>> rows;
+    for (const Json& row : checked(name, at(name).is_array(), "a list")) {
+      const bool pair = row.is_array() && row.size() == 2 && row[0].is_string() && row[1].is_string();
+      if (!pair) refuse(name, "a list of pairs of text");
+      rows.emplace_back(row[0].get<std::string>(), row[1].get<std::string>());
+    }
+    return rows;
+  }
+
+ private:
+  const Json& at(const char* name) const {
+    const auto found = object_.find(name);
+    if (found == object_.end()) throw base::CorruptError(format("{} is not a run record: it has no {}", place_, name));
+    return *found;
+  }
+  const Json& checked(const char* name, bool fits, const char* kind) const {
+    if (!fits) refuse(name, kind);
+    return at(name);
+  }
+  [[noreturn]] void refuse(const char* name, const char* kind) const {
+    throw base::CorruptError(format("{} is not a run record: its {} is not {}", place_, name, kind));
+  }
+
+  Json object_;
+  std::string place_;
+};
+
+std::string name_of(const base::Path& run) {
+  return (run.has_filename() ? run : run.parent_path()).filename().string();
 }
 
 std::string shown(const std::optional<double>& value, bool percent) {
@@ -61,33 +119,28 @@ std::string to_json(const RunRecord& record) {
 }
 
 RunRecord run_record_from_json(const std::string& text, const std::string& place) {
-  const Json json = base::parse_json(text, place);
-  try {
-    RunRecord record;
-    record.name = json.at("name").get<std::string>();
-    record.recipe = json.at("recipe").get<std::string>();
-    record.created = json.at("created").get<std::string>();
-    record.updated = json.at("updated").get<std::string>();
-    record.status = json.at("status").get<std::string>();
-    record.failure = json.at("failure").get<std::string>();
-    record.step = json.at("step").get<int64_t>();
-    record.steps = json.at("steps").get<int64_t>();
-    record.parameters = json.at("parameters").get<int64_t>();
-    record.trained = json.value("trained_parameters", record.parameters);
-    record.seconds = json.at("seconds").get<double>();
-    record.loss = number(json, "loss");
-    record.validation_loss = number(json, "validation_loss");
-    record.perplexity = number(json, "perplexity");
-    record.token_accuracy = number(json, "token_accuracy");
-    record.answers_right = number(json, "answers_right");
-    record.top_1 = number(json, "top_1");
-    record.top_5 = number(json, "top_5");
-    for (const auto& row : json.at("environment"))
-      record.environment.emplace_back(row.at(0).get<std::string>(), row.at(1).get<std::string>());
-    return record;
-  } catch (const Json::exception& error) {
-    throw base::CorruptError(format("{} is not a run record: {}", place, base::json_fault(error)));
-  }
+  const RecordMembers members(base::parse_json(text, place), place);
+  RunRecord record;
+  record.name = members.text("name");
+  record.recipe = members.text("recipe");
+  record.created = members.text("created");
+  record.updated = members.text("updated");
+  record.status = members.text("status");
+  record.failure = members.text("failure");
+  record.step = members.whole("step");
+  record.steps = members.whole("steps");
+  record.parameters = members.whole("parameters");
+  record.trained = members.has("trained_parameters") ? members.whole("trained_parameters") : record.parameters;
+  record.seconds = members.real("seconds");
+  record.loss = members.real_or_null("loss");
+  record.validation_loss = members.real_or_null("validation_loss");
+  record.perplexity = members.real_or_null("perplexity");
+  record.token_accuracy = members.real_or_null("token_accuracy");
+  record.answers_right = members.real_or_null("answers_right");
+  record.top_1 = members.real_or_null("top_1");
+  record.top_5 = members.real_or_null("top_5");
+  record.environment = members.pairs("environment");
+  return record;
 }
 
 void write_run_record(base::FileSystem& files, const base::Path& run, const RunRecord& record) {
@@ -95,18 +148,34 @@ void write_run_record(base::FileSystem& files, const base::Path& run, const RunR
 }
 
 RunRecord read_run_record(base::FileSystem& files, const base::Path& run) {
-  return run_record_from_json(base::read_description(files, run / "run.json"), (run / "run.json").string());
+  const base::Path path = run / "run.json";
+  try {
+    auto record = run_record_from_json(base::read_description(files, path), path.string());
+    record.folder = run;
+    record.name = name_of(run);
+    return record;
+  } catch (const base::CorruptError& error) {
+    throw base::CorruptError(
+        files.size(path) == 0 ? format("{} is empty", path.string()) : std::string(error.what()),
+        format("the run's checkpoints do not depend on it: hyperion resume {} writes it anew", name_of(run)));
+  }
 }
 
 std::vector<RunRecord> list_runs(base::FileSystem& files, const base::Path& runs) {
   std::vector<RunRecord> records;
   for (const auto& folder : files.list(runs)) {
-    if (!files.exists(folder / "run.json")) continue;
+    const bool recorded = files.exists(folder / "run.json");
+    if (!recorded && !files.exists(folder / "config.resolved.toml")) continue;
+    RunRecord record;
+    record.folder = folder;
+    record.name = name_of(folder);
     try {
-      records.push_back(read_run_record(files, folder));
-    } catch (const base::Error&) {
-      // Being listed must not depend on every other run's health; `runs show` tells what is wrong with one.
+      if (recorded) record = read_run_record(files, folder);
+    } catch (const base::Error& error) {
+      record.status = "damaged";
+      record.failure = error.hint().empty() ? error.what() : format("{}; {}", error.what(), error.hint());
     }
+    records.push_back(std::move(record));
   }
   std::stable_sort(records.begin(), records.end(), [](const auto& a, const auto& b) { return a.created > b.created; });
   return records;
@@ -115,20 +184,25 @@ std::vector<RunRecord> list_runs(base::FileSystem& files, const base::Path& runs
 std::string runs_table(const std::vector<RunRecord>& records) {
   if (records.empty()) return "no runs yet; `hyperion train RECIPE` makes one\n";
   std::string out = format("{:<32} {:<9} {:>15} {:>8} {:>10} {:>9}  {}\n", "run", "status", "step", "loss", "val loss",
-                           "right", "created");
-  for (const auto& record : records)
-    out += format("{:<32} {:<9} {:>15} {:>8} {:>10} {:>9}  {}\n", record.name, record.status,
-                  format("{}/{}", record.step, record.steps), shown(record.loss, false),
-                  shown(record.validation_loss, false), shown(record.answers_right, true), record.created);
-  return out;
+                           "right", "created"),
+              damages;
+  for (const auto& record : records) {
+    const bool damaged = record.status == "damaged";
+    out += format("{:<32} {:<9} {:>15} {:>8} {:>10} {:>9}  {}\n", without_controls(record.name), record.status,
+                  damaged ? "-" : format("{}/{}", record.step, record.steps), shown(record.loss, false),
+                  shown(record.validation_loss, false), shown(record.answers_right, true),
+                  record.created.empty() ? "-" : record.created);
+    if (damaged) damages += format("{}: {}\n", without_controls(record.name), without_controls(record.failure));
+  }
+  return out + damages;
 }
 
 std::string run_text(const RunRecord& record) {
   std::string out;
   const auto row = [&](const char* name, const std::string& value) { out += format("{:<16} {}\n", name, value); };
-  row("run", record.name);
-  row("status", record.failure.empty() ? record.status : record.status + ": " + record.failure);
-  row("recipe", record.recipe);
+  row("run", without_controls(record.name));
+  row("status", record.failure.empty() ? record.status : record.status + ": " + without_controls(record.failure, "\n"));
+  row("recipe", without_controls(record.recipe));
   row("created", record.created);
   row("updated", record.updated);
   row("step", format("{} of {}", record.step, record.steps));

@@ -10,9 +10,10 @@
 namespace hyperion::report {
 
 struct RunRecord {
+  base::Path folder;  // where it was read
   std::string name, recipe, created, updated;
-  std::string status = "running";  // running | complete | stopped | failed
-  std::string failure;             // why, when failed
+  std::string status = "running";  // running | complete | stopped | failed; shown also: killed, damaged
+  std::string failure;             // why, when failed or damaged
   int64_t step = 0, steps = 0, parameters = 0;
   int64_t trained = 0;  // of the parameters, or of an adapter beside them
   double seconds = 0;   // of training, over all resumes
@@ -27,9 +28,11 @@ std::string to_json(const RunRecord& record);
 RunRecord run_record_from_json(const std::string& text, const std::string& place);
 
 void write_run_record(base::FileSystem& files, const base::Path& run, const RunRecord& record);
+// Its name is that of the folder, whatever the file says: a folder may have been moved.
 RunRecord read_run_record(base::FileSystem& files, const base::Path& run);
 
-// Every folder with a readable run.json, newest first; the others are passed over.
+// Every run of the folder, newest first. One whose run.json cannot be read is "damaged", with what is wrong; one that
+// has none yet is "running".
 std::vector<RunRecord> list_runs(base::FileSystem& files, const base::Path& runs);
 
 std::string runs_table(const std::vector<RunRecord>& records);

@@ -1,5 +1,7 @@
 #include "hyperion/train/config.h"
 
+#include <cmath>
+
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/interop/open_model.h"
@@ -107,6 +109,16 @@ void check(const RunConfig& config) {
   check_adapter(config);
   if (!config.model.from.empty()) return models::check_from(config.model);
   check(config, models::config_shape(models::config_json(config.model), "[model]", train.length));
+}
+
+void check_schedule(const RunConfig& config) {
+  const auto schedule = optim::schedule_of(config.optim, config.train.steps);
+  const auto steps = static_cast<double>(schedule.steps);
+  if (schedule.shape != "wsd" || schedule.decay == 0 || schedule.decay * steps >= 1) return;
+  throw ConfigError(
+      format("optim.decay = {:g} of a schedule of {} steps is less than one step", schedule.decay, schedule.steps),
+      format("the learning rate would never come down: raise optim.decay to {:g} or more; 0 keeps the peak to the end",
+             std::ceil(100 / steps) / 100));
 }
 
 void check(const RunConfig& config, const strategy::ModelShape& shape) {

@@ -64,6 +64,8 @@ std::string model_config(base::FileSystem& files, const RunConfig& config);
 void check(const RunConfig& config);
 // And where they contradict the model; `check` does this too where the recipe describes the model itself.
 void check(const RunConfig& config, const strategy::ModelShape& shape);
+// And where a training that begins, or goes on, with it would have another learning rate than it says.
+void check_schedule(const RunConfig& config);
 // And where so many processes cannot share the work as it is set.
 void check_processes(const RunConfig& config, int64_t processes);
 

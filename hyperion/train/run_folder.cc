@@ -1,16 +1,22 @@
 #include "hyperion/train/run_folder.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
+#include <chrono>
+#include <optional>
+#include <thread>
 
 #include "hyperion/base/clock.h"
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/version.h"
+#include "hyperion/data/unicode.h"
 #include "hyperion/host/cpu.h"
 #include "hyperion/host/memory.h"
 #include "hyperion/kernels/device.h"
@@ -21,7 +27,53 @@ using base::ConfigError;
 using base::format;
 using base::Path;
 
+// The file .lock, and the folder itself where its disk can lock folders: the file may be removed by hand.
+class RunLock {
+ public:
+  RunLock(const Path& run, const std::string& busy) {
+    take_file(run / ".lock", busy);
+    folder_ = ::open(run.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder_ < 0 || !is_held(folder_, LOCK_EX)) return;
+    ::close(folder_);
+    throw ConfigError(busy, "wait for it to end, or stop it first");
+  }
+  ~RunLock() {
+    if (folder_ >= 0) ::close(folder_);
+  }
+  RunLock(const RunLock&) = delete;
+  RunLock& operator=(const RunLock&) = delete;
+
+  // Whether another process holds it; else it is taken, as far as that can be done here.
+  static bool is_held(int descriptor, int kind) {
+    return ::flock(descriptor, kind | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  }
+
+ private:
+  // Who only asks whether it is held (RunFolder::in_use) has it for a moment.
+  void take_file(const Path& path, const std::string& busy) {
+    for (int tries = 1; !file_; ++tries) {
+      try {
+        file_.emplace(path, busy);
+      } catch (const ConfigError&) {
+        if (tries == 5) throw;
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      }
+    }
+  }
+
+  std::optional<base::FileLock> file_;
+  int folder_ = -1;
+};
+
 namespace {
+
+bool is_locked(const Path& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return false;
+  const bool held = RunLock::is_held(descriptor, LOCK_SH);
+  ::close(descriptor);
+  return held;
+}
 
 [[noreturn]] void refuse_existing(base::FileSystem& files, const Path& path) {
   if (!files.exists(path / "config.resolved.toml"))
@@ -54,12 +106,33 @@ bool fits_run_name(char c) {
   return byte >= 0x80 || std::isalnum(byte) != 0 || c == '-' || c == '_' || c == '.';
 }
 
+// Neither bytes that are no characters, nor characters that are not seen or look like a space.
+bool shows_itself(const std::string& name) {
+  if (!std::all_of(name.begin(), name.end(), fits_run_name) || data::valid_prefix(name) != name.size()) return false;
+  const std::u32string points = data::from_utf8(name);
+  return std::none_of(points.begin(), points.end(), [](char32_t point) {
+    const auto kind = data::class_of(point);
+    return data::is_space(kind) || kind == data::CharClass::kControl || kind == data::CharClass::kUnassigned;
+  });
+}
+
 // What a run writes, and nothing that someone may have put beside it.
 bool is_of_run(const std::string& name) {
   for (const char* own : {"model.json", "run.json", "metrics.jsonl", "memory.json", "answers.json", "report.html",
-                          "checkpoints", "logs", "tokenizer"})
+                          "checkpoints", "logs", "tokenizer", "base"})
     if (name == own) return true;
   return (name.starts_with("metrics.rank-") && name.ends_with(".csv")) || name.find(".partial-") != name.npos;
+}
+
+// One that is damaged stays so: readers go by the folder's name.
+void name_record(base::FileSystem& files, const Path& run, const std::string& name) {
+  if (!files.exists(run / "run.json")) return;
+  try {
+    auto record = report::read_run_record(files, run);
+    record.name = name;
+    report::write_run_record(files, run, record);
+  } catch (const base::CorruptError&) {
+  }
 }
 
 // False where it exists already: mkdir itself decides who made it, should two start at once.
@@ -74,8 +147,7 @@ bool make_run_folder(const Path& path) {
 }  // namespace
 
 RunFolder RunFolder::begin(base::FileSystem& files, const Path& path, const std::string& resolved_toml) {
-  auto lock =
-      std::make_unique<base::FileLock>(path / ".lock", format("{} is being used by another process", path.string()));
+  auto lock = std::make_shared<const RunLock>(path, format("{} is being used by another process", path.string()));
   if (files.exists(path / "config.resolved.toml")) refuse_existing(files, path);  // another was quicker
   try {
     sweep(files, path);
@@ -106,28 +178,24 @@ RunFolder RunFolder::create_numbered(base::FileSystem& files, const Path& runs, 
   return begin(files, path, resolved_toml);
 }
 
-bool RunFolder::in_use(const Path& path) {
-  try {
-    const base::FileLock mine(path / ".lock", "");
-    return false;
-  } catch (const ConfigError&) {
-    return true;
-  }
+bool RunFolder::in_use(const Path& path) { return is_locked(path / ".lock") || is_locked(path); }
+
+std::string RunFolder::status(const report::RunRecord& record) {
+  return record.status == "running" && !in_use(record.folder) ? "killed" : record.status;
 }
 
 RunFolder RunFolder::open(base::FileSystem& files, const Path& path) {
   if (!files.exists(path / "config.resolved.toml"))
     throw ConfigError(format("{} holds no config.resolved.toml", path.string()),
                       "it is not a run of hyperion's, or was never begun");
-  auto lock = std::make_unique<base::FileLock>(
-      path / ".lock", format("run {} is being trained by another process", path.filename().string()));
+  auto lock = std::make_shared<const RunLock>(
+      path, format("run {} is being trained by another process", path.filename().string()));
   sweep(files, path);
   return {path, std::move(lock)};
 }
 
 void check_run_name(const std::string& name) {
-  const bool plain = std::all_of(name.begin(), name.end(), fits_run_name);
-  if (name.empty() || !plain || name.front() == '.' || name.front() == '-')
+  if (name.empty() || !shows_itself(name) || name.front() == '.' || name.front() == '-')
     throw ConfigError(
         format("\"{}\" cannot be a run's name", name),
         "use letters, digits, '-', '_' and '.', the first of them a letter, a digit or '_'; HYPERION_RUNS "
@@ -154,12 +222,15 @@ void RunFolder::rename(base::FileSystem& files, const std::string& name) {
   check_run_name(name);
   const Path to = path_.parent_path() / name;
   if (!make_run_folder(to)) refuse_existing(files, to);
-  std::filesystem::rename(path_, to);  // over the empty folder, which nobody else could make
+  try {
+    name_record(files, path_, name);
+    files.rename(path_, to);  // over the empty folder, which nobody else could make
+  } catch (...) {
+    std::error_code ignored;
+    std::filesystem::remove(to, ignored);
+    throw;
+  }
   path_ = to;
-  if (!files.exists(path_ / "run.json")) return;
-  auto record = report::read_run_record(files, path_);
-  record.name = name;
-  report::write_run_record(files, path_, record);
 }
 
 std::string default_run_name(const Path& recipe, double unix_seconds) {
@@ -168,6 +239,7 @@ std::string default_run_name(const Path& recipe, double unix_seconds) {
       stem.begin(), stem.end(), [](char c) { return !fits_run_name(c); }, '-');
   if (const size_t first = stem.find_first_not_of(".-"); first != 0)
     stem = first == stem.npos ? "run" : stem.substr(first);
+  if (!shows_itself(stem)) stem = "run";
   return format("{}-{}", stem, base::file_stamp(unix_seconds));
 }
 

@@ -8,6 +8,8 @@
 
 namespace hyperion::train {
 
+class RunLock;
+
 class RunFolder {
  public:
   // Makes `runs/name` with its logs folder and configuration. An existing one is a ConfigError: nothing is overwritten.
@@ -16,8 +18,10 @@ class RunFolder {
   // The same for a name of our own choosing: where it exists already, `name-2`, `name-3`, ...
   static RunFolder create_numbered(base::FileSystem& files, const base::Path& runs, const std::string& name,
                                    const std::string& resolved_toml);
-  // Whether a process is training it now.
+  // Whether a process is training it now. Needs no more than to read the folder.
   static bool in_use(const base::Path& path);
+  // The status of a record for people: "killed" where it says that it runs, and no process trains it.
+  static std::string status(const report::RunRecord& record);
   // Opens an existing one; a ConfigError where another process is using it.
   static RunFolder open(base::FileSystem& files, const base::Path& path);
 
@@ -26,7 +30,8 @@ class RunFolder {
 
   // Removes what a run writes, and the folder where that leaves it empty; names what stays. For who opened it.
   std::string remove(base::FileSystem& files);
-  // Gives it another name beside itself, in run.json too; a ConfigError where that is taken. For who opened it.
+  // Gives it another name beside itself, in run.json too; a ConfigError where that is taken. What fails changes
+  // nothing. For who opened it.
   void rename(base::FileSystem& files, const std::string& name);
 
   const base::Path& path() const { return path_; }
@@ -39,9 +44,9 @@ class RunFolder {
 
  private:
   static RunFolder begin(base::FileSystem& files, const base::Path& path, const std::string& resolved_toml);
-  RunFolder(base::Path path, std::unique_ptr<base::FileLock> lock) : path_(std::move(path)), lock_(std::move(lock)) {}
+  RunFolder(base::Path path, std::shared_ptr<const RunLock> lock) : path_(std::move(path)), lock_(std::move(lock)) {}
   base::Path path_;
-  std::unique_ptr<base::FileLock> lock_;
+  std::shared_ptr<const RunLock> lock_;
 };
 
 // Throws ConfigError where a new run cannot be called so: its name is a folder's, and a word of commands.

@@ -55,8 +55,11 @@ std::string schedule_change(const PastRun& past, const RunConfig& config) {
   const double last = before.at(step), next = now.at(step + 1);
   const bool moved = same_curve(before, now) && before.steps != now.steps;
   if (moved || next != before.at(step + 1))
-    return format("{}the learning rate goes from {:.3g} at step {} to {:.3g} at step {}",
-                  moved ? format("the schedule now ends at step {}: ", now.steps) : "", last, step, next, step + 1);
+    return format(
+        "{}the learning rate goes from {:.3g} at step {} to {:.3g} at step {}",
+        moved ? format("the schedule {} at step {}: ", now.steps > step ? "now ends" : "has ended already,", now.steps)
+              : "",
+        last, step, next, step + 1);
   if (!same_curve(before, now) || now.steps == steps || steps == past.config.train.steps) return {};
   auto stretched = now;
   stretched.steps = steps;

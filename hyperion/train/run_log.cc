@@ -48,7 +48,7 @@ RunLog::RunLog(base::FileSystem& files, const TrainRequest& request, const strat
       shape_(shape),
       rank_(request.processes != nullptr ? request.processes->rank() : 0),
       started_(base::real_clock().seconds()) {
-  record_ = request.resume ? past_record(files_, request.run.path()) : report::RunRecord{};
+  if (request.resume) record_ = past_ = past_record(files_, request.run.path());
   if (!request.resume) record_.created = base::utc_text(base::real_clock().unix_seconds());
   if (record_.recipe.empty()) record_.recipe = request.recipe;
   seconds_before_ = record_.seconds;
@@ -57,7 +57,7 @@ RunLog::RunLog(base::FileSystem& files, const TrainRequest& request, const strat
   record_.parameters = shape.parameters;
   record_.trained = shape.trained;
   record_.environment = environment_facts(device);
-  write_record("running");
+  if (!request.resume) write_record("running");
 }
 
 // The part of the epoch that was trained before is in the metrics.
@@ -71,6 +71,7 @@ void RunLog::begin(int64_t step_done, double seconds_before, int64_t epoch_sampl
                                                      validates_again ? step_done : INT64_MAX);
   epochs_.emplace(epoch_samples);
   samples_ = 0;
+  if (request_.resume) write_record("running");
   if (rank_ != 0 || step_done == 0) return;
   for (const auto& record : report::read_metrics(files_.read(request_.run.metrics())).steps) {
     epochs_->add(samples_, record.samples, record.loss);
@@ -130,6 +131,15 @@ void RunLog::write_record(const std::string& status, const std::string& failure)
   record_.failure = failure;
   record_.updated = base::utc_text(base::real_clock().unix_seconds());
   record_.seconds = seconds();
+  report::write_run_record(files_, request_.run.path(), record_);
+}
+
+void RunLog::write_end(const std::string& status, const std::string& failure) {
+  if (rank_ != 0) return;
+  const bool ended = past_.status == "complete" || past_.status == "stopped";
+  const bool as_before = !metrics_ || (record_.step == first_step_ && first_step_ == past_.step);
+  if (!request_.resume || !ended || !as_before) return write_record(status, failure);
+  record_ = past_;
   report::write_run_record(files_, request_.run.path(), record_);
 }
 

@@ -35,6 +35,9 @@ class RunLog {
   void trained(int64_t parameters) { record_.trained = parameters; }
 
   void write_record(const std::string& status, const std::string& failure = {});
+  // At an end that is not the run's last step. A run that was complete or stopped, and has gone no step further, stays
+  // so.
+  void write_end(const std::string& status, const std::string& failure);
   // The page as the run stands now. What cannot be written is told, and false. At validations this happens by itself,
   // unless that would take more than a fiftieth of the time.
   bool write_report();
@@ -49,7 +52,7 @@ class RunLog {
   const TrainRequest& request_;
   strategy::ModelShape shape_;
   int rank_;
-  report::RunRecord record_;
+  report::RunRecord past_, record_;  // before a resume; now
   std::unique_ptr<report::MetricsWriter> metrics_;
   void end_epoch(const report::StepRecord& record, const EpochMeans::Mean& mean);
 

@@ -1,6 +1,7 @@
 #include "hyperion/train/run_report.h"
 
 #include "hyperion/base/format.h"
+#include "hyperion/base/read_file.h"
 #include "hyperion/checkpoint/step_folder.h"
 #include "hyperion/models/registry.h"
 #include "hyperion/report/page.h"
@@ -12,8 +13,9 @@ using base::format;
 
 // Where things lie on one machine tells a reader elsewhere nothing.
 std::string last_name(const std::string& path) {
-  const base::Path folder(path);
-  return (folder.has_filename() ? folder : folder.parent_path()).filename().string();
+  const base::Path named(path), folder = named.has_filename() ? named : named.parent_path();
+  if (folder.parent_path().filename() != "checkpoints") return folder.filename().string();
+  return format("{} {}", folder.parent_path().parent_path().filename().string(), folder.filename().string());
 }
 
 std::string lead_of(const RunConfig& config, const strategy::ModelShape& shape, const report::RunRecord& record) {
@@ -41,12 +43,14 @@ std::string state_of(const report::RunRecord& record, const report::Metrics& met
 
 void write_report(base::FileSystem& files, const RunFolder& run, const RunConfig& config,
                   const base::Settings& settings, const report::RunRecord& record, bool killed) {
-  const auto shape = models::config_shape(files.read(run.model()), run.model().string(), config.train.length);
+  const auto shape =
+      models::config_shape(base::read_description(files, run.model()), run.model().string(), config.train.length);
   report::RunPage page;
   page.title = record.name;
   page.lead = lead_of(config, shape, record);
   if (files.exists(run.metrics()))
-    page.metrics = report::read_metrics(files.read(run.metrics()), run.metrics().string());
+    page.metrics =
+        report::read_metrics(base::read_at_most(files, run.metrics(), report::kLongestMetrics), run.metrics().string());
   page.state = state_of(record, page.metrics, killed);
   const auto answers = report::read_answers(files, run.path());
   auto& evaluations = page.metrics.evaluations;

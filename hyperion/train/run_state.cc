@@ -1,6 +1,7 @@
 #include "hyperion/train/run_state.h"
 
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "hyperion/base/error.h"
@@ -8,6 +9,9 @@
 #include "hyperion/base/json.h"
 #include "hyperion/checkpoint/manifest.h"
 #include "hyperion/checkpoint/step_folder.h"
+#include "hyperion/interop/peft.h"
+#include "hyperion/models/registry.h"
+#include "hyperion/nn/without_memory.h"
 #include "hyperion/train/config.h"
 
 namespace hyperion::train {
@@ -108,6 +112,31 @@ Json value_json(const base::Setting& setting) {
   return std::visit([](const auto* value) { return Json(*value); }, setting.value);
 }
 
+// The tensors of a checkpoint have the shapes of the model it describes, the optimizer's too. What an adapter is
+// trained beside is not there, nor is what a model of one's own has frozen.
+void check_tensors(const checkpoint::LoadedCheckpoint& loaded, const RunState& state, const std::string& place) {
+  const nn::WithoutMemory only_names;
+  const auto model = models::make_model(state.model, place);
+  if (!state.adapter.empty()) {
+    interop::parse_adapter_config(state.adapter, place);
+    return;
+  }
+  std::map<std::string, std::vector<int64_t>> shapes;
+  for (const auto& parameter : model->parameters()) shapes[parameter.name] = parameter.tensor.sizes().vec();
+  for (const auto& buffer : model->buffers()) shapes[buffer.name] = buffer.tensor.sizes().vec();
+  const auto check = [&](const std::string& name) {
+    const bool weight = name.starts_with("model."), moment = name.starts_with("optimizer.");
+    if (!weight && !moment) return;
+    const size_t kind = name.find('.') + 1;
+    const auto known = shapes.find(name.substr(weight ? kind : name.find('.', kind) + 1));
+    if (known == shapes.end() || known->second != loaded.shape(name))
+      throw base::CorruptError(format("{}: {} is not of the model it describes, or has another shape", place, name));
+    if (moment) loaded.shape("model." + known->first);
+  };
+  for (const auto& [name, tensor] : loaded.tensors) check(name);
+  for (const auto& [name, cut] : loaded.sliced) check(name);
+}
+
 // As Settings::set takes it.
 std::string value_text(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
@@ -168,9 +197,14 @@ RunState parse_run_state(const std::string& text, const std::string& place, int6
   if (members.has("adapter")) state.adapter = members.object_text("adapter");
   if (members.has("end_token")) state.end_token = members.whole("end_token", 0, INT32_MAX);
   state.settings = settings_of_state(members, json);
-  RunConfig any;
-  auto settings = bind(any);
+  RunConfig config;
+  auto settings = bind(config);
   apply_settings(state.settings, settings, place);
+  const bool known = settings.at("train.precision").origin == place;
+  const bool skips = config.train.precision == "fp16";  // steps whose gradients overflow
+  if (known && !skips && state.numbers.updates != step)
+    members.refuse("updates", format("is {}, and a run in {} has one at each of its {} steps", state.numbers.updates,
+                                     config.train.precision, step));
   return state;
 }
 
@@ -185,7 +219,9 @@ std::optional<StartPoint> find_start(base::FileSystem& files, const base::Path& 
   if (all.empty()) return {};
   RunState state;
   auto loaded = checkpoint::load_newest(files, checkpoints, [&](const checkpoint::LoadedCheckpoint& one) {
-    state = parse_run_state(one.state, (one.path / checkpoint::kManifestName).string(), one.step);
+    const std::string place = (one.path / checkpoint::kManifestName).string();
+    state = parse_run_state(one.state, place, one.step);
+    check_tensors(one, state, place);
   });
   return StartPoint{std::move(loaded), std::move(state), all.front().step};
 }

@@ -5,6 +5,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <cmath>
+#include <csignal>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -26,6 +27,7 @@
 #include "hyperion/host/cpu.h"
 #include "hyperion/host/launch.h"
 #include "hyperion/host/peaks.h"
+#include "hyperion/interop/base_weights.h"
 #include "hyperion/interop/open_model.h"
 #include "hyperion/interop/peft.h"
 #include "hyperion/kernels/cpu_precision.h"
@@ -261,20 +263,22 @@ void Trainer::make_outline() {
 
 // The frozen model in the type it is used in, with an adapter; also on resume, as checkpoints hold the adapter alone.
 void Trainer::make_adapted() {
-  try {
-    base_digest_ = interop::weights_digest(files_, config_.model.from);
-  } catch (const base::ConfigError& error) {
-    if (!begun()) throw;
-    throw base::ConfigError(
-        format("the model beside which run {} is trained: {}", log_.name(), error.what()),
-        format("where it was moved, say to where: hyperion resume {} --model.from=PATH", log_.name()));
+  std::string from = config_.model.from;
+  if (begun()) {
+    const auto& [loaded, state, newest] = **request_.start;
+    base_digest_ = state.base_digest;
+    from = interop::find_base(files_, request_.run.path(), from, base_digest_, loaded.path.string());
+    if (from != config_.model.from)
+      base::log_info(format("{} has not the weights any more beside which this run is trained: taken from {}",
+                            config_.model.from, from));
   }
+  if (base_digest_.empty()) base_digest_ = interop::weights_digest(files_, from);
   const auto type = compute_type(config_.train.precision);
   const bool packed = config_.model.quantize == "nf4";
   const auto fit = fit_of_base();
   interop::Refitted refitted;
   if (config_.parallel.zero == 3) {
-    auto outline = interop::outline_model(files_, config_.model.from, interop::Head::may_be_missing);
+    auto outline = interop::outline_model(files_, from, interop::Head::may_be_missing);
     if (outline.model) refitted = interop::refit(outline, fit);
     model_ = std::move(outline.model), values_ = std::move(outline.values);
   }
@@ -282,7 +286,7 @@ void Trainer::make_adapted() {
     model_->to(at::kCPU, type);
     if (packed) pack_one_by_one(*model_, type, values_);
   } else {
-    auto opened = interop::open_base(files_, config_.model.from, at::kCPU, type, &fit);
+    auto opened = interop::open_base(files_, from, at::kCPU, type, &fit);
     model_ = std::move(opened.model), refitted = std::move(opened.refitted);
   }
   if (packed) model_->quantise();
@@ -296,6 +300,7 @@ void Trainer::make_adapted() {
   fill_token_rows(tokens);
   shape_ = models::adapted_shape(*model_, interop::kRunAdapter, config_.train.length);
   log_.trained(shape_.trained);
+  if (first()) interop::keep_base(files_, request_.run.path(), from);
 }
 
 // Where the tables have no memory, the rows that are trained beside them have no values yet.
@@ -369,8 +374,6 @@ double Trainer::restore() {
       loaded.copy_stretch(item.name, item.begin, item.tensor);
   }
   stepper_->state_changed();
-  if (!state.base_digest.empty() && state.base_digest != base_digest_)
-    interop::check_base(files_, config_.model.from, state.base_digest, loaded.path.string());
   if (!state.data_digest.empty() && state.data_digest != split_.digest)
     throw base::ConfigError(
         format("the data at {} is not what this run was trained on until step {}",
@@ -585,7 +588,9 @@ void Trainer::stop_if_asked() {
   const int signal = several() ? stop_ : base::stop_signal();
   if (signal == 0) return;
   log_.keep_line();
-  base::log_info("stopping: writing a checkpoint first (Ctrl-C again stops at once)");
+  const bool said = base::stop_signal() == SIGTERM;  // by its handler
+  base::log(said ? base::LogLevel::debug : base::LogLevel::info,
+            format("stopping: writing a checkpoint first{}", signal == SIGINT ? " (Ctrl-C again stops at once)" : ""));
   save();
   throw base::Interrupted(format("stopped after step {}; the checkpoint is written", step_),
                           base::stop_exit_code(signal), format("go on with: hyperion resume {}", log_.name()));
@@ -618,7 +623,7 @@ void Trainer::finish() {
 void Trainer::leave(const char* status, const std::string& why) noexcept {
   try {
     log_.keep_line();
-    log_.write_record(status, why);
+    log_.write_end(status, why);
     log_.write_report();
   } catch (const std::exception&) {
     // The disk that failed the run may refuse this too; the error itself is on its way to the user.

@@ -96,21 +96,6 @@ TEST_F(Models, a_run_starts_from_the_weights_of_another_and_resumes_without_it) 
   EXPECT_NE(clash.err.find("brings its own"), std::string::npos) << clash.err;
 }
 
-TEST_F(Models, an_adapter_is_refused_beside_other_weights_than_its_own) {
-  ASSERT_EQ(train(kText, "base").code, 0);
-  const std::string adapted =
-      "[train]\nsteps = 3\nbatch = 8\nlength = 24\n[eval]\nbatches = 1\n[optim]\nwarmup = 1\n"
-      "[model]\nfrom = \"base\"\n[lora]\nrank = 2\n";
-  ASSERT_EQ(train(adapted, "adapter").code, 0);
-  EXPECT_EQ(run(scratch_, {"eval", "adapter", "--device", "cpu"}).code, 0);
-  ASSERT_EQ(run(scratch_, {"resume", "base", "--steps", "8"}).code, 0);
-  for (const Words& command : {Words{"eval", "adapter"}, Words{"resume", "adapter", "--steps", "5"}}) {
-    const Finished refused = run(scratch_, command);
-    EXPECT_EQ(refused.code, 1);
-    EXPECT_NE(refused.err.find("whose weights are others now"), std::string::npos) << refused.err;
-  }
-}
-
 TEST_F(Models, a_start_that_is_refused_leaves_no_folder_in_the_way) {
   ASSERT_EQ(train(kText, "base").code, 0);
   const std::string adapted =

@@ -29,6 +29,24 @@ TEST(RunConfig, contradictions_are_errors_that_name_both_settings) {
   EXPECT_NO_THROW(check(RunConfig{}));
 }
 
+TEST(RunConfig, a_decay_of_less_than_a_step_is_refused_with_one_that_is_enough) {
+  RunConfig config;
+  config.optim.schedule = "wsd", config.optim.decay = 0.01, config.train.steps = 8;
+  try {
+    check_schedule(config);
+    ADD_FAILURE();
+  } catch (const base::ConfigError& error) {
+    EXPECT_EQ(std::string(error.what()), "optim.decay = 0.01 of a schedule of 8 steps is less than one step");
+    EXPECT_NE(error.hint().find("raise optim.decay to 0.13"), std::string::npos) << error.hint();
+  }
+  for (const double enough : {0.0, 0.125, 0.13}) {
+    config.optim.decay = enough;
+    EXPECT_NO_THROW(check_schedule(config)) << enough;
+  }
+  config.optim.decay = 0.01, config.optim.decay_steps = 100;
+  EXPECT_NO_THROW(check_schedule(config));
+}
+
 TEST(RunConfig, every_shipped_recipe_is_good) {
   int seen = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(base::Path(HYPERION_SOURCE) / "recipes")) {

@@ -41,11 +41,13 @@ TEST_F(RunFolderTest, a_name_that_was_given_is_taken_once) {
 }
 
 TEST_F(RunFolderTest, a_name_is_a_word_that_commands_can_carry) {
-  for (const char* good : {"a", "mine-2_b.c", "_x", "längst", "7"}) EXPECT_NO_THROW(check_run_name(good)) << good;
+  for (const char* good : {"a", "mine-2_b.c", "_x", "längst", "模型", "7"})
+    EXPECT_NO_THROW(check_run_name(good)) << good;
   for (const char* bad :
-       {"", "a b", " a", "a\n", "a\tb", "a'b", "a\"b", "$(x)", "a;b", "a*", "-a", ".a", "a/b", "a\\b"})
+       {"",   "a b", " a",  "a\n",  "a\tb",  "a'b",       "a\"b",  "$(x)",          "a;b",           "a*",
+        "-a", ".a",  "a/b", "a\\b", "a\xff", "a\xc2\xa0", "a\xc2", "a\xe2\x80\x8b", "a\xe3\x80\x80", "\xc2\x9b"})
     EXPECT_THROW(check_run_name(bad), base::ConfigError) << bad;
-  for (const char* recipe : {"my recipe.toml", "-x.toml", "recipes/a'b.toml", " .toml"})
+  for (const char* recipe : {"my recipe.toml", "-x.toml", "recipes/a'b.toml", " .toml", "a\xff.toml"})
     EXPECT_NO_THROW(check_run_name(default_run_name(recipe, 0))) << recipe;
   EXPECT_EQ(default_run_name("my recipe.toml", 0).substr(0, 10), "my-recipe-");
 }

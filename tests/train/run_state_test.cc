@@ -14,6 +14,7 @@ using nlohmann::json;
 RunState some_state() {
   RunConfig config;
   config.train.seed = 7;
+  config.train.precision = "fp16";  // in which a step may be without an update
   RunState state;
   state.cursor = {640, 0xfedcba9876543210};
   state.numbers = {19, 1024, 3};
@@ -94,6 +95,14 @@ TEST(RunState, refuses_what_no_run_can_have_and_names_it) {
   }
 }
 
+TEST(RunState, only_fp16_may_have_fewer_updates_than_steps) {
+  RunConfig config;
+  RunState state = some_state();
+  state.settings = settings_json(bind(config));
+  EXPECT_THROW(parse_run_state(state_text(state), "m", 20), base::CorruptError);
+  EXPECT_NO_THROW(parse_run_state(state_text(state), "m", 19));
+}
+
 TEST(RunState, refuses_one_that_lacks_a_member) {
   for (const char* member : {"cursor", "threads", "seconds", "model"}) {
     json state = json::parse(state_text(some_state()));
@@ -113,7 +122,7 @@ TEST(RunState, refuses_one_that_lacks_a_member) {
 TEST(RunState, reads_the_few_settings_of_an_older_one) {
   json state = json::parse(state_text(some_state()));
   state.erase("settings");
-  state["seed"] = 7, state["precision"] = "bf16";
+  state["seed"] = 7, state["precision"] = "bf16", state["updates"] = 20;
   state["schedule"] = {{"shape", "linear"}, {"peak", 0.5}, {"warmup", 3}, {"steps", 60}};
   const json few = json::parse(parse_run_state(state.dump(), "m", 20).settings);
   EXPECT_EQ(few, (json{{"train.seed", 7},

@@ -1,0 +1,28 @@
+// The weights that an adapter is trained beside: known by a hash of their files, wherever these lie. A run that starts
+// from another run's checkpoint keeps links to its files, and so loses nothing when that run goes on, moves or goes.
+#pragma once
+#include <string>
+
+#include "hyperion/base/files.h"
+
+namespace hyperion::interop {
+
+// Where a run keeps the checkpoints it is trained beside, each under the hash of its weights.
+constexpr const char* kRunBase = "base";
+
+// The MODEL as a place that does not change its content by itself: of a run the folder of its newest good checkpoint.
+std::string fixed_model(base::FileSystem& files, const std::string& argument);
+
+// What tells the weights of a MODEL from any others. An adapter belongs to one such set.
+std::string weights_digest(base::FileSystem& files, const std::string& argument);
+
+// Links the checkpoint that `base_model` names, and those it needs in turn, into the run's folder: that takes no room
+// while the other run has them too. Other folders stay where they are; so does what cannot be linked, which is told.
+void keep_base(base::FileSystem& files, const base::Path& run, const std::string& base_model);
+
+// Where the weights of that hash lie: at `base_model`, else in the run. Throws CorruptError, with what is found there
+// instead, where they are in neither place; `place` is what was trained beside them. An empty digest fits any weights.
+std::string find_base(base::FileSystem& files, const base::Path& run, const std::string& base_model,
+                      const std::string& digest, const std::string& place);
+
+}  // namespace hyperion::interop
