@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -15,6 +16,7 @@
 #include "hyperion/base/fault.h"
 #include "hyperion/base/files.h"
 #include "hyperion/base/format.h"
+#include "hyperion/base/other_words.h"
 #include "hyperion/base/signals.h"
 #include "hyperion/cli/comm_commands.h"
 #include "hyperion/cli/commands.h"
@@ -90,6 +92,27 @@ void refuse_contradictions(const std::vector<Override>& overrides) {
   }
 }
 
+// A setting's key without its section, or a setting without its dashes: "--warmup", "optim.lr=1e-3".
+std::string settings_meant(const std::string& word) {
+  const size_t dashes = std::min(word.find_first_not_of('-'), word.size());
+  std::string key = word.substr(dashes, word.find('=') - dashes), owners;
+  std::replace(key.begin(), key.end(), '-', '_');
+  for (const auto& name : setting_names())
+    if (name == key || name.substr(name.find('.') + 1) == key) owners += (owners.empty() ? "--" : " or --") + name;
+  return owners;
+}
+
+std::string hint_for_argument(const CLI::App& command, const std::string& word) {
+  if (const auto hint = base::flag_hint(word, base::FlagOf::settings); !hint.empty()) return hint;
+  if (const auto meant = settings_meant(word); !meant.empty()) return format("did you mean {}?", meant);
+  std::vector<std::string> known;
+  for (const auto* option : command.get_options()) known.push_back(option->get_name());
+  for (const auto& name : setting_names()) known.push_back("--" + name);
+  const auto near = base::nearest(word.substr(0, word.find('=')), known.data(), known.data() + known.size());
+  return near.empty() ? format("`hyperion {} --help` lists the flags", command.get_name())
+                      : format("did you mean {}?", near);
+}
+
 // What is left over after the known flags: --section.key=value or --section.key value.
 std::vector<Override> overrides_of(CLI::App* command, const Flags& flags) {
   std::vector<Override> overrides;
@@ -117,13 +140,7 @@ std::vector<Override> overrides_of(CLI::App* command, const Flags& flags) {
     const std::string& word = rest[i];
     const size_t equals = word.find('='), dot = word.find('.');
     if (!word.starts_with("--") || dot == word.npos || dot > equals) {
-      std::vector<std::string> known;
-      for (const auto* option : command->get_options()) known.push_back(option->get_name());
-      for (const auto& name : setting_names()) known.push_back("--" + name);
-      const auto near = base::nearest(word.substr(0, equals), known.data(), known.data() + known.size());
-      throw ConfigError(format("unexpected argument {}", word),
-                        near.empty() ? format("`hyperion {} --help` lists the flags", command->get_name())
-                                     : format("did you mean {}?", near));
+      throw ConfigError(format("unexpected argument {}", word), hint_for_argument(*command, word));
     }
     const std::string name = word.substr(2, equals == word.npos ? word.npos : equals - 2);
     if (equals == word.npos && i + 1 == rest.size())
@@ -204,7 +221,7 @@ void add_exchange_commands(CLI::App& app, Flags& flags) {
   probe->footer("\nExample:\n  hyperion probe ./gpt2 --input in.safetensors --output out.safetensors --grads");
   auto* out = app.add_subcommand("export", "write a model as a Hugging Face folder");
   out->add_option("MODEL", flags.export_.model, model)->required();
-  out->add_option("--to", flags.export_.folder, "the folder to write; must not exist")->required();
+  out->add_option("--to", flags.export_.folder, "the folder to write; must not exist")->required()->check(not_empty());
   out->add_option("--adapter", flags.export_.adapter, "a PEFT folder, merged into the model's weights")
       ->check(not_empty());
   out->add_flag("--as-adapter", flags.export_.as_adapter, "write the adapter alone, as a PEFT folder");
@@ -294,7 +311,7 @@ void add_data_commands(CLI::App& app, Flags& flags) {
 void add_machine_commands(CLI::App& app, Flags& flags) {
   auto* doctor = app.add_subcommand("doctor", "check this machine, and say what to do");
   doctor->add_flag("--json", flags.json, "as JSON");
-  doctor->add_flag("--quick", flags.quick, "skip the disk's trial write");
+  doctor->add_flag("--quick", flags.quick, "skip what is tried: the disk's write, the CPU in 16 bits");
   doctor->footer("\nExits with 3 when something would stop training.\n\nExample:\n  hyperion doctor");
   auto* bench = app.add_subcommand("bench", "measure this machine")->require_subcommand(1);
   bench->footer(

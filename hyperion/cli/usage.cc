@@ -7,6 +7,7 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/base/other_words.h"
 
 namespace hyperion::cli {
 namespace {
@@ -81,12 +82,36 @@ Message unknown_command(const Named& named) {
   }
   if (named.unknown_word.empty())
     return {format("`{}` needs a command", named.path), format("one of {}; `{} --help` says more", all, named.path)};
-  const auto near = nearest_of(named.unknown_word, known);
+  const auto meant = named.command->get_parent() == nullptr ? base::command_hint(named.unknown_word) : "";
+  const auto near = base::choice_meant(named.unknown_word, known);
   return {format("unknown command `{} {}`", named.path, named.unknown_word),
-          near.empty() ? format("one of {}", all) : format("did you mean `{} {}`?", named.path, near)};
+          !meant.empty() ? meant
+          : near.empty() ? format("one of {}", all)
+                         : format("did you mean `{} {}`?", named.path, near)};
+}
+
+// Whether a hint of the form "write --tokens N" names a flag that the command has.
+bool fits_command(const std::string& hint, const CLI::App& command) {
+  constexpr std::string_view kWrite = "write ";
+  if (!hint.starts_with(kWrite)) return !hint.empty();
+  return has_flag(command, hint.substr(kWrite.size(), hint.find(' ', kWrite.size()) - kWrite.size()));
+}
+
+std::string other_flag_hint(const CLI::App& command, const std::string& flag) {
+  const bool launch = command.get_name() == "launch";
+  const bool set = has_flag(command, "--set") && has_flag(command, "--precision");  // not `bench data`: its are folders
+  if (!launch && !set && !has_flag(command, "MODEL")) return {};
+  const auto hint = base::flag_hint(flag, launch ? base::FlagOf::launch : set ? base::FlagOf::set : base::FlagOf::model);
+  if (fits_command(hint, command)) return hint;
+  if (flag.find('.') == flag.npos) return {};
+  if (launch) return format("settings stand after --: hyperion launch -n N -- train RECIPE {}=VALUE", flag);
+  if (set) return format("write --set {}=VALUE", flag.substr(2));
+  return "settings are of training; a model is used as it was trained";
 }
 
 Message unknown_flag(const Named& named) {
+  if (const auto hint = other_flag_hint(*named.command, named.unknown_flag); !hint.empty())
+    return {format("unknown flag {} of `{}`", named.unknown_flag, named.path), hint};
   std::vector<std::string> known;
   for (const auto* option : named.command->get_options())
     if (option->get_name().starts_with("--")) known.push_back(option->get_name());
@@ -129,7 +154,7 @@ CLI::Validator one_of(std::vector<std::string> choices) {
     if (std::find(choices.begin(), choices.end(), text) != choices.end()) return "";
     std::string all;
     for (const auto& choice : choices) all += (all.empty() ? "" : ", ") + choice;
-    const auto near = nearest_of(text, choices);
+    const auto near = base::choice_meant(text, choices);
     return format("\"{}\" is not one of {}{}", text, all, near.empty() ? "" : format("; did you mean {}?", near));
   };
   return {check, "", "choice"};
