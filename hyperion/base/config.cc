@@ -278,10 +278,10 @@ Setting& Settings::find(const std::string& section, const std::string& key, cons
     if (key.empty() && setting.key == section) near = setting.name();
   const std::string name = key.empty() ? section : section + "." + key;
   const std::string other_word = owners.empty() ? setting_hint(key.empty() ? section : key) : "";
-  throw ConfigError(format("unknown setting {}, {}", name, place),
-                    !other_word.empty() ? other_word
-                    : near.empty()      ? "`hyperion train --help` lists all settings"
-                                        : format("did you mean {}?", near));
+  throw ConfigError(format("unknown setting {}, {}", name, place), !other_word.empty() ? other_word
+                                                                   : near.empty()
+                                                                       ? "`hyperion train --help` lists all settings"
+                                                                       : format("did you mean {}?", near));
 }
 
 void Settings::check_section(const std::string& section, const std::string& place) const {

@@ -18,11 +18,13 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/other_words.h"
 #include "hyperion/base/signals.h"
+#include "hyperion/bench/workloads.h"
 #include "hyperion/cli/comm_commands.h"
 #include "hyperion/cli/commands.h"
 #include "hyperion/cli/completion.h"
 #include "hyperion/cli/launch_commands.h"
 #include "hyperion/cli/program.h"
+#include "hyperion/cli/recipe_templates.h"
 #include "hyperion/cli/runs_commands.h"
 #include "hyperion/cli/text_flags.h"
 #include "hyperion/cli/timing_commands.h"
@@ -55,7 +57,7 @@ struct Flags {
   RendezvousOptions rendezvous;
   RunsOptions runs;
   host::RankFlags rank;
-  std::string init_folder = ".", shell;
+  std::string init_folder = ".", init_template, shell;
   bool json = false, quick = false;
   std::string steps, seed, device, precision, optimize, memory_budget, on_oom, output, on_bad;
   std::string parallel, zero, zeropp, deterministic;
@@ -186,7 +188,14 @@ void add_train_commands(CLI::App& app, Flags& flags) {
   show->footer("\nExample:\n  hyperion config show recipes/quickstart.toml --origin --optim.lr=1e-3");
   auto* init = app.add_subcommand("init", "write a recipe to start from");
   init->add_option("FOLDER", flags.init_folder, "where (default: here)");
-  init->footer("\nExample:\n  hyperion init my-model && hyperion train my-model/recipe.toml");
+  std::string kinds;
+  for (const auto& kind : recipe_templates())
+    kinds += format("{}{}: {}", kinds.empty() ? "" : "; ", kind.name, kind.meaning);
+  init->add_option("--template", flags.init_template, kinds + " (default: every setting with its default)")
+      ->check(one_of(template_names()));
+  init->footer(
+      "\nExamples:\n  hyperion init my-model && hyperion train my-model/recipe.toml\n  hyperion init my-adapter "
+      "--template lora");
 }
 
 void add_model_commands(CLI::App& app, Flags& flags) {
@@ -374,22 +383,27 @@ void add_machine_commands(CLI::App& app, Flags& flags) {
   completion->footer("\nExample:\n  source <(hyperion completion bash)");
 }
 
-void collect(const CLI::App* app, const std::string& path, std::vector<CompletionCommand>& commands) {
-  CompletionCommand command{path, {}};
-  for (const auto* option : app->get_options()) {
-    if (option->get_name().starts_with("--")) command.words.push_back(option->get_name());
-    command.takes_run |= option->get_name() == "RUN" || option->get_name() == "MODEL";
+void collect(CLI::App* app, const std::string& path, std::vector<CompletionCommand>& commands) {
+  CompletionCommand command{path, {}, {}};
+  for (auto* option : app->get_options()) {
+    const std::string name = option->get_name();
+    const auto choices = choices_of(*option);
+    if (name.starts_with("--")) command.words.push_back(name);
+    if (name.starts_with("--") && !choices.empty()) command.flags.push_back({name, choices});
+    if (!name.starts_with("-")) command.words.insert(command.words.end(), choices.begin(), choices.end());
+    command.takes_run |= name == "RUN" || name == "MODEL";
+    if (name != "WORKLOAD") continue;
+    for (const auto& workload : bench::workloads()) command.words.emplace_back(workload.name);
   }
-  for (const auto* child : app->get_subcommands({}))
+  for (auto* child : app->get_subcommands({}))
     if (!child->get_group().empty()) command.words.push_back(child->get_name());  // no group: hidden
-  if (path == "completion") command.words.insert(command.words.end(), {"bash", "zsh"});
   command.takes_settings = app->get_allow_extras();
   commands.push_back(command);
-  for (const auto* child : app->get_subcommands({}))
+  for (auto* child : app->get_subcommands({}))
     collect(child, path.empty() ? child->get_name() : path + " " + child->get_name(), commands);
 }
 
-int completion_command(const CLI::App& app, const std::string& shell) {
+int completion_command(CLI::App& app, const std::string& shell) {
   std::vector<CompletionCommand> commands;
   collect(&app, "", commands);
   std::printf("%s", (shell == "bash" ? bash_completion : zsh_completion)(commands, completion_settings()).c_str());
@@ -425,7 +439,7 @@ int dispatch(CLI::App& app, Flags& flags) {
   if (name == "config")
     return flags.config.overrides = overrides_of(command->get_subcommands().front(), flags),
            config_command(flags.config);
-  if (name == "init") return init_command(flags.init_folder);
+  if (name == "init") return init_command(flags.init_folder, flags.init_template);
   if (name == "eval") return eval_command(flags.eval);
   if (name == "chat") return chat_command(flags.chat);
   if (name == "generate") return generate_command(flags.generate);

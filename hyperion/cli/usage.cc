@@ -4,6 +4,8 @@
 #include <cctype>
 #include <charconv>
 #include <cstdio>
+#include <iterator>
+#include <sstream>
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
@@ -13,6 +15,8 @@ namespace hyperion::cli {
 namespace {
 
 using base::format;
+
+constexpr const char* kChoices = "one of";
 
 template <class T>
 CLI::Validator in_range(T low, T high, const char* kind) {
@@ -101,7 +105,9 @@ std::string other_flag_hint(const CLI::App& command, const std::string& flag) {
   const bool launch = command.get_name() == "launch";
   const bool set = has_flag(command, "--set") && has_flag(command, "--precision");  // not `bench data`: its are folders
   if (!launch && !set && !has_flag(command, "MODEL")) return {};
-  const auto hint = base::flag_hint(flag, launch ? base::FlagOf::launch : set ? base::FlagOf::set : base::FlagOf::model);
+  const auto hint = base::flag_hint(flag, launch ? base::FlagOf::launch
+                                          : set  ? base::FlagOf::set
+                                                 : base::FlagOf::model);
   if (fits_command(hint, command)) return hint;
   if (flag.find('.') == flag.npos) return {};
   if (launch) return format("settings stand after --: hyperion launch -n N -- train RECIPE {}=VALUE", flag);
@@ -150,6 +156,8 @@ CLI::Validator whole_number(int64_t low, int64_t high) { return in_range(low, hi
 CLI::Validator number(double low, double high) { return in_range(low, high, "a number"); }
 
 CLI::Validator one_of(std::vector<std::string> choices) {
+  std::string name = kChoices;  // no one is shown a validator's name
+  for (const auto& choice : choices) name += " " + choice;
   const auto check = [choices = std::move(choices)](std::string& text) -> std::string {
     if (std::find(choices.begin(), choices.end(), text) != choices.end()) return "";
     std::string all;
@@ -157,7 +165,18 @@ CLI::Validator one_of(std::vector<std::string> choices) {
     const auto near = base::choice_meant(text, choices);
     return format("\"{}\" is not one of {}{}", text, all, near.empty() ? "" : format("; did you mean {}?", near));
   };
-  return {check, "", "choice"};
+  return {check, "", name};
+}
+
+std::vector<std::string> choices_of(CLI::Option& option) {
+  std::string name;
+  try {
+    name = option.get_validator()->get_name();
+  } catch (const CLI::OptionNotFound&) {  // it has none
+  }
+  if (!name.starts_with(kChoices)) return {};
+  std::istringstream words(name.substr(std::string_view(kChoices).size()));
+  return {std::istream_iterator<std::string>(words), {}};
 }
 
 CLI::Validator not_empty() {

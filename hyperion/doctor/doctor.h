@@ -12,9 +12,9 @@
 namespace hyperion::doctor {
 
 struct DoctorOptions {
-  base::Path runs_folder = "runs";  // need not exist yet; nothing is left in it
-  bool quick = false;               // skips what is tried: the disk's write, the CPU's types
-  std::function<CpuSlowdown()> try_cpu;  // measures it; empty: judged by the CPU's features
+  base::Path runs_folder = "runs";            // need not exist yet; nothing is left in it
+  bool quick = false;                         // skips what is tried: the disk's write, the CPU's types
+  std::function<CpuSlowdown()> try_cpu = {};  // measures it; empty: judged by the CPU's features
 };
 
 // Gathers the facts and judges them; a few seconds at most. Never throws for what it finds: that is a Check with

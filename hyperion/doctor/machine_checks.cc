@@ -34,7 +34,8 @@ std::string slow_types(const host::Cpu& cpu, const CpuSlowdown& slowdown) {
     std::string slow;
     for (const auto& [name, times] : {std::pair("bf16", slowdown.bf16), std::pair("fp16", slowdown.fp16)})
       if (times > kSlowType)
-        slow += base::format("{} about {:.0f} times", slow.empty() ? name + std::string(" takes") : std::string(" and ") + name, times);
+        slow += base::format("{} about {:.0f} times",
+                             slow.empty() ? name + std::string(" takes") : std::string(" and ") + name, times);
     return slow.empty() ? "" : slow + " as long as fp32 here: train in fp32 on this CPU";
   }
   const bool bf16 = cpu.multiplies("bf16"), fp16 = cpu.multiplies("fp16");

@@ -99,11 +99,11 @@ bool looks_like_path(const std::string& word) {
   for (const auto& beside : files.list(above.empty() ? Path(".") : above))
     if (std::filesystem::is_directory(beside, ignored)) names.push_back(beside.filename().string());
   const std::string near = base::nearest(path.filename().string(), names.data(), names.data() + names.size());
-  throw base::ConfigError(
-      format("there is no folder {}", word),
-      !near.empty()               ? format("did you mean {}?", (above / near).string())
-      : word.starts_with('~')     ? "the shell puts your home for ~ only where a word begins with it: write $HOME"
-                                  : "a run may also be called by its name alone: `hyperion runs ls` lists them");
+  throw base::ConfigError(format("there is no folder {}", word),
+                          !near.empty() ? format("did you mean {}?", (above / near).string())
+                          : word.starts_with('~')
+                              ? "the shell puts your home for ~ only where a word begins with it: write $HOME"
+                              : "a run may also be called by its name alone: `hyperion runs ls` lists them");
 }
 
 }  // namespace
@@ -113,13 +113,13 @@ Path find_run(base::FileSystem& files, const std::string& name_or_path) {
   const Path named = runs_folder() / name_or_path;
   if (is_run(files, named)) return named;
   if (is_run(files, name_or_path)) return Path(name_or_path).lexically_normal();
-  if (looks_like_path(name_or_path)) refuse_path(files, name_or_path);
+  if (looks_like_path(name_or_path) || files.exists(name_or_path)) refuse_path(files, name_or_path);
   std::vector<std::string> names;
   for (const auto& path : files.list(runs_folder()))
     if (is_run(files, path)) names.push_back(path.filename().string());
   const std::string near = base::nearest(name_or_path, names.data(), names.data() + names.size());
   throw base::ConfigError(
-      format("no run called \"{}\" in {}, and no run folder of that path", name_or_path, runs_folder().string()),
+      format("no run called \"{}\" in {}, and no folder of that name here", name_or_path, runs_folder().string()),
       near.empty() ? "`hyperion runs ls` lists the runs; HYPERION_RUNS names another folder"
                    : format("did you mean {}?", near));
 }

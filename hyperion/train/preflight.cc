@@ -64,7 +64,7 @@ MemoryNeed memory_need(const RunConfig& config, const strategy::ModelShape& shap
 
 std::string settle_precision(LoopConfig& train, int capability) {
   if (capability == 0)
-    return train.precision == "fp8"    ? "fp8 on a CPU is computed in bf16 from rounded values: it is slower, not faster"
+    return train.precision == "fp8" ? "fp8 on a CPU is computed in bf16 from rounded values: it is slower, not faster"
            : train.precision == "tf32" ? "tf32 on a CPU is fp32: only GPUs have its products"
                                        : "";
   const std::string gpu = format("this GPU, of compute capability {}.{},", capability / 10, capability % 10);
