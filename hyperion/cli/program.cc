@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -16,7 +15,6 @@
 #include "hyperion/base/fault.h"
 #include "hyperion/base/files.h"
 #include "hyperion/base/format.h"
-#include "hyperion/base/other_words.h"
 #include "hyperion/base/signals.h"
 #include "hyperion/bench/workloads.h"
 #include "hyperion/cli/comm_commands.h"
@@ -94,27 +92,6 @@ void refuse_contradictions(const std::vector<Override>& overrides) {
   }
 }
 
-// A setting's key without its section, or a setting without its dashes: "--warmup", "optim.lr=1e-3".
-std::string settings_meant(const std::string& word) {
-  const size_t dashes = std::min(word.find_first_not_of('-'), word.size());
-  std::string key = word.substr(dashes, word.find('=') - dashes), owners;
-  std::replace(key.begin(), key.end(), '-', '_');
-  for (const auto& name : setting_names())
-    if (name == key || name.substr(name.find('.') + 1) == key) owners += (owners.empty() ? "--" : " or --") + name;
-  return owners;
-}
-
-std::string hint_for_argument(const CLI::App& command, const std::string& word) {
-  if (const auto hint = base::flag_hint(word, base::FlagOf::settings); !hint.empty()) return hint;
-  if (const auto meant = settings_meant(word); !meant.empty()) return format("did you mean {}?", meant);
-  std::vector<std::string> known;
-  for (const auto* option : command.get_options()) known.push_back(option->get_name());
-  for (const auto& name : setting_names()) known.push_back("--" + name);
-  const auto near = base::nearest(word.substr(0, word.find('=')), known.data(), known.data() + known.size());
-  return near.empty() ? format("`hyperion {} --help` lists the flags", command.get_name())
-                      : format("did you mean {}?", near);
-}
-
 // What is left over after the known flags: --section.key=value or --section.key value.
 std::vector<Override> overrides_of(CLI::App* command, const Flags& flags) {
   std::vector<Override> overrides;
@@ -142,7 +119,7 @@ std::vector<Override> overrides_of(CLI::App* command, const Flags& flags) {
     const std::string& word = rest[i];
     const size_t equals = word.find('='), dot = word.find('.');
     if (!word.starts_with("--") || dot == word.npos || dot > equals) {
-      throw ConfigError(format("unexpected argument {}", word), hint_for_argument(*command, word));
+      throw ConfigError(format("unexpected argument {}", word), argument_hint(*command, word, setting_names()));
     }
     const std::string name = word.substr(2, equals == word.npos ? word.npos : equals - 2);
     if (equals == word.npos && i + 1 == rest.size())
@@ -223,9 +200,10 @@ void add_exchange_commands(CLI::App& app, Flags& flags) {
   probe->add_option("--adapter", flags.probe.adapter, "a PEFT folder; --grads then gives its gradients, under its keys")
       ->check(not_empty());
   probe->add_flag("--grads", flags.probe.grads, "also the gradient of every parameter, under its Hugging Face name");
-  probe->add_option("--device", flags.probe.device, "cpu, cuda or auto (default cpu)");
+  probe->add_option("--device", flags.probe.device, "cpu, cuda or auto (default cpu)")
+      ->check(one_of({"auto", "cpu", "cuda"}));
   probe->add_option("--precision", flags.probe.precision, "fp32 or bf16 (default fp32)")
-      ->check(CLI::IsMember({"fp32", "bf16"}));
+      ->check(one_of({"fp32", "bf16"}));
   add_quantize_flag(probe, flags.probe.quantize);
   probe->footer("\nExample:\n  hyperion probe ./gpt2 --input in.safetensors --output out.safetensors --grads");
   auto* out = app.add_subcommand("export", "write a model as a Hugging Face folder");

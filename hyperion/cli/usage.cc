@@ -183,6 +183,36 @@ CLI::Validator not_empty() {
   return {[](std::string& text) -> std::string { return text.empty() ? "must not be empty" : ""; }, "", "not empty"};
 }
 
+namespace {
+
+// A setting's key without its section, or a setting without its dashes: "--warmup", "optim.lr=1e-3".
+std::string settings_meant(const std::string& word, const std::vector<std::string>& settings) {
+  const size_t dashes = std::min(word.find_first_not_of('-'), word.size());
+  std::string key = word.substr(dashes, word.find('=') - dashes), owners;
+  std::replace(key.begin(), key.end(), '-', '_');
+  for (const auto& name : settings)
+    if (name == key || name.substr(name.find('.') + 1) == key) owners += (owners.empty() ? "--" : " or --") + name;
+  return owners;
+}
+
+// "hyperion bench memory"
+std::string whole_name(const CLI::App& command) {
+  const auto* above = command.get_parent();
+  return above == nullptr ? command.get_name() : whole_name(*above) + " " + command.get_name();
+}
+
+}  // namespace
+
+std::string argument_hint(const CLI::App& command, const std::string& word, const std::vector<std::string>& settings) {
+  if (const auto hint = base::flag_hint(word, base::FlagOf::settings); !hint.empty()) return hint;
+  if (const auto meant = settings_meant(word, settings); !meant.empty()) return format("did you mean {}?", meant);
+  std::vector<std::string> known;
+  for (const auto* option : command.get_options()) known.push_back(option->get_name());
+  for (const auto& name : settings) known.push_back("--" + name);
+  const auto near = nearest_of(word.substr(0, word.find('=')), known);
+  return near.empty() ? format("`{} --help` lists the flags", whole_name(command)) : format("did you mean {}?", near);
+}
+
 int usage_error(CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
   const Message message = explain(app, error, argc, argv);
   std::fprintf(stderr, "error: %s\nhint: %s\n", message.what.c_str(), message.hint.c_str());

@@ -37,6 +37,7 @@ TEST_F(OtherTrainers, flags_of_train_are_answered_with_our_own) {
   expect_hint({"train", "x.toml", "optim.lr=3"}, "did you mean --optim.lr?");
   expect_hint({"config", "show", "--device", "gpu"}, "did you mean \"cuda\"?");
   expect_hint({"config", "show", "--train.lr=1"}, "did you mean optim.lr?");
+  expect_hint({"config", "show", "--zzzzzz"}, "`hyperion config show --help` lists the flags");
 }
 
 TEST_F(OtherTrainers, flags_of_other_commands_are_answered_as_those_take_them) {
