@@ -9,6 +9,7 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/base/other_words.h"
 
 namespace hyperion::base {
 namespace {
@@ -109,7 +110,7 @@ void assign(Setting& setting, const std::string& value, const std::string& place
   check_text(setting, value, place);
   if (!setting.choices.empty() &&
       std::find(setting.choices.begin(), setting.choices.end(), value) == setting.choices.end()) {
-    const auto near = nearest(value, setting.choices.data(), setting.choices.data() + setting.choices.size());
+    const auto near = choice_meant(value, setting.choices);
     throw ConfigError(format("{} = \"{}\" is not one of {}, {}", setting.name(), value, joined(setting.choices), place),
                       near.empty() ? setting.meaning : format("did you mean \"{}\"?", near));
   }
@@ -194,6 +195,12 @@ void assign_text(Setting& setting, const std::string& text, const std::string& p
   assign(setting, value, place);
 }
 
+std::string choice_of_section(const std::string& word, const std::vector<std::string>& sections) {
+  const std::string meant = section_meant(word);
+  if (std::find(sections.begin(), sections.end(), meant) != sections.end()) return meant;
+  return nearest(word, sections.data(), sections.data() + sections.size());
+}
+
 std::string place_of(const toml::source_region& source, const std::string& file) {
   return format("{}:{}:{}", file, source.begin.line, source.begin.column);
 }
@@ -261,9 +268,11 @@ Section& Section::choice(const char* key, std::string& value, std::vector<std::s
 
 Setting& Settings::find(const std::string& section, const std::string& key, const std::string& place) {
   std::vector<std::string> keys, sections;
+  std::string owners;  // of a key that stands in the wrong section
   for (auto& setting : settings_) {
     if (setting.section == section && setting.key == key) return setting;
     keys.push_back(setting.section == section ? setting.key : setting.name());
+    if (setting.key == key) owners += (owners.empty() ? "" : " or ") + setting.name();
   }
   bool known_section = false;
   for (const auto& [name, meaning] : sections_) {
@@ -274,21 +283,25 @@ Setting& Settings::find(const std::string& section, const std::string& key, cons
   if (known_section) {
     near = nearest(key, keys.data(), keys.data() + keys.size());
     if (!near.empty() && near.find('.') == near.npos) near = section + "." + near;
-  } else if (const auto other = nearest(section, sections.data(), sections.data() + sections.size()); !other.empty()) {
+  } else if (const auto other = choice_of_section(section, sections); !other.empty()) {
     near = key.empty() ? "" : other + "." + key;
   }
+  if (!owners.empty() && (near.empty() || owners.find(near) == owners.npos)) near = owners;
   for (const auto& setting : settings_)
     if (key.empty() && setting.key == section) near = setting.name();
   const std::string name = key.empty() ? section : section + "." + key;
-  throw ConfigError(format("unknown setting {}, {}", name, place),
-                    near.empty() ? "`hyperion train --help` lists all settings" : format("did you mean {}?", near));
+  const std::string other_word = owners.empty() ? setting_hint(key.empty() ? section : key) : "";
+  throw ConfigError(format("unknown setting {}, {}", name, place), !other_word.empty() ? other_word
+                                                                   : near.empty()
+                                                                       ? "`hyperion train --help` lists all settings"
+                                                                       : format("did you mean {}?", near));
 }
 
 void Settings::check_section(const std::string& section, const std::string& place) const {
   std::vector<std::string> names;
   for (const auto& [name, meaning] : sections_) names.push_back(name);
   if (std::find(names.begin(), names.end(), section) != names.end()) return;
-  const auto near = nearest(section, names.data(), names.data() + names.size());
+  const auto near = choice_of_section(section, names);
   throw ConfigError(format("unknown section [{}], {}", section, place),
                     near.empty() ? "the sections are " + joined(names) : format("did you mean [{}]?", near));
 }
@@ -301,8 +314,11 @@ void Settings::outside_section(const std::string& name, const std::string& place
   std::string owners;
   for (const auto& setting : settings_)
     if (setting.key == name) owners += format("{}[{}]", owners.empty() ? "" : " or ", setting.section);
+  const std::string meant = setting_hint(name);
   throw ConfigError(format("{} stands outside any section, {}", name, place),
-                    owners.empty() ? "put it under a [section] header" : format("put it under {}", owners));
+                    !owners.empty()  ? format("put it under {}", owners)
+                    : !meant.empty() ? format("{} (settings stand under a [section] header)", meant)
+                                     : "put it under a [section] header");
 }
 
 void Settings::read_toml(std::string_view text, const std::string& file) {

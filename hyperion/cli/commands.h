@@ -35,7 +35,8 @@ struct ConfigOptions {
 };
 int config_command(const ConfigOptions& options);
 
-int init_command(const std::string& folder);
+// kind: of recipe_templates.h; empty: every setting with its default.
+int init_command(const std::string& folder, const std::string& kind);
 
 struct EvalOptions {
   std::string model, device = "auto", quantize;  // quantize: none or nf4; empty: as it was trained

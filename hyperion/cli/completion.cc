@@ -1,6 +1,7 @@
 #include "hyperion/cli/completion.h"
 
 #include <algorithm>
+#include <map>
 
 #include "hyperion/base/format.h"
 
@@ -13,14 +14,35 @@ std::string joined_words(const std::vector<std::string>& words) {
   return out;
 }
 
+std::string value_case(const std::string& flag, const std::vector<std::string>& values) {
+  return base::format("    {}) offers=\"{}\" ;;\n", flag, joined_words(values));
+}
+
 // Cases of `case $flag in`: a setting's values, under its own name and its short one.
-std::string cases_of_values(const std::vector<CompletionSetting>& settings) {
-  std::string out;
+std::string cases_of_settings(const std::vector<CompletionSetting>& settings) {
+  std::string out, paths;
   for (const auto& setting : settings) {
-    if (setting.values.empty()) continue;
     const auto other = setting.short_flag.empty() ? "" : "|" + setting.short_flag;
-    out += base::format("    --{}{}) offers=\"{}\" ;;\n", setting.name, other, joined_words(setting.values));
+    if (!setting.values.empty()) out += value_case("--" + setting.name + other, setting.values);
+    if (setting.is_model) out += base::format("    --{}) kind=d offers=$(_hyperion_runs) ;;\n", setting.name);
+    if (setting.is_path) paths += (paths.empty() ? "--" : "|--") + setting.name;
   }
+  return paths.empty() ? out : out + base::format("    {}) kind=f ;;\n", paths);
+}
+
+// A flag of several commands offers what any of them takes.
+std::string cases_of_flags(const std::vector<CompletionCommand>& commands,
+                           const std::vector<CompletionSetting>& settings) {
+  std::map<std::string, std::vector<std::string>> values;
+  for (const auto& command : commands)
+    for (const auto& flag : command.flags)
+      for (const auto& value : flag.values) {
+        auto& known = values[flag.name];
+        if (std::find(known.begin(), known.end(), value) == known.end()) known.push_back(value);
+      }
+  for (const auto& setting : settings) values.erase(setting.short_flag);
+  std::string out;
+  for (const auto& [flag, known] : values) out += value_case(flag, known);
   return out;
 }
 
@@ -40,24 +62,39 @@ std::string bash_completion(const std::vector<CompletionCommand>& commands,
   std::string dotted;
   for (const auto& setting : settings) dotted += (dotted.empty() ? "--" : " --") + setting.name + "=";
   // No variable is called `path` or `words`: to zsh they are special. bash makes three words of --a.b=c, zsh one.
+  // A folder without run.json is no run: benches and launches keep theirs beside. What a killed program had begun to
+  // write (.partial-) is nothing to name.
   std::string out =
       "# bash completion for hyperion; load it with: source <(hyperion completion bash)\n"
+      "_hyperion_runs() {\n"
+      "  local offer\n"
+      "  for offer in \"${HYPERION_RUNS:-runs}\"/*/run.json; do\n"
+      "    offer=${offer%/run.json}\n"
+      "    if [ -e \"$offer/run.json\" ]; then echo \"${offer##*/}\"; fi\n"
+      "  done\n"
+      "}\n"
       "_hyperion() {\n"
-      "  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} named=() i\n"
-      "  local offers= offer runs=${HYPERION_RUNS:-runs} flag= value= lead=\n"
+      "  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} named=() i first=1\n"
+      "  local offers= offer flag= value= lead= kind=\n"
       "  COMPREPLY=()\n"
       "  if [[ $word == --*=* ]]; then flag=${word%%=*} value=${word#*=} lead=$flag=\n"
       "  elif [ \"$word\" = = ]; then flag=$before\n"
       "  elif [ \"$before\" = = ]; then flag=${COMP_WORDS[COMP_CWORD-2]} value=$word\n"
       "  elif [[ $before == --* && $word != -* ]]; then flag=$before value=$word; fi\n"
       "  case $flag in\n" +
-      cases_of_values(settings) +
+      cases_of_settings(settings) + cases_of_flags(commands, settings) +
       "  esac\n"
-      "  for offer in $(echo $offers); do\n"
+      "  for offer in $(echo $offers) $([ -z \"$kind\" ] || compgen -$kind -- \"$value\"); do\n"
+      "    if [[ $offer == *.partial-* ]]; then continue; fi\n"
       "    if [[ $offer == \"$value\"* ]]; then COMPREPLY+=(\"$lead$offer\"); fi\n"
       "  done\n"
-      "  if [ -n \"$offers$lead\" ] || [ \"$word\" = = ] || [ \"$before\" = = ]; then return; fi\n"
-      "  for ((i = 1; i < COMP_CWORD; i++)); do\n"
+      "  if [ -n \"$offers$lead$kind\" ] || [ \"$word\" = = ] || [ \"$before\" = = ]; then return; fi\n"
+      "  if [ \"${COMP_WORDS[1]}\" = launch ]; then\n"
+      "    for ((i = 2; i < COMP_CWORD; i++)); do\n"
+      "      if [ \"${COMP_WORDS[i]}\" = -- ]; then first=$((i + 1)); break; fi\n"
+      "    done\n"
+      "  fi\n"
+      "  for ((i = first; i < COMP_CWORD; i++)); do\n"
       "    case ${COMP_WORDS[i]} in -*) ;; *) named+=(\"${COMP_WORDS[i]}\") ;; esac\n"
       "  done\n"
       "  case \"${named[*]}\" in\n";
@@ -66,10 +103,7 @@ std::string bash_completion(const std::vector<CompletionCommand>& commands,
     std::vector<std::string> words = command->words;
     std::string extra;
     if (command->takes_settings) extra += base::format("; [[ $word == --*.* ]] && offers=\"{}\"", dotted);
-    if (command->takes_run)  // a folder without run.json is no run: benches and launches keep theirs beside
-      extra +=
-          "; for offer in \"$runs\"/*/run.json; do offer=${offer%/run.json}; [ ! -e \"$offer/run.json\" ] || "
-          "offers+=\" ${offer##*/}\"; done";
+    if (command->takes_run) extra += "; offers+=\" $(_hyperion_runs)\"";
     if (command->takes_settings) words.push_back(sections_of(settings));
     out += base::format("    \"{}\"{}) offers=\"{}\"{} ;;\n", command->path, command->path.empty() ? "" : "*",
                         joined_words(words), extra);
@@ -78,9 +112,13 @@ std::string bash_completion(const std::vector<CompletionCommand>& commands,
       "  esac\n"
       "  for offer in $(echo $offers); do\n"
       "    if [[ $offer == -* && $word != -* ]]; then continue; fi\n"
-      "    if [[ $offer == \"$word\"* ]]; then COMPREPLY+=(\"$offer\"); fi\n"
+      "    if [[ $offer == \"$word\"* && $offer != *.partial-* ]]; then COMPREPLY+=(\"$offer\"); fi\n"
       "  done\n"
-      "  if [ ${#COMPREPLY[@]} = 0 ]; then COMPREPLY=($(compgen -f -- \"$word\")); fi\n"
+      "  if [ ${#COMPREPLY[@]} = 0 ]; then\n"
+      "    for offer in $(compgen -f -- \"$word\"); do\n"
+      "      if [[ $offer != *.partial-* ]]; then COMPREPLY+=(\"$offer\"); fi\n"
+      "    done\n"
+      "  fi\n"
       "  if [[ ${COMPREPLY[0]-} == *[=.] ]]; then compopt -o nospace 2>/dev/null; fi\n"
       "}\n"
       "complete -F _hyperion hyperion\n";

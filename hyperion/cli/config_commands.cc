@@ -1,12 +1,14 @@
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/files.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
 #include "hyperion/cli/commands.h"
+#include "hyperion/cli/recipe_templates.h"
 #include "hyperion/cli/resolve.h"
 #include "hyperion/models/registry.h"
 
@@ -31,11 +33,9 @@ int config_command(const ConfigOptions& options) {
   return 0;
 }
 
-int init_command(const std::string& folder) {
-  auto& files = base::real_files();
-  const base::Path recipe = base::Path(folder) / "recipe.toml";
-  if (files.exists(recipe))
-    throw base::ConfigError(format("{} exists already", recipe.string()), "nothing was changed; name another folder");
+namespace {
+
+std::string every_setting() {
   train::RunConfig config;
   auto settings = train::bind(config);
   std::string text =
@@ -48,9 +48,24 @@ int init_command(const std::string& folder) {
     text += format("{:<28} # {}{}{}\n", format("{} = {}", setting.key, setting.text()), setting.meaning,
                    setting.unit.empty() ? "" : ", " + setting.unit, choices);
   }
+  return text;
+}
+
+}  // namespace
+
+int init_command(const std::string& folder, const std::string& kind) {
+  auto& files = base::real_files();
+  const base::Path recipe = base::Path(folder) / "recipe.toml";
+  if (files.exists(recipe))
+    throw base::ConfigError(format("{} exists already", recipe.string()), "nothing was changed; name another folder");
+  const std::string text = kind.empty() ? every_setting() : find_template(kind).text;
   files.create_folders(folder);
   base::write_atomically(files, recipe, text);
-  std::printf("wrote %s\nnext: hyperion train %s\n", recipe.c_str(), recipe.c_str());
+  std::printf("wrote %s\n", recipe.c_str());
+  if (kind.empty())
+    std::printf("next: hyperion train %s\n", recipe.c_str());
+  else
+    std::printf("next: name your files in it, then hyperion data prepare %s\n", recipe.c_str());
   return 0;
 }
 
@@ -73,11 +88,20 @@ std::vector<CompletionSetting> completion_settings() {
                                                                  {"train.optimize", "--optimize"},
                                                                  {"memory.on_oom", "--on-oom"},
                                                                  {"prepare.on_bad", "--on-bad"}};
+  static const std::set<std::string> paths = {"data.path",
+                                              "model.config",
+                                              "prepare.files",
+                                              "prepare.output",
+                                              "prepare.tokenizer",
+                                              "prepare.validation_files",
+                                              "prepare.chat_template"};
   train::RunConfig config;
   const auto settings = train::bind(config);
   std::vector<CompletionSetting> list;
   for (const auto& setting : settings.all()) {
     list.push_back({setting.name(), setting.choices, ""});
+    list.back().is_path = paths.contains(setting.name());
+    list.back().is_model = setting.name() == "model.from";
     if (std::holds_alternative<bool*>(setting.value)) list.back().values = {"true", "false"};
     if (setting.name() == "model.preset")
       for (const auto& preset : models::presets()) list.back().values.push_back(preset.name);

@@ -13,8 +13,6 @@ namespace hyperion::cli {
 int export_command(const ExportOptions& options) {
   auto& files = base::real_files();
   auto opened = interop::open_model(files, options.model, c10::kCPU, {}, interop::WeightForm::as_kept);
-  if (opened.trained_quantized)
-    base::log_info("the adapter was trained beside 4-bit weights (nf4); the base itself is exported whole");
   if (!options.adapter.empty() && !opened.model->adapters().empty())
     throw base::ConfigError(base::format("{} has an adapter of its own", options.model),
                             "export it merged first, then add the other");
@@ -27,11 +25,15 @@ int export_command(const ExportOptions& options) {
     if (adapters.empty()) throw base::ConfigError("--as-adapter needs an adapter", "name one with --adapter");
     const std::string& base_model = opened.base_model.empty() ? options.model : opened.base_model;
     interop::write_adapter(files, *opened.model, adapters.names().front(), base_model, options.folder);
+    if (opened.trained_quantized)
+      base::log_info("the adapter was trained beside 4-bit weights (nf4); its folder cannot say so: --quantize nf4");
     std::printf("%s: adapter_config.json, adapter_model.safetensors\n", options.folder.c_str());
     return 0;
   }
   if (!adapters.empty()) adapters.merge(adapters.names().front());
   interop::export_hugging_face(files, *opened.model, opened.config, opened.folder, options.folder, opened.ends);
+  if (opened.trained_quantized)
+    base::log_info("the adapter was trained beside 4-bit weights (nf4); the base itself is exported whole");
   std::printf("%s: config.json, model.safetensors\n", options.folder.c_str());
   return 0;
 }

@@ -15,6 +15,7 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
 #include "hyperion/base/log.h"
+#include "hyperion/base/other_words.h"
 #include "hyperion/base/signals.h"
 #include "hyperion/cli/usage.h"
 #include "hyperion/comm/meeting.h"
@@ -190,9 +191,10 @@ bool is_program(const std::string& word) {
 
 void refuse_slip(const std::string& word, const std::vector<std::string>& commands) {
   const std::string near = base::nearest(word, commands.data(), commands.data() + commands.size());
-  if (!near.empty() && !is_program(word))
+  const std::string meant = base::command_hint(word);
+  if ((!near.empty() || !meant.empty()) && !is_program(word))
     throw base::ConfigError(format("{} is neither a command of hyperion nor a program here", word),
-                            format("did you mean {}?", near));
+                            meant.empty() ? format("did you mean {}?", near) : meant);
 }
 
 }  // namespace

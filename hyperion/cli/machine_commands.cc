@@ -12,11 +12,21 @@
 #include "hyperion/comm/versions.h"
 #include "hyperion/doctor/doctor.h"
 #include "hyperion/interop/open_model.h"
+#include "hyperion/kernels/cpu_precision.h"
 
 namespace hyperion::cli {
+namespace {
+
+constexpr int64_t kTrialWidth = 256, kTrialLength = 64;  // of a block that is tried in 16 bits
+
+}  // namespace
 
 int doctor_command(bool json, bool quick) {
-  const auto checks = doctor::examine({interop::runs_folder_as_set(), quick});
+  const auto try_cpu = [] {
+    const auto slowdown = [](c10::ScalarType type) { return kernels::cpu_slowdown(type, kTrialWidth, kTrialLength); };
+    return doctor::CpuSlowdown{slowdown(c10::kBFloat16), slowdown(c10::kHalf)};
+  };
+  const auto checks = doctor::examine({interop::runs_folder_as_set(), quick, try_cpu});
   const auto text = json ? doctor::doctor_json(checks) : doctor::doctor_table(checks, base::use_colour(STDOUT_FILENO));
   std::printf("%s%s", text.c_str(), text.ends_with('\n') ? "" : "\n");
   return doctor::any_fail(checks) ? 3 : 0;

@@ -177,6 +177,9 @@ int probe_command(const ProbeOptions& options) {
     interop::read_adapter(base::real_files(), options.adapter, *opened.model, kAdapter);
     opened.model->adapters().use(kAdapter);  // before one that a run brings
   }
+  if (options.grads && opened.quantized && opened.model->adapters().empty())
+    throw ConfigError("--grads needs weights that can be trained, and those in 4 bits (nf4) are frozen",
+                      "leave --quantize out, or name an adapter with --adapter: the gradients are then its own");
   const auto input = read_input(options.input, *opened.model);
   if (options.grads && !input.labels.defined())
     throw ConfigError(format("--grads needs a loss, and {} holds no labels", options.input),
@@ -198,7 +201,9 @@ int probe_command(const ProbeOptions& options) {
   }
   if (options.grads) {
     const auto& own = opened.model->adapters().names();  // a run that trains an adapter brings one
-    const auto gradients = gradients_of(*opened.model, own.empty() ? "" : own.front());
+    const auto gradients = gradients_of(*opened.model, !options.adapter.empty() ? kAdapter
+                                                       : own.empty()            ? ""
+                                                                                : own.front());
     tensors.insert(tensors.end(), gradients.begin(), gradients.end());
     said += format(", {} gradients", gradients.size());
   }

@@ -21,11 +21,13 @@
 #include "hyperion/base/log.h"
 #include "hyperion/base/printable.h"
 #include "hyperion/base/signals.h"
+#include "hyperion/bench/workloads.h"
 #include "hyperion/cli/comm_commands.h"
 #include "hyperion/cli/commands.h"
 #include "hyperion/cli/completion.h"
 #include "hyperion/cli/launch_commands.h"
 #include "hyperion/cli/program.h"
+#include "hyperion/cli/recipe_templates.h"
 #include "hyperion/cli/runs_commands.h"
 #include "hyperion/cli/text_flags.h"
 #include "hyperion/cli/timing_commands.h"
@@ -59,7 +61,7 @@ struct Flags {
   RendezvousOptions rendezvous;
   RunsOptions runs;
   host::RankFlags rank;
-  std::string init_folder = ".", shell;
+  std::string init_folder = ".", init_template, shell;
   bool json = false, quick = false;
   std::string steps, seed, device, precision, optimize, memory_budget, on_oom, output, on_bad;
   std::string parallel, zero, zeropp, deterministic;
@@ -123,13 +125,7 @@ std::vector<Override> overrides_of(CLI::App* command, const Flags& flags) {
     const std::string& word = rest[i];
     const size_t equals = word.find('='), dot = word.find('.');
     if (!word.starts_with("--") || dot == word.npos || dot > equals) {
-      std::vector<std::string> known;
-      for (const auto* option : command->get_options()) known.push_back(option->get_name());
-      for (const auto& name : setting_names()) known.push_back("--" + name);
-      const auto near = base::nearest(word.substr(0, equals), known.data(), known.data() + known.size());
-      throw ConfigError(format("unexpected argument {}", word),
-                        near.empty() ? format("`hyperion {} --help` lists the flags", command->get_name())
-                                     : format("did you mean {}?", near));
+      throw ConfigError(format("unexpected argument {}", word), argument_hint(*command, word, setting_names()));
     }
     const std::string name = word.substr(2, equals == word.npos ? word.npos : equals - 2);
     if (equals == word.npos && i + 1 == rest.size())
@@ -175,7 +171,14 @@ void add_train_commands(CLI::App& app, Flags& flags) {
   show->footer("\nExample:\n  hyperion config show recipes/quickstart.toml --origin --optim.lr=1e-3");
   auto* init = app.add_subcommand("init", "write a recipe to start from");
   init->add_option("FOLDER", flags.init_folder, "where (default: here)");
-  init->footer("\nExample:\n  hyperion init my-model && hyperion train my-model/recipe.toml");
+  std::string kinds;
+  for (const auto& kind : recipe_templates())
+    kinds += format("{}{}: {}", kinds.empty() ? "" : "; ", kind.name, kind.meaning);
+  init->add_option("--template", flags.init_template, kinds + " (default: every setting with its default)")
+      ->check(one_of(template_names()));
+  init->footer(
+      "\nExamples:\n  hyperion init my-model && hyperion train my-model/recipe.toml\n  hyperion init my-adapter "
+      "--template lora");
 }
 
 void add_model_commands(CLI::App& app, Flags& flags) {
@@ -214,14 +217,15 @@ void add_exchange_commands(CLI::App& app, Flags& flags) {
   probe->add_option("--adapter", flags.probe.adapter, "a PEFT folder; --grads then gives its gradients, under its keys")
       ->check(not_empty());
   probe->add_flag("--grads", flags.probe.grads, "also the gradient of every parameter, under its Hugging Face name");
-  probe->add_option("--device", flags.probe.device, "cpu, cuda or auto (default cpu)");
+  probe->add_option("--device", flags.probe.device, "cpu, cuda or auto (default cpu)")
+      ->check(one_of({"auto", "cpu", "cuda"}));
   probe->add_option("--precision", flags.probe.precision, "fp32 or bf16 (default fp32)")
-      ->check(CLI::IsMember({"fp32", "bf16"}));
+      ->check(one_of({"fp32", "bf16"}));
   add_quantize_flag(probe, flags.probe.quantize);
   probe->footer("\nExample:\n  hyperion probe ./gpt2 --input in.safetensors --output out.safetensors --grads");
   auto* out = app.add_subcommand("export", "write a model as a Hugging Face folder");
   out->add_option("MODEL", flags.export_.model, model)->required();
-  out->add_option("--to", flags.export_.folder, "the folder to write; must not exist")->required();
+  out->add_option("--to", flags.export_.folder, "the folder to write; must not exist")->required()->check(not_empty());
   out->add_option("--adapter", flags.export_.adapter, "a PEFT folder, merged into the model's weights")
       ->check(not_empty());
   out->add_flag("--as-adapter", flags.export_.as_adapter, "write the adapter alone, as a PEFT folder");
@@ -311,7 +315,7 @@ void add_data_commands(CLI::App& app, Flags& flags) {
 void add_machine_commands(CLI::App& app, Flags& flags) {
   auto* doctor = app.add_subcommand("doctor", "check this machine, and say what to do");
   doctor->add_flag("--json", flags.json, "as JSON");
-  doctor->add_flag("--quick", flags.quick, "skip the disk's trial write");
+  doctor->add_flag("--quick", flags.quick, "skip what is tried: the disk's write, the CPU in 16 bits");
   doctor->footer("\nExits with 3 when something would stop training.\n\nExample:\n  hyperion doctor");
   auto* bench = app.add_subcommand("bench", "measure this machine")->require_subcommand(1);
   bench->footer(
@@ -374,22 +378,27 @@ void add_machine_commands(CLI::App& app, Flags& flags) {
   completion->footer("\nExample:\n  source <(hyperion completion bash)");
 }
 
-void collect(const CLI::App* app, const std::string& path, std::vector<CompletionCommand>& commands) {
-  CompletionCommand command{path, {}};
-  for (const auto* option : app->get_options()) {
-    if (option->get_name().starts_with("--")) command.words.push_back(option->get_name());
-    command.takes_run |= option->get_name() == "RUN" || option->get_name() == "MODEL";
+void collect(CLI::App* app, const std::string& path, std::vector<CompletionCommand>& commands) {
+  CompletionCommand command{path, {}, {}};
+  for (auto* option : app->get_options()) {
+    const std::string name = option->get_name();
+    const auto choices = choices_of(*option);
+    if (name.starts_with("--")) command.words.push_back(name);
+    if (name.starts_with("--") && !choices.empty()) command.flags.push_back({name, choices});
+    if (!name.starts_with("-")) command.words.insert(command.words.end(), choices.begin(), choices.end());
+    command.takes_run |= name == "RUN" || name == "MODEL";
+    if (name != "WORKLOAD") continue;
+    for (const auto& workload : bench::workloads()) command.words.emplace_back(workload.name);
   }
-  for (const auto* child : app->get_subcommands({}))
+  for (auto* child : app->get_subcommands({}))
     if (!child->get_group().empty()) command.words.push_back(child->get_name());  // no group: hidden
-  if (path == "completion") command.words.insert(command.words.end(), {"bash", "zsh"});
   command.takes_settings = app->get_allow_extras();
   commands.push_back(command);
-  for (const auto* child : app->get_subcommands({}))
+  for (auto* child : app->get_subcommands({}))
     collect(child, path.empty() ? child->get_name() : path + " " + child->get_name(), commands);
 }
 
-int completion_command(const CLI::App& app, const std::string& shell) {
+int completion_command(CLI::App& app, const std::string& shell) {
   std::vector<CompletionCommand> commands;
   collect(&app, "", commands);
   std::printf("%s", (shell == "bash" ? bash_completion : zsh_completion)(commands, completion_settings()).c_str());
@@ -425,7 +434,7 @@ int dispatch(CLI::App& app, Flags& flags) {
   if (name == "config")
     return flags.config.overrides = overrides_of(command->get_subcommands().front(), flags),
            config_command(flags.config);
-  if (name == "init") return init_command(flags.init_folder);
+  if (name == "init") return init_command(flags.init_folder, flags.init_template);
   if (name == "eval") return eval_command(flags.eval);
   if (name == "classify") return classify_command(flags.classify);
   if (name == "chat") return chat_command(flags.chat);

@@ -56,7 +56,6 @@ void fit_warmup(train::RunConfig& config, base::Settings& settings) {
   const std::string origin = settings.at("optim.warmup").origin;
   if (meant <= steps || nearness(settings.at("train.steps").origin) <= nearness(origin)) return;
   config.optim.warmup = steps / 10;
-  if (origin == "default") return;
   settings.set("optim.warmup", base::format("{}", config.optim.warmup),
                base::format("{}, {} {}: train.steps = {}", origin, kShortened, meant, steps));
 }

@@ -4,14 +4,19 @@
 #include <cctype>
 #include <charconv>
 #include <cstdio>
+#include <iterator>
+#include <sstream>
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/base/other_words.h"
 
 namespace hyperion::cli {
 namespace {
 
 using base::format;
+
+constexpr const char* kChoices = "one of";
 
 template <class T>
 CLI::Validator in_range(T low, T high, const char* kind) {
@@ -81,12 +86,38 @@ Message unknown_command(const Named& named) {
   }
   if (named.unknown_word.empty())
     return {format("`{}` needs a command", named.path), format("one of {}; `{} --help` says more", all, named.path)};
-  const auto near = nearest_of(named.unknown_word, known);
+  const auto meant = named.command->get_parent() == nullptr ? base::command_hint(named.unknown_word) : "";
+  const auto near = base::choice_meant(named.unknown_word, known);
   return {format("unknown command `{} {}`", named.path, named.unknown_word),
-          near.empty() ? format("one of {}", all) : format("did you mean `{} {}`?", named.path, near)};
+          !meant.empty() ? meant
+          : near.empty() ? format("one of {}", all)
+                         : format("did you mean `{} {}`?", named.path, near)};
+}
+
+// Whether a hint of the form "write --tokens N" names a flag that the command has.
+bool fits_command(const std::string& hint, const CLI::App& command) {
+  constexpr std::string_view kWrite = "write ";
+  if (!hint.starts_with(kWrite)) return !hint.empty();
+  return has_flag(command, hint.substr(kWrite.size(), hint.find(' ', kWrite.size()) - kWrite.size()));
+}
+
+std::string other_flag_hint(const CLI::App& command, const std::string& flag) {
+  const bool launch = command.get_name() == "launch";
+  const bool set = has_flag(command, "--set") && has_flag(command, "--precision");  // not `bench data`: its are folders
+  if (!launch && !set && !has_flag(command, "MODEL")) return {};
+  const auto hint = base::flag_hint(flag, launch ? base::FlagOf::launch
+                                          : set  ? base::FlagOf::set
+                                                 : base::FlagOf::model);
+  if (fits_command(hint, command)) return hint;
+  if (flag.find('.') == flag.npos) return {};
+  if (launch) return format("settings stand after --: hyperion launch -n N -- train RECIPE {}=VALUE", flag);
+  if (set) return format("write --set {}=VALUE", flag.substr(2));
+  return "settings are of training; a model is used as it was trained";
 }
 
 Message unknown_flag(const Named& named) {
+  if (const auto hint = other_flag_hint(*named.command, named.unknown_flag); !hint.empty())
+    return {format("unknown flag {} of `{}`", named.unknown_flag, named.path), hint};
   std::vector<std::string> known;
   for (const auto* option : named.command->get_options())
     if (option->get_name().starts_with("--")) known.push_back(option->get_name());
@@ -125,18 +156,61 @@ CLI::Validator whole_number(int64_t low, int64_t high) { return in_range(low, hi
 CLI::Validator number(double low, double high) { return in_range(low, high, "a number"); }
 
 CLI::Validator one_of(std::vector<std::string> choices) {
+  std::string name = kChoices;  // no one is shown a validator's name
+  for (const auto& choice : choices) name += " " + choice;
   const auto check = [choices = std::move(choices)](std::string& text) -> std::string {
     if (std::find(choices.begin(), choices.end(), text) != choices.end()) return "";
     std::string all;
     for (const auto& choice : choices) all += (all.empty() ? "" : ", ") + choice;
-    const auto near = nearest_of(text, choices);
+    const auto near = base::choice_meant(text, choices);
     return format("\"{}\" is not one of {}{}", text, all, near.empty() ? "" : format("; did you mean {}?", near));
   };
-  return {check, "", "choice"};
+  return {check, "", name};
+}
+
+std::vector<std::string> choices_of(CLI::Option& option) {
+  std::string name;
+  try {
+    name = option.get_validator()->get_name();
+  } catch (const CLI::OptionNotFound&) {  // it has none
+  }
+  if (!name.starts_with(kChoices)) return {};
+  std::istringstream words(name.substr(std::string_view(kChoices).size()));
+  return {std::istream_iterator<std::string>(words), {}};
 }
 
 CLI::Validator not_empty() {
   return {[](std::string& text) -> std::string { return text.empty() ? "must not be empty" : ""; }, "", "not empty"};
+}
+
+namespace {
+
+// A setting's key without its section, or a setting without its dashes: "--warmup", "optim.lr=1e-3".
+std::string settings_meant(const std::string& word, const std::vector<std::string>& settings) {
+  const size_t dashes = std::min(word.find_first_not_of('-'), word.size());
+  std::string key = word.substr(dashes, word.find('=') - dashes), owners;
+  std::replace(key.begin(), key.end(), '-', '_');
+  for (const auto& name : settings)
+    if (name == key || name.substr(name.find('.') + 1) == key) owners += (owners.empty() ? "--" : " or --") + name;
+  return owners;
+}
+
+// "hyperion bench memory"
+std::string whole_name(const CLI::App& command) {
+  const auto* above = command.get_parent();
+  return above == nullptr ? command.get_name() : whole_name(*above) + " " + command.get_name();
+}
+
+}  // namespace
+
+std::string argument_hint(const CLI::App& command, const std::string& word, const std::vector<std::string>& settings) {
+  if (const auto hint = base::flag_hint(word, base::FlagOf::settings); !hint.empty()) return hint;
+  if (const auto meant = settings_meant(word, settings); !meant.empty()) return format("did you mean {}?", meant);
+  std::vector<std::string> known;
+  for (const auto* option : command.get_options()) known.push_back(option->get_name());
+  for (const auto& name : settings) known.push_back("--" + name);
+  const auto near = nearest_of(word.substr(0, word.find('=')), known);
+  return near.empty() ? format("`{} --help` lists the flags", whole_name(command)) : format("did you mean {}?", near);
 }
 
 int usage_error(CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {

@@ -11,6 +11,11 @@ CLI::Validator whole_number(int64_t low, int64_t high);
 CLI::Validator number(double low, double high);
 CLI::Validator one_of(std::vector<std::string> choices);
 CLI::Validator not_empty();
+// What one_of allows this option; empty where it was not given one.
+std::vector<std::string> choices_of(CLI::Option& option);
+
+// What was meant by a word that a command which takes `settings` ("optim.lr") does not know.
+std::string argument_hint(const CLI::App& command, const std::string& word, const std::vector<std::string>& settings);
 
 // Prints "error: ..." and "hint: ..." for a command line that could not be read; returns the exit code.
 int usage_error(CLI::App& app, const CLI::ParseError& error, int argc, char** argv);

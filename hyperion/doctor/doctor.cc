@@ -62,7 +62,8 @@ std::string cuda_built(const comm::Versions& versions) {
 
 void examine_machine(const DoctorOptions& options, const std::optional<host::Launch>& launch,
                      std::vector<Check>& checks) {
-  checks.push_back(check_cpu(host::this_cpu()));
+  const bool tries = !options.quick && options.try_cpu;
+  checks.push_back(check_cpu(host::this_cpu(), tries ? options.try_cpu() : CpuSlowdown{}));
   checks.push_back(check_memory(host::memory()));
   const host::Disk disk = host::disk_of(options.runs_folder);
   checks.push_back(check_disk_space(disk));

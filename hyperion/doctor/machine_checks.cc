@@ -25,9 +25,30 @@ std::string plural(int count, const char* one, const char* many) {
   return base::format("{} {}", count, count == 1 ? one : many);
 }
 
+// Below it, what was measured is no reason to speak.
+constexpr double kSlowType = 1.5;
+
+// Empty where neither type is slow.
+std::string slow_types(const host::Cpu& cpu, const CpuSlowdown& slowdown) {
+  if (slowdown.bf16 > 0 || slowdown.fp16 > 0) {
+    std::string slow;
+    for (const auto& [name, times] : {std::pair("bf16", slowdown.bf16), std::pair("fp16", slowdown.fp16)})
+      if (times > kSlowType)
+        slow += base::format("{} about {:.0f} times",
+                             slow.empty() ? name + std::string(" takes") : std::string(" and ") + name, times);
+    return slow.empty() ? "" : slow + " as long as fp32 here: train in fp32 on this CPU";
+  }
+  const bool bf16 = cpu.multiplies("bf16"), fp16 = cpu.multiplies("fp16");
+  if (bf16 && fp16) return {};
+  return base::format("this CPU has no {} products: fp32 will be faster for what is trained on it",
+                      bf16   ? "fp16"
+                      : fp16 ? "bf16"
+                             : "bf16 and fp16");
+}
+
 }  // namespace
 
-Check check_cpu(const host::Cpu& cpu) {
+Check check_cpu(const host::Cpu& cpu, const CpuSlowdown& slowdown) {
   Check check{"cpu", kMachineGroup, Verdict::ok, cpu.model, ""};
   if (cpu.architecture != "unknown") check.finding += " (" + cpu.architecture + ")";
   check.finding += ", " + plural(cpu.usable_cores(), "core usable", "cores usable");
@@ -48,9 +69,8 @@ Check check_cpu(const host::Cpu& cpu) {
     check.verdict = Verdict::warn;
     check.hint =
         "without AVX2 LibTorch falls back to slow kernels: use a newer CPU, or let the virtual machine show it";
-  } else if (!cpu.multiplies("bf16") || !cpu.multiplies("fp16")) {
-    const char* missing = cpu.multiplies("bf16") ? "fp16" : cpu.multiplies("fp16") ? "bf16" : "bf16 and fp16";
-    check.hint = base::format("this CPU has no {} products: fp32 will be faster for what is trained on it", missing);
+  } else {
+    check.hint = slow_types(cpu, slowdown);
   }
   return check;
 }

@@ -10,7 +10,12 @@
 
 namespace hyperion::doctor {
 
-Check check_cpu(const host::Cpu& cpu);
+// How many times as long a step takes in that type as in fp32; 0: not measured.
+struct CpuSlowdown {
+  double bf16 = 0, fp16 = 0;
+};
+// Slow types are told by what was measured; where nothing was, by what the CPU's features lack.
+Check check_cpu(const host::Cpu& cpu, const CpuSlowdown& slowdown = {});
 Check check_memory(const host::Memory& memory);
 Check check_disk_space(const host::Disk& disk);
 

@@ -56,9 +56,12 @@ OpenedModel open_folder(base::FileSystem& files, const Path& folder, at::Device 
   return opened;
 }
 
-// A folder that is there but is no model would else be looked for among the runs.
+// What is there but is no model would else be looked for among the runs.
 void refuse_other_folder(const Path& path) {
   std::error_code ignored;
+  if (std::filesystem::is_regular_file(path, ignored))
+    throw base::ConfigError(format("{} is a file, and a model is a folder", path.string()),
+                            "name the folder that holds config.json and model.safetensors, or a run");
   if (std::filesystem::is_directory(path, ignored))
     throw base::ConfigError(format("{} is neither a run, nor a checkpoint, nor a Hugging Face folder", path.string()),
                             "a Hugging Face folder holds config.json and model.safetensors");
@@ -80,18 +83,45 @@ Path runs_folder() {
   return folder;
 }
 
+namespace {
+
+bool looks_like_path(const std::string& word) {
+  return word.find('/') != word.npos || word.starts_with('.') || word.starts_with('~');
+}
+
+// A folder of that path that is no run, or none at all.
+[[noreturn]] void refuse_path(base::FileSystem& files, const std::string& word) {
+  if (files.exists(word))
+    throw base::ConfigError(format("{} is no run: it holds no config.resolved.toml", word),
+                            "`hyperion runs ls` lists the runs; HYPERION_RUNS names another folder");
+  std::error_code ignored;
+  const Path path = Path(word).has_filename() ? Path(word) : Path(word).parent_path(), above = path.parent_path();
+  std::vector<std::string> names;
+  for (const auto& beside : files.list(above.empty() ? Path(".") : above))
+    if (std::filesystem::is_directory(beside, ignored)) names.push_back(beside.filename().string());
+  const std::string near = base::nearest(path.filename().string(), names.data(), names.data() + names.size());
+  throw base::ConfigError(format("there is no folder {}", word),
+                          !near.empty() ? format("did you mean {}?", (above / near).string())
+                          : word.starts_with('~')
+                              ? "the shell puts your home for ~ only where a word begins with it: write $HOME"
+                              : "a run may also be called by its name alone: `hyperion runs ls` lists them");
+}
+
+}  // namespace
+
 Path find_run(base::FileSystem& files, const std::string& name_or_path) {
   if (name_or_path.empty()) throw base::ConfigError("no run was named", "`hyperion runs ls` lists them");
   const auto plain = [](const Path& path) { return path.has_filename() ? path : path.parent_path(); };  // of "mine/"
   const Path named = runs_folder() / name_or_path;
   if (is_run(files, named)) return plain(named);
   if (is_run(files, name_or_path)) return plain(Path(name_or_path).lexically_normal());
+  if (looks_like_path(name_or_path) || files.exists(name_or_path)) refuse_path(files, name_or_path);
   std::vector<std::string> names;
   for (const auto& path : files.list(runs_folder()))
     if (is_run(files, path)) names.push_back(path.filename().string());
   const std::string near = base::nearest(name_or_path, names.data(), names.data() + names.size());
   throw base::ConfigError(
-      format("no run called \"{}\" in {}, and no run folder of that path", name_or_path, runs_folder().string()),
+      format("no run called \"{}\" in {}, and no folder of that name here", name_or_path, runs_folder().string()),
       near.empty() ? "`hyperion runs ls` lists the runs; HYPERION_RUNS names another folder"
                    : format("did you mean {}?", near));
 }

@@ -137,7 +137,11 @@ void read_adapter(base::FileSystem& files, const Path& folder, models::Model& mo
   const auto config = parse_adapter_config(base::read_description(files, path), path.string()).config;
   refuse_without_adapter(files, folder);
   const checkpoint::SafetensorsFile file(folder / kWeights);
-  model.adapters().add(name, config, /*seed=*/0);
+  try {
+    model.adapters().add(name, config, /*seed=*/0);
+  } catch (const base::ConfigError& error) {
+    throw base::ConfigError(format("adapter {}: {}", folder.string(), error.what()), error.hint());
+  }
   auto parameters = model.adapters().parameters(name);
   if (const auto text = differences(file, parameters, model); !text.empty())
     throw CorruptError(format("{}: the tensors are not those of {} on this model:{}", (folder / kWeights).string(),

@@ -14,7 +14,8 @@ namespace hyperion::kernels {
 namespace {
 
 constexpr int64_t kTrialHeadWidth = 32;
-constexpr int kBlockTrials = 2;  // the first prepares what the second uses
+constexpr int kFewestTrials = 2, kMostTrials = 5;  // the first prepares what the others use
+constexpr double kTrialSeconds = 0.25;             // no further trial after that
 
 double seconds_of_block(at::ScalarType type, int64_t width, int64_t length) {
   const auto weight = [&](int64_t out, int64_t in) {
@@ -23,8 +24,10 @@ double seconds_of_block(at::ScalarType type, int64_t width, int64_t length) {
   const auto input = at::randn({1, length, width}).to(type);
   const auto seeing = weight(3 * width, width), seen = weight(width, width), up = weight(4 * width, width),
              down = weight(width, 4 * width);
+  const double first = base::real_clock().seconds();
   double best = 1e9;
-  for (int trial = 0; trial < kBlockTrials; ++trial) {
+  for (int trial = 0; trial < kMostTrials; ++trial) {
+    if (trial >= kFewestTrials && base::real_clock().seconds() - first > kTrialSeconds) break;
     const double begun = base::real_clock().seconds();
     const auto heads = at::linear(input, seeing)
                            .view({1, length, 3, width / kTrialHeadWidth, kTrialHeadWidth})

@@ -129,8 +129,10 @@ int64_t Adapters::index(const std::string& name) const {
   const auto found = std::find(names.begin(), names.end(), name);
   if (found != names.end()) return found - names.begin();
   const auto near = base::nearest(name, names.data(), names.data() + names.size());
+  std::string all;
+  for (const auto& one : names) all += (all.empty() ? "it has " : ", ") + one;
   throw ConfigError(format("the model has no adapter \"{}\"", name),
-                    near.empty() ? std::string() : format("did you mean {}?", near));
+                    near.empty() ? all : format("did you mean {}?", near));
 }
 
 const LoraConfig& Adapters::config(const std::string& name) const { return configs_.at(index(name)); }

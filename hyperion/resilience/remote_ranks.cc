@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <climits>
 #include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -87,10 +88,7 @@ class RemoteRanks final : public Ranks {
   ~RemoteRanks() override {
     close_input();
     if (output_ >= 0) ::close(output_);
-    siginfo_t state{};
-    while (::waitid(P_PID, static_cast<id_t>(pid_), &state, WEXITED | WNOHANG | WNOWAIT) == 0 && state.si_pid != pid_ &&
-           base::real_clock().seconds() < shell_end_)
-      ::usleep(20'000);
+    while (!shell_has_ended() && base::real_clock().seconds() < shell_end_) ::usleep(20'000);
     ::kill(-pid_, SIGKILL);  // before it is waited for, while its number cannot be another's
     ::waitpid(pid_, nullptr, 0);
     guardian_.release(pid_);
@@ -116,12 +114,16 @@ class RemoteRanks final : public Ranks {
     }
     flush();
     check_patience();
+    const Ending last = given_up_ != 0 ? Ending{true, given_up_}
+                        : killed_      ? Ending{true, SIGKILL}
+                                       : Ending{false, kLost};
     if (output_ < 0)
-      while (!running_.empty()) end(*running_.begin(), killed_ ? Ending{true, SIGKILL} : Ending{false, kLost}, events);
+      while (!running_.empty()) end(*running_.begin(), last, events);
   }
 
   void signal(int number) override {
     if (number == SIGKILL && last_end_ == 0) last_end_ = base::real_clock().seconds() + node_.last_seconds;
+    if (!greeted_ && output_ >= 0 && (number == SIGINT || number == SIGTERM)) return give_up(number);
     tell(format("signal {}\n", number));
   }
   bool all_ended() const override { return running_.empty(); }
@@ -154,9 +156,25 @@ class RemoteRanks final : public Ranks {
     }
   }
 
+  // Nothing is to be saved where nothing has begun. An agent that starts all the same finds its input at its end.
+  void give_up(int number) {
+    given_up_ = number;
+    std::fprintf(stderr, "launch: node %s has not answered yet, and is given up\n", node_.host.c_str());
+    ::kill(-pid_, SIGKILL);
+    lose(format("node {} had not answered when the job was stopped", node_.host));
+  }
+
+  bool shell_has_ended() const {
+    siginfo_t state{};
+    return ::waitid(P_PID, static_cast<id_t>(pid_), &state, WEXITED | WNOHANG | WNOWAIT) == 0 && state.si_pid == pid_;
+  }
+
   void check_patience() {
     const double now = base::real_clock().seconds();
     if (output_ < 0 || running_.empty()) return;
+    // What the shell left behind may hold the pipe open for ever.
+    if (gone_end_ == 0 && shell_has_ended()) gone_end_ = now + kShellEnds;
+    if (gone_end_ > 0 && now >= gone_end_) return lose(format("the connection to node {} was lost", node_.host));
     if (!greeted_ && now >= greeting_end_)
       lose(format("node {} has not answered for {:.0f} s", node_.host, node_.greeting_seconds));
     if (last_end_ == 0 || now < last_end_) return;
@@ -173,7 +191,7 @@ class RemoteRanks final : public Ranks {
 
   void end(int rank, Ending ending, RankEvents& events) {
     if (running_.erase(rank) == 0) return;
-    if (output_ < 0)
+    if (output_ < 0 && given_up_ == 0)
       events.output(rank, Stream::err,
                     format("error: {}\nhint: {}\n", lost_,
                            greeted_ ? "see whether that machine is up"
@@ -231,8 +249,9 @@ class RemoteRanks final : public Ranks {
   std::vector<int> stopped_;
   pid_t pid_ = -1;
   int input_ = -1, output_ = -1;
-  double greeting_end_ = 0, last_end_ = 0, shell_end_ = 0;  // 0: not set
+  double greeting_end_ = 0, last_end_ = 0, shell_end_ = 0, gone_end_ = 0;  // 0: not set
   bool greeted_ = false, killed_ = false;
+  int given_up_ = 0;              // by which signal; 0: not
   std::string lost_;              // why there is no output any more
   std::string buffer_, pending_;  // read, and still to be written
 };

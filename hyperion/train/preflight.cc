@@ -63,7 +63,10 @@ MemoryNeed memory_need(const RunConfig& config, const strategy::ModelShape& shap
 }
 
 std::string settle_precision(LoopConfig& train, int capability) {
-  if (capability == 0) return {};
+  if (capability == 0)
+    return train.precision == "fp8" ? "fp8 on a CPU is computed in bf16 from rounded values: it is slower, not faster"
+           : train.precision == "tf32" ? "tf32 on a CPU is fp32: only GPUs have its products"
+                                       : "";
   const std::string gpu = format("this GPU, of compute capability {}.{},", capability / 10, capability % 10);
   if (train.precision == "fp8" && capability < 89)
     throw base::PreflightError(format("train.precision is fp8, and {} has no products in 8 bits", gpu),
@@ -90,7 +93,7 @@ std::string slow_precision(const std::string& precision, bool has_products, doub
   if (!(slowdown > kNoise)) return {};
   const std::string why =
       has_products ? format("{} is slow on this CPU", precision) : format("this CPU has no {} products", precision);
-  return format("{}: fp32 will be faster (a transformer block of this width takes {:.1f} times as long)", why,
+  return format("{}: fp32 will be faster (a transformer block of this width takes about {:.0f} times as long)", why,
                 slowdown);
 }
 

@@ -17,7 +17,7 @@ struct MemoryNeed {
 MemoryNeed memory_need(const RunConfig& config, const strategy::ModelShape& shape, int64_t processes = 1);
 
 // What GPUs of this compute capability (90 for 9.0; 0: a CPU) can do: before 8.0 bf16 becomes fp16, and the line that
-// says so is returned; fp8 before 8.9 is a PreflightError.
+// says so is returned; fp8 before 8.9 is a PreflightError. What tf32 and fp8 are on a CPU is a line too.
 std::string settle_precision(LoopConfig& train, int capability);
 
 // Throws PreflightError with the estimate and what there is when the run cannot fit on the device.

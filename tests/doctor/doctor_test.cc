@@ -43,6 +43,19 @@ TEST(doctor, quick_skips_the_trial_write) {
   EXPECT_EQ(find(examine({folder.path(), true}), "disk speed"), nullptr);
 }
 
+TEST(doctor, tries_the_cpu_in_16_bits_unless_it_is_to_be_quick) {
+  const Folder folder;
+  int tried = 0;
+  const auto slow = [&] {
+    ++tried;
+    return CpuSlowdown{40, 0};
+  };
+  EXPECT_NE(find(examine({folder.path(), false, slow}), "cpu")->hint.find("about 40 times"), std::string::npos);
+  EXPECT_EQ(tried, 1);
+  examine({folder.path(), true, slow});
+  EXPECT_EQ(tried, 1);
+}
+
 TEST(doctor, a_file_where_the_run_folder_should_be_fails) {
   const Folder folder;
   base::real_files().create(folder.path() / "runs");

@@ -51,6 +51,19 @@ TEST(machine_checks, a_cpu_without_products_in_16_bits_is_told_to_train_in_fp32)
   EXPECT_EQ(check_cpu(host::Cpu{}).hint, "") << "unknown is no reason to speak";
 }
 
+TEST(machine_checks, a_type_that_was_measured_to_be_slow_is_told_whatever_the_features_say) {
+  const host::Cpu cpu = xeon();
+  EXPECT_EQ(check_cpu(cpu, {4.3, 11.6}).hint,
+            "bf16 takes about 4 times and fp16 about 12 times as long as fp32 here: train in fp32 on this CPU");
+  EXPECT_EQ(check_cpu(cpu, {4.3, 1.2}).hint,
+            "bf16 takes about 4 times as long as fp32 here: train in fp32 on this CPU");
+  EXPECT_EQ(check_cpu(cpu, {4.3, 1.2}).verdict, Verdict::ok);
+  EXPECT_EQ(check_cpu(cpu, {0.6, 1.4}).hint, "");
+  host::Cpu plain = xeon();
+  plain.vector_sets = {"AVX2"};
+  EXPECT_EQ(check_cpu(plain, {0.9, 1.1}).hint, "") << "what was measured counts before what was guessed";
+}
+
 TEST(machine_checks, less_than_one_core_of_quota_warns) {
   host::Cpu cpu = xeon();
   cpu.quota_cores = 0.5;

@@ -80,6 +80,29 @@ TEST_P(Completion, offers_the_values_of_settings_that_have_a_list_of_them) {
   EXPECT_EQ(offered("hyperion train recipe.toml --optim.schedule=li"), "--optim.schedule=linear\n");
 }
 
+TEST_P(Completion, offers_the_values_of_flags_and_the_workloads_of_benches) {
+  EXPECT_EQ(offered("hyperion eval first --quantize ''"), "none nf4\n");
+  EXPECT_EQ(offered("hyperion launch --show r"), "rank0\n");
+  EXPECT_EQ(offered("hyperion init --template l"), "lora\n");
+  EXPECT_EQ(offered("hyperion bench train tiny-l"), "tiny-llama\n");
+}
+
+TEST_P(Completion, goes_on_after_the_mark_of_launch_as_for_the_command_itself) {
+  EXPECT_EQ(offered("hyperion launch -n 2 -- tr"), "train\n");
+  EXPECT_EQ(offered("hyperion launch -n 2 -- resume se"), "second\n");
+  EXPECT_EQ(offered("hyperion launch -n 2 -- train recipe.toml --optim.l"), "--optim.lr=\n");
+}
+
+TEST_P(Completion, offers_runs_and_folders_for_a_model_and_nothing_half_written) {
+  EXPECT_EQ(offered("hyperion train recipe.toml --model.from=se"), "--model.from=second\n");
+  if (shell() != "bash") return;
+  for (const char* folder : {"llama", "llama.partial-12-1"})
+    std::filesystem::create_directories(scratch_.path() / folder);
+  EXPECT_EQ(offered("hyperion train recipe.toml --model.from ll"), "llama\n");
+  EXPECT_EQ(offered("hyperion train recipe.toml --model.from = ll"), "llama\n");
+  EXPECT_EQ(offered("hyperion data inspect ll"), "llama\n");
+}
+
 INSTANTIATE_TEST_SUITE_P(Shells, Completion, ::testing::Values("bash", "zsh"),
                          [](const auto& info) { return info.param; });
 

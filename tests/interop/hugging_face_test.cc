@@ -164,7 +164,7 @@ TEST_F(HuggingFace, takes_no_memory_for_a_config_far_beyond_its_files) {
 
 TEST_F(HuggingFace, tells_a_folder_that_is_no_model) {
   EXPECT_TRUE(holds(refusal(root_), "is neither a run, nor a checkpoint, nor a Hugging Face folder"));
-  EXPECT_TRUE(holds(refusal(root_ / "absent"), "no run called"));
+  EXPECT_TRUE(holds(refusal(root_ / "absent"), "there is no folder"));
 }
 
 TEST_F(HuggingFace, keeps_the_type_of_the_files_unless_told) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <map>
 
 #include "hyperion/resilience/guardian.h"
@@ -53,6 +54,22 @@ TEST_F(RemoteRanksTest, are_told_of_only_as_far_as_they_are_of_this_node) {
   EXPECT_EQ(ranks->stopped(), (std::vector<int>{1}));
   EXPECT_EQ(heard_.said[0], "end");
   EXPECT_TRUE(heard_.endings.empty());
+}
+
+TEST_F(RemoteRanksTest, are_given_up_at_the_first_request_to_stop_where_their_node_has_not_answered) {
+  const auto ranks = start("sleep 60");
+  ranks->signal(SIGTERM);
+  ranks->handle(heard_);
+  EXPECT_TRUE(ranks->all_ended());
+  EXPECT_EQ(heard_.endings[0], (Ending{true, SIGTERM}.text()));
+  EXPECT_EQ(heard_.said[0], "") << "nobody did anything wrong";
+}
+
+TEST_F(RemoteRanksTest, have_failed_where_the_shell_is_gone_though_a_child_of_it_holds_the_pipe) {
+  const auto ranks = start("printf 'hyperion agent 2\\n'; sleep 60 & exit 0");
+  follow(*ranks, [&] { return ranks->all_ended(); });
+  EXPECT_EQ(heard_.endings, (std::map<int, std::string>{{0, "exit code 255"}, {1, "exit code 255"}}));
+  EXPECT_NE(heard_.said[0].find("error: the connection to node far was lost"), std::string::npos) << heard_.said[0];
 }
 
 }  // namespace

@@ -43,11 +43,24 @@ TEST(SlowPrecision, is_told_beyond_noise_and_blamed_on_the_features_only_where_t
   EXPECT_EQ(slow_precision("bf16", true, 0.6), "");
   EXPECT_EQ(slow_precision("bf16", false, 1.4), "");
   EXPECT_EQ(slow_precision("fp16", false, 53.2),
-            "this CPU has no fp16 products: fp32 will be faster (a transformer block of this width takes 53.2 times as "
-            "long)");
+            "this CPU has no fp16 products: fp32 will be faster (a transformer block of this width takes about 53 "
+            "times as long)");
   EXPECT_EQ(
       slow_precision("bf16", true, 4),
-      "bf16 is slow on this CPU: fp32 will be faster (a transformer block of this width takes 4.0 times as long)");
+      "bf16 is slow on this CPU: fp32 will be faster (a transformer block of this width takes about 4 times as long)");
+}
+
+TEST(Preflight, a_cpu_says_what_precisions_of_a_gpu_mean_on_it) {
+  LoopConfig train;
+  for (const char* plain : {"fp32", "bf16", "fp16"}) {
+    train.precision = plain;
+    EXPECT_EQ(settle_precision(train, 0), "") << plain;
+  }
+  train.precision = "tf32";
+  EXPECT_NE(settle_precision(train, 0).find("tf32 on a CPU is fp32"), std::string::npos);
+  train.precision = "fp8";
+  EXPECT_NE(settle_precision(train, 0).find("slower, not faster"), std::string::npos);
+  EXPECT_EQ(train.precision, "fp8");
 }
 
 TEST(Preflight, a_gpu_without_bf16_trains_in_fp16_and_says_so) {
