@@ -241,6 +241,8 @@ void make_data_absolute(train::RunConfig& config) {
   for (auto& path : config.data.path) path = std::filesystem::absolute(path).lexically_normal();
 }
 void make_model_absolute(train::RunConfig& config) {
+  if (config.model.from.empty()) return;
+  config.model.from = interop::find_model(base::real_files(), config.model.from);
   if (std::filesystem::is_directory(config.model.from))
     config.model.from = std::filesystem::absolute(config.model.from).lexically_normal();
 }

@@ -9,6 +9,7 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/read_file.h"
 #include "hyperion/checkpoint/safetensors.h"
+#include "hyperion/hub/cache.h"
 #include "hyperion/interop/weight_files.h"
 
 namespace hyperion::interop {
@@ -68,8 +69,9 @@ void refuse_without_adapter(base::FileSystem& files, const Path& folder) {
 
 std::string peft_key(const std::string& parameter) { return "base_model.model." + parameter; }
 
-void read_adapter(base::FileSystem& files, const Path& folder, models::Model& model, const std::string& name) {
+void read_adapter(base::FileSystem& files, const Path& place, models::Model& model, const std::string& name) {
   const base::OperationScope scope("interop.read_adapter");
+  const Path folder = hub::locate(files, place.string());
   const Path path = folder / kAdapterConfig;
   if (!files.exists(path))
     throw base::ConfigError(format("{} is no adapter folder: it holds no {}", folder.string(), kAdapterConfig),

@@ -25,9 +25,9 @@ AdapterConfig parse_adapter_config(const std::string& text, const std::string& p
 // The same as text, to be written.
 std::string adapter_config_text(models::Model& model, const std::string& name, const std::string& base_model);
 
-// Adds the adapter to the model under a name. All wrong, missing and extra tensors are listed in one CorruptError; the
-// model is then not to be used.
-void read_adapter(base::FileSystem& files, const base::Path& folder, models::Model& model, const std::string& name);
+// Adds the adapter of a folder, or of that name in Hugging Face's cache, to the model under `name`. All wrong, missing
+// and extra tensors are listed in one CorruptError; the model is then not to be used.
+void read_adapter(base::FileSystem& files, const base::Path& place, models::Model& model, const std::string& name);
 
 // Writes a folder that PEFT loads; `base_model` says what it belongs to. Written beside and renamed; `to` must not
 // exist (ConfigError).

@@ -2,6 +2,7 @@
 
 #include "hyperion/base/format.h"
 #include "hyperion/checkpoint/step_folder.h"
+#include "hyperion/hub/cache.h"
 #include "hyperion/models/registry.h"
 #include "hyperion/report/page.h"
 
@@ -13,6 +14,7 @@ using base::format;
 // Where things lie on one machine tells a reader elsewhere nothing.
 std::string last_name(const std::string& path) {
   const base::Path folder(path);
+  if (const std::string name = hub::repo_name_of(folder); !name.empty()) return name;
   return (folder.has_filename() ? folder : folder.parent_path()).filename().string();
 }
 
