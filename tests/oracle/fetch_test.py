@@ -45,7 +45,7 @@ class Fetch(unittest.TestCase):
             self.assertIsNone(server.poll())
             time.sleep(0.01)
         port = (self.hub / "ports").read_text().split()[0]
-        cache = {"HF_HUB_CACHE": str(self.scratch.path / "cache"), "HF_HOME": str(self.scratch.path / "home"), "HF_TOKEN": ""}
+        cache = {"HF_HOME": str(self.scratch.path / "home"), "HF_TOKEN": ""}
         self.online = {**os.environ, **cache, "HF_ENDPOINT": f"http://127.0.0.1:{port}", "HF_HUB_OFFLINE": "", "no_proxy": "*"}
         self.offline = {**os.environ, **cache, "HF_HUB_OFFLINE": "1"}
 
@@ -59,6 +59,7 @@ class Fetch(unittest.TestCase):
     def test_model_and_tokenizer_open_from_the_cache(self):
         for shards in ["1GB", "60KB"]:
             with self.subTest(shards=shards):
+                self.online["HF_HUB_CACHE"] = self.offline["HF_HUB_CACHE"] = str(self.scratch.path / shards)
                 model = models.make(models.gpt2(), 3)
                 for path in self.repo.iterdir():
                     path.unlink()
@@ -68,8 +69,6 @@ class Fetch(unittest.TestCase):
                 self.assertEqual("model.safetensors" in names, shards == "1GB", names)
                 expected = f"36 {model.num_parameters()} [0, 1, 0] {model.lm_head.weight.sum().item()}"
                 self.assertEqual(self.read_back(names), expected)
-                self.scratch = models.Folder()
-                self.online["HF_HUB_CACHE"] = self.offline["HF_HUB_CACHE"] = str(self.scratch.path / "other")
 
 
 if __name__ == "__main__":
