@@ -9,6 +9,9 @@ need_header() { [ -e "/usr/include/$2" ] || [ -e ".deps/include/$2" ] || missing
 wanted=()  # what only one feature needs: without it the build leaves that feature out
 want_header() { [ -e "/usr/include/$2" ] || wanted+=("$1"); }  # want_header PACKAGE HEADER
 
+# want_library PACKAGE LIBRARY: found while running, by that name
+want_library() { { ldconfig -p || /sbin/ldconfig -p; } 2>/dev/null | grep "$2 " >/dev/null || wanted+=("$1"); }
+
 # Installs what is missing, as root or through sudo, and says so; touches nothing where all is there.
 install_missing() {
   [ ${#missing[@]} -gt 0 ] || return 0

@@ -12,6 +12,7 @@
 #include "hyperion/data/bpe_trainer.h"
 #include "hyperion/data/tokenizer.h"
 #include "hyperion/host/cpu.h"
+#include "hyperion/hub/cache.h"
 
 namespace hyperion::cli {
 namespace {
@@ -109,7 +110,7 @@ std::vector<data::TokenId> read_ids(std::string_view text, size_t line) {
 }  // namespace
 
 int tokenize_command(const DataOptions& options) {
-  const auto tokenizer = data::open_tokenizer(options.tokenizer, options.pattern);
+  const auto tokenizer = data::open_tokenizer(hub::locate(base::real_files(), options.tokenizer), options.pattern);
   const int threads = options.threads > 0 ? static_cast<int>(options.threads) : host::this_cpu().usable_cores();
   each_text(options, [&](std::string_view text, size_t) {
     if (options.offsets) return print_offsets(tokenizer->encode_with_offsets(text, !options.no_special));
@@ -119,7 +120,7 @@ int tokenize_command(const DataOptions& options) {
 }
 
 int detokenize_command(const DataOptions& options) {
-  const auto tokenizer = data::open_tokenizer(options.tokenizer, options.pattern);
+  const auto tokenizer = data::open_tokenizer(hub::locate(base::real_files(), options.tokenizer), options.pattern);
   each_text(options, [&](std::string_view text, size_t line) {
     write_out(tokenizer->decode(read_ids(text, line), options.skip_special) + (options.lines ? "\n" : ""));
   });

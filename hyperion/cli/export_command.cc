@@ -4,6 +4,7 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/log.h"
 #include "hyperion/cli/commands.h"
+#include "hyperion/hub/cache.h"
 #include "hyperion/interop/hugging_face.h"
 #include "hyperion/interop/open_model.h"
 #include "hyperion/interop/peft.h"
@@ -24,7 +25,9 @@ int export_command(const ExportOptions& options) {
   if (options.as_adapter) {
     if (adapters.empty()) throw base::ConfigError("--as-adapter needs an adapter", "name one with --adapter");
     const std::string& base_model = opened.base_model.empty() ? options.model : opened.base_model;
-    interop::write_adapter(files, *opened.model, adapters.names().front(), base_model, options.folder);
+    const std::string name = hub::repo_name_of(base_model);  // a folder of the cache means nothing elsewhere
+    interop::write_adapter(files, *opened.model, adapters.names().front(), name.empty() ? base_model : name,
+                           options.folder);
     if (opened.trained_quantized)
       base::log_info("the adapter was trained beside 4-bit weights (nf4); its folder cannot say so: --quantize nf4");
     std::printf("%s: adapter_config.json, adapter_model.safetensors\n", options.folder.c_str());

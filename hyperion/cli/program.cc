@@ -25,6 +25,7 @@
 #include "hyperion/cli/comm_commands.h"
 #include "hyperion/cli/commands.h"
 #include "hyperion/cli/completion.h"
+#include "hyperion/cli/fetch_command.h"
 #include "hyperion/cli/launch_commands.h"
 #include "hyperion/cli/program.h"
 #include "hyperion/cli/recipe_templates.h"
@@ -50,6 +51,7 @@ struct Flags {
   ChatOptions chat;
   ProbeOptions probe;
   ExportOptions export_;
+  FetchOptions fetch;
   BenchOptions bench;
   BenchMemoryOptions bench_memory;
   BenchDataOptions bench_data;
@@ -204,7 +206,9 @@ void add_classify_command(CLI::App& app, Flags& flags) {
 }
 
 void add_exchange_commands(CLI::App& app, Flags& flags) {
-  const char* model = "a run's name or folder, a checkpoint's folder, or a Hugging Face folder";
+  const char* model =
+      "a run's name or folder, a checkpoint's folder, a Hugging Face folder, or OWNER/NAME of the hub (`hyperion "
+      "fetch`)";
   auto* probe = app.add_subcommand(
       "probe", "run a model on given token ids or images, to compare it with the same model elsewhere");
   probe->add_option("MODEL", flags.probe.model, model)->required();
@@ -441,6 +445,7 @@ int dispatch(CLI::App& app, Flags& flags) {
   if (name == "generate") return generate_command(flags.generate);
   if (name == "probe") return probe_command(flags.probe);
   if (name == "export") return export_command(flags.export_);
+  if (name == "fetch") return fetch_command(flags.fetch);
   if (name == "data") return dispatch_data(command, flags);
   if (name == "doctor") return doctor_command(flags.json, flags.quick);
   if (name == "bench" && command->got_subcommand("memory"))
@@ -486,6 +491,7 @@ int run(int argc, char** argv) {
   add_chat_command(app, flags.chat);
   add_classify_command(app, flags);
   add_exchange_commands(app, flags);
+  add_fetch_command(app, flags.fetch);
   add_data_commands(app, flags);
   add_machine_commands(app, flags);
   flags.launch.command = take_launched_command(argc, argv);

@@ -10,12 +10,14 @@
 #include "hyperion/base/log.h"
 #include "hyperion/base/signals.h"
 #include "hyperion/cli/commands.h"
+#include "hyperion/cli/meter.h"
 #include "hyperion/cli/resolve.h"
 #include "hyperion/data/image_set.h"
 #include "hyperion/data/input_files.h"
 #include "hyperion/data/inspect.h"
 #include "hyperion/data/prepare.h"
 #include "hyperion/data/prepared.h"
+#include "hyperion/hub/cache.h"
 #include "hyperion/serve/text.h"
 
 namespace hyperion::cli {
@@ -25,36 +27,6 @@ using base::format;
 using base::Json;
 
 void print(const std::string& text) { std::printf("%s\n", text.c_str()); }
-
-// A live line on a terminal, a plain one every ten seconds elsewhere; with rate and time left.
-class Meter {
- public:
-  void show(const std::string& doing, uint64_t done, uint64_t all, const std::string& more) {
-    const double now = base::real_clock().seconds();
-    if (doing != doing_) doing_ = doing, begun_ = now, first_ = done;
-    if (!line_.live() && now - told_ < 10) return;
-    if (line_.live() && now - told_ < 0.1 && done < all) return;
-    told_ = now;
-    const double rate = static_cast<double>(done - first_) / std::max(now - begun_, 1e-3);
-    std::string text = format("{} {}", doing, base::bytes_text(done));
-    if (all >= done && all > 0) text += format(" of {}", base::bytes_text(all));
-    if (now - begun_ > 0.5) text += format("  {}/s", base::bytes_text(static_cast<uint64_t>(rate)));
-    if (all > done && now - begun_ > 1 && rate > 0)
-      text += format("  eta {}", base::duration_text(static_cast<double>(all - done) / rate));
-    text += more;
-    if (line_.live())
-      line_.show(text);
-    else
-      base::log_info(text);
-  }
-  void clear() { line_.clear(); }
-
- private:
-  base::ProgressLine line_;
-  std::string doing_;
-  double begun_ = 0, told_ = base::real_clock().seconds() - 8;
-  uint64_t first_ = 0;
-};
 
 struct SetFolder {
   base::Path path;
@@ -192,8 +164,9 @@ std::string prepare_help() {
 int prepare_command(const PrepareOptions& options) {
   train::RunConfig all;
   const auto settings = resolve(all, options.recipe, options.overrides, /*checked=*/false);
-  const data::PrepareConfig& config = all.prepare;
+  data::PrepareConfig& config = all.prepare;
   data::check(config);
+  if (config.tokenizer != "bytes") config.tokenizer = hub::locate(base::real_files(), config.tokenizer);
   if (options.dry_run) {
     for (const auto& setting : settings.all())
       if (setting.section == "prepare")

@@ -6,7 +6,8 @@
 
 namespace hyperion::host {
 
-DynamicLibrary::DynamicLibrary(const char* name) : handle_(::dlopen(name, RTLD_NOW | RTLD_LOCAL)) {
+DynamicLibrary::DynamicLibrary(const char* name, bool secluded)
+    : handle_(::dlopen(name, RTLD_NOW | RTLD_LOCAL | (secluded ? RTLD_DEEPBIND : 0))) {
   if (loaded()) return;
   const char* words = ::dlerror();
   const std::string said = words == nullptr ? "" : words;

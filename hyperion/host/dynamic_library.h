@@ -6,8 +6,9 @@ namespace hyperion::host {
 
 class DynamicLibrary {
  public:
-  explicit DynamicLibrary(
-      const char* name);  // stays loaded for the life of the process: vendors' libraries dislike leaving
+  // Stays loaded for the life of the process: vendors' libraries dislike leaving. `secluded`: it and what it needs find
+  // each other's symbols before those of this program, as when a library here brings an OpenSSL of its own.
+  explicit DynamicLibrary(const char* name, bool secluded = false);
   bool loaded() const { return handle_ != nullptr; }
   const std::string& reason() const { return reason_; }  // "libx.so not found", or the loader's words
 

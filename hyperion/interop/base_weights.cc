@@ -62,12 +62,14 @@ std::string remedy(const Path& run, const std::string& base_model) {
 
 }  // namespace
 
-std::string fixed_model(base::FileSystem& files, const std::string& argument) {
+std::string fixed_model(base::FileSystem& files, const std::string& named) {
+  const std::string argument = find_model(files, named);
   const Path checkpoint = checkpoint_folder(files, argument);
   return std::filesystem::absolute(checkpoint.empty() ? Path(argument) : checkpoint).lexically_normal();
 }
 
-std::string weights_digest(base::FileSystem& files, const std::string& argument) {
+std::string weights_digest(base::FileSystem& files, const std::string& named) {
+  const std::string argument = find_model(files, named);
   if (const Path checkpoint = checkpoint_folder(files, argument); !checkpoint.empty())
     return checkpoint_digest(files, checkpoint);
   std::vector<Path> weights;

@@ -11,9 +11,11 @@
 #include "hyperion/base/json.h"
 #include "hyperion/base/read_file.h"
 #include "hyperion/checkpoint/load.h"
+#include "hyperion/hub/cache.h"
 #include "hyperion/interop/base_weights.h"
 #include "hyperion/interop/hugging_face.h"
 #include "hyperion/interop/peft.h"
+#include "hyperion/interop/weight_files.h"
 #include "hyperion/models/registry.h"
 #include "hyperion/nn/without_memory.h"
 
@@ -147,7 +149,6 @@ std::vector<int64_t> ends_in(const base::Json& state) {
 }
 
 bool names_folder(base::FileSystem& files, const std::string& argument) {
-  refuse_pickle(argument);
   if (is_checkpoint(files, argument) || is_run(files, argument) || is_run(files, runs_folder() / argument))
     return false;
   if (is_hugging_face_folder(files, argument)) return true;
@@ -174,13 +175,29 @@ std::string config_of(const checkpoint::LoadedCheckpoint& loaded) {
 
 }  // namespace
 
-Path checkpoint_folder(base::FileSystem& files, const std::string& argument) {
+std::string find_model(base::FileSystem& files, const std::string& argument) {
+  refuse_pickle(argument);
+  if (is_checkpoint(files, argument) || is_run(files, argument) || is_run(files, runs_folder() / argument))
+    return argument;
+  const std::string place = hub::locate(files, argument);
+  if (place == argument) return argument;
+  const std::string missing =
+      is_hugging_face_folder(files, place) ? missing_weight_file(files, place) : std::string("config.json");
+  if (!missing.empty())
+    throw base::ConfigError(format("Hugging Face's cache has {} in part: {} is not in {}", argument, missing, place),
+                            format("`hyperion fetch {}` completes it", argument));
+  return place;
+}
+
+Path checkpoint_folder(base::FileSystem& files, const std::string& named) {
+  const std::string argument = find_model(files, named);
   if (names_folder(files, argument)) return {};
   Path run;
   return find_checkpoint(files, argument, run).path;
 }
 
-std::string read_model_config(base::FileSystem& files, const std::string& argument) {
+std::string read_model_config(base::FileSystem& files, const std::string& named) {
+  const std::string argument = find_model(files, named);
   if (names_folder(files, argument)) return base::read_description(files, Path(argument) / "config.json");
   Path run;
   return config_of(find_checkpoint(files, argument, run));
@@ -252,8 +269,9 @@ OpenedModel open_adapted(base::FileSystem& files, const checkpoint::LoadedCheckp
 
 }  // namespace
 
-OpenedModel open_model(base::FileSystem& files, const std::string& argument, at::Device device,
+OpenedModel open_model(base::FileSystem& files, const std::string& named, at::Device device,
                        std::optional<at::ScalarType> type, WeightForm form) {
+  const std::string argument = find_model(files, named);
   const bool packs = form == WeightForm::nf4;
   const at::Device first = packs ? at::kCPU : device;
   if (names_folder(files, argument)) {
@@ -286,7 +304,8 @@ OpenedModel open_model(base::FileSystem& files, const std::string& argument, at:
   return opened;
 }
 
-ModelOutline outline_model(base::FileSystem& files, const std::string& argument, Head head) {
+ModelOutline outline_model(base::FileSystem& files, const std::string& named, Head head) {
+  const std::string argument = find_model(files, named);
   if (names_folder(files, argument)) {
     return outline_hugging_face(files, argument, head);
   }
@@ -314,8 +333,9 @@ ModelOutline outline_model(base::FileSystem& files, const std::string& argument,
   return outline;
 }
 
-OpenedModel open_base(base::FileSystem& files, const std::string& argument, at::Device device,
+OpenedModel open_base(base::FileSystem& files, const std::string& named, at::Device device,
                       std::optional<at::ScalarType> type, const Fit* fit) {
+  const std::string argument = find_model(files, named);
   auto opened = fit != nullptr && names_folder(files, argument)
                     ? open_folder(files, argument, device, type, Head::may_be_missing)
                     : open_model(files, argument, device, type, WeightForm::as_kept);

@@ -12,6 +12,7 @@
 #include "hyperion/base/json.h"
 #include "hyperion/base/read_file.h"
 #include "hyperion/checkpoint/safetensors.h"
+#include "hyperion/hub/cache.h"
 #include "hyperion/interop/refit.h"
 #include "hyperion/interop/weight_files.h"
 #include "hyperion/models/registry.h"
@@ -105,8 +106,9 @@ void refuse_without_adapter(base::FileSystem& files, const Path& folder) {
 
 }  // namespace
 
-void fit_to_adapter(base::FileSystem& files, const Path& folder, std::unique_ptr<models::Model>& model,
+void fit_to_adapter(base::FileSystem& files, const Path& place, std::unique_ptr<models::Model>& model,
                     std::string& config) {
+  const Path folder = hub::locate(files, place.string());
   const Path path = folder / kAdapterConfig;
   if (!files.exists(path) || !files.exists(folder / kWeights)) return;  // read_adapter says so
   const auto adapter = parse_adapter_config(base::read_description(files, path), path.string()).config;
@@ -128,8 +130,9 @@ void fit_to_adapter(base::FileSystem& files, const Path& folder, std::unique_ptr
 
 std::string peft_key(const std::string& parameter) { return "base_model.model." + parameter; }
 
-void read_adapter(base::FileSystem& files, const Path& folder, models::Model& model, const std::string& name) {
+void read_adapter(base::FileSystem& files, const Path& place, models::Model& model, const std::string& name) {
   const base::OperationScope scope("interop.read_adapter");
+  const Path folder = hub::locate(files, place.string());
   const Path path = folder / kAdapterConfig;
   if (!files.exists(path))
     throw base::ConfigError(format("{} is no adapter folder: it holds no {}", folder.string(), kAdapterConfig),

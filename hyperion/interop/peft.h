@@ -27,12 +27,12 @@ AdapterConfig parse_adapter_config(const std::string& text, const std::string& p
 std::string adapter_config_text(models::Model& model, const std::string& name, const std::string& base_model);
 
 // Gives the model the classes or token ids that such an adapter brings; `config` is its config.json, likewise.
-void fit_to_adapter(base::FileSystem& files, const base::Path& folder, std::unique_ptr<models::Model>& model,
+void fit_to_adapter(base::FileSystem& files, const base::Path& place, std::unique_ptr<models::Model>& model,
                     std::string& config);
 
-// Adds the adapter to the model under a name. All wrong, missing and extra tensors are listed in one CorruptError; the
-// model is then not to be used.
-void read_adapter(base::FileSystem& files, const base::Path& folder, models::Model& model, const std::string& name);
+// Adds the adapter of a folder, or of that name in Hugging Face's cache, to the model under `name`. All wrong, missing
+// and extra tensors are listed in one CorruptError; the model is then not to be used.
+void read_adapter(base::FileSystem& files, const base::Path& place, models::Model& model, const std::string& name);
 
 // Writes a folder that PEFT loads; `base_model` says what it belongs to. Written beside and renamed; `to` must not
 // exist (ConfigError).

@@ -55,6 +55,14 @@ bool is_pickle(const Path& path) {
   return false;
 }
 
+std::string missing_weight_file(base::FileSystem& files, const Path& folder) {
+  if (files.exists(folder / kSingle)) return {};
+  if (!files.exists(folder / kIndex)) return kSingle;
+  for (const auto& [name, file] : read_index(files, folder / kIndex))
+    if (!files.exists(folder / file)) return file;
+  return {};
+}
+
 std::string conversion_hint(const Path& folder) {
   std::string name = folder.lexically_normal().string();
   if (name.size() > 1 && name.ends_with('/')) name.pop_back();

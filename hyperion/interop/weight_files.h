@@ -27,6 +27,9 @@ class WeightFiles {
   std::map<std::string, const checkpoint::SafetensorsFile*> file_of_;
 };
 
+// The first of those files that the folder lacks; empty where all are there.
+std::string missing_weight_file(base::FileSystem& files, const base::Path& folder);
+
 // .bin, .pt, .pth, .ckpt, .pkl, .pickle
 bool is_pickle(const base::Path& path);
 std::string conversion_hint(const base::Path& folder);

@@ -125,7 +125,9 @@ void describe(base::Settings& settings, Recipe& recipe) {
   settings.section("model", "what is trained; 0 means: as the preset has it")
       .text("preset", recipe.preset, "sizes by name, see `hyperion presets`")
       .text("config", recipe.config, "a config.json to take in place of the preset")
-      .text("from", recipe.from, "start from the weights of this MODEL: a run, a checkpoint or a Hugging Face folder")
+      .text(
+          "from", recipe.from,
+          "start from the weights of this MODEL: a run, a checkpoint, a Hugging Face folder, or OWNER/NAME of the hub")
       .choice("quantize", recipe.quantize, {"none", "nf4"}, "nf4: frozen weights in 4 bits, trained through [lora]")
       .integer("layers", recipe.layers, {0, 1024}, "transformer blocks")
       .integer("heads", recipe.heads, {0, 1024}, "attention heads; must divide the width")

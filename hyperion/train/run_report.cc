@@ -3,6 +3,7 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/read_file.h"
 #include "hyperion/checkpoint/step_folder.h"
+#include "hyperion/hub/cache.h"
 #include "hyperion/models/registry.h"
 #include "hyperion/report/page.h"
 
@@ -14,6 +15,7 @@ using base::format;
 // Where things lie on one machine tells a reader elsewhere nothing.
 std::string last_name(const std::string& path) {
   const base::Path named(path), folder = named.has_filename() ? named : named.parent_path();
+  if (const std::string name = hub::repo_name_of(folder); !name.empty()) return name;
   if (folder.parent_path().filename() != "checkpoints") return folder.filename().string();
   return format("{} {}", folder.parent_path().parent_path().filename().string(), folder.filename().string());
 }

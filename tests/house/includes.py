@@ -6,7 +6,7 @@ import sys
 ROWS = [  # a folder includes only folders of a lower row
     ["base"],
     ["host", "profile", "strategy"],
-    ["kernels", "comm", "data", "report", "planner"],
+    ["kernels", "comm", "data", "report", "hub", "planner"],
     ["nn", "optim", "checkpoint"],
     ["models", "parallel", "resilience"],
     ["interop", "doctor"],
@@ -18,14 +18,15 @@ ROW = {folder: number for number, row in enumerate(ROWS) for folder in row}
 MAY = {  # where the law says less than "every lower row"
     "kernels": "base profile", "comm": "base host profile strategy", "data": "base profile",
     "report": "base profile strategy", "planner": "base profile strategy",
+    "hub": "base host",
     "nn": "base profile strategy kernels", "optim": "base profile kernels", "checkpoint": "base profile strategy comm",
     "models": "base strategy nn",
     "parallel": "base host profile strategy kernels comm nn optim",
     "resilience": "base host profile strategy comm report planner checkpoint",
-    "interop": "base strategy data nn checkpoint models", "doctor": "base host profile comm",
+    "interop": "base strategy data hub nn checkpoint models", "doctor": "base host profile comm",
     "serve": "base host profile strategy kernels comm data report nn checkpoint models parallel interop doctor",
 }
-TORCH_FREE = {"base", "host", "strategy", "data", "report", "planner", "doctor"}
+TORCH_FREE = {"base", "host", "strategy", "data", "report", "hub", "planner", "doctor"}
 TORCH_FREE_HEADERS = {"profile"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]')
 
