@@ -22,6 +22,7 @@ class ConfigReader {
   // `json` must outlive the reader; its model_type must be `model_type`.
   ConfigReader(const base::Json& json, std::string place, const std::string& model_type);
 
+  bool has(const char* key) const { return json_.contains(key); }        // null or not
   int64_t size(const char* key, int64_t most) const;                     // in [1, most]; must be there
   int64_t size_or(const char* key, int64_t absent, int64_t most) const;  // `absent` also for null
   double real(const char* key) const;

@@ -53,12 +53,14 @@ LlamaConfig read_decoder(const ConfigReader& reader, const DecoderDefaults& defa
   LlamaConfig config;
   config.layers = reader.size("num_hidden_layers", kMostLayers);
   config.heads = reader.size("num_attention_heads", kMostHeads);
-  config.key_value_heads = reader.size_or("num_key_value_heads", config.heads, kMostHeads);
+  const bool known = defaults.key_value_heads > 0 && !reader.has("num_key_value_heads");
+  config.key_value_heads =
+      reader.size_or("num_key_value_heads", known ? defaults.key_value_heads : config.heads, kMostHeads);
   config.width = reader.size("hidden_size", kMostWidth);
   config.inner = reader.size("intermediate_size", kMostWidth);
   config.context = reader.size("max_position_embeddings", kMostContext);
   config.vocabulary = reader.size("vocab_size", kMostVocabulary);
-  config.head_width = reader.size_or("head_dim", 0, kMostWidth);
+  config.head_width = reader.size_or("head_dim", defaults.head_width, kMostWidth);
   if (config.head_width == 0) {
     reader.check(config.width % config.heads == 0,
                  "num_attention_heads must divide hidden_size where head_dim is not given");
@@ -97,15 +99,18 @@ strategy::ModelShape decoder_shape(const LlamaConfig& config, const FeedForwardC
   int64_t block = 2 * config.width * (queries + keys) + 2 * config.width;
   if (config.query_key_value_bias) block += queries + 2 * keys;
   if (config.output_bias) block += config.width;
+  if (config.head_norms) block += 2 * config.head_width;
   const int64_t table = config.vocabulary * config.width;
   const int64_t rest = config.layers * block + config.width + table;
   auto shape = strategy::decoder_shape(rest + cost.parameters + (config.tied ? 0 : table), rest + cost.used,
                                        config.layers, queries, config.vocabulary, length);
   shape.width = config.width;  // attention's cost goes by the heads' widths together
   shape.context = config.context;
-  // Beside the feed-forward parts: two norms' inputs and outputs, queries, keys, values, and what attention gives.
-  shape.activations_token = static_cast<double>(config.layers * (4 * config.width + 2 * queries + 2 * keys) +
-                                                cost.activations + 2 * config.width + config.vocabulary);
+  // Beside the feed-forward parts: two norms' inputs and outputs, queries, keys, values, and what attention gives;
+  // where heads have norms, also those norms' inputs.
+  const int64_t attention = 2 * queries + 2 * keys + (config.head_norms ? queries + keys : 0);
+  shape.activations_token = static_cast<double>(config.layers * (4 * config.width + attention) + cost.activations +
+                                                2 * config.width + config.vocabulary);
   return shape;
 }
 

@@ -8,6 +8,8 @@ namespace hyperion::models {
 // What `transformers` takes in this family where the file says nothing.
 struct DecoderDefaults {
   double theta = 10000, epsilon = 1e-6;
+  int64_t key_value_heads = 0;  // 0: as many as heads
+  int64_t head_width = 0;       // 0: the width over the heads
 };
 
 // All of it but model_type and the biases.

@@ -11,6 +11,8 @@ std::string to_json(const LlamaConfig& config) {
     json["attention_bias"] = config.query_key_value_bias;
     json["mlp_bias"] = config.feed_forward_bias;
   }
+  if (config.model_type == "qwen3") json["attention_bias"] = config.query_key_value_bias;
+  if (config.model_type == "mistral") json["sliding_window"] = nullptr;
   return json.dump();
 }
 
@@ -23,6 +25,16 @@ LlamaConfig llama_from_json(const std::string& text, const std::string& place) {
   return config;
 }
 
+LlamaConfig mistral_from_json(const std::string& text, const std::string& place) {
+  const Json json = base::parse_json(text, place);
+  const ConfigReader reader(json, place, "mistral");
+  reader.check(reader.has("sliding_window"), "sliding_window is missing");
+  reader.expect("sliding_window", {});
+  LlamaConfig config = read_decoder(reader, {.key_value_heads = 8});
+  config.model_type = "mistral";
+  return config;
+}
+
 LlamaConfig qwen2_from_json(const std::string& text, const std::string& place) {
   const Json json = base::parse_json(text, place);
   const ConfigReader reader(json, place, "qwen2");
@@ -30,6 +42,17 @@ LlamaConfig qwen2_from_json(const std::string& text, const std::string& place) {
   LlamaConfig config = read_decoder(reader);
   config.model_type = "qwen2";
   config.query_key_value_bias = true;
+  return config;
+}
+
+LlamaConfig qwen3_from_json(const std::string& text, const std::string& place) {
+  const Json json = base::parse_json(text, place);
+  const ConfigReader reader(json, place, "qwen3");
+  reader.expect("use_sliding_window", {false});
+  LlamaConfig config = read_decoder(reader, {.key_value_heads = 32, .head_width = 128});
+  config.model_type = "qwen3";
+  config.query_key_value_bias = config.output_bias = reader.flag_or("attention_bias", false);
+  config.head_norms = true;
   return config;
 }
 

@@ -38,6 +38,14 @@ def qwen2(**changes):
     return decoder(transformers.Qwen2Config, **changes)
 
 
+def mistral(**changes):
+    return decoder(transformers.MistralConfig, **{**dict(sliding_window=None), **changes})
+
+
+def qwen3(**changes):
+    return decoder(transformers.Qwen3Config, **{**dict(head_dim=10), **changes})
+
+
 def mixtral(**changes):
     return decoder(transformers.MixtralConfig, **{**dict(num_local_experts=5, router_aux_loss_coef=0.3), **changes})
 
@@ -87,6 +95,16 @@ CONFIGS = {
         "tied_and_far_theta": lambda: qwen2(tie_word_embeddings=True, rope_parameters={"rope_type": "default", "rope_theta": 1e6}),
         "one_key_head": lambda: qwen2(num_key_value_heads=1, num_attention_heads=3, vocab_size=301, num_hidden_layers=2),
     },
+    "mistral": {
+        "grouped": lambda: mistral(),
+        "one_key_head_and_tied": lambda: mistral(num_key_value_heads=1, tie_word_embeddings=True, vocab_size=301),
+        "wide_heads_and_linear_scaling": lambda: mistral(head_dim=10, rope_parameters=LINEAR, num_hidden_layers=1, rms_norm_eps=1e-3),
+    },
+    "qwen3": {
+        "grouped": lambda: qwen3(),
+        "tied_and_far_theta": lambda: qwen3(tie_word_embeddings=True, rope_parameters={"rope_type": "default", "rope_theta": 1e6}, rms_norm_eps=1e-3),
+        "one_key_head_and_biases": lambda: qwen3(num_key_value_heads=1, num_attention_heads=5, attention_bias=True, vocab_size=301, num_hidden_layers=2),
+    },
     "mixtral": {
         "balanced": lambda: mixtral(output_router_logits=True),
         "no_balance_loss_and_wide_heads": lambda: mixtral(head_dim=10, num_key_value_heads=6, vocab_size=301),
@@ -123,6 +141,8 @@ def bytes_config(family):
         "gpt2": lambda: gpt2(vocab_size=256, n_positions=240, initializer_range=0.3),
         "llama": lambda: llama(**size, rope_parameters=LLAMA3),
         "qwen2": lambda: qwen2(**size, tie_word_embeddings=True),
+        "mistral": lambda: mistral(**size),
+        "qwen3": lambda: qwen3(**size),
         "mixtral": lambda: mixtral(**size, output_router_logits=False),
         "qwen2_moe": lambda: qwen2_moe(**size, mlp_only_layers=[1]),
     }[family]()
