@@ -16,6 +16,10 @@ struct DecoderDefaults {
 LlamaConfig read_decoder(const ConfigReader& reader, const DecoderDefaults& defaults = {});
 base::Json decoder_json(const LlamaConfig& config);
 
+// Rotary positions of a decoder whose context and head width are read already; null where nothing is scaled.
+nn::RopeConfig read_rope(const ConfigReader& reader, const LlamaConfig& config, double theta);
+base::Json rope_json(const nn::RopeConfig& rope);
+
 // What the feed-forward parts of all layers have together.
 struct FeedForwardCost {
   int64_t parameters, used;  // used: for one token

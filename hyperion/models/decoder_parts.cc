@@ -108,8 +108,7 @@ class DecoderBlock final : public nn::Module {
 
 class CausalDecoder::Decoder final : public nn::Module {
  public:
-  Decoder(const LlamaConfig& config, const FeedForwardPart& part)
-      : rotation_(nn::rope_frequencies(config.head_width, config.rope)) {
+  Decoder(const LlamaConfig& config, const FeedForwardPart& part) : rotation_(config.head_width, config.rope) {
     embed_tokens_ = register_module(
         "embed_tokens", std::make_shared<nn::Embedding>(config.vocabulary, config.width, Init::normal(kDeviation)));
     layers_ = register_module("layers", std::make_shared<nn::Stack>(config.layers, [&](int64_t i) {
@@ -136,7 +135,7 @@ nn::GatedShape gated_shape(const LlamaConfig& config, int64_t inner, bool bias) 
   return {config.width, inner, bias, Init::normal(kDeviation), residual_init(config)};
 }
 
-CausalDecoder::CausalDecoder(const LlamaConfig& config, const FeedForwardPart& part) : context_(config.context) {
+CausalDecoder::CausalDecoder(const LlamaConfig& config, const FeedForwardPart& part) : context_(config.reach()) {
   if (config.heads % config.key_value_heads != 0 || config.head_width % 2 != 0)
     throw base::ConfigError("key and value heads must divide the heads, and a head's width must be even");
   model_ = register_module("model", std::make_shared<Decoder>(config, part));

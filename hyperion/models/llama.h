@@ -20,6 +20,8 @@ struct LlamaConfig {
   bool head_norms = false;  // an RMSNorm over each head of the queries and of the keys, before they turn
   bool tied = false;        // the output's weight is the token table
   nn::RopeConfig rope;
+
+  int64_t reach() const;  // the longest sequence: the context, or as far as dynamic scaling stretches it
 };
 
 // As Hugging Face's config.json writes it; from_json throws CorruptError naming `place` on anything that would make

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "hyperion/base/error.h"
@@ -20,7 +21,7 @@ using testing::relative_error;
 
 std::string with(const std::string& type, const std::string& more) {
   return "{\"model_type\": \"" + type +
-         R"(", "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2, "hidden_size": 36,
+         R"(", "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2, "hidden_size": 40,
              "intermediate_size": 50, "max_position_embeddings": 64, "vocab_size": 300)" +
          (more.empty() ? "" : ", " + more) + "}";
 }
@@ -66,6 +67,30 @@ TEST(Qwen3, survives_its_json_and_so_does_mistral) {
   }
   EXPECT_EQ(architecture_of("mistral"), "MistralForCausalLM");
   EXPECT_EQ(architecture_of("qwen3"), "Qwen3ForCausalLM");
+}
+
+TEST(RotaryScaling, survives_its_json) {
+  for (const char* more :
+       {R"("rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16, "beta_fast": 9,
+            "mscale": 2.0, "mscale_all_dim": 0.5, "truncate": false})",
+        R"("rope_scaling": {"type": "dynamic", "factor": 2.5})"}) {
+    const auto written = make_config(with("qwen2", more), "here");
+    EXPECT_EQ(make_config(written, "here"), written);
+  }
+  const auto yarn = [](const std::string& more) {
+    return qwen3_from_json(with("qwen3", R"("rope_scaling": {"rope_type": "yarn", )" + more), "here").rope;
+  };
+  EXPECT_EQ(yarn(R"("factor": null, "original_max_position_embeddings": 16})").factor, 4) << "from the two contexts";
+  EXPECT_EQ(yarn(R"("factor": 2.0}, "original_max_position_embeddings": 32)").original_context, 32);
+  EXPECT_EQ(yarn(R"("factor": 2.0, "beta_fast": 0})").fast_turns, 32);
+  EXPECT_NEAR(yarn(R"("factor": 4.0})").table_scale, 1.1386294, 1e-6);
+}
+
+TEST(RotaryScaling, that_is_dynamic_stretches_the_longest_sequence) {
+  const auto config = llama_from_json(with("llama", R"("rope_scaling": {"type": "dynamic", "factor": 2.5})"), "here");
+  EXPECT_EQ(config.context, 64);
+  EXPECT_EQ(make_llama(config)->context(), 160);
+  EXPECT_EQ(shape_of(config, 8).context, 160);
 }
 
 TEST(Qwen3, presets_have_the_published_numbers_of_parameters) {

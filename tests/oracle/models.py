@@ -75,6 +75,9 @@ LINEAR = {"rope_type": "linear", "rope_theta": 10000.0, "factor": 3.0}
 # With heads 16 wide, waves of 6, 32 and 167 tokens and more: one kept, one blended, the others slowed.
 LLAMA3 = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
           "original_max_position_embeddings": 100}
+# Of heads 10 or more wide: pairs that turn often enough over 64 tokens are kept, the slow ones slowed, one or more blended.
+YARN = {"rope_type": "yarn", "rope_theta": 100.0, "factor": 4.0, "original_max_position_embeddings": 64, "beta_fast": 8.0, "beta_slow": 0.5}
+DYNAMIC = {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 3.3}
 
 # name -> a config; each has something the others have not.
 CONFIGS = {
@@ -89,21 +92,30 @@ CONFIGS = {
         "one_key_head_and_tied": lambda: llama(num_key_value_heads=1, tie_word_embeddings=True, vocab_size=301),
         "llama3_scaling_and_wide_heads": lambda: llama(rope_parameters=LLAMA3, head_dim=16, max_position_embeddings=200),
         "linear_scaling": lambda: llama(rope_parameters=LINEAR, num_hidden_layers=1),
+        "yarn": lambda: llama(rope_parameters=YARN, head_dim=16, max_position_embeddings=256),
+        "yarn_of_whole_context_and_own_scale": lambda: llama(rope_parameters={**YARN, "attention_factor": 0.7, "truncate": False}, head_dim=16,
+                                                             max_position_embeddings=64),
+        "yarn_by_defaults": lambda: llama(rope_parameters={"rope_type": "yarn", "rope_theta": 10000.0, "factor": 2.0}, max_position_embeddings=41),
+        "dynamic_scaling": lambda: llama(rope_parameters=DYNAMIC, max_position_embeddings=18),
     },
     "qwen2": {
         "grouped": lambda: qwen2(),
         "tied_and_far_theta": lambda: qwen2(tie_word_embeddings=True, rope_parameters={"rope_type": "default", "rope_theta": 1e6}),
         "one_key_head": lambda: qwen2(num_key_value_heads=1, num_attention_heads=3, vocab_size=301, num_hidden_layers=2),
+        "yarn_of_two_scales": lambda: qwen2(rope_parameters={**YARN, "mscale": 1.3, "mscale_all_dim": 0.4}, max_position_embeddings=256),
     },
     "mistral": {
         "grouped": lambda: mistral(),
         "one_key_head_and_tied": lambda: mistral(num_key_value_heads=1, tie_word_embeddings=True, vocab_size=301),
         "wide_heads_and_linear_scaling": lambda: mistral(head_dim=10, rope_parameters=LINEAR, num_hidden_layers=1, rms_norm_eps=1e-3),
+        "yarn": lambda: mistral(rope_parameters=YARN, max_position_embeddings=256),
     },
     "qwen3": {
         "grouped": lambda: qwen3(),
         "tied_and_far_theta": lambda: qwen3(tie_word_embeddings=True, rope_parameters={"rope_type": "default", "rope_theta": 1e6}, rms_norm_eps=1e-3),
         "one_key_head_and_biases": lambda: qwen3(num_key_value_heads=1, num_attention_heads=5, attention_bias=True, vocab_size=301, num_hidden_layers=2),
+        "yarn": lambda: qwen3(rope_parameters=YARN, max_position_embeddings=256),
+        "dynamic_scaling": lambda: qwen3(rope_parameters=DYNAMIC, max_position_embeddings=17),
     },
     "mixtral": {
         "balanced": lambda: mixtral(output_router_logits=True),
