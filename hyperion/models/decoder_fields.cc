@@ -4,6 +4,16 @@ namespace hyperion::models {
 
 using base::Json;
 
+namespace {
+
+// Of causal attention over `length` tokens, as many for a token on average.
+double mean_keys(int64_t window, int64_t length) {
+  const auto all = static_cast<double>(length), some = static_cast<double>(window);
+  return window == 0 || window >= length ? all / 2 : some - some * some / (2 * all);
+}
+
+}  // namespace
+
 LlamaConfig read_decoder(const ConfigReader& reader, const DecoderDefaults& defaults) {
   reader.expect("hidden_act", {"silu"});
   LlamaConfig config;
@@ -62,6 +72,12 @@ strategy::ModelShape decoder_shape(const LlamaConfig& config, const FeedForwardC
                                        config.layers, queries, config.vocabulary, length);
   shape.width = config.width;  // attention's cost goes by the heads' widths together
   shape.context = config.reach();
+  if (!config.windows.empty()) {
+    double seen = 0;  // keys that a token meets on its way through all layers
+    for (const int64_t window : config.windows) seen += mean_keys(window, length);
+    shape.forward_flops_token = shape.weight_flops_token + 4 * static_cast<double>(queries) * seen;
+    shape.backward_flops_token = 2 * shape.forward_flops_token;
+  }
   // Beside the feed-forward parts: two norms' inputs and outputs, queries, keys, values, and what attention gives;
   // where heads have norms, also those norms' inputs.
   const int64_t attention = 2 * queries + 2 * keys + (config.head_norms ? queries + keys : 0);

@@ -20,6 +20,14 @@ base::Json decoder_json(const LlamaConfig& config);
 nn::RopeConfig read_rope(const ConfigReader& reader, const LlamaConfig& config, double theta);
 base::Json rope_json(const nn::RopeConfig& rope);
 
+// Attention's windows of a decoder whose layers are read already. Mistral's way: one sliding_window for all layers,
+// `absent` where the file has none, null for no window. Qwen's way: layer_types, else the layers that `slides` picks by
+// max_window_layers, and only with use_sliding_window.
+void read_window(const ConfigReader& reader, int64_t absent, LlamaConfig& config);
+void read_layer_windows(const ConfigReader& reader, bool (*slides)(int64_t layer, int64_t bound), LlamaConfig& config);
+base::Json window_json(const LlamaConfig& config);                      // sliding_window
+void write_layer_windows(const LlamaConfig& config, base::Json& json);  // nothing where there is no window
+
 // What the feed-forward parts of all layers have together.
 struct FeedForwardCost {
   int64_t parameters, used;  // used: for one token

@@ -25,7 +25,8 @@ std::shared_ptr<nn::Linear> linear(int64_t in, int64_t out, bool bias, Init init
 
 class DecoderAttention final : public nn::Module {
  public:
-  DecoderAttention(const LlamaConfig& config, size_t layer) : head_width_(config.head_width), layer_(layer) {
+  DecoderAttention(const LlamaConfig& config, size_t layer)
+      : head_width_(config.head_width), window_(config.window_of(static_cast<int64_t>(layer))), layer_(layer) {
     const int64_t queries = config.heads * config.head_width, keys = config.key_value_heads * config.head_width;
     const bool bias = config.query_key_value_bias;
     q_proj_ = register_module("q_proj", linear(config.width, queries, bias));
@@ -50,7 +51,8 @@ class DecoderAttention final : public nn::Module {
         nn::norm_linear(residual, norm.weights(), {q_proj_.get(), k_proj_.get(), v_proj_.get()});
     const int64_t queries = o_proj_->weight().size(1) / head_width_, keys = k_proj_->weight().size(0) / head_width_;
     if (!q_norm_)
-      return nn::linear_residual(nn::packed_attention(packed, queries, keys, /*causal=*/true, pass), *o_proj_, hidden);
+      return nn::linear_residual(nn::packed_attention(packed, queries, keys, {.window = window_}, pass), *o_proj_,
+                                 hidden);
     const auto parts = heads(packed).split_with_sizes({queries, keys, keys}, 2);
     return nn::linear_residual(mixed(parts[0], parts[1], parts[2], pass), *o_proj_, hidden);
   }
@@ -70,11 +72,11 @@ class DecoderAttention final : public nn::Module {
   // Heads of each -> [batch, length, width of all query heads].
   at::Tensor mixed(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values, Pass& pass) {
     const auto turned_queries = turned(queries, q_norm_.get(), pass), turned_keys = turned(keys, k_norm_.get(), pass);
-    const auto out = nn::attend(turned_queries, turned_keys, values.transpose(1, 2), layer_, pass);
+    const auto out = nn::attend(turned_queries, turned_keys, values.transpose(1, 2), layer_, pass, {.window = window_});
     return out.transpose(1, 2).reshape({queries.size(0), queries.size(1), -1});
   }
 
-  int64_t head_width_;
+  int64_t head_width_, window_;
   size_t layer_;
   std::shared_ptr<nn::Linear> q_proj_, k_proj_, v_proj_, o_proj_;
   std::shared_ptr<nn::RmsNorm> q_norm_, k_norm_;  // none where heads have no norms

@@ -1,10 +1,11 @@
 // Llama 2 and 3 (Touvron et al., 2023), Mistral (Jiang et al., 2023), Qwen2 (Yang et al., 2024) and Qwen3 (Yang et al.,
 // 2025): pre-norm decoder with RMSNorm, rotary positions, key and value heads shared by groups of query heads, and a
 // gated SiLU feed-forward part. Qwen2 has biases on its queries, keys and values; Qwen3 norms each head's queries and
-// keys in their place.
+// keys in their place. All but Llama may have layers that see the last tokens alone.
 #pragma once
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "hyperion/models/model.h"
 #include "hyperion/nn/attention.h"
@@ -20,7 +21,10 @@ struct LlamaConfig {
   bool head_norms = false;  // an RMSNorm over each head of the queries and of the keys, before they turn
   bool tied = false;        // the output's weight is the token table
   nn::RopeConfig rope;
+  // How many tokens one of each layer sees, itself included; 0: all before it. Empty: 0 in every layer.
+  std::vector<int64_t> windows = {};
 
+  int64_t window_of(int64_t layer) const { return windows.empty() ? 0 : windows[static_cast<size_t>(layer)]; }
   int64_t reach() const;  // the longest sequence: the context, or as far as dynamic scaling stretches it
 };
 

@@ -58,14 +58,14 @@ at::Tensor attend(const at::Tensor& queries, const at::Tensor& keys, const at::T
   if (pass.cache != nullptr) std::tie(all_keys, all_values) = pass.cache->extend(layer, keys, values);
   const at::Tensor& mask = pass.same_document.defined() ? pass.same_document : pass.key_mask;
   if (pass.training && how.dropout > 0) {
-    const auto weights = kernels::attention_weights(queries, all_keys, how.causal, mask);
+    const auto weights = kernels::attention_weights(queries, all_keys, how.causal, mask, how.window);
     return kernels::weigh_values(dropout(weights, how.dropout, "attn_weights", layer, pass), all_values);
   }
   if (!how.causal)
     return pass.reference ? kernels::attention_reference(queries, all_keys, all_values, mask)
                           : kernels::attention(queries, all_keys, all_values, mask);
-  return pass.reference ? kernels::causal_attention_reference(queries, all_keys, all_values, mask)
-                        : kernels::causal_attention(queries, all_keys, all_values, mask);
+  return pass.reference ? kernels::causal_attention_reference(queries, all_keys, all_values, mask, how.window)
+                        : kernels::causal_attention(queries, all_keys, all_values, mask, how.window);
 }
 
 Dropped dropped(double p, std::string_view name, size_t layer, const Pass& pass) {

@@ -44,10 +44,11 @@ at::Tensor wanted(const at::Tensor& hidden, const Pass& pass);
 struct Attending {
   bool causal = true;
   double dropout = 0;  // of the weights, in training; costs the memory of plain attention
+  int64_t window = 0;  // of causal attention: a query sees so many keys, its own place's included; 0: all before it
 };
 
-// Attention of [batch, heads, length, head width]; extends the pass's cache for this layer where there is one. Keys and
-// values may have fewer heads than queries.
+// Attention of [batch, heads, length, head width]; extends the pass's cache for this layer where there is one, which
+// keeps all keys whatever the window. Keys and values may have fewer heads than queries.
 at::Tensor attend(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values, size_t layer, Pass& pass,
                   Attending how = {});
 
