@@ -14,10 +14,12 @@ at::Tensor of_keys(const at::Tensor& key_mask) {
   return key_mask.dim() == 3 ? key_mask.unsqueeze(1) : key_mask.unsqueeze(1).unsqueeze(1);
 }
 
-// True where a query may look: key position <= query position, counted from the end, and the key is not masked.
-at::Tensor visible(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& key_mask) {
+// True where a query may look: key position <= query position, counted from the end and within the window, and the key
+// is not masked.
+at::Tensor visible(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& key_mask, int64_t window) {
   const int64_t rows = queries.size(2), columns = keys.size(2);
-  const auto earlier = at::ones({rows, columns}, queries.options().dtype(at::kBool)).tril(columns - rows);
+  auto earlier = at::ones({rows, columns}, queries.options().dtype(at::kBool)).tril(columns - rows);
+  if (window > 0) earlier = earlier.triu(columns - rows - window + 1);
   return key_mask.defined() ? earlier.logical_and(of_keys(key_mask)) : earlier;
 }
 
@@ -29,17 +31,24 @@ at::Tensor repeat_heads(const at::Tensor& heads, int64_t count) {
 }  // namespace
 
 at::Tensor causal_attention(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values,
-                            const at::Tensor& key_mask) {
-  const bool grouped = queries.size(1) != keys.size(1);
+                            const at::Tensor& key_mask, int64_t window) {
+  // Keys before the first query's window are seen by none.
+  if (const int64_t seen = queries.size(2) + window - 1; window > 0 && seen < keys.size(2)) {
+    const auto end = [seen](const at::Tensor& tensor, int64_t along) {
+      return tensor.defined() ? tensor.narrow(along, tensor.size(along) - seen, seen) : tensor;
+    };
+    return causal_attention(queries, end(keys, 2), end(values, 2), end(key_mask, -1), window);
+  }
+  const bool grouped = queries.size(1) != keys.size(1), hides = window > 0 && keys.size(2) > window;
   const bool whole = queries.size(2) == keys.size(2), last = queries.size(2) == 1;
   std::optional<at::Tensor> mask;
-  if (key_mask.defined() || !(whole || last)) mask = visible(queries, keys, key_mask);
+  if (key_mask.defined() || hides || !(whole || last)) mask = visible(queries, keys, key_mask, window);
   return at::scaled_dot_product_attention(queries, keys, values, mask, 0.0, !mask && whole, std::nullopt, grouped);
 }
 
 at::Tensor causal_attention_reference(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values,
-                                      const at::Tensor& key_mask) {
-  return weigh_values(attention_weights(queries, keys, /*causal=*/true, key_mask), values);
+                                      const at::Tensor& key_mask, int64_t window) {
+  return weigh_values(attention_weights(queries, keys, /*causal=*/true, key_mask, window), values);
 }
 
 at::Tensor attention(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values,
@@ -55,13 +64,13 @@ at::Tensor attention_reference(const at::Tensor& queries, const at::Tensor& keys
   return weigh_values(attention_weights(queries, keys, /*causal=*/false, key_mask), values);
 }
 
-at::Tensor attention_weights(const at::Tensor& queries, const at::Tensor& keys, bool causal,
-                             const at::Tensor& key_mask) {
+at::Tensor attention_weights(const at::Tensor& queries, const at::Tensor& keys, bool causal, const at::Tensor& key_mask,
+                             int64_t window) {
   const double scale = 1.0 / std::sqrt(static_cast<double>(queries.size(3)));
   const auto all_keys = repeat_heads(keys, queries.size(1));
   const auto scores = at::matmul(queries, all_keys.transpose(-2, -1)).mul(scale).to(at::kFloat);
   if (!causal && !key_mask.defined()) return at::softmax(scores, -1);
-  const auto hidden = (causal ? visible(queries, keys, key_mask) : of_keys(key_mask)).logical_not();
+  const auto hidden = (causal ? visible(queries, keys, key_mask, window) : of_keys(key_mask)).logical_not();
   // Finite, so that a row with nothing to see has no NaN in its gradient; its even weights are then zeroed.
   return at::softmax(scores.masked_fill(hidden, -1e30), -1).masked_fill(hidden, 0);
 }

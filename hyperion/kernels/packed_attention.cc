@@ -133,7 +133,7 @@ struct PackedAttention : torch::autograd::Function<PackedAttention> {
 
 // Plain operations, for types and devices the library has no kernel for.
 at::Tensor by_parts(const at::Tensor& packed, const Heads& heads, const at::Tensor& cosines, const at::Tensor& sines,
-                    bool causal) {
+                    bool causal, int64_t window) {
   auto v = views_of(packed, heads);
   if (cosines.defined()) {
     const auto table = [&](const at::Tensor& half) {
@@ -143,7 +143,7 @@ at::Tensor by_parts(const at::Tensor& packed, const Heads& heads, const at::Tens
     const auto c = table(cosines), s = table(sines);
     v.queries = rope(v.queries, c, s), v.keys = rope(v.keys, c, s);
   }
-  const auto mixed = causal ? causal_attention(v.queries, v.keys, v.values, at::Tensor())
+  const auto mixed = causal ? causal_attention(v.queries, v.keys, v.values, at::Tensor(), window)
                             : attention(v.queries, v.keys, v.values, at::Tensor());
   return mixed.transpose(1, 2).reshape({packed.size(0), packed.size(1), heads.queries * heads.width});
 }
@@ -158,10 +158,11 @@ void rotate_packed(const at::Tensor& packed, const Heads& heads, const at::Tenso
 }
 
 at::Tensor packed_attention(const at::Tensor& packed, const Heads& heads, const at::Tensor& cosines,
-                            const at::Tensor& sines, bool causal) {
+                            const at::Tensor& sines, bool causal, int64_t window) {
+  const bool hides = window > 0 && packed.size(1) > window;
   const bool narrow = packed.scalar_type() == at::kBFloat16 || packed.scalar_type() == at::kHalf;
-  if (!packed.is_cuda() || !narrow || heads.width % 8 != 0 || heads.width > 128)
-    return by_parts(packed, heads, cosines, sines, causal);
+  if (!packed.is_cuda() || !narrow || heads.width % 8 != 0 || heads.width > 128 || hides)
+    return by_parts(packed, heads, cosines, sines, causal, window);
   return PackedAttention::apply(packed.contiguous(), maybe(cosines), maybe(sines), heads.queries, heads.keys,
                                 heads.width, causal);
 }

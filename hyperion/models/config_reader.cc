@@ -29,16 +29,16 @@ int64_t ConfigReader::size(const char* key, int64_t most) const {
   return size_or(key, 0, most);
 }
 
-int64_t ConfigReader::size_or(const char* key, int64_t absent, int64_t most) const {
+int64_t ConfigReader::size_or(const char* key, int64_t absent, int64_t most, int64_t least) const {
   const Json* value = find(key);
   if (value == nullptr) return absent;
   // A whole number too large for int64 is unsigned to the parser, and would wrap.
-  const bool fits = value->is_number_unsigned()
-                        ? value->get<uint64_t>() <= static_cast<uint64_t>(most) && value->get<uint64_t>() >= 1
-                        : value->is_number_integer() && value->get<int64_t>() >= 1 && value->get<int64_t>() <= most;
+  const bool small = !value->is_number_unsigned() || value->get<uint64_t>() <= static_cast<uint64_t>(most);
+  const bool fits =
+      small && value->is_number_integer() && value->get<int64_t>() >= least && value->get<int64_t>() <= most;
   if (!fits)
-    refuse(format("{} = {} is not a whole number from 1 to {}", key,
-                  value->dump(-1, ' ', true, Json::error_handler_t::replace), most));
+    refuse(format("{} = {} is not a whole number from {} to {}", key,
+                  value->dump(-1, ' ', true, Json::error_handler_t::replace), least, most));
   return value->get<int64_t>();
 }
 
@@ -77,6 +77,15 @@ std::vector<int64_t> ConfigReader::indices(const char* key, int64_t count) const
                     });
   if (!fits) refuse(format("{} is not a list of at most {} whole numbers from 0 to {}", key, count, count - 1));
   return value->get<std::vector<int64_t>>();
+}
+
+std::vector<std::string> ConfigReader::texts(const char* key, int64_t count) const {
+  const Json* value = find(key);
+  if (value == nullptr) return {};
+  const bool fits = value->is_array() && value->size() == static_cast<size_t>(count) &&
+                    std::all_of(value->begin(), value->end(), [](const Json& each) { return each.is_string(); });
+  if (!fits) refuse(format("{} is not a list of {} texts", key, count));
+  return value->get<std::vector<std::string>>();
 }
 
 const Json* ConfigReader::object(const char* key) const {

@@ -22,14 +22,17 @@ class ConfigReader {
   // `json` must outlive the reader; its model_type must be `model_type`.
   ConfigReader(const base::Json& json, std::string place, const std::string& model_type);
 
-  int64_t size(const char* key, int64_t most) const;                     // in [1, most]; must be there
-  int64_t size_or(const char* key, int64_t absent, int64_t most) const;  // `absent` also for null
+  bool has(const char* key) const { return json_.contains(key); }  // null or not
+  int64_t size(const char* key, int64_t most) const;               // in [1, most]; must be there
+  // In [least, most]; `absent` also for null.
+  int64_t size_or(const char* key, int64_t absent, int64_t most, int64_t least = 1) const;
   double real(const char* key) const;
   double real_or(const char* key, double absent) const;
   bool flag_or(const char* key, bool absent) const;
   std::string text_or(const char* key, const std::string& absent) const;
-  std::vector<int64_t> indices(const char* key, int64_t count) const;  // each in [0, count), count of them at most
-  const base::Json* object(const char* key) const;                     // null where absent or null
+  std::vector<int64_t> indices(const char* key, int64_t count) const;    // each in [0, count), count of them at most
+  std::vector<std::string> texts(const char* key, int64_t count) const;  // count of them, or empty where absent or null
+  const base::Json* object(const char* key) const;                       // null where absent or null
   // Refuses a field that is there, not null, and none of `known`: the model here is not that function.
   void expect(const char* key, const std::vector<base::Json>& known) const;
   void check(bool good, const std::string& what) const;

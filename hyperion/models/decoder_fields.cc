@@ -1,49 +1,15 @@
 #include "hyperion/models/decoder_fields.h"
 
 namespace hyperion::models {
-namespace {
 
 using base::Json;
-using nn::RopeScaling;
 
-// Newer files have one object, rope_parameters; older ones rope_theta beside rope_scaling.
-nn::RopeConfig read_rope(const ConfigReader& reader, int64_t context, double theta) {
-  nn::RopeConfig rope;
-  rope.theta = reader.real_or("rope_theta", theta);
-  reader.expect("partial_rotary_factor", {1});
-  const char* key = reader.object("rope_scaling") != nullptr ? "rope_scaling" : "rope_parameters";
-  if (reader.object(key) != nullptr) {
-    const ConfigReader inner = reader.inside(key);
-    rope.theta = inner.real_or("rope_theta", rope.theta);
-    inner.expect("partial_rotary_factor", {1});
-    const char* kind = inner.text_or("rope_type", "").empty() ? "type" : "rope_type";
-    inner.expect(kind, {"default", "linear", "llama3"});
-    const std::string type = inner.text_or(kind, "default");
-    if (type != "default") rope.factor = inner.real("factor");
-    if (type == "linear") rope.scaling = RopeScaling::linear;
-    if (type == "llama3") {
-      rope.scaling = RopeScaling::llama3;
-      rope.low_frequency_factor = inner.real("low_freq_factor");
-      rope.high_frequency_factor = inner.real("high_freq_factor");
-      rope.original_context = inner.size_or("original_max_position_embeddings", context, kMostContext);
-      inner.check(rope.low_frequency_factor > 0 && rope.high_frequency_factor > rope.low_frequency_factor,
-                  "high_freq_factor must be above low_freq_factor, and both above 0");
-    }
-    inner.check(rope.factor > 0, "factor must be above 0");
-  }
-  reader.check(rope.theta > 0, "rope_theta must be above 0");
-  return rope;
-}
+namespace {
 
-Json rope_json(const nn::RopeConfig& rope) {
-  if (rope.scaling == RopeScaling::none) return nullptr;
-  Json json = {{"rope_type", rope.scaling == RopeScaling::linear ? "linear" : "llama3"}, {"factor", rope.factor}};
-  if (rope.scaling == RopeScaling::llama3) {
-    json["low_freq_factor"] = rope.low_frequency_factor;
-    json["high_freq_factor"] = rope.high_frequency_factor;
-    json["original_max_position_embeddings"] = rope.original_context;
-  }
-  return json;
+// Of causal attention over `length` tokens, as many for a token on average.
+double mean_keys(int64_t window, int64_t length) {
+  const auto all = static_cast<double>(length), some = static_cast<double>(window);
+  return window == 0 || window >= length ? all / 2 : some - some * some / (2 * all);
 }
 
 }  // namespace
@@ -53,12 +19,14 @@ LlamaConfig read_decoder(const ConfigReader& reader, const DecoderDefaults& defa
   LlamaConfig config;
   config.layers = reader.size("num_hidden_layers", kMostLayers);
   config.heads = reader.size("num_attention_heads", kMostHeads);
-  config.key_value_heads = reader.size_or("num_key_value_heads", config.heads, kMostHeads);
+  const bool known = defaults.key_value_heads > 0 && !reader.has("num_key_value_heads");
+  config.key_value_heads =
+      reader.size_or("num_key_value_heads", known ? defaults.key_value_heads : config.heads, kMostHeads);
   config.width = reader.size("hidden_size", kMostWidth);
   config.inner = reader.size("intermediate_size", kMostWidth);
   config.context = reader.size("max_position_embeddings", kMostContext);
   config.vocabulary = reader.size("vocab_size", kMostVocabulary);
-  config.head_width = reader.size_or("head_dim", 0, kMostWidth);
+  config.head_width = reader.size_or("head_dim", defaults.head_width, kMostWidth);
   if (config.head_width == 0) {
     reader.check(config.width % config.heads == 0,
                  "num_attention_heads must divide hidden_size where head_dim is not given");
@@ -66,7 +34,7 @@ LlamaConfig read_decoder(const ConfigReader& reader, const DecoderDefaults& defa
   }
   config.epsilon = reader.real_or("rms_norm_eps", defaults.epsilon);
   config.tied = reader.flag_or("tie_word_embeddings", false);
-  config.rope = read_rope(reader, config.context, defaults.theta);
+  config.rope = read_rope(reader, config, defaults.theta);
   reader.check(config.heads % config.key_value_heads == 0, "num_key_value_heads must divide num_attention_heads");
   reader.check(config.head_width % 2 == 0, "a head's width must be even");
   reader.check(config.epsilon > 0, "rms_norm_eps must be above 0");
@@ -97,15 +65,24 @@ strategy::ModelShape decoder_shape(const LlamaConfig& config, const FeedForwardC
   int64_t block = 2 * config.width * (queries + keys) + 2 * config.width;
   if (config.query_key_value_bias) block += queries + 2 * keys;
   if (config.output_bias) block += config.width;
+  if (config.head_norms) block += 2 * config.head_width;
   const int64_t table = config.vocabulary * config.width;
   const int64_t rest = config.layers * block + config.width + table;
   auto shape = strategy::decoder_shape(rest + cost.parameters + (config.tied ? 0 : table), rest + cost.used,
                                        config.layers, queries, config.vocabulary, length);
   shape.width = config.width;  // attention's cost goes by the heads' widths together
-  shape.context = config.context;
-  // Beside the feed-forward parts: two norms' inputs and outputs, queries, keys, values, and what attention gives.
-  shape.activations_token = static_cast<double>(config.layers * (4 * config.width + 2 * queries + 2 * keys) +
-                                                cost.activations + 2 * config.width + config.vocabulary);
+  shape.context = config.reach();
+  if (!config.windows.empty()) {
+    double seen = 0;  // keys that a token meets on its way through all layers
+    for (const int64_t window : config.windows) seen += mean_keys(window, length);
+    shape.forward_flops_token = shape.weight_flops_token + 4 * static_cast<double>(queries) * seen;
+    shape.backward_flops_token = 2 * shape.forward_flops_token;
+  }
+  // Beside the feed-forward parts: two norms' inputs and outputs, queries, keys, values, and what attention gives;
+  // where heads have norms, also those norms' inputs.
+  const int64_t attention = 2 * queries + 2 * keys + (config.head_norms ? queries + keys : 0);
+  shape.activations_token = static_cast<double>(config.layers * (4 * config.width + attention) + cost.activations +
+                                                2 * config.width + config.vocabulary);
   return shape;
 }
 

@@ -25,42 +25,61 @@ std::shared_ptr<nn::Linear> linear(int64_t in, int64_t out, bool bias, Init init
 
 class DecoderAttention final : public nn::Module {
  public:
-  DecoderAttention(const LlamaConfig& config, size_t layer) : head_width_(config.head_width), layer_(layer) {
+  DecoderAttention(const LlamaConfig& config, size_t layer)
+      : head_width_(config.head_width), window_(config.window_of(static_cast<int64_t>(layer))), layer_(layer) {
     const int64_t queries = config.heads * config.head_width, keys = config.key_value_heads * config.head_width;
     const bool bias = config.query_key_value_bias;
     q_proj_ = register_module("q_proj", linear(config.width, queries, bias));
     k_proj_ = register_module("k_proj", linear(config.width, keys, bias));
     v_proj_ = register_module("v_proj", linear(config.width, keys, bias));
     o_proj_ = register_module("o_proj", linear(queries, config.width, config.output_bias, residual_init(config)));
+    if (!config.head_norms) return;
+    q_norm_ = register_module("q_norm", std::make_shared<nn::RmsNorm>(config.head_width, config.epsilon));
+    k_norm_ = register_module("k_norm", std::make_shared<nn::RmsNorm>(config.head_width, config.epsilon));
   }
 
   at::Tensor forward(const at::Tensor& input, Pass& pass) override {
-    const auto queries = nn::rotate(heads(run(*q_proj_, input, pass)), pass);
-    const auto keys = nn::rotate(heads(run(*k_proj_, input, pass)), pass);
-    const auto mixed = nn::attend(queries, keys, heads(run(*v_proj_, input, pass)), layer_, pass);
-    return run(*o_proj_, mixed.transpose(1, 2).reshape({input.size(0), input.size(1), -1}), pass);
+    const auto queries = heads(run(*q_proj_, input, pass)), keys = heads(run(*k_proj_, input, pass));
+    return run(*o_proj_, mixed(queries, keys, heads(run(*v_proj_, input, pass)), pass), pass);
   }
 
   // residual + the whole of it on norm(residual); undefined where the pass does not allow it.
-  at::Tensor fused(const at::Tensor& residual, const nn::RmsNorm& norm, const Pass& pass) const {
+  at::Tensor fused(const at::Tensor& residual, const nn::RmsNorm& norm, Pass& pass) {
     if (!nn::fuses(pass, 0, {q_proj_.get(), k_proj_.get(), v_proj_.get()}) || !nn::fuses(pass, 0, {o_proj_.get()}))
       return {};
     const auto [hidden, packed] =
         nn::norm_linear(residual, norm.weights(), {q_proj_.get(), k_proj_.get(), v_proj_.get()});
-    const int64_t heads = o_proj_->weight().size(1) / head_width_, keys = k_proj_->weight().size(0) / head_width_;
-    return nn::linear_residual(nn::packed_attention(packed, heads, keys, /*causal=*/true, pass), *o_proj_, hidden);
+    const int64_t queries = o_proj_->weight().size(1) / head_width_, keys = k_proj_->weight().size(0) / head_width_;
+    if (!q_norm_)
+      return nn::linear_residual(nn::packed_attention(packed, queries, keys, {.window = window_}, pass), *o_proj_,
+                                 hidden);
+    const auto parts = heads(packed).split_with_sizes({queries, keys, keys}, 2);
+    return nn::linear_residual(mixed(parts[0], parts[1], parts[2], pass), *o_proj_, hidden);
   }
 
  private:
   void lay_out() override { nn::lay_together({q_proj_.get(), k_proj_.get(), v_proj_.get()}); }
 
+  // [batch, length, heads, head width]
   at::Tensor heads(const at::Tensor& packed) const {
-    return packed.view({packed.size(0), packed.size(1), -1, head_width_}).transpose(1, 2);
+    return packed.view({packed.size(0), packed.size(1), -1, head_width_});
   }
 
-  int64_t head_width_;
+  at::Tensor turned(const at::Tensor& heads, nn::RmsNorm* norm, Pass& pass) {
+    return nn::rotate((norm != nullptr ? run(*norm, heads, pass) : heads).transpose(1, 2), pass);
+  }
+
+  // Heads of each -> [batch, length, width of all query heads].
+  at::Tensor mixed(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values, Pass& pass) {
+    const auto turned_queries = turned(queries, q_norm_.get(), pass), turned_keys = turned(keys, k_norm_.get(), pass);
+    const auto out = nn::attend(turned_queries, turned_keys, values.transpose(1, 2), layer_, pass, {.window = window_});
+    return out.transpose(1, 2).reshape({queries.size(0), queries.size(1), -1});
+  }
+
+  int64_t head_width_, window_;
   size_t layer_;
   std::shared_ptr<nn::Linear> q_proj_, k_proj_, v_proj_, o_proj_;
+  std::shared_ptr<nn::RmsNorm> q_norm_, k_norm_;  // none where heads have no norms
 };
 
 class DecoderBlock final : public nn::Module {
@@ -91,8 +110,7 @@ class DecoderBlock final : public nn::Module {
 
 class CausalDecoder::Decoder final : public nn::Module {
  public:
-  Decoder(const LlamaConfig& config, const FeedForwardPart& part)
-      : rotation_(nn::rope_frequencies(config.head_width, config.rope)) {
+  Decoder(const LlamaConfig& config, const FeedForwardPart& part) : rotation_(config.head_width, config.rope) {
     embed_tokens_ = register_module(
         "embed_tokens", std::make_shared<nn::Embedding>(config.vocabulary, config.width, Init::normal(kDeviation)));
     layers_ = register_module("layers", std::make_shared<nn::Stack>(config.layers, [&](int64_t i) {
@@ -119,7 +137,7 @@ nn::GatedShape gated_shape(const LlamaConfig& config, int64_t inner, bool bias) 
   return {config.width, inner, bias, Init::normal(kDeviation), residual_init(config)};
 }
 
-CausalDecoder::CausalDecoder(const LlamaConfig& config, const FeedForwardPart& part) : context_(config.context) {
+CausalDecoder::CausalDecoder(const LlamaConfig& config, const FeedForwardPart& part) : context_(config.reach()) {
   if (config.heads % config.key_value_heads != 0 || config.head_width % 2 != 0)
     throw base::ConfigError("key and value heads must divide the heads, and a head's width must be even");
   model_ = register_module("model", std::make_shared<Decoder>(config, part));

@@ -50,7 +50,7 @@ class Gpt2Attention final : public nn::Module {
   at::Tensor fused(const at::Tensor& residual, const nn::LayerNorm& norm, const Pass& pass) const {
     if (!nn::fuses(pass, 0, {c_attn_.get(), c_proj_.get()})) return {};
     const auto [hidden, packed] = nn::norm_linear(residual, norm.weights(), {c_attn_.get()});
-    return nn::linear_residual(nn::packed_attention(packed, heads_, heads_, /*causal=*/true, pass), *c_proj_, hidden,
+    return nn::linear_residual(nn::packed_attention(packed, heads_, heads_, {}, pass), *c_proj_, hidden,
                                nn::dropped(dropout_, "attn", layer_, pass));
   }
 

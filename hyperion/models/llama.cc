@@ -1,5 +1,7 @@
 #include "hyperion/models/llama.h"
 
+#include <algorithm>
+
 #include "hyperion/models/decoder_parts.h"
 
 namespace hyperion::models {
@@ -22,6 +24,12 @@ class Llama final : public CausalDecoder {
 };
 
 }  // namespace
+
+int64_t LlamaConfig::reach() const {
+  if (rope.scaling != nn::RopeScaling::dynamic) return context;
+  constexpr double kFarthest = 1 << 24;
+  return std::max(context, static_cast<int64_t>(std::min(kFarthest, static_cast<double>(context) * rope.factor)));
+}
 
 std::unique_ptr<Model> make_llama(const LlamaConfig& config) { return std::make_unique<Llama>(config); }
 

@@ -8,6 +8,8 @@ using base::Json;
 
 constexpr int64_t kMostExperts = 4096;
 
+bool every_second_below(int64_t layer, int64_t bound) { return layer % 2 == 0 && layer < bound; }
+
 void read_routing(const ConfigReader& reader, const char* experts, MoeConfig& config) {
   config.experts = reader.size(experts, kMostExperts);
   config.choices = reader.size("num_experts_per_tok", config.experts);
@@ -31,7 +33,7 @@ std::string to_json(const MoeConfig& config) {
   if (config.decoder.model_type == "mixtral") {
     json["num_local_experts"] = config.experts;
     json["intermediate_size"] = config.expert_inner;
-    json["sliding_window"] = nullptr;
+    json["sliding_window"] = window_json(config.decoder);
     return json.dump();
   }
   json["num_experts"] = config.experts;
@@ -42,17 +44,18 @@ std::string to_json(const MoeConfig& config) {
   json["mlp_only_layers"] = config.dense_layers;
   json["qkv_bias"] = config.decoder.query_key_value_bias;
   json["use_sliding_window"] = false;
+  write_layer_windows(config.decoder, json);
   return json.dump();
 }
 
 MoeConfig mixtral_from_json(const std::string& text, const std::string& place) {
   const Json json = base::parse_json(text, place);
   const ConfigReader reader(json, place, "mixtral");
-  reader.expect("sliding_window", {});
   reader.expect("router_jitter_noise", {0});
   MoeConfig config;
   config.decoder = read_decoder(reader, {.theta = 1e6, .epsilon = 1e-5});
   config.decoder.model_type = "mixtral";
+  read_window(reader, /*absent=*/0, config.decoder);
   config.expert_inner = config.decoder.inner;
   read_routing(reader, "num_local_experts", config);
   return config;
@@ -61,12 +64,11 @@ MoeConfig mixtral_from_json(const std::string& text, const std::string& place) {
 MoeConfig qwen2_moe_from_json(const std::string& text, const std::string& place) {
   const Json json = base::parse_json(text, place);
   const ConfigReader reader(json, place, "qwen2_moe");
-  reader.expect("use_sliding_window", {false});
   MoeConfig config;
   config.decoder = read_decoder(reader);
   config.decoder.model_type = "qwen2_moe";
   config.decoder.query_key_value_bias = reader.flag_or("qkv_bias", true);
-  reader.expect("layer_types", {std::vector<std::string>(config.decoder.layers, "full_attention")});
+  read_layer_windows(reader, every_second_below, config.decoder);
   read_routing(reader, "num_experts", config);
   config.expert_inner = reader.size("moe_intermediate_size", kMostWidth);
   config.shared_inner = reader.size("shared_expert_intermediate_size", kMostWidth);

@@ -27,7 +27,7 @@ struct Field {
 };
 
 std::map<std::string, const char*> decoders(const char* key) {
-  return {{"llama", key}, {"qwen2", key}, {"mixtral", key}, {"qwen2_moe", key}};
+  return {{"llama", key}, {"mistral", key}, {"qwen2", key}, {"qwen3", key}, {"mixtral", key}, {"qwen2_moe", key}};
 }
 std::map<std::string, const char*> with(std::map<std::string, const char*> keys, const char* family, const char* key) {
   keys[family] = key;
@@ -110,7 +110,8 @@ void check_heads(const Json& config) {
   const char* heads_key = gpt2 ? "n_head" : "num_attention_heads";
   if (!config.contains(heads_key)) return;
   const int64_t heads = config.at(heads_key), width = config.at(gpt2 ? "n_embd" : "hidden_size");
-  if (width % heads != 0)
+  const bool own_width = config.contains("head_dim") && !config.at("head_dim").is_null();
+  if (width % heads != 0 && !own_width)
     throw ConfigError(format("model.heads = {} does not divide model.width = {}", heads, width),
                       "choose a width that is a multiple of the heads, usually 64 a head");
   const int64_t shared = config.value("num_key_value_heads", heads);

@@ -21,7 +21,9 @@ using base::format;
 
 constexpr Family kFamilies[] = {family<gpt2_from_json, make_gpt2>("gpt2", "GPT2LMHeadModel"),
                                 family<llama_from_json, make_llama>("llama", "LlamaForCausalLM"),
+                                family<mistral_from_json, make_llama>("mistral", "MistralForCausalLM"),
                                 family<qwen2_from_json, make_llama>("qwen2", "Qwen2ForCausalLM"),
+                                family<qwen3_from_json, make_llama>("qwen3", "Qwen3ForCausalLM"),
                                 family<mixtral_from_json, make_moe>("mixtral", "MixtralForCausalLM"),
                                 family<qwen2_moe_from_json, make_moe>("qwen2_moe", "Qwen2MoeForCausalLM"),
                                 family<vit_from_json, make_vit>("vit", "ViTForImageClassification"),

@@ -97,7 +97,7 @@ class VitAttention final : public nn::Module {
       return {};
     const auto [hidden, packed] =
         nn::norm_linear(residual, norm.weights(), {q_proj_.get(), k_proj_.get(), v_proj_.get()});
-    return nn::linear_residual(nn::packed_attention(packed, heads_, heads_, /*causal=*/false, pass), *o_proj_, hidden,
+    return nn::linear_residual(nn::packed_attention(packed, heads_, heads_, {.causal = false}, pass), *o_proj_, hidden,
                                dropped);
   }
 

@@ -1,5 +1,7 @@
 #include "hyperion/nn/attention.h"
 
+#include <ATen/ops/full.h>
+
 #include "hyperion/base/format.h"
 #include "hyperion/kernels/attention.h"
 #include "hyperion/kernels/graph.h"
@@ -7,13 +9,26 @@
 
 namespace hyperion::nn {
 
+Rotation::Rotation(int64_t head_width, const RopeConfig& config)
+    : head_width_(head_width), config_(config), frequencies_(rope_frequencies(head_width, config)) {}
+
+at::Tensor Rotation::frequencies_for(const Pass& pass, int64_t length, at::Device device) {
+  if (config_.scaling != RopeScaling::dynamic || (!pass.places.defined() && length <= config_.original_context))
+    return frequencies_ = frequencies_.to(device);
+  return rope_frequencies(head_width_, config_,
+                          pass.places.defined()
+                              ? pass.places.max().add(1)
+                              : at::full({}, length, at::TensorOptions().dtype(at::kLong).device(device)));
+}
+
 void Rotation::tell(Pass& pass, int64_t first, const at::Tensor& hidden) {
   const Key key{first, hidden.size(1), hidden.scalar_type(), hidden.device(), pass.fused_blocks};
   if (pass.places.defined() || !known_ || *known_ != key) {
-    frequencies_ = frequencies_.to(hidden.device());
+    const auto frequencies = frequencies_for(pass, first + hidden.size(1), hidden.device());
     const auto tables = [&](at::ScalarType type) {
-      return pass.places.defined() ? kernels::rope_tables(frequencies_, pass.places, type)
-                                   : kernels::rope_tables(frequencies_, first, hidden.size(1), type);
+      return pass.places.defined()
+                 ? kernels::rope_tables(frequencies, pass.places, type, config_.table_scale)
+                 : kernels::rope_tables(frequencies, first, hidden.size(1), type, config_.table_scale);
     };
     std::tie(cosines_, sines_) = tables(hidden.scalar_type());
     if (pass.fused_blocks) {
@@ -43,14 +58,14 @@ at::Tensor attend(const at::Tensor& queries, const at::Tensor& keys, const at::T
   if (pass.cache != nullptr) std::tie(all_keys, all_values) = pass.cache->extend(layer, keys, values);
   const at::Tensor& mask = pass.same_document.defined() ? pass.same_document : pass.key_mask;
   if (pass.training && how.dropout > 0) {
-    const auto weights = kernels::attention_weights(queries, all_keys, how.causal, mask);
+    const auto weights = kernels::attention_weights(queries, all_keys, how.causal, mask, how.window);
     return kernels::weigh_values(dropout(weights, how.dropout, "attn_weights", layer, pass), all_values);
   }
   if (!how.causal)
     return pass.reference ? kernels::attention_reference(queries, all_keys, all_values, mask)
                           : kernels::attention(queries, all_keys, all_values, mask);
-  return pass.reference ? kernels::causal_attention_reference(queries, all_keys, all_values, mask)
-                        : kernels::causal_attention(queries, all_keys, all_values, mask);
+  return pass.reference ? kernels::causal_attention_reference(queries, all_keys, all_values, mask, how.window)
+                        : kernels::causal_attention(queries, all_keys, all_values, mask, how.window);
 }
 
 Dropped dropped(double p, std::string_view name, size_t layer, const Pass& pass) {

@@ -18,13 +18,18 @@ using kernels::RopeScaling;
 // The tables of rotary positions, made when they change.
 class Rotation {
  public:
-  explicit Rotation(at::Tensor frequencies) : frequencies_(std::move(frequencies)) {}
+  Rotation(int64_t head_width, const RopeConfig& config);
   // Gives the pass the rotation of its tokens: at the pass's places, else from `first` on. hidden: [batch, length,
-  // ...].
+  // ...]. Dynamic scaling goes by the farthest place of the pass, in whichever row it is; what a cache holds stays
+  // turned as it was.
   void tell(Pass& pass, int64_t first, const at::Tensor& hidden);
 
  private:
   using Key = std::tuple<int64_t, int64_t, at::ScalarType, at::Device, bool>;
+  at::Tensor frequencies_for(const Pass& pass, int64_t length, at::Device device);
+
+  int64_t head_width_;
+  RopeConfig config_;
   at::Tensor frequencies_;  // fp32 whatever the parameters are
   std::optional<Key> known_;
   at::Tensor cosines_, sines_, half_cosines_, half_sines_;
@@ -39,10 +44,11 @@ at::Tensor wanted(const at::Tensor& hidden, const Pass& pass);
 struct Attending {
   bool causal = true;
   double dropout = 0;  // of the weights, in training; costs the memory of plain attention
+  int64_t window = 0;  // of causal attention: a query sees so many keys, its own place's included; 0: all before it
 };
 
-// Attention of [batch, heads, length, head width]; extends the pass's cache for this layer where there is one. Keys and
-// values may have fewer heads than queries.
+// Attention of [batch, heads, length, head width]; extends the pass's cache for this layer where there is one, which
+// keeps all keys whatever the window. Keys and values may have fewer heads than queries.
 at::Tensor attend(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values, size_t layer, Pass& pass,
                   Attending how = {});
 

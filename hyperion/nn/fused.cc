@@ -77,9 +77,10 @@ at::Tensor activated_linear_residual(const at::Tensor& input, Activation kind, c
                           dropped);
 }
 
-at::Tensor packed_attention(const at::Tensor& packed, int64_t heads, int64_t key_heads, bool causal, const Pass& pass) {
+at::Tensor packed_attention(const at::Tensor& packed, int64_t heads, int64_t key_heads, Attending how,
+                            const Pass& pass) {
   const kernels::Heads shape{heads, key_heads, packed.size(2) / (heads + 2 * key_heads)};
-  return kernels::packed_attention(packed, shape, pass.half_cosines, pass.half_sines, causal);
+  return kernels::packed_attention(packed, shape, pass.half_cosines, pass.half_sines, how.causal, how.window);
 }
 
 void lay_together(ProjectionList list) {

@@ -27,7 +27,9 @@ at::Tensor activated_linear_residual(const at::Tensor& input, Activation kind, c
                                      const at::Tensor& residual, const Dropped& dropped = {});
 
 // Attention of queries, keys and values side by side, as norm_linear gives them, turned by the pass's rotation if any.
-at::Tensor packed_attention(const at::Tensor& packed, int64_t heads, int64_t key_heads, bool causal, const Pass& pass);
+// Its weights are not dropped.
+at::Tensor packed_attention(const at::Tensor& packed, int64_t heads, int64_t key_heads, Attending how,
+                            const Pass& pass);
 
 // Lays the weights of maps over one input behind each other in memory, and so their biases.
 void lay_together(ProjectionList maps);

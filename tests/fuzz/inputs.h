@@ -27,6 +27,14 @@ inline const std::vector<std::string>& good_configs() {
       R"({"model_type": "llama", "rope_theta": 10000.0, "rope_scaling": {"type": "linear", "factor": 2.0}, )" +
           decoder + "}",
       R"({"model_type": "qwen2", "use_sliding_window": false, )" + decoder + "}",
+      R"({"model_type": "mistral", "sliding_window": 16, "head_dim": 8, "rope_parameters": {"rope_type": "dynamic",
+      "rope_theta": 10000.0, "factor": 2.0}, )" +
+          decoder + "}",
+      R"({"model_type": "qwen3", "head_dim": 16, "attention_bias": false, "use_sliding_window": true,
+      "sliding_window": 16, "max_window_layers": 1, "layer_types": ["full_attention", "sliding_attention",
+      "full_attention"], "rope_parameters": {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "beta_fast": 32,
+      "beta_slow": 1, "mscale": 1.0, "mscale_all_dim": 0.5, "truncate": true, "original_max_position_embeddings": 16}, )" +
+          decoder + "}",
       R"({"model_type": "mixtral", "num_local_experts": 4, "num_experts_per_tok": 2, "router_aux_loss_coef": 0.02, )" +
           decoder + "}",
       R"({"model_type": "qwen2_moe", "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 20,

@@ -54,6 +54,42 @@ TEST_P(Attention, of_few_queries_over_many_keys_is_the_end_of_the_whole) {
   }
 }
 
+// A mask that says of each query and key what the window says.
+at::Tensor band(int64_t batch, int64_t queries, int64_t keys, int64_t window, at::Device device) {
+  const auto ones = at::ones({queries, keys}, at::TensorOptions().dtype(at::kBool).device(device));
+  return ones.triu(keys - queries - window + 1).expand({batch, queries, keys});
+}
+
+TEST_P(Attention, through_a_window_is_that_under_the_windows_mask_in_value_and_gradient) {
+  for (const int64_t queries : {1, 5, 23})
+    for (const int64_t window : {1, 4, 22, 23, 40})
+      for (const bool masked : {false, true}) {
+        SCOPED_TRACE(::testing::Message() << queries << " queries, window " << window << ", masked " << masked);
+        const auto q = random({2, 4, queries, 16}, at::kFloat), k = random({2, 2, 23, 16}, at::kFloat),
+                   v = random({2, 2, 23, 16}, at::kFloat);
+        const auto visible = band(2, queries, 23, window, GetParam());
+        auto padding = at::ones({2, 23}, visible.options());
+        padding[1].narrow(0, 0, 20).fill_(false);
+        const auto both = masked ? visible.logical_and(padding.unsqueeze(1)) : visible;
+        const auto given = masked ? padding : at::Tensor();
+        const auto along = at::randn({2, 4, queries, 16}).to(GetParam());
+        std::vector<std::vector<at::Tensor>> results;
+        for (const int way : {0, 1, 2}) {
+          for (const auto& t : {q, k, v}) t.mutable_grad().reset();
+          const auto out = way == 0   ? kernels::causal_attention_reference(q, k, v, both)
+                           : way == 1 ? kernels::causal_attention_reference(q, k, v, given, window)
+                                      : kernels::causal_attention(q, k, v, given, window);
+          out.backward(along);
+          results.push_back({out.detach(), q.grad().clone(), k.grad().clone(), v.grad().clone()});
+        }
+        for (size_t i = 0; i < 4; ++i) {
+          if (results[0][i].norm().item<double>() < 1e-5) continue;
+          EXPECT_LT(relative_error(results[1][i], results[0][i]), 2e-5) << i;
+          EXPECT_LT(relative_error(results[2][i], results[0][i]), 2e-5) << i;
+        }
+      }
+}
+
 TEST_P(Attention, that_sees_all_agrees_with_its_reference_under_masks) {
   const auto options = at::TensorOptions().device(GetParam());
   for (const auto type : {at::kFloat, at::kBFloat16}) {

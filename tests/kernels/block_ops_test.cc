@@ -299,22 +299,26 @@ TEST_P(BlockOps, attention_of_packed_heads_with_and_without_rotation) {
     int64_t batch, length;
     Heads heads;
     bool causal, rotated, each_token;
+    int64_t window = 0;
   };
-  const std::vector<Case> cases{{2, 16, {4, 4, 64}, true, false, false}, {2, 33, {4, 2, 64}, true, true, false},
-                                {1, 7, {6, 1, 32}, true, true, true},    {3, 50, {2, 2, 80}, false, false, false},
-                                {2, 17, {4, 4, 16}, true, true, false},  {1, 129, {3, 3, 128}, false, true, false}};
+  const std::vector<Case> cases{{2, 16, {4, 4, 64}, true, false, false},   {2, 33, {4, 2, 64}, true, true, false},
+                                {1, 7, {6, 1, 32}, true, true, true},      {3, 50, {2, 2, 80}, false, false, false},
+                                {2, 17, {4, 4, 16}, true, true, false},    {1, 129, {3, 3, 128}, false, true, false},
+                                {2, 33, {4, 2, 64}, true, true, false, 9}, {2, 16, {4, 4, 64}, true, false, false, 16}};
   const auto agree = [&](auto type) {
     for (const auto& c : cases) {
       SCOPED_TRACE(c.length);
       const auto places = c.each_token ? c.batch * c.length : c.length;
       const auto angles = at::rand({places, c.heads.width / 2}).mul(6);
-      const auto cosines = c.rotated ? angles.cos() : at::Tensor(), sines = c.rotated ? angles.sin() : at::Tensor();
+      const double scale = 1.2;  // tables need not be of length 1
+      const auto cosines = c.rotated ? angles.cos().mul(scale) : at::Tensor(),
+                 sines = c.rotated ? angles.sin().mul(scale) : at::Tensor();
       agrees(
           {random({c.batch, c.length, (c.heads.queries + 2 * c.heads.keys) * c.heads.width})},
           [&](const Tensors& t) -> Tensors {
             const auto here = [&](const at::Tensor& table) { return c.rotated ? table.to(GetParam()) : table; };
             // It turns what it is given in place: a copy, so that the leaf stays.
-            return {packed_attention(t[0].clone(), c.heads, here(cosines), here(sines), c.causal)};
+            return {packed_attention(t[0].clone(), c.heads, here(cosines), here(sines), c.causal, c.window)};
           },
           [&](const Tensors& t) -> Tensors {
             const auto by_head =
@@ -328,7 +332,7 @@ TEST_P(BlockOps, attention_of_packed_heads_with_and_without_rotation) {
             }
             const auto group = c.heads.queries / c.heads.keys;
             const auto keys = parts[1].repeat_interleave(group, 1), values = parts[2].repeat_interleave(group, 1);
-            const auto mixed = c.causal ? causal_attention_reference(parts[0], keys, values)
+            const auto mixed = c.causal ? causal_attention_reference(parts[0], keys, values, {}, c.window)
                                         : attention_reference(parts[0], keys, values);
             return {mixed.transpose(1, 2).reshape({c.batch, c.length, -1})};
           },

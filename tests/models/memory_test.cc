@@ -30,6 +30,10 @@ std::vector<std::unique_ptr<Model>> one_of_each() {
   list.push_back(made(R"({"model_type": "llama", "num_hidden_layers": 5, "num_attention_heads": 6,
                           "num_key_value_heads": 2, "head_dim": 8, "hidden_size": 36, "intermediate_size": 52,
                           "max_position_embeddings": 40, "vocab_size": 300})"));
+  list.push_back(made(R"({"model_type": "qwen3", "num_hidden_layers": 4, "num_attention_heads": 4,
+                          "num_key_value_heads": 2, "head_dim": 8, "hidden_size": 36, "intermediate_size": 52,
+                          "max_position_embeddings": 40, "vocab_size": 300, "use_sliding_window": true,
+                          "sliding_window": 7, "max_window_layers": 2})"));
   list.push_back(made(R"({"model_type": "mixtral", "num_hidden_layers": 4, "num_attention_heads": 4,
                           "num_key_value_heads": 2, "hidden_size": 32, "intermediate_size": 24,
                           "max_position_embeddings": 40, "vocab_size": 300, "num_local_experts": 5,

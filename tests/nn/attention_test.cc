@@ -74,7 +74,7 @@ TEST(Attend, lets_a_masked_key_change_nothing) {
 
 at::Tensor turned(const at::Tensor& input, int64_t first, const RopeConfig& config) {
   Pass pass;
-  Rotation(rope_frequencies(input.size(3), config)).tell(pass, first, at::zeros({1, input.size(2)}));
+  Rotation(input.size(3), config).tell(pass, first, at::zeros({1, input.size(2)}));
   return rotate(input, pass);
 }
 
@@ -89,29 +89,32 @@ TEST(Rotate, keeps_lengths_and_makes_products_depend_on_distance_alone) {
 }
 
 TEST(Rotate, by_tables_that_follow_what_changes) {
-  const auto frequencies = rope_frequencies(8, {});
-  Rotation kept(frequencies);
-  const auto expect_as_new = [&](Pass given, int64_t first, const at::Tensor& hidden) {
-    Pass pass = given, fresh = given;
-    kept.tell(pass, first, hidden);
-    Rotation(frequencies).tell(fresh, first, hidden);
-    EXPECT_TRUE(pass.cosines.equal(fresh.cosines) && pass.sines.equal(fresh.sines));
-    EXPECT_EQ(pass.half_sines.defined(), given.fused_blocks);
-    EXPECT_TRUE(!given.fused_blocks || pass.half_sines.equal(fresh.half_sines));
-  };
-  Pass fused, placed;
-  fused.fused_blocks = true;
-  placed.places = at::randint(50, {2, 5}, at::kLong);
-  const auto five = at::zeros({2, 5}), six = at::zeros({2, 6}), narrow = at::zeros({2, 5}, at::kBFloat16);
-  for (int turn = 0; turn < 2; ++turn) {
-    expect_as_new({}, 0, five);
-    expect_as_new({}, 0, five);
-    expect_as_new({}, 3, five);
-    expect_as_new({}, 3, six);
-    expect_as_new(fused, 3, six);
-    expect_as_new({}, 3, narrow);
-    expect_as_new(placed, 3, narrow);
-    expect_as_new({}, 3, narrow);
+  RopeConfig dynamic;
+  dynamic.scaling = RopeScaling::dynamic, dynamic.factor = 2, dynamic.original_context = 8;
+  for (const auto& config : {RopeConfig{}, dynamic}) {
+    Rotation kept(8, config);
+    const auto expect_as_new = [&](Pass given, int64_t first, const at::Tensor& hidden) {
+      Pass pass = given, fresh = given;
+      kept.tell(pass, first, hidden);
+      Rotation(8, config).tell(fresh, first, hidden);
+      EXPECT_TRUE(pass.cosines.equal(fresh.cosines) && pass.sines.equal(fresh.sines));
+      EXPECT_EQ(pass.half_sines.defined(), given.fused_blocks);
+      EXPECT_TRUE(!given.fused_blocks || pass.half_sines.equal(fresh.half_sines));
+    };
+    Pass fused, placed;
+    fused.fused_blocks = true;
+    placed.places = at::randint(50, {2, 5}, at::kLong);
+    const auto five = at::zeros({2, 5}), six = at::zeros({2, 6}), narrow = at::zeros({2, 5}, at::kBFloat16);
+    for (int turn = 0; turn < 2; ++turn) {
+      expect_as_new({}, 0, five);
+      expect_as_new({}, 0, five);
+      expect_as_new({}, 3, five);
+      expect_as_new({}, 3, six);
+      expect_as_new(fused, 3, six);
+      expect_as_new({}, 3, narrow);
+      expect_as_new(placed, 3, narrow);
+      expect_as_new({}, 3, narrow);
+    }
   }
 }
 
@@ -136,6 +139,39 @@ TEST(Rotate, scales_frequencies_as_asked) {
   const double middle = blended[2].item<double>() / plain[2].item<double>();  // 62.8 tokens: between the two
   EXPECT_GT(middle, 1.0 / 8);
   EXPECT_LT(middle, 1);
+}
+
+TEST(Rotate, blends_frequencies_by_turns_in_yarn_and_scales_its_tables) {
+  const auto plain = rope_frequencies(16, {});
+  RopeConfig yarn;
+  yarn.scaling = RopeScaling::yarn, yarn.factor = 8, yarn.original_context = 64, yarn.table_scale = 1.2;
+  yarn.fast_turns = 4;
+  const auto ratio = rope_frequencies(16, yarn).div(plain);
+  EXPECT_NEAR(ratio[0].item<double>(), 1, 1e-6) << "10 turns over 64 tokens";
+  EXPECT_NEAR(ratio[7].item<double>(), 1.0 / 8, 1e-6);
+  EXPECT_GT(ratio[1].item<double>(), ratio[2].item<double>());
+  const auto input = at::randn({1, 1, 3, 16});
+  EXPECT_NEAR(turned(input, 5, yarn).norm().item<double>(), 1.2 * input.norm().item<double>(), 1e-4);
+}
+
+TEST(Rotate, grows_theta_in_dynamic_scaling_with_the_farthest_place_alone) {
+  RopeConfig dynamic;
+  dynamic.scaling = RopeScaling::dynamic, dynamic.factor = 3, dynamic.original_context = 8;
+  const auto input = at::randn({2, 1, 6, 16});
+  EXPECT_TRUE(turned(input, 2, dynamic).equal(turned(input, 2, {}))) << "8 tokens are within the context";
+  RopeConfig grown;
+  grown.theta = 10000 * std::pow(3.0 * 20 / 8 - 2, 16.0 / 14);
+  EXPECT_LT(relative_error(turned(input, 14, dynamic), turned(input, 14, grown)), 1e-5);
+  Pass placed;
+  placed.places = at::arange(6).expand({2, 6}).clone();
+  Rotation rotation(16, dynamic);
+  rotation.tell(placed, 0, at::zeros({2, 6}));
+  EXPECT_LT(relative_error(rotate(input, placed), turned(input, 0, {})), 1e-6);
+  placed.places[1].add_(14);
+  rotation.tell(placed, 0, at::zeros({2, 6}));
+  const auto both = rotate(input, placed);
+  EXPECT_LT(relative_error(both[0], turned(input, 0, grown)[0]), 1e-5) << "the longest row decides for all";
+  EXPECT_LT(relative_error(both[1], turned(input, 14, grown)[1]), 1e-5);
 }
 
 }  // namespace

@@ -52,8 +52,8 @@ def random_prompts(lengths):
 
 
 class Generate(unittest.TestCase):
-    def make(self, seed):
-        model, scratch = models.make(models.bytes_config(FAMILY), seed), models.Folder()
+    def make(self, seed, config=None):
+        model, scratch = models.make(config or models.bytes_config(FAMILY), seed), models.Folder()
         model.save_pretrained(scratch.path)
         return model, scratch
 
@@ -76,6 +76,15 @@ class Generate(unittest.TestCase):
             found = texts(scratch, prompts)
             self.assertEqual(found, continued_together(model, prompts))
             self.assertEqual(found, [continued(model, prompt) for prompt in prompts])
+
+    def test_greedy_tokens_beyond_a_window_or_the_context_are_identical(self):
+        config = models.long_config(FAMILY)
+        if config is None:
+            self.skipTest("it has neither windows nor a context that is stretched")
+        for seed, lengths in enumerate([(33,), (1, 40, 8, 20)]):
+            model, scratch = self.make(seed, config)
+            prompts = random_prompts(lengths)
+            self.assertEqual(texts(scratch, prompts), continued_together(model, prompts))
 
     def test_greedy_tokens_with_a_repetition_penalty_are_identical(self):
         model, scratch = self.make(7)

@@ -38,6 +38,14 @@ def qwen2(**changes):
     return decoder(transformers.Qwen2Config, **changes)
 
 
+def mistral(**changes):
+    return decoder(transformers.MistralConfig, **{**dict(sliding_window=None), **changes})
+
+
+def qwen3(**changes):
+    return decoder(transformers.Qwen3Config, **{**dict(head_dim=10), **changes})
+
+
 def mixtral(**changes):
     return decoder(transformers.MixtralConfig, **{**dict(num_local_experts=5, router_aux_loss_coef=0.3), **changes})
 
@@ -67,6 +75,10 @@ LINEAR = {"rope_type": "linear", "rope_theta": 10000.0, "factor": 3.0}
 # With heads 16 wide, waves of 6, 32 and 167 tokens and more: one kept, one blended, the others slowed.
 LLAMA3 = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
           "original_max_position_embeddings": 100}
+# Of heads 10 or more wide: pairs that turn often enough over 64 tokens are kept, the slow ones slowed, one or more blended.
+YARN = {"rope_type": "yarn", "rope_theta": 100.0, "factor": 4.0, "original_max_position_embeddings": 64, "beta_fast": 8.0, "beta_slow": 0.5}
+MIXED = ["sliding_attention", "full_attention", "sliding_attention"]
+DYNAMIC = {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 3.3}
 
 # name -> a config; each has something the others have not.
 CONFIGS = {
@@ -81,11 +93,38 @@ CONFIGS = {
         "one_key_head_and_tied": lambda: llama(num_key_value_heads=1, tie_word_embeddings=True, vocab_size=301),
         "llama3_scaling_and_wide_heads": lambda: llama(rope_parameters=LLAMA3, head_dim=16, max_position_embeddings=200),
         "linear_scaling": lambda: llama(rope_parameters=LINEAR, num_hidden_layers=1),
+        "yarn": lambda: llama(rope_parameters=YARN, head_dim=16, max_position_embeddings=256),
+        "yarn_of_whole_context_and_own_scale": lambda: llama(rope_parameters={**YARN, "attention_factor": 0.7, "truncate": False}, head_dim=16,
+                                                             max_position_embeddings=64),
+        "yarn_by_defaults": lambda: llama(rope_parameters={"rope_type": "yarn", "rope_theta": 10000.0, "factor": 2.0}, max_position_embeddings=41),
+        "dynamic_scaling": lambda: llama(rope_parameters=DYNAMIC, max_position_embeddings=18),
     },
     "qwen2": {
         "grouped": lambda: qwen2(),
         "tied_and_far_theta": lambda: qwen2(tie_word_embeddings=True, rope_parameters={"rope_type": "default", "rope_theta": 1e6}),
         "one_key_head": lambda: qwen2(num_key_value_heads=1, num_attention_heads=3, vocab_size=301, num_hidden_layers=2),
+        "yarn_of_two_scales": lambda: qwen2(rope_parameters={**YARN, "mscale": 1.3, "mscale_all_dim": 0.4}, max_position_embeddings=256),
+        "windows_from_a_layer_on": lambda: qwen2(use_sliding_window=True, sliding_window=4, max_window_layers=2),
+        "windows_everywhere": lambda: qwen2(use_sliding_window=True, sliding_window=7, max_window_layers=0, num_hidden_layers=2),
+        "windows_by_layer_types": lambda: qwen2(use_sliding_window=True, sliding_window=6, layer_types=MIXED),
+    },
+    "mistral": {
+        "grouped": lambda: mistral(),
+        "one_key_head_and_tied": lambda: mistral(num_key_value_heads=1, tie_word_embeddings=True, vocab_size=301),
+        "wide_heads_and_linear_scaling": lambda: mistral(head_dim=10, rope_parameters=LINEAR, num_hidden_layers=1, rms_norm_eps=1e-3),
+        "yarn": lambda: mistral(rope_parameters=YARN, max_position_embeddings=256),
+        "window": lambda: mistral(sliding_window=5),
+        "window_of_one_and_dynamic_scaling": lambda: mistral(sliding_window=1, num_hidden_layers=1, rope_parameters=DYNAMIC,
+                                                             max_position_embeddings=18),
+    },
+    "qwen3": {
+        "grouped": lambda: qwen3(),
+        "tied_and_far_theta": lambda: qwen3(tie_word_embeddings=True, rope_parameters={"rope_type": "default", "rope_theta": 1e6}, rms_norm_eps=1e-3),
+        "one_key_head_and_biases": lambda: qwen3(num_key_value_heads=1, num_attention_heads=5, attention_bias=True, vocab_size=301, num_hidden_layers=2),
+        "yarn": lambda: qwen3(rope_parameters=YARN, max_position_embeddings=256),
+        "dynamic_scaling": lambda: qwen3(rope_parameters=DYNAMIC, max_position_embeddings=17),
+        "windows_from_a_layer_on": lambda: qwen3(use_sliding_window=True, sliding_window=4, max_window_layers=1),
+        "windows_by_layer_types": lambda: qwen3(use_sliding_window=True, sliding_window=6, tie_word_embeddings=True, layer_types=MIXED),
     },
     "mixtral": {
         "balanced": lambda: mixtral(output_router_logits=True),
@@ -93,6 +132,7 @@ CONFIGS = {
         "one_choice_of_many": lambda: mixtral(num_local_experts=17, num_experts_per_tok=1, num_hidden_layers=2, output_router_logits=True),
         "every_expert_and_tied": lambda: mixtral(num_local_experts=3, num_experts_per_tok=3, tie_word_embeddings=True, num_key_value_heads=1,
                                                  rope_parameters=LINEAR, rms_norm_eps=1e-3),
+        "window": lambda: mixtral(sliding_window=5),
     },
     "qwen2_moe": {
         "balanced": lambda: qwen2_moe(output_router_logits=True),
@@ -100,6 +140,7 @@ CONFIGS = {
         "every_second_layer_sparse": lambda: qwen2_moe(decoder_sparse_step=2, num_hidden_layers=4, output_router_logits=True, num_key_value_heads=1),
         "some_layers_dense_and_no_biases": lambda: qwen2_moe(mlp_only_layers=[0, 2], num_hidden_layers=4, norm_topk_prob=True, qkv_bias=False,
                                                              output_router_logits=True, num_experts=9, num_experts_per_tok=4),
+        "windows": lambda: qwen2_moe(use_sliding_window=True, sliding_window=6, max_window_layers=2, num_hidden_layers=3),
     },
     "vit": {
         "plain": lambda: vit(),
@@ -123,10 +164,29 @@ def bytes_config(family):
         "gpt2": lambda: gpt2(vocab_size=256, n_positions=240, initializer_range=0.3),
         "llama": lambda: llama(**size, rope_parameters=LLAMA3),
         "qwen2": lambda: qwen2(**size, tie_word_embeddings=True),
+        "mistral": lambda: mistral(**size),
+        "qwen3": lambda: qwen3(**size),
         "mixtral": lambda: mixtral(**size, output_router_logits=False),
         "qwen2_moe": lambda: qwen2_moe(**size, mlp_only_layers=[1]),
     }[family]()
     config.eos_token_id = None  # else some families end a text at byte 2
+    return config
+
+
+def long_config(family):
+    """The same with a window, or a context of 64 that is stretched: 200 tokens go beyond either. Nothing where the family has neither."""
+    size = dict(vocab_size=256, max_position_embeddings=240, initializer_range=0.3)
+    make_config = {
+        "llama": lambda: llama(**{**size, "max_position_embeddings": 64}, rope_parameters={**DYNAMIC, "factor": 4.0}),
+        "mistral": lambda: mistral(**size, sliding_window=23),
+        "qwen2": lambda: qwen2(**size, use_sliding_window=True, sliding_window=9, layer_types=MIXED),
+        "qwen3": lambda: qwen3(**size, use_sliding_window=True, sliding_window=17, max_window_layers=1, rope_parameters={**YARN, "factor": 3.75}),
+        "mixtral": lambda: mixtral(**size, output_router_logits=False, sliding_window=23),
+    }.get(family)
+    if make_config is None:
+        return None
+    config = make_config()
+    config.eos_token_id = None
     return config
 
 

@@ -9,10 +9,10 @@ import warnings
 import peft
 import torch
 
-from models import Folder, batch, bytes_config, gpt2, llama, load, make, probe, qwen2, relative, run
+from models import Folder, batch, bytes_config, gpt2, llama, load, make, mistral, probe, qwen2, qwen3, relative, run
 
 FAMILY = sys.argv.pop(1)
-CONFIG = {"gpt2": gpt2, "llama": llama, "qwen2": qwen2}[FAMILY]
+CONFIG = {"gpt2": gpt2, "llama": llama, "qwen2": qwen2, "mistral": mistral, "qwen3": qwen3}[FAMILY]
 NAMES = {"gpt2": ["c_attn", "c_fc"]}.get(FAMILY, ["q_proj", "down_proj"])
 REGEX = {"gpt2": r".*h\.[02]\.(attn|mlp)\.c_proj"}.get(FAMILY, r".*layers\.[02]\.(self_attn\.[vo]_proj|mlp\.up_proj)")
 # PEFT sorts patterns when it writes them, and takes the first that fits: a "." comes before letters.

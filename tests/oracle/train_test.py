@@ -18,6 +18,8 @@ LANGUAGE = {
     "gpt2": "layers = 3\nheads = 2\nwidth = 32\ncontext = 40",
     "llama": 'preset = "llama-tiny"\nlayers = 3\nwidth = 64\ninner = 90',
     "qwen2": 'preset = "qwen2.5-0.5b"\nlayers = 2\nheads = 4\nwidth = 64\ninner = 90\ncontext = 40\nvocabulary = 260',
+    "mistral": 'preset = "mistral-7b-v0.3"\nlayers = 2\nheads = 4\nkey_value_heads = 2\nwidth = 64\ninner = 90\ncontext = 40\nvocabulary = 260',
+    "qwen3": 'preset = "qwen3-0.6b"\nlayers = 2\nheads = 4\nkey_value_heads = 2\nwidth = 64\ninner = 90\ncontext = 40\nvocabulary = 260',
     "mixtral": 'preset = "mixtral-tiny"\nlayers = 2\nwidth = 64\ninner = 44',
     "qwen2_moe": 'preset = "qwen-moe-tiny"\nlayers = 2\nwidth = 64\nexperts = 5\nbalance_loss = 0.1',
 }
