@@ -202,7 +202,8 @@ void add_classify_command(CLI::App& app, Flags& flags) {
   classify->add_option("--device", flags.classify.device, "cpu, cuda or auto")->check(one_of({"auto", "cpu", "cuda"}));
   classify->add_flag("--json", flags.classify.json, "as JSON");
   add_quantize_flag(classify, flags.classify.quantize);
-  classify->footer("\nExamples:\n  hyperion classify my-images cat.jpg\n  hyperion classify vit-hf *.png --top 1 --json");
+  classify->footer(
+      "\nExamples:\n  hyperion classify my-images cat.jpg\n  hyperion classify vit-hf *.png --top 1 --json");
 }
 
 void add_exchange_commands(CLI::App& app, Flags& flags) {

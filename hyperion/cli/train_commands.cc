@@ -82,9 +82,10 @@ void check_start(train::RunConfig& config, const std::string& model, const host:
 // Where a user says the same in two ways, one of them would be left aside.
 void refuse_both(const base::Settings& settings, const char* one, const char* other) {
   if (settings.at(one).text() != "0" && settings.at(other).origin != "default")
-    throw base::ConfigError(format("{} = {} ({}) and {} = {} ({}) are both set", one, settings.at(one).text(),
-                                   settings.at(one).origin, other, settings.at(other).text(), settings.at(other).origin),
-                            "leave one of the two out");
+    throw base::ConfigError(
+        format("{} = {} ({}) and {} = {} ({}) are both set", one, settings.at(one).text(), settings.at(one).origin,
+               other, settings.at(other).text(), settings.at(other).origin),
+        "leave one of the two out");
 }
 
 // What depends on how many processes there are.

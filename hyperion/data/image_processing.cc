@@ -124,8 +124,7 @@ void process_image(const ImageProcessing& processing, std::string_view bytes, co
   resize_rows(image, how, [&](int64_t y, const uint8_t* rgb) {
     for (int64_t c = 0; c < 3; ++c)
       for (int64_t x = 0; x < side; ++x)
-        out[(c * side + y) * side + x] =
-            (static_cast<float>(rgb[3 * x + c]) / 255.0f - mean[c]) / deviation[c];
+        out[(c * side + y) * side + x] = (static_cast<float>(rgb[3 * x + c]) / 255.0f - mean[c]) / deviation[c];
   });
 }
 

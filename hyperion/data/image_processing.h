@@ -1,4 +1,5 @@
-// How an image becomes the numbers that a model takes, without anything random: what whoever uses the model must repeat.
+// How an image becomes the numbers that a model takes, without anything random: what whoever uses the model must
+// repeat.
 #pragma once
 #include <array>
 #include <cstdint>

@@ -11,8 +11,9 @@ namespace hyperion::data {
 namespace {
 
 constexpr int64_t kKinds = 10;
-constexpr const char* kKindNames[kKinds] = {"disc",   "ring",          "square",  "frame",   "triangle", "cross",
-                                            "upright cross", "lying stripes", "standing stripes", "chequers"};
+constexpr const char* kKindNames[kKinds] = {
+    "disc",          "ring",          "square",           "frame",   "triangle", "cross",
+    "upright cross", "lying stripes", "standing stripes", "chequers"};
 
 // Whether the point (x, y), in units of the shape's size and in [-1, 1] inside its box, belongs to the shape.
 bool inside(int64_t kind, float x, float y) {

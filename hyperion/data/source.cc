@@ -114,8 +114,9 @@ Split open_data(const DataConfig& config, SampleSize size, uint64_t seed) {
   check(config);
   Split split = open_all_data(config, size, seed);
   if (config.limit > 0 && !split.sets.empty())
-    throw base::ConfigError(base::format("data.limit = {} is of one set, and there are {}", config.limit, split.sets.size()),
-                            "prepare fewer documents, or leave it out");
+    throw base::ConfigError(
+        base::format("data.limit = {} is of one set, and there are {}", config.limit, split.sets.size()),
+        "prepare fewer documents, or leave it out");
   split.limit = config.limit;
   return split;
 }

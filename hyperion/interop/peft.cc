@@ -37,8 +37,8 @@ bool repeats_tokens(const checkpoint::SafetensorsFile& file, const std::string& 
   });
   if (table == parameters.end() && !key.starts_with(peft_key("lm_head."))) return false;
   if (table == parameters.end()) table = parameters.begin();  // the output is tied to it
-  const std::string rows = peft_key(table->name.substr(0, table->name.rfind('.'))) + std::string(kRows) +
-                           "trainable_tokens_delta";
+  const std::string rows =
+      peft_key(table->name.substr(0, table->name.rfind('.'))) + std::string(kRows) + "trainable_tokens_delta";
   if (!key.ends_with(kTable)) return file.has(rows) && file.tensor(key).equal(file.tensor(rows));
   if (file.shape(key) != table->tensor.sizes()) return false;
   const auto same = file.tensor(key).to(table->tensor.scalar_type()).eq(table->tensor.detach().to(at::kCPU)).all(1);
@@ -117,8 +117,7 @@ void fit_to_adapter(base::FileSystem& files, const Path& place, std::unique_ptr<
   if (wanted.contains("vocab_size"))
     for (const auto& [module, tokens] : adapter.token_rows)
       for (const int64_t token : tokens)
-        if (token >= wanted["vocab_size"].get<int64_t>())
-          wanted["vocab_size"] = token + 1;
+        if (token >= wanted["vocab_size"].get<int64_t>()) wanted["vocab_size"] = token + 1;
   if (const int64_t classes = adapter.saved.empty() ? 0 : classes_of_head(folder, *model); classes > 0) {
     wanted.erase("id2label"), wanted.erase("label2id");
     wanted["num_labels"] = classes;

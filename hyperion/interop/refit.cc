@@ -21,7 +21,8 @@ namespace {
 
 using base::format;
 
-constexpr float kNoise = 1e-3f;  // of a new row, in deviations of the table: tokens that are never told apart stay equal
+constexpr float kNoise =
+    1e-3f;  // of a new row, in deviations of the table: tokens that are never told apart stay equal
 
 // Mean and deviation of the columns of a table, in fp64 and row by row: the same whatever its type and memory.
 struct Columns {
@@ -121,9 +122,8 @@ std::unique_ptr<models::Model> outline_of(const std::string& config) {
 }
 
 at::Tensor new_rows(const at::Tensor& old, int64_t count, const std::string& name, uint64_t seed) {
-  const auto columns = columns_of(old.size(0), old.size(1), [&](int64_t row, const at::Tensor& out) {
-    out.copy_(old.select(0, row));
-  });
+  const auto columns =
+      columns_of(old.size(0), old.size(1), [&](int64_t row, const at::Tensor& out) { out.copy_(old.select(0, row)); });
   const auto rows = at::empty({count, old.size(1)}, at::kFloat);
   write_new_rows(columns, name, seed, 0, rows);
   return rows.to(old.options());
@@ -170,15 +170,14 @@ Refitted refit(ModelOutline& outline, const Fit& fit) {
                     fresh = outline.model->initial_values(fit.seed)](const std::string& name, int64_t begin,
                                                                      const at::Tensor& out) {
     if (plan->part(name) == Part::fresh) return fresh(name, begin, out);
-    const auto &old = plan->old(name);
+    const auto& old = plan->old(name);
     const int64_t kept = std::clamp<int64_t>(old.numel() - begin, 0, out.numel());
     if (kept > 0) old_values(name, begin, out.narrow(0, 0, kept));
     if (kept == out.numel()) return;
     const int64_t width = old.size(1);
     if (!columns->contains(name))
-      (*columns)[name] = columns_of(old.size(0), width, [&](int64_t row, const at::Tensor& into) {
-        old_values(name, row * width, into);
-      });
+      (*columns)[name] = columns_of(old.size(0), width,
+                                    [&](int64_t row, const at::Tensor& into) { old_values(name, row * width, into); });
     write_new_rows(columns->at(name), name, seed, begin + kept - old.numel(), out.narrow(0, kept, out.numel() - kept));
   };
   return plan->outcome();

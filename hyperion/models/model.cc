@@ -10,7 +10,8 @@ at::Tensor Model::loss(const at::Tensor& input, const at::Tensor& targets, nn::P
   const auto found = logits(input, pass);
   // Mixed images have a part of each class of the data, of which the model may have more.
   const bool parts = targets.is_floating_point() && targets.size(-1) < found.size(-1);
-  return nn::cross_entropy(found, parts ? at::constant_pad_nd(targets, {0, found.size(-1) - targets.size(-1)}) : targets);
+  return nn::cross_entropy(found,
+                           parts ? at::constant_pad_nd(targets, {0, found.size(-1) - targets.size(-1)}) : targets);
 }
 
 strategy::ModelShape adapted_shape(Model& model, const std::string& adapter, int64_t length) {

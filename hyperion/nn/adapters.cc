@@ -28,9 +28,8 @@ std::vector<Layer> projections_of(Module& root) {
 }
 
 bool lies_in(const std::string& path, const std::vector<std::string>& modules) {
-  return std::any_of(modules.begin(), modules.end(), [&](const std::string& module) {
-    return path == module || path.starts_with(module + ".");
-  });
+  return std::any_of(modules.begin(), modules.end(),
+                     [&](const std::string& module) { return path == module || path.starts_with(module + "."); });
 }
 
 // The paths of the modules that are trained whole beside the adapter.
@@ -149,8 +148,7 @@ std::vector<Adapters::Entry> Adapters::parameters(const std::string& name) const
   }
   const auto saved = saved_modules(root_, config(name));
   for (const auto& item : root_.list_parameters())
-    if (lies_in(item.name, saved) || item.name.ends_with(kTokenRowsParameter))
-      list.push_back({item.name, item.tensor});
+    if (lies_in(item.name, saved) || item.name.ends_with(kTokenRowsParameter)) list.push_back({item.name, item.tensor});
   return list;
 }
 

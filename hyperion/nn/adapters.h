@@ -21,8 +21,8 @@ class Adapters {
   Adapters& operator=(const Adapters&) = delete;
 
   // Adds an adapter, A random from the seed and the parameters' names, B zero, so that it changes nothing yet. Freezes
-  // every parameter that is no adapter's, but for the modules trained beside it. The first added is used by passes that pick none. The name is letters,
-  // digits,
+  // every parameter that is no adapter's, but for the modules trained beside it. The first added is used by passes that
+  // pick none. The name is letters, digits,
   // "_" and "-". Throws ConfigError where no layer is meant, one that is not linear, or the name is taken.
   void add(const std::string& name, const LoraConfig& config, uint64_t seed);
 

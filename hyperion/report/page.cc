@@ -54,7 +54,8 @@ std::vector<Card> step_cards(const RunPage& page) {
 
 std::vector<Card> evaluation_cards(const RunPage& page) {
   const auto& all = page.metrics.evaluations;
-  const auto found = std::find_if(all.rbegin(), all.rend(), [](const EvalRecord& one) { return one.split != "training"; });
+  const auto found =
+      std::find_if(all.rbegin(), all.rend(), [](const EvalRecord& one) { return one.split != "training"; });
   if (found == all.rend()) {
     if (page.metrics.steps.empty()) return {};
     return {{"Final loss", figure(page.metrics.steps.back().loss), "training, last step"}};

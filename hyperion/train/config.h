@@ -19,7 +19,8 @@
 namespace hyperion::train {
 
 struct LoopConfig {
-  int64_t steps = 500, epochs = 0, seed = 1, batch = 32, batch_per_rank = 0, accumulate = 1, length = 128, threads = 0, log_every = 10;
+  int64_t steps = 500, epochs = 0, seed = 1, batch = 32, batch_per_rank = 0, accumulate = 1, length = 128, threads = 0,
+          log_every = 10;
   std::string device = "auto", precision = "fp32", optimize = "fused";
   double loss_scale = 65536;
   bool deterministic = false;

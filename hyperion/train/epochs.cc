@@ -25,10 +25,10 @@ std::string settle_epochs(RunConfig& config, const data::Split& split, int64_t p
   config.train.steps = (all + batch - 1) / batch;
   const int64_t samples = epoch_samples(config, split), left = all % batch;
   if (left % processes != 0)
-    throw ConfigError(format("{} epochs of {} samples leave {} for the last batch, which {} processes cannot share",
-                             config.train.epochs, with_commas(samples), left, processes),
-                      format("--data.limit={} leaves {} samples out", samples - samples % processes,
-                             samples % processes));
+    throw ConfigError(
+        format("{} epochs of {} samples leave {} for the last batch, which {} processes cannot share",
+               config.train.epochs, with_commas(samples), left, processes),
+        format("--data.limit={} leaves {} samples out", samples - samples % processes, samples % processes));
   const int64_t meant = config.optim.warmup, steps = config.train.steps;
   if (meant <= steps) return {};
   config.optim.warmup = steps / 10;

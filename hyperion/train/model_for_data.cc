@@ -46,9 +46,9 @@ void set_classes(Json& config, const std::vector<std::string>& names) {
 ModelForData for_images(const RunConfig& config, Json json, const data::ImageSource& images) {
   const auto count = static_cast<size_t>(images.classes()), wanted = static_cast<size_t>(config.model.classes);
   if (count < 2)
-    throw ConfigError(format("data.source = \"{}\" has images of one class, which there is nothing to tell from",
-                             config.data.source),
-                      "give it a folder for each of two classes or more");
+    throw ConfigError(
+        format("data.source = \"{}\" has images of one class, which there is nothing to tell from", config.data.source),
+        "give it a folder for each of two classes or more");
   if (wanted > 0 && wanted < count)
     throw ConfigError(format("model.classes = {}, and the data has {} classes", wanted, count),
                       format("set model.classes = {}, or leave it out: it follows the data", count));
@@ -64,8 +64,8 @@ ModelForData for_images(const RunConfig& config, Json json, const data::ImageSou
     fitted.said.push_back(format("the head of model.from = \"{}\" is kept; class 0, \"{}\" there, is \"{}\" here", from,
                                  before.front(), names.front()));
   if (wanted > count)
-    fitted.said.push_back(format("model.classes = {}, and the data has {} classes: {} will never be seen", wanted, count,
-                                 wanted - count));
+    fitted.said.push_back(format("model.classes = {}, and the data has {} classes: {} will never be seen", wanted,
+                                 count, wanted - count));
   set_classes(json, names);
   fitted.config = json.dump();
   return fitted;
@@ -82,9 +82,10 @@ ModelForData for_tokens(const RunConfig& config, Json json, const data::Source& 
                                              : format("the data has {} token ids", tokens.vocabulary())),
                       "leave it out: the model grows to what the data has, and never shrinks");
   if (needed > before) {
-    fitted.said.push_back(format("the data has {} token ids and model.from = \"{}\" {}: it gets {} new, which begin as "
-                                 "the mean of the others",
-                                 needed, from, before, needed - before));
+    fitted.said.push_back(
+        format("the data has {} token ids and model.from = \"{}\" {}: it gets {} new, which begin as "
+               "the mean of the others",
+               needed, from, before, needed - before));
     json["vocab_size"] = needed;
   }
   fitted.config = json.dump();

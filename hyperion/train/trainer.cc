@@ -38,11 +38,11 @@
 #include "hyperion/optim/clip.h"
 #include "hyperion/parallel/data_parallel.h"
 #include "hyperion/profile/memory.h"
+#include "hyperion/train/epochs.h"
 #include "hyperion/train/evaluate.h"
 #include "hyperion/train/memory_choice.h"
-#include "hyperion/train/preflight.h"
-#include "hyperion/train/epochs.h"
 #include "hyperion/train/model_for_data.h"
+#include "hyperion/train/preflight.h"
 #include "hyperion/train/processes.h"
 #include "hyperion/train/run_log.h"
 #include "hyperion/train/run_state.h"
@@ -222,12 +222,13 @@ void Trainer::check_tokenizer() {
   const base::Path model = config_.model.from;
   if (config_.data.source != "prepared" || shape_.context == 0 || !files_.exists(model / "tokenizer.json")) return;
   const base::Path set = base::Path(config_.data.path.front()) / data::kSetTokenizer / "tokenizer.json";
-  if (files_.exists(set) && extends_tokenizer(base::read_description(files_, set),
-                                              base::read_description(files_, model / "tokenizer.json")))
+  if (files_.exists(set) &&
+      extends_tokenizer(base::read_description(files_, set), base::read_description(files_, model / "tokenizer.json")))
     return;
-  throw base::ConfigError(format("{} was not prepared with the tokenizer of model.from = \"{}\", nor with one that only adds to it",
-                                 config_.data.path.front(), config_.model.from),
-                          format("prepare it with --prepare.tokenizer={}", config_.model.from));
+  throw base::ConfigError(
+      format("{} was not prepared with the tokenizer of model.from = \"{}\", nor with one that only adds to it",
+             config_.data.path.front(), config_.model.from),
+      format("prepare it with --prepare.tokenizer={}", config_.model.from));
 }
 
 void Trainer::make_model() {
@@ -309,7 +310,8 @@ void Trainer::fill_token_rows(const std::vector<int64_t>& tokens) {
   const at::NoGradGuard no_grad;
   for (const auto& [name, rows] : model_->adapters().parameters(interop::kRunAdapter)) {
     if (!name.ends_with(nn::kTokenRowsParameter)) continue;
-    const std::string table = name.substr(0, name.size() - std::string_view(nn::kTokenRowsParameter).size()) + ".weight";
+    const std::string table =
+        name.substr(0, name.size() - std::string_view(nn::kTokenRowsParameter).size()) + ".weight";
     const auto row = at::empty({rows.size(1)}, at::kFloat);
     for (size_t i = 0; i < tokens.size(); ++i) {
       values_(table, tokens[i] * rows.size(1), row);
@@ -406,9 +408,9 @@ void Trainer::warn_of_slow_precision() {
 // What an adapter trains is known once the model is there.
 void Trainer::announce() {
   base::log_info(format("run {}: {}, {} {} a step, {} on {}", log_.name(),
-                        report::parameters_text(shape_.parameters, shape_.trained), base::with_commas(units(config_.train.batch)),
-                        shape_.context > 0 ? "tokens" : "images", config_.train.precision,
-                        kernels::device_text(device_)));
+                        report::parameters_text(shape_.parameters, shape_.trained),
+                        base::with_commas(units(config_.train.batch)), shape_.context > 0 ? "tokens" : "images",
+                        config_.train.precision, kernels::device_text(device_)));
   if (config_.lora.rank > 0)
     base::log_info(format("LoRA of rank {}, alpha {:g}, beside {}{}", config_.lora.rank, config_.lora.alpha,
                           config_.lora.targets,

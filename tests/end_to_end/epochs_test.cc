@@ -71,10 +71,11 @@ TEST_F(EpochRuns, end_with_a_short_batch_and_tell_of_each_epoch) {
   EXPECT_EQ(steps[7]["samples"], 30);
   ASSERT_EQ(epochs.size(), 3u);
   EXPECT_EQ(epochs[0]["step"], 3);
-  EXPECT_NEAR(epochs[0]["loss"].get<double>(),
-              (4 * steps[0]["loss"].get<double>() + 4 * steps[1]["loss"].get<double>() +
-               2 * steps[2]["loss"].get<double>()) / 10,
-              1e-9);
+  EXPECT_NEAR(
+      epochs[0]["loss"].get<double>(),
+      (4 * steps[0]["loss"].get<double>() + 4 * steps[1]["loss"].get<double>() + 2 * steps[2]["loss"].get<double>()) /
+          10,
+      1e-9);
 }
 
 TEST_F(EpochRuns, go_on_in_the_middle_of_an_epoch_to_the_bit) {
