@@ -48,7 +48,6 @@ TEST_F(DamagedRun, a_state_that_no_run_can_have_is_passed_over_and_told_once) {
       {"state.seconds is \"long\"", [](json& state) { state["seconds"] = "long"; }},
       {"state.seed is 99", [](json& state) { state["seed"] = 99; }},
       {"state.updates is 9, and a run in fp32", [](json& state) { state["updates"] = 9; }},
-      {"is not of the model it describes", [](json& state) { state["model"]["n_layer"] = 3; }},
       {"or has another shape", [](json& state) { state["model"]["n_positions"] = 47; }},
       {"model_type", [](json& state) { state["model"]["model_type"] = "nothing"; }},
   };

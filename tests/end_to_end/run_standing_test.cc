@@ -64,7 +64,7 @@ TEST_F(RunStanding, killed_is_told_by_ls_show_and_tail) {
   kill_in_step_7("dead");
   EXPECT_TRUE(says(line_of("dead"), " killed ")) << line_of("dead");
   EXPECT_TRUE(says(run(scratch_, {"runs", "show", "dead"}).out, "killed\n"));
-  Program tail(scratch_, {"runs", "tail", "dead", "-f", "-n", "1"});
+  Program tail(scratch_, {"runs", "tail", "dead", "-f", "-n", "2"});
   ASSERT_TRUE(tail.ends_within(30));
   const Finished told = tail.wait();
   EXPECT_TRUE(says(told.out, "step 6/24")) << told.out;
@@ -128,6 +128,22 @@ TEST_F(RunStanding, a_line_of_the_metrics_that_is_no_record_is_named_in_plain_wo
     EXPECT_TRUE(says(error, "metrics.jsonl is no record: a member is missing")) << error;
     EXPECT_FALSE(says(error, "json.exception")) << error;
   }
+}
+
+TEST_F(RunStanding, a_giant_in_place_of_a_file_is_refused_before_it_is_read) {
+  make("a");
+  for (const char* file : {"model.json", "metrics.jsonl", "run.json"}) {
+    SCOPED_TRACE(file);
+    fs::remove_all(folder("giant"));
+    fs::copy(folder("a"), folder("giant"), fs::copy_options::recursive);
+    fs::resize_file(folder("giant") / file, uint64_t{5} << 30);
+    const Finished done = run(scratch_, {"report", "giant"});
+    EXPECT_EQ(done.code, 1);
+    EXPECT_TRUE(says(testing::error_line(done), std::string(file) + ", which is longer than")) << done.err;
+  }
+  fs::resize_file(scratch_.path() / "tiny.toml", uint64_t{5} << 30);
+  const Finished compared = run(scratch_, {"compare", scratch_.path() / "tiny.toml", scratch_.path() / "tiny.toml"});
+  EXPECT_TRUE(says(testing::error_line(compared), "tiny.toml, which is longer than")) << compared.err;
 }
 
 TEST_F(RunStanding, what_a_terminal_would_obey_is_written_out) {

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "hyperion/base/error.h"
+#include "hyperion/base/faulty_files.h"
 
 namespace hyperion::train {
 namespace {
@@ -38,6 +39,41 @@ TEST_F(RunFolderTest, a_name_that_was_given_is_taken_once) {
   EXPECT_THROW(RunFolder::create(files_, runs_, "mine", ""), base::Error);
   fs::create_directory(runs_ / "empty");  // left by a process that was killed at once
   EXPECT_EQ(RunFolder::create(files_, runs_, "empty", "").name(), "empty");
+}
+
+TEST_F(RunFolderTest, a_rename_that_fails_leaves_the_run_as_it_was) {
+  for (const int64_t failing : {1, 2, 3, 4, 5}) {
+    SCOPED_TRACE(failing);
+    auto run = RunFolder::create(files_, runs_, "mine-" + std::to_string(failing), "");
+    report::RunRecord record;
+    record.name = run.name();
+    report::write_run_record(files_, run.path(), record);
+    base::FaultyFileSystem faulty;
+    faulty.fail_operation(failing);
+    try {
+      run.rename(faulty, "other");
+      EXPECT_EQ(report::read_run_record(files_, runs_ / "other").name, "other");
+      EXPECT_GT(failing, 3) << "a write of the record, its sync or a rename failed, and nobody said so";
+      break;
+    } catch (const base::FileError&) {
+    }
+    EXPECT_FALSE(fs::exists(runs_ / "other"));
+    EXPECT_EQ(report::read_run_record(files_, run.path()).name, run.name());
+  }
+}
+
+TEST_F(RunFolderTest, is_in_use_while_a_process_holds_it_also_without_its_lock_file) {
+  report::RunRecord record;
+  {
+    const auto run = RunFolder::create(files_, runs_, "mine", "");
+    record.folder = run.path();
+    EXPECT_EQ(RunFolder::status(record), "running");
+    fs::remove(run.path() / ".lock");
+    EXPECT_EQ(RunFolder::status(record), "running");
+    EXPECT_THROW(RunFolder::open(files_, run.path()), base::ConfigError);
+  }
+  EXPECT_EQ(RunFolder::status(record), "killed");
+  EXPECT_NO_THROW(RunFolder::open(files_, record.folder));
 }
 
 TEST_F(RunFolderTest, a_name_is_a_word_that_commands_can_carry) {
