@@ -1,7 +1,7 @@
 """A hub on this machine for tests: python3 hub_server.py FOLDER.
 
-FOLDER/models/OWNER/NAME/... and FOLDER/datasets/OWNER/NAME/... are its repositories. The hub is at http://127.0.0.1:A, where
-its large files lie at http://localhost:B; FOLDER/ports gets "A B" once both answer. Every request is a line of
+FOLDER/models/OWNER/NAME/... and FOLDER/datasets/OWNER/NAME/... are its repositories. The hub is at http://127.0.0.1:A,
+and its large files lie at http://localhost:B; FOLDER/ports gets "A B" once both answer. Every request is a line of
 FOLDER/requests: hub or store, method, path, range, authorization. FOLDER/behaviour.json is read anew at each request:
   token     refuses requests without it, as of gated repositories
   no_blobs  tells neither sizes nor hashes in the list of files
@@ -38,7 +38,8 @@ def commit_of(repo):
 
 def describe(path, name):
     content = path.read_bytes()
-    told = {"rfilename": name, "size": len(content), "blobId": hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()}
+    blob = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+    told = {"rfilename": name, "size": len(content), "blobId": blob}
     if name.endswith(LARGE):
         size = behaviour().get("size", len(content))
         told["lfs"] = {"sha256": hashlib.sha256(content).hexdigest(), "size": size, "pointerSize": 130}
@@ -89,7 +90,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if behaviour().get("no_blobs"):
             siblings = [{"rfilename": told["rfilename"]} for told in siblings]
         siblings += [{"rfilename": name} for name in behaviour().get("names", [])]
-        self.answer(200, [("Content-Type", "application/json")], json.dumps({"sha": commit_of(repo), "siblings": siblings}).encode())
+        self.answer(200, body=json.dumps({"sha": commit_of(repo), "siblings": siblings}).encode())
 
     def give(self, repo, name):
         told = describe(repo / name, name)
