@@ -114,7 +114,7 @@ CONFIGS = {
         "wide_heads_and_linear_scaling": lambda: mistral(head_dim=10, rope_parameters=LINEAR, num_hidden_layers=1, rms_norm_eps=1e-3),
         "yarn": lambda: mistral(rope_parameters=YARN, max_position_embeddings=256),
         "window": lambda: mistral(sliding_window=5),
-        "window_of_one_and_dynamic_scaling": lambda: mistral(sliding_window=1, num_hidden_layers=1, rope_parameters=DYNAMIC,
+        "window_of_two_and_dynamic_scaling": lambda: mistral(sliding_window=2, num_hidden_layers=1, rope_parameters=DYNAMIC,
                                                              max_position_embeddings=18),
     },
     "qwen3": {
