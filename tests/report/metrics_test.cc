@@ -204,7 +204,7 @@ TEST_F(MetricsFiles, name_the_line_that_is_no_record) {
                  "a/m.jsonl");
     FAIL();
   } catch (const base::CorruptError& error) {
-    EXPECT_NE(std::string(error.what()).find("a/m.jsonl:2"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("line 2 of a/m.jsonl"), std::string::npos) << error.what();
   }
   EXPECT_THROW(read_metrics("[]\n"), base::CorruptError);
   EXPECT_THROW(read_metrics("7\n"), base::CorruptError);
