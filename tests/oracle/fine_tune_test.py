@@ -150,10 +150,11 @@ class FineTune(unittest.TestCase):
 
     def test_two_ranks_train_as_one(self):
         same_norms = ("--parallel.sync_batch_norm=true",) if FAMILY == "resnet" else ()
+        slow = ("--optim.lr=0.001",)  # batch norms of random weights make much of a rounding
         for extra in EACH:
-            one = Trained(extra).losses()
+            one = Trained(extra, flags=slow).losses()
             for flags in [(), ("--zero", "3")]:
-                two = Trained(extra, ranks=2, flags=(*same_norms, *flags)).losses()
+                two = Trained(extra, ranks=2, flags=(*slow, *same_norms, *flags)).losses()
                 self.assertEqual(len(one), len(two))
                 for a, b in zip(one, two):
                     self.assertLess(abs(a - b), 1e-5 * a)
