@@ -148,6 +148,13 @@ class FineTune(unittest.TestCase):
             if not name.startswith("classifier") and "running_" not in name and "num_batches" not in name:
                 self.assertTrue(torch.equal(tensor, before[name]), name)
 
+    def test_is_measured_as_it_was_trained_and_goes_on(self):
+        for extra, flags in [(extra, ()) for extra in EACH] + ([(LORA, ("--model.quantize=nf4",))] if LORA in EACH else []):
+            trained = Trained(extra, flags=flags)
+            for steps in ["3", "5"]:
+                run("resume", "run", "--steps", steps)
+                self.assertEqual(json.loads(run("eval", "run", "--json"))["loss"], trained.losses()[-1])
+
     def test_two_ranks_train_as_one(self):
         same_norms = ("--parallel.sync_batch_norm=true",) if FAMILY == "resnet" else ()
         slow = ("--optim.lr=0.001",)  # batch norms of random weights make much of a rounding

@@ -117,6 +117,13 @@ class NewTokens(unittest.TestCase):
             back = probe(trained.path / "base", trained.ids(), "--adapter", trained.path / "theirs")["logits"]
             self.assertLess((back - probe("run", trained.ids())["logits"]).abs().max().item(), 1e-6)
 
+    def test_a_run_is_measured_as_it_was_trained_and_goes_on(self):
+        for extra, flags in [("", ()), (LORA, ()), (LORA, ("--model.quantize=nf4",))]:
+            trained = Trained(False, extra, flags=flags)
+            for steps in ["4", "6"]:
+                run("resume", "run", "--steps", steps)
+                self.assertEqual(json.loads(run("eval", "run", "--json"))["loss"], trained.losses()[-1])
+
     def test_two_ranks_train_as_one(self):
         for extra in ["", LORA]:
             for flags in [(), ("--zero", "3")]:
