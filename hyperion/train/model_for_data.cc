@@ -58,10 +58,10 @@ ModelForData for_images(const RunConfig& config, Json json, const data::ImageSou
   ModelForData fitted;
   const std::string& from = config.model.from;
   if (!from.empty() && before.size() != names.size())
-    fitted.said.push_back(format("{} and model.from = \"{}\" has {}: it gets a new head",
-                                 wanted > 0 ? format("model.classes = {},", wanted)
-                                            : format("the data has {} classes", names.size()),
-                                 from, before.size()));
+    fitted.said.push_back(
+        format("{} and model.from = \"{}\" has {}: it gets a new head",
+               wanted > 0 ? format("model.classes = {},", wanted) : format("the data has {} classes", names.size()),
+               from, before.size()));
   else if (!from.empty() && has_names(before) && before != names)
     fitted.said.push_back(format("the head of model.from = \"{}\" is kept; class 0, \"{}\" there, is \"{}\" here", from,
                                  before.front(), names.front()));
