@@ -288,8 +288,8 @@ OpenedModel open_model(base::FileSystem& files, const std::string& named, at::De
     if (const auto ends = ends_in(state); !ends.empty()) adapted.ends = ends;
     return adapted;
   }
-  opened.model = models::make_model(config_of(loaded), loaded.path.string());
-  opened.config = opened.model->config_json();
+  opened.config = config_of(loaded);
+  opened.model = models::make_model(opened.config, loaded.path.string());
   copy_weights(*opened.model, loaded, first, type);
   const auto kept = opened.model->parameters().front().tensor.scalar_type();
   if (packs) quantize_opened(opened), move_opened(opened, device, kept);

@@ -112,7 +112,8 @@ ModelForData model_for_data(const RunConfig& config, const std::string& model, c
   const Json whole = base::parse_json(model, "the model");
   Json json = base::parse_json(models::make_config(model, "the model"), "the model");
   for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"})  // of no use here, but to whoever gets it
-    if (const auto found = whole.find(key); found != whole.end() && !json.contains(key)) json[key] = *found;
+    if (const auto found = whole.find(key); found != whole.end() && json.value(key, Json()).is_null())
+      json[key] = *found;
   const bool takes_images = models::config_shape(model, "the model", config.train.length).context == 0;
   if (split.train_images && takes_images) return for_images(config, json, *split.train_images);
   if (split.train && !takes_images && !config.model.from.empty() && json.contains("vocab_size"))

@@ -46,7 +46,7 @@ class Trained:
     def __init__(self, tied, extra="", steps=4, ranks=1, flags=()):
         self.folder = Folder()
         self.path = self.folder.path
-        make(CONFIG(vocab_size=41, tie_word_embeddings=tied), 3).save_pretrained(self.path / "base")
+        make(CONFIG(vocab_size=41, tie_word_embeddings=tied, bos_token_id=3, eos_token_id=4), 3).save_pretrained(self.path / "base")
         tokenizer().save_pretrained(self.path / "base")
         tokenizer(NEW).save_pretrained(self.path / "tokenizer")
         generator = torch.Generator().manual_seed(1)
@@ -90,7 +90,10 @@ class NewTokens(unittest.TestCase):
     def test_all_of_the_model_learns_them(self):
         for tied in [True, False]:
             trained = Trained(tied)
-            same(self, load(trained.export("exported")), trained)
+            folder = trained.export("exported")
+            same(self, load(folder), trained)
+            config = json.loads((folder / "config.json").read_text())
+            self.assertEqual((config["bos_token_id"], config["eos_token_id"]), (3, 4))
 
     def test_they_begin_near_the_mean_of_the_others(self):
         trained = Trained(False, steps=1, flags=("--optim.lr=0",))
