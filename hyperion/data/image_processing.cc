@@ -120,7 +120,7 @@ void process_image(const ImageProcessing& processing, std::string_view bytes, co
     how.size = {image.size.height * processing.shorter / shorter, image.size.width * processing.shorter / shorter};
     how.shown = middle_of(how.size, side);
   }
-  const auto& [mean, deviation] = processing.normalisation;
+  const auto &mean = processing.normalisation.mean, &deviation = processing.normalisation.deviation;
   resize_rows(image, how, [&](int64_t y, const uint8_t* rgb) {
     for (int64_t c = 0; c < 3; ++c)
       for (int64_t x = 0; x < side; ++x)

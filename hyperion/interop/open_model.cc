@@ -34,7 +34,7 @@ void copy_weights(models::Model& model, const checkpoint::LoadedCheckpoint& load
   at::NoGradGuard no_grad;
   auto parameters = model.parameters();
   model.to(device, type.value_or(loaded.tensor("model." + parameters.front().name).scalar_type()));
-  const auto fill = [&](const std::string& name, at::Tensor tensor) {
+  const auto fill = [&](const std::string& name, const at::Tensor& tensor) {
     const at::Tensor& saved = loaded.tensor("model." + name);
     if (saved.sizes() != tensor.sizes())
       throw base::CorruptError(format("{}: {} has another shape than the model", loaded.path.string(), name));
