@@ -60,10 +60,7 @@ Augmenter::View Augmenter::view(ImageSize whole, Draws& draws) const {
   if (training_ && config_.crop == "resized") {
     view.resize.box = random_box(whole, draws);
   } else if (whole != square) {  // an image that has the size already is taken as it is
-    const int64_t shorter = std::min(whole.height, whole.width);
-    const int64_t target = shorter_side();
-    const ImageSize size{whole.height * target / shorter, whole.width * target / shorter};
-    view.resize = {view.resize.box, size, filter, middle_of(size, side_)};
+    view.resize = resize_for(processing(), whole);
   }
   if (training_ && config_.crop == "padded") {
     view.right = config_.padding - draws.below(2 * config_.padding + 1);

@@ -8,7 +8,6 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
 #include "hyperion/data/image_decode.h"
-#include "hyperion/data/resample.h"
 
 namespace hyperion::data {
 namespace {
@@ -113,13 +112,7 @@ void process_image(const ImageProcessing& processing, std::string_view bytes, co
   const int64_t side = processing.side;
   HYPERION_CHECK(static_cast<int64_t>(out.size()) == 3 * side * side, "there is room for the image");
   const Pixels image = decode_image(bytes, name);
-  const Filter filter = processing.bicubic ? Filter::kBicubic : Filter::kBilinear;
-  Resize how{image.whole(), {side, side}, filter};
-  if (processing.shorter > 0) {
-    const int64_t shorter = std::min(image.size.height, image.size.width);
-    how.size = {image.size.height * processing.shorter / shorter, image.size.width * processing.shorter / shorter};
-    how.shown = middle_of(how.size, side);
-  }
+  const Resize how = resize_for(processing, image.size);
   const auto &mean = processing.normalisation.mean, &deviation = processing.normalisation.deviation;
   resize_rows(image, how, [&](int64_t y, const uint8_t* rgb) {
     for (int64_t c = 0; c < 3; ++c)
@@ -128,7 +121,16 @@ void process_image(const ImageProcessing& processing, std::string_view bytes, co
   });
 }
 
-Box middle_of(ImageSize size, int64_t side) { return {(size.width - side) / 2, (size.height - side) / 2, side, side}; }
+Resize resize_for(const ImageProcessing& processing, ImageSize whole) {
+  const int64_t side = processing.side;
+  Resize how{
+      {0, 0, whole.width, whole.height}, {side, side}, processing.bicubic ? Filter::kBicubic : Filter::kBilinear};
+  if (processing.shorter == 0) return how;
+  const int64_t shorter = std::min(whole.height, whole.width);
+  how.size = {whole.height * processing.shorter / shorter, whole.width * processing.shorter / shorter};
+  how.shown = {(how.size.width - side) / 2, (how.size.height - side) / 2, side, side};
+  return how;
+}
 
 std::string processor_json(const ImageProcessing& processing) {
   const base::Json json = {{"image_processor_type", "CLIPImageProcessor"},  // the class that resizes and cuts like this

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "hyperion/data/pixels.h"
+#include "hyperion/data/resample.h"
 
 namespace hyperion::data {
 
@@ -28,7 +28,8 @@ struct ImageProcessing {
   Normalisation normalisation = kImagenet;
 };
 
-Box middle_of(ImageSize size, int64_t side);  // rounded as transformers does it: to the left and up
+// What is done to an image of that size; half a pixel goes to the left and up, as in transformers.
+Resize resize_for(const ImageProcessing& processing, ImageSize whole);
 
 // As transformers' preprocessor_config.json.
 inline constexpr const char* kProcessorFile = "preprocessor_config.json";

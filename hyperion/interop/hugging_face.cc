@@ -13,6 +13,7 @@
 #include "hyperion/base/read_file.h"
 #include "hyperion/interop/weight_files.h"
 #include "hyperion/models/registry.h"
+#include "hyperion/nn/lora.h"
 #include "hyperion/nn/without_memory.h"
 
 namespace hyperion::interop {
@@ -29,8 +30,6 @@ bool is_buffer(const std::string& name) {
     if (name.ends_with(ending)) return true;
   return false;
 }
-
-bool is_head(const std::string& name) { return name.starts_with("classifier."); }
 
 // Of the whole image, in place of a head: transformers' own classifiers have none.
 bool is_pooler(const std::string& name) { return name.starts_with("pooler.") || name.find(".pooler.") != name.npos; }
@@ -108,7 +107,7 @@ class Matching {
     const std::string name = find(own);
     const bool counts = tensor.scalar_type() == at::kLong;
     if (!weights_.has(name)) {
-      if (model_.input() == models::Input::images && is_head(own)) {
+      if (model_.input() == models::Input::images && nn::is_output(own)) {
         headless_.insert(own);
         if (head_ == Head::may_be_missing) return;
       }

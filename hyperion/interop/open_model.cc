@@ -246,6 +246,19 @@ void find_processor(base::FileSystem& files, OpenedModel& opened) {
   if (!opened.run.empty() && files.exists(opened.run / kRunProcessor)) opened.folder = opened.run / kRunProcessor;
 }
 
+// A run that learned tokens its base does not have was trained with a tokenizer of its own; else the base's folder says
+// more, such as what ends a text.
+void find_grown_tokenizer(base::FileSystem& files, OpenedModel& opened) {
+  const auto text = [&](const Path& folder) {
+    const Path path = folder / "tokenizer.json";
+    return files.exists(path) ? base::read_description(files, path) : std::string();
+  };
+  const Path own = opened.run / kRunTokenizer;
+  if (opened.run.empty() || text(own).empty() || text(own) == text(opened.folder)) return;
+  opened.folder = own;
+  opened.bytes = false;
+}
+
 OpenedModel open_adapted(base::FileSystem& files, const checkpoint::LoadedCheckpoint& loaded, const base::Json& state,
                          const Path& run, at::Device device, std::optional<at::ScalarType> type, WeightForm form) {
   const auto adapter = parse_adapter_config(state["adapter"].dump(), loaded.path.string());
@@ -263,6 +276,7 @@ OpenedModel open_adapted(base::FileSystem& files, const checkpoint::LoadedCheckp
   adapted.run = run, adapted.step = loaded.step, adapted.checkpoint = loaded.path;
   adapted.base_model = adapter.base_model;
   adapted.trained_quantized = was_packed;
+  find_grown_tokenizer(files, adapted);
   find_processor(files, adapted);
   return adapted;
 }

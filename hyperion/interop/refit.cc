@@ -116,6 +116,13 @@ class Plan {
   Refitted outcome_;
 };
 
+void copy_buffers(models::Model& from, models::Model& to) {
+  const auto buffers = from.buffers();
+  for (auto& [name, tensor] : to.buffers())
+    for (const auto& old : buffers)
+      if (old.name == name) tensor.copy_(old.tensor);
+}
+
 std::unique_ptr<models::Model> outline_of(const std::string& config) {
   const nn::WithoutMemory only_names;
   return models::make_model(config, "the model");
@@ -148,10 +155,7 @@ Refitted refit(std::unique_ptr<models::Model>& model, const Fit& fit, const std:
     }
     tensor.set_data(value);
   }
-  const auto buffers = model->buffers();
-  for (auto& [name, tensor] : after->buffers())
-    for (const auto& old : buffers)
-      if (old.name == name) tensor.copy_(old.tensor);
+  copy_buffers(*model, *after);
   model = std::move(after);
   return plan.outcome();
 }
@@ -161,10 +165,7 @@ Refitted refit(ModelOutline& outline, const Fit& fit) {
   outline.model = outline_of(fit.config);
   const auto plan = std::make_shared<Plan>(*before, *outline.model, outline.missing);
   const at::NoGradGuard no_grad;
-  const auto buffers = before->buffers();
-  for (auto& [name, tensor] : outline.model->buffers())
-    for (const auto& old : buffers)
-      if (old.name == name) tensor.copy_(old.tensor);
+  copy_buffers(*before, *outline.model);
   const auto columns = std::make_shared<std::map<std::string, Columns>>();
   outline.values = [plan, columns, seed = fit.seed, old_values = std::move(outline.values),
                     fresh = outline.model->initial_values(fit.seed)](const std::string& name, int64_t begin,

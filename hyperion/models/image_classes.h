@@ -1,4 +1,4 @@
-// What the classifiers of images share: their classes in config.json, and what they take. For sources of this folder.
+// What the classifiers of images share: their classes in config.json, and what they take. Heavy: for sources.
 #pragma once
 #include <ATen/core/Tensor.h>
 

@@ -7,6 +7,7 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
 #include "hyperion/data/images.h"
+#include "hyperion/models/image_classes.h"
 #include "hyperion/models/registry.h"
 
 namespace hyperion::train {
@@ -31,16 +32,6 @@ bool has_names(const std::vector<std::string>& names) {
   for (size_t i = 0; i < names.size(); ++i)
     if (names[i] != unnamed_class(i)) return true;
   return false;
-}
-
-void set_classes(Json& config, const std::vector<std::string>& names) {
-  Json to_name = Json::object(), to_class = Json::object();
-  for (size_t i = 0; i < names.size(); ++i) {
-    to_name[std::to_string(i)] = names[i];
-    to_class[names[i]] = i;
-  }
-  config["id2label"] = std::move(to_name), config["label2id"] = std::move(to_class);
-  config.erase("num_labels");
 }
 
 ModelForData for_images(const RunConfig& config, Json json, const data::ImageSource& images) {
@@ -68,7 +59,7 @@ ModelForData for_images(const RunConfig& config, Json json, const data::ImageSou
   if (wanted > count)
     fitted.said.push_back(format("model.classes = {}, and the data has {} classes: {} will never be seen", wanted,
                                  count, wanted - count));
-  set_classes(json, names);
+  models::write_classes(json, static_cast<int64_t>(names.size()), names);
   fitted.config = json.dump();
   return fitted;
 }
