@@ -102,6 +102,7 @@ std::vector<std::string> job_words(const ScalingOptions& options, const ScalingR
                                     name,
                                     "--steps",
                                     format("{}", options.steps),
+                                    "--train.epochs=0",  // of a recipe that says those
                                     "--device",
                                     options.device,
                                     "--memory.report=true",
@@ -110,7 +111,10 @@ std::vector<std::string> job_words(const ScalingOptions& options, const ScalingR
                                     "--checkpoint.every=0",
                                     "--optim.warmup=0"};
   for (auto& flag : mode_flags(row.mode)) words.push_back(flag);
-  if (row.batch > 0) words.push_back(format("--train.batch={}", row.batch * row.ranks));
+  if (row.batch > 0) {
+    words.push_back(format("--train.batch={}", row.batch * row.ranks));
+    words.push_back("--train.batch_per_rank=0");
+  }
   for (const auto& setting : options.settings) words.push_back("--" + setting);
   return words;
 }

@@ -79,13 +79,13 @@ ImageProcessing parse_processor(const std::string& text, const std::string& plac
   const base::Json* size = fields.find("size");
   if (size == nullptr) fields.refuse("it has no size");
   if (size->is_object() && size->contains("shortest_edge")) {
-    processing.side = processing.shorter = fields.side(*size, "shortest_edge");
-    if (fields.flag("do_center_crop", false)) {
-      const base::Json* crop = fields.find("crop_size");
-      if (crop == nullptr) fields.refuse("it has no crop_size");
-      processing.side = fields.square(*crop);
-      if (processing.side > processing.shorter) fields.refuse("crop_size is larger than the image is made");
-    }
+    if (!fields.flag("do_center_crop", false))
+      fields.refuse(
+          "a shortest_edge without do_center_crop makes images that are not square, which are not known here");
+    const base::Json* crop = fields.find("crop_size");
+    if (crop == nullptr) fields.refuse("it has no crop_size");
+    processing.side = fields.square(*crop), processing.shorter = fields.side(*size, "shortest_edge");
+    if (processing.side > processing.shorter) fields.refuse("crop_size is larger than the image is made");
   } else {
     processing.side = fields.square(*size);
     if (fields.flag("do_center_crop", false)) fields.refuse("do_center_crop without a shortest_edge is not known here");

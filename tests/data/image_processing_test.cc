@@ -1,0 +1,42 @@
+#include "hyperion/data/image_processing.h"
+
+#include <gtest/gtest.h>
+
+#include "hyperion/base/error.h"
+
+namespace hyperion::data {
+namespace {
+
+TEST(ImageProcessing, is_read_back_as_it_was_written) {
+  const ImageProcessing written{24, 27, true, kCifar};
+  const auto read = parse_processor(processor_json(written), "here");
+  EXPECT_EQ(read.side, 24);
+  EXPECT_EQ(read.shorter, 27);
+  EXPECT_TRUE(read.bicubic);
+  EXPECT_EQ(read.normalisation, kCifar);
+}
+
+TEST(ImageProcessing, of_published_vits_makes_the_whole_image_fit) {
+  const auto read = parse_processor(R"({"do_normalize": true, "do_resize": true, "image_mean": [0.5, 0.5, 0.5],
+      "image_std": [0.5, 0.5, 0.5], "resample": 2, "size": {"height": 224, "width": 224}})",
+                                    "here");
+  EXPECT_EQ(read.side, 224);
+  EXPECT_EQ(read.shorter, 0);
+  EXPECT_EQ(read.normalisation, kHalf);
+  const Resize how = resize_for(read, {100, 300});
+  EXPECT_EQ(how.size, (ImageSize{224, 224}));
+  EXPECT_EQ(how.box, (Box{0, 0, 300, 100}));
+}
+
+TEST(ImageProcessing, refuses_what_would_be_other_pixels) {
+  for (const char* text : {"[]", "{}", R"({"size": 0})", R"({"size": {"height": 2, "width": 3}})",
+                           R"({"size": 8, "resample": 0})", R"({"size": {"shortest_edge": 8}})",
+                           R"({"size": 8, "do_resize": false})", R"({"size": 8, "do_center_crop": true})",
+                           R"({"size": {"shortest_edge": 8}, "do_center_crop": true, "crop_size": 9})",
+                           R"({"size": 8, "image_std": [1, 1]})", R"({"size": 8, "image_std": [0, 1, 1]})",
+                           R"({"size": 8, "rescale_factor": 1})", R"({"size": 100000000})"})
+    EXPECT_THROW(parse_processor(text, "here"), base::CorruptError) << text;
+}
+
+}  // namespace
+}  // namespace hyperion::data
