@@ -1,14 +1,12 @@
 #include "hyperion/train/trainer.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
 #include <cmath>
 #include <csignal>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <optional>
 
 #include "hyperion/base/error.h"
@@ -27,14 +25,11 @@
 #include "hyperion/host/cpu.h"
 #include "hyperion/host/launch.h"
 #include "hyperion/host/peaks.h"
-#include "hyperion/interop/base_weights.h"
 #include "hyperion/interop/open_model.h"
 #include "hyperion/interop/peft.h"
 #include "hyperion/kernels/cpu_precision.h"
 #include "hyperion/kernels/device.h"
 #include "hyperion/models/registry.h"
-#include "hyperion/nn/projection.h"
-#include "hyperion/nn/without_memory.h"
 #include "hyperion/optim/clip.h"
 #include "hyperion/parallel/data_parallel.h"
 #include "hyperion/profile/memory.h"
@@ -46,6 +41,7 @@
 #include "hyperion/train/processes.h"
 #include "hyperion/train/run_log.h"
 #include "hyperion/train/run_state.h"
+#include "hyperion/train/starting_model.h"
 #include "hyperion/train/stepper.h"
 
 namespace hyperion::train {
@@ -65,20 +61,6 @@ at::Device open_device(const LoopConfig& train, const Processes* processes) {
   kernels::allow_tf32(train.precision == "tf32");
   if (train.deterministic) kernels::use_deterministic_algorithms();
   return device;
-}
-
-// Puts the weights of a model that was made without memory into 4 bits: only one of them at a time is ever whole.
-void pack_one_by_one(models::Model& model, at::ScalarType type, const models::Values& values) {
-  if (model.tree() == nullptr) return;
-  const at::NoGradGuard no_grad;
-  model.tree()->visit([&](const std::string& path, nn::Module& module) {
-    auto* projection = dynamic_cast<nn::Projection*>(&module);
-    if (projection == nullptr || nn::is_output(path) || nn::has_memory(projection->weight())) return;
-    const auto whole = at::empty(projection->weight().sizes(), at::kFloat);
-    values(path + ".weight", 0, whole.view(-1));
-    at::Tensor(projection->weight()).set_data(whole.to(type));
-    projection->quantise();
-  });
 }
 
 class Trainer {
@@ -128,12 +110,8 @@ class Trainer {
   void check_tokenizer();
   void keep_processor();
   void keep_tokenizer();
-  interop::Fit fit_of_base() const { return {model_config_, static_cast<uint64_t>(config_.train.seed)}; }
   void make_model();
-  void make_outline();
   void plan_memory();
-  void make_adapted();
-  void fill_token_rows(const std::vector<int64_t>& tokens);
   double restore();  // returns the seconds trained before
   void step();
   void settle();  // reads and tells the figures of the pending step
@@ -232,92 +210,12 @@ void Trainer::check_tokenizer() {
 }
 
 void Trainer::make_model() {
-  if (config_.lora.rank > 0) return make_adapted();
-  if (config_.parallel.zero == 3) return make_outline();
-  if (!config_.model.from.empty() && !begun()) {
-    const auto fit = fit_of_base();
-    model_ = interop::open_base(files_, config_.model.from, at::kCPU, at::kFloat, &fit).model;
-    return;
-  }
-  model_ = models::make_model(model_config_, "the model");
-  model_->initialise(config_.train.seed);
-}
-
-// Names and shapes alone: each process gives memory to its own piece, which is all it has room for.
-void Trainer::make_outline() {
-  if (!config_.model.from.empty() && !begun()) {
-    const auto fit = fit_of_base();
-    auto outline = interop::outline_model(files_, config_.model.from, interop::Head::may_be_missing);
-    if (outline.model) {
-      interop::refit(outline, fit);
-      model_ = std::move(outline.model), values_ = std::move(outline.values);
-      return;
-    }
-    model_ = interop::open_base(files_, config_.model.from, at::kCPU, at::kFloat, &fit).model;
-    return;
-  }
-  const nn::WithoutMemory only_names;
-  model_ = models::make_model(model_config_, "the model");
-  model_->initialise(config_.train.seed);  // of a module of one's own, whatever has memory all the same
-  values_ = model_->initial_values(config_.train.seed);
-}
-
-// The frozen model in the type it is used in, with an adapter; also on resume, as checkpoints hold the adapter alone.
-void Trainer::make_adapted() {
-  std::string from = config_.model.from;
-  if (begun()) {
-    const auto& [loaded, state, newest] = **request_.start;
-    base_digest_ = state.base_digest;
-    from = interop::find_base(files_, request_.run.path(), from, base_digest_, loaded.path.string());
-    if (from != config_.model.from)
-      base::log_info(format("{} has not the weights any more beside which this run is trained: taken from {}",
-                            config_.model.from, from));
-  }
-  if (base_digest_.empty()) base_digest_ = interop::weights_digest(files_, from);
-  const auto type = compute_type(config_.train.precision);
-  const bool packed = config_.model.quantize == "nf4";
-  const auto fit = fit_of_base();
-  interop::Refitted refitted;
-  if (config_.parallel.zero == 3) {
-    auto outline = interop::outline_model(files_, from, interop::Head::may_be_missing);
-    if (outline.model) refitted = interop::refit(outline, fit);
-    model_ = std::move(outline.model), values_ = std::move(outline.values);
-  }
-  if (model_) {
-    model_->to(at::kCPU, type);
-    if (packed) pack_one_by_one(*model_, type, values_);
-  } else {
-    auto opened = interop::open_base(files_, from, at::kCPU, type, &fit);
-    model_ = std::move(opened.model), refitted = std::move(opened.refitted);
-  }
-  if (packed) model_->quantise();
-  auto adapter = nn::config_of(config_.lora);
-  for (const auto& module : refitted.new_modules) adapter.saved.push_back(module);
-  std::vector<int64_t> tokens(static_cast<size_t>(refitted.rows - refitted.first_new));
-  std::iota(tokens.begin(), tokens.end(), refitted.first_new);
-  for (const auto& module : refitted.grown)
-    adapter.token_rows.emplace_back(module.substr(module.rfind('.') + 1), tokens);
-  model_->adapters().add(interop::kRunAdapter, adapter, config_.train.seed);
-  fill_token_rows(tokens);
+  auto start = make_starting_model(
+      files_, {config_, model_config_, request_.run.path(), begun() ? &**request_.start : nullptr, first()});
+  model_ = std::move(start.model), values_ = std::move(start.values), base_digest_ = std::move(start.base_digest);
+  if (config_.lora.rank == 0) return;
   shape_ = models::adapted_shape(*model_, interop::kRunAdapter, config_.train.length);
   log_.trained(shape_.trained);
-  if (first()) interop::keep_base(files_, request_.run.path(), from);
-}
-
-// Where the tables have no memory, the rows that are trained beside them have no values yet.
-void Trainer::fill_token_rows(const std::vector<int64_t>& tokens) {
-  if (!values_) return;
-  const at::NoGradGuard no_grad;
-  for (const auto& [name, rows] : model_->adapters().parameters(interop::kRunAdapter)) {
-    if (!name.ends_with(nn::kTokenRowsParameter)) continue;
-    const std::string table =
-        name.substr(0, name.size() - std::string_view(nn::kTokenRowsParameter).size()) + ".weight";
-    const auto row = at::empty({rows.size(1)}, at::kFloat);
-    for (size_t i = 0; i < tokens.size(); ++i) {
-      values_(table, tokens[i] * rows.size(1), row);
-      rows.select(0, static_cast<int64_t>(i)).copy_(row);
-    }
-  }
 }
 
 // Every choice is tried on a real part of a batch, cheapest first; nothing of it changes the run.
