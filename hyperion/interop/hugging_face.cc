@@ -173,7 +173,7 @@ HuggingFaceModel open_hugging_face(base::FileSystem& files, const Path& folder, 
   opened.missing = matching.headless();
   at::NoGradGuard no_grad;
   opened.model->to(device, type.value_or(matching.type()));
-  const auto fill = [&](const std::string& name, at::Tensor tensor) {
+  const auto fill = [&](const std::string& name, const at::Tensor& tensor) {
     if (!matching.has(name)) return;
     const auto mapped = matching.tensor(name);
     tensor.copy_(mapped);
