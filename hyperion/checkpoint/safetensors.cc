@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <filesystem>
 #include <unordered_set>
 
 #include "hyperion/base/error.h"
@@ -102,6 +103,18 @@ WrittenFile write_safetensors(base::FileSystem& files, const base::Path& path, c
     writer.append({static_cast<const char*>(host.const_data_ptr()), host.nbytes()});
   }
   return writer.finish();
+}
+
+void replace_safetensors(base::FileSystem& files, const base::Path& path, const std::vector<NamedTensor>& tensors) {
+  const base::Path partial = base::partial_path(path);
+  try {
+    write_safetensors(files, partial, tensors, {});
+    files.rename(partial, path);
+  } catch (...) {
+    std::error_code ignored;
+    std::filesystem::remove(partial, ignored);
+    throw;
+  }
 }
 
 SafetensorsFile::SafetensorsFile(const base::Path& path)

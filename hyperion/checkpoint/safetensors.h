@@ -33,6 +33,8 @@ struct WrittenFile {
 // write throws FileError and leaves the broken file for the caller to remove.
 WrittenFile write_safetensors(base::FileSystem& files, const base::Path& path, const std::vector<NamedTensor>& tensors,
                               const Metadata& metadata = {});
+// The same, whole or not at all: written beside its name, and renamed.
+void replace_safetensors(base::FileSystem& files, const base::Path& path, const std::vector<NamedTensor>& tensors);
 
 // One file, mapped. Safe to read from many threads.
 class SafetensorsFile {

@@ -1,6 +1,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/softmax.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/topk.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include "hyperion/base/json.h"
 #include "hyperion/base/read_file.h"
 #include "hyperion/base/signals.h"
+#include "hyperion/checkpoint/safetensors.h"
 #include "hyperion/cli/commands.h"
 #include "hyperion/cli/open_text_model.h"
 #include "hyperion/data/image_processing.h"
@@ -70,12 +72,14 @@ int classify_command(const ClassifyOptions& options) {
   const at::NoGradGuard no_grad;
   const auto pixels = at::empty({1, 3, processing.side, processing.side}, at::kFloat);
   Json list = Json::array();
+  std::vector<at::Tensor> all_pixels, all_logits;
   for (const auto& path : options.images) {
     base::throw_if_stopped("classifying");
     data::process_image(processing, base::read_to_end(path, kLongestFile), path,
                         {pixels.mutable_data_ptr<float>(), static_cast<size_t>(pixels.numel())});
     nn::Pass pass;
     const auto logits = opened.model->logits(pixels.to(device, type), pass)[0].to(at::kCPU, at::kFloat);
+    if (!options.output.empty()) all_pixels.push_back(pixels[0].clone()), all_logits.push_back(logits);
     const auto guesses = best_of(logits, labels, options.top);
     if (options.json) {
       Json found = Json::array();
@@ -87,6 +91,9 @@ int classify_command(const ClassifyOptions& options) {
     for (const auto& [label, score] : guesses) std::printf("  %5.1f%%  %s\n", 100 * score, label.c_str());
     std::fflush(stdout);
   }
+  if (!options.output.empty())
+    checkpoint::replace_safetensors(base::real_files(), options.output,
+                                    {{"pixel_values", at::stack(all_pixels)}, {"logits", at::stack(all_logits)}});
   if (options.json) std::printf("%s\n", list.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
   return 0;
 }

@@ -46,7 +46,7 @@ struct EvalOptions {
 int eval_command(const EvalOptions& options);
 
 struct ClassifyOptions {
-  std::string model, device = "auto", quantize;
+  std::string model, device = "auto", quantize, output;
   std::vector<std::string> images;
   int64_t top = 5;
   bool json = false;

@@ -1,13 +1,13 @@
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/files.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
 #include "hyperion/cli/commands.h"
+#include "hyperion/cli/recipe_paths.h"
 #include "hyperion/cli/recipe_templates.h"
 #include "hyperion/cli/resolve.h"
 #include "hyperion/models/registry.h"
@@ -88,20 +88,14 @@ std::vector<CompletionSetting> completion_settings() {
                                                                  {"train.optimize", "--optimize"},
                                                                  {"memory.on_oom", "--on-oom"},
                                                                  {"prepare.on_bad", "--on-bad"}};
-  static const std::set<std::string> paths = {"data.path",
-                                              "model.config",
-                                              "prepare.files",
-                                              "prepare.output",
-                                              "prepare.tokenizer",
-                                              "prepare.validation_files",
-                                              "prepare.chat_template"};
   train::RunConfig config;
   const auto settings = train::bind(config);
   std::vector<CompletionSetting> list;
   for (const auto& setting : settings.all()) {
     list.push_back({setting.name(), setting.choices, ""});
-    list.back().is_path = paths.contains(setting.name());
     list.back().is_model = setting.name() == "model.from";
+    list.back().is_path =
+        (is_read_path(setting.name()) && !list.back().is_model) || setting.name() == "prepare.output";
     if (std::holds_alternative<bool*>(setting.value)) list.back().values = {"true", "false"};
     if (setting.name() == "model.preset")
       for (const auto& preset : models::presets()) list.back().values.push_back(preset.name);

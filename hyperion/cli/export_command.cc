@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 
 #include "hyperion/base/error.h"
@@ -10,6 +11,18 @@
 #include "hyperion/interop/peft.h"
 
 namespace hyperion::cli {
+namespace {
+
+void print_files(base::FileSystem& files, const std::string& folder) {
+  std::vector<std::string> names;
+  for (const auto& path : files.list(folder)) names.push_back(path.filename().string());
+  std::sort(names.begin(), names.end());
+  std::string line;
+  for (const auto& name : names) line += (line.empty() ? "" : ", ") + name;
+  std::printf("%s: %s\n", folder.c_str(), line.c_str());
+}
+
+}  // namespace
 
 int export_command(const ExportOptions& options) {
   auto& files = base::real_files();
@@ -30,14 +43,14 @@ int export_command(const ExportOptions& options) {
                            options.folder);
     if (opened.trained_quantized)
       base::log_info("the adapter was trained beside 4-bit weights (nf4); its folder cannot say so: --quantize nf4");
-    std::printf("%s: adapter_config.json, adapter_model.safetensors\n", options.folder.c_str());
+    print_files(files, options.folder);
     return 0;
   }
   if (!adapters.empty()) adapters.merge(adapters.names().front());
   interop::export_hugging_face(files, *opened.model, opened.config, opened.folder, options.folder, opened.ends);
   if (opened.trained_quantized)
     base::log_info("the adapter was trained beside 4-bit weights (nf4); the base itself is exported whole");
-  std::printf("%s: config.json, model.safetensors\n", options.folder.c_str());
+  print_files(files, options.folder);
   return 0;
 }
 

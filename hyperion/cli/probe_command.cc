@@ -98,7 +98,8 @@ ProbeInput read_tokens(const checkpoint::SafetensorsFile& file, const std::strin
 }
 
 ProbeInput read_images(const checkpoint::SafetensorsFile& file, const std::string& path, int64_t classes) {
-  check_names(file, path, {"pixel_values", "labels"}, "input_ids",
+  // Logits are as `classify --output` writes them, and passed over.
+  check_names(file, path, {"pixel_values", "labels", "logits"}, "input_ids",
               "give pixel_values, fp32 [batch, channels, height, width], and if wanted labels");
   ProbeInput input;
   input.pixels = file.tensor("pixel_values");
@@ -151,19 +152,6 @@ std::vector<checkpoint::NamedTensor> gradients_of(models::Model& model, const st
   return list;
 }
 
-void write_output(const std::string& path, const std::vector<checkpoint::NamedTensor>& tensors) {
-  auto& files = base::real_files();
-  const base::Path partial = base::partial_path(path);
-  try {
-    checkpoint::write_safetensors(files, partial, tensors);
-    files.rename(partial, path);
-  } catch (...) {
-    std::error_code ignored;
-    std::filesystem::remove(partial, ignored);
-    throw;
-  }
-}
-
 }  // namespace
 
 int probe_command(const ProbeOptions& options) {
@@ -207,7 +195,7 @@ int probe_command(const ProbeOptions& options) {
     tensors.insert(tensors.end(), gradients.begin(), gradients.end());
     said += format(", {} gradients", gradients.size());
   }
-  write_output(options.output, tensors);
+  checkpoint::replace_safetensors(base::real_files(), options.output, tensors);
   std::printf("%s: %s\n", options.output.c_str(), said.c_str());
   return 0;
 }

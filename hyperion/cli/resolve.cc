@@ -5,6 +5,7 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/read_file.h"
+#include "hyperion/cli/recipe_paths.h"
 
 namespace hyperion::cli {
 namespace {
@@ -81,6 +82,7 @@ base::Settings resolve(train::RunConfig& config, const std::string& recipe, cons
                        bool checked) {
   base::Settings settings = train::bind(config);
   if (!recipe.empty()) settings.read_toml(read_recipe(recipe), recipe);
+  find_beside_recipe(settings, recipe);
   settings.read_environment(::environ);
   apply(settings, overrides);
   fit_warmup(config, settings);

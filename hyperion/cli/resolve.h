@@ -8,7 +8,8 @@
 
 namespace hyperion::cli {
 
-// Recipe < HYPERION_SECTION__KEY < flags. An empty recipe means defaults. The settings point into `config`. A warm-up
+// Recipe < HYPERION_SECTION__KEY < flags. An empty recipe means defaults. Paths of the recipe
+// are found as recipe_paths.h says. The settings point into `config`. A warm-up
 // that is longer than steps which stand nearer to the user (a flag's, over the recipe's warm-up) becomes a tenth of
 // them.
 base::Settings resolve(train::RunConfig& config, const std::string& recipe, const std::vector<Override>& overrides,

@@ -11,6 +11,7 @@
 #include "hyperion/base/signals.h"
 #include "hyperion/cli/commands.h"
 #include "hyperion/cli/meter.h"
+#include "hyperion/cli/recipe_paths.h"
 #include "hyperion/cli/resolve.h"
 #include "hyperion/data/image_set.h"
 #include "hyperion/data/input_files.h"
@@ -166,6 +167,8 @@ int prepare_command(const PrepareOptions& options) {
   const auto settings = resolve(all, options.recipe, options.overrides, /*checked=*/false);
   data::PrepareConfig& config = all.prepare;
   data::check(config);
+  require_paths(settings, options.recipe,
+                {"prepare.files", "prepare.validation_files", "prepare.tokenizer", "prepare.chat_template"});
   if (config.tokenizer != "bytes") config.tokenizer = hub::locate(base::real_files(), config.tokenizer);
   if (options.dry_run) {
     for (const auto& setting : settings.all())

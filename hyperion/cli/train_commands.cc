@@ -11,6 +11,7 @@
 #include "hyperion/base/read_file.h"
 #include "hyperion/base/signals.h"
 #include "hyperion/cli/commands.h"
+#include "hyperion/cli/recipe_paths.h"
 #include "hyperion/cli/resolve.h"
 #include "hyperion/host/launch.h"
 #include "hyperion/interop/base_weights.h"
@@ -36,13 +37,24 @@ strategy::ModelShape shape_of(const train::RunConfig& config, const std::string&
   return models::config_shape(model, "the model", config.train.length);
 }
 
+// What recipe, variables and flags say; `config show` has the rest.
+void print_chosen(const base::Settings& settings) {
+  int64_t others = 0;
+  for (const auto& setting : settings.all())
+    if (setting.origin == "default")
+      ++others;
+    else
+      std::printf("%-40s # %s\n", (setting.name() + " = " + setting.text()).c_str(), setting.origin.c_str());
+  std::printf("and %lld others at their defaults: `hyperion config show` has them\n\n", static_cast<long long>(others));
+}
+
 int dry_run(const train::RunConfig& config, const base::Settings& settings, const std::string& name, bool or_resume) {
   const auto launch = host::find_launch();
   train::check_processes(config, launch.world);
   if (launch.rank != 0) return 0;
   const auto shape = shape_of(config, train::model_config(base::real_files(), config));
   const int64_t units = config.train.batch * (shape.context > 0 ? config.train.length : 1);
-  std::printf("%s\n", settings.toml(true).c_str());
+  print_chosen(settings);
   const auto place = train::RunFolder::join(interop::runs_folder() / name);
   const bool there = or_resume && base::real_files().exists(place.config());
   if (!there) train::check_run_name(name);
@@ -274,11 +286,13 @@ void fix_model(train::RunConfig& config) {
   if (!config.model.from.empty()) config.model.from = interop::fixed_model(base::real_files(), config.model.from);
 }
 
-// A recipe that names a run means, for a run that was begun with it, the checkpoint it had then.
-void fix_model_as_begun(train::RunConfig& config, const base::Path& begun) {
+// What a recipe leaves open means, for a run that was begun with it, what it was settled as then: the checkpoint of a
+// run it names, the pixels of the model it starts from.
+void settle_as_begun(train::RunConfig& config, const base::Path& begun) {
   const auto absolute = [](const base::Path& path) { return std::filesystem::absolute(path).lexically_normal(); };
   train::RunConfig past;
   read_run_config(past, begun, {});
+  if (auto& normalise = config.data.augment.normalise; normalise == "auto") normalise = past.data.augment.normalise;
   const base::Path of_run = base::Path(past.model.from).parent_path().parent_path();
   const std::string named = config.model.from;
   if (named.empty() || past.model.from.empty()) return;
@@ -302,19 +316,23 @@ int train_command(const TrainOptions& options) {
   const bool named = !options.run.empty();
   const std::string name =
       named ? options.run : train::default_run_name(options.recipe, base::real_clock().unix_seconds());
+  auto& files = base::real_files();
+  const auto place = train::RunFolder::join(interop::runs_folder() / name);
+  const bool goes_on = options.or_resume && files.exists(place.config());
+  if (!goes_on) require_paths(settings, options.recipe, {"data.path", "model.config", "model.from"});
   if (options.dry_run) return dry_run(config, settings, name, options.or_resume);
   if (const auto said = shortened_warmup(settings); !said.empty() && launch.rank == 0) base::log_warn(said);
   apply_nccl(config, launch);
   const int capability = kernels::gpu_capability(kernels::open_device(config.train.device));
   if (const auto said = train::settle_precision(config.train, capability); !said.empty() && launch.rank == 0)
     base::log_warn(said);
-  auto& files = base::real_files();
-  const auto place = train::RunFolder::join(interop::runs_folder() / name);
-  if (options.or_resume && files.exists(place.config())) {
-    make_data_absolute(config), fix_model_as_begun(config, place.config());
+  if (goes_on) {
+    make_data_absolute(config), settle_as_begun(config, place.config());
     return go_on(config, settings, place.path(), Hold(place.path(), launch), launch);
   }
   if (named) train::check_run_name(name);
+  if (const auto said = train::settle_normalisation(files, config); !said.empty() && launch.rank == 0)
+    base::log_info(said);
   check_start(config, train::model_config(files, config), launch);
   make_data_absolute(config), fix_model(config);
   auto processes = join(meet(config, launch), config, settings.toml(false), launch, -1);

@@ -11,6 +11,7 @@
 #include "hyperion/base/json.h"
 #include "hyperion/base/read_file.h"
 #include "hyperion/checkpoint/load.h"
+#include "hyperion/data/image_processing.h"
 #include "hyperion/hub/cache.h"
 #include "hyperion/interop/base_weights.h"
 #include "hyperion/interop/hugging_face.h"
@@ -194,6 +195,15 @@ Path checkpoint_folder(base::FileSystem& files, const std::string& named) {
   if (names_folder(files, argument)) return {};
   Path run;
   return find_checkpoint(files, argument, run).path;
+}
+
+Path image_processor(base::FileSystem& files, const std::string& named) {
+  const std::string argument = find_model(files, named);
+  const Path run = names_folder(files, argument)      ? Path()
+                   : is_checkpoint(files, argument) ? std::filesystem::absolute(argument).parent_path().parent_path()
+                                                    : find_run(files, argument);
+  const Path path = (run.empty() ? Path(argument) : run / kRunProcessor) / data::kProcessorFile;
+  return files.exists(path) ? path : Path();
 }
 
 std::string read_model_config(base::FileSystem& files, const std::string& named) {

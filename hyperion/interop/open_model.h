@@ -61,6 +61,9 @@ base::Path checkpoint_folder(base::FileSystem& files, const std::string& argumen
 // ConfigError that says how to fetch it where the cache has it not, or not whole.
 std::string find_model(base::FileSystem& files, const std::string& argument);
 
+// The preprocessor_config.json of a MODEL that takes images; empty where it has none.
+base::Path image_processor(base::FileSystem& files, const std::string& argument);
+
 // The config.json of a MODEL, without its weights.
 std::string read_model_config(base::FileSystem& files, const std::string& argument);
 

@@ -1,11 +1,15 @@
 #include "hyperion/train/preflight.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/base/read_file.h"
+#include "hyperion/data/image_processing.h"
 #include "hyperion/host/gpu.h"
 #include "hyperion/host/memory.h"
+#include "hyperion/interop/open_model.h"
 
 namespace hyperion::train {
 namespace {
@@ -60,6 +64,28 @@ MemoryNeed memory_need(const RunConfig& config, const strategy::ModelShape& shap
       config.train.batch / config.train.accumulate / processes * (shape.context > 0 ? config.train.length : 1);
   need.activations = 0.8 * shape.activation_bytes(units, static_cast<int64_t>(element));
   return need;
+}
+
+std::string settle_normalisation(base::FileSystem& files, RunConfig& config) {
+  std::string& normalise = config.data.augment.normalise;
+  if (config.model.from.empty() || normalise != "auto") return {};
+  const base::Path path = interop::image_processor(files, config.model.from);
+  if (path.empty()) return {};
+  std::optional<data::Normalisation> given;
+  try {
+    given = data::parse_processor(base::read_description(files, path), path.string()).normalisation;
+  } catch (const base::CorruptError&) {
+    // Images can be trained on all the same.
+  }
+  const std::pair<const char*, data::Normalisation> known[] = {
+      {"half", data::kHalf}, {"imagenet", data::kImagenet}, {"cifar", data::kCifar}};
+  for (const auto& [name, one] : known)
+    if (one == given) {
+      normalise = name;
+      return format("augment.normalise = \"{}\", as {} says", name, path.string());
+    }
+  return format("{} has a mean and deviation of pixels that no augment.normalise gives: those of the data are taken",
+                path.string());
 }
 
 std::string settle_precision(LoopConfig& train, int capability) {

@@ -20,6 +20,10 @@ MemoryNeed memory_need(const RunConfig& config, const strategy::ModelShape& shap
 // says so is returned; fp8 before 8.9 is a PreflightError. What tf32 and fp8 are on a CPU is a line too.
 std::string settle_precision(LoopConfig& train, int capability);
 
+// Pixels as model.from saw them, where the recipe leaves that open and the model says so; else those of the data.
+// Returns what is to be told, or nothing.
+std::string settle_normalisation(base::FileSystem& files, RunConfig& config);
+
 // Throws PreflightError with the estimate and what there is when the run cannot fit on the device.
 void check_memory(const RunConfig& config, const strategy::ModelShape& shape, c10::Device device,
                   int64_t processes = 1);

@@ -9,6 +9,7 @@ import peft
 import torch
 import transformers
 from PIL import Image
+from safetensors.torch import load_file
 
 from models import Folder, answer, load, make, probe, resnet, run, vit
 
@@ -50,7 +51,7 @@ def images(folder):
 class Trained:
     """A base with 11 classes, and a run from it to ours."""
 
-    def __init__(self, extra="", headless=None, ranks=1, flags=(), seed=7):
+    def __init__(self, extra="", headless=None, ranks=1, flags=(), seed=7, processor=None):
         self.folder = Folder()
         self.path = self.folder.path
         model = make(CONFIG(), seed)
@@ -58,6 +59,8 @@ class Trained:
             torch.manual_seed(seed)
             model = HEADLESS(CONFIG(), **headless)
         model.save_pretrained(self.path / "base")
+        if processor is not None:
+            processor.save_pretrained(self.path / "base")
         self.images = images(self.path / "images")
         (self.path / "recipe.toml").write_text(RECIPE.format(folder=self.path) + extra)
         os.environ["HYPERION_RUNS"] = str(self.path / "runs")
@@ -87,6 +90,21 @@ def same(self, there, trained, tolerance=1e-5):
     self.assertLess((theirs - ours).abs().max().item(), tolerance * max(1, theirs.abs().max().item()))
 
 
+def differ(self, trained, folder, images):
+    """Pixels and logits of image files: ours, and those of transformers' processor and model."""
+    file = trained.path / "classified.safetensors"
+    run("classify", "run", *images, "--output", file)
+    ours = load_file(file)
+    processor = transformers.AutoImageProcessor.from_pretrained(folder)
+    deviation = torch.tensor(processor.image_std)[:, None, None]
+    for path, pixels in zip(images, ours["pixel_values"], strict=True):
+        theirs = processor(Image.open(path).convert("RGB"), return_tensors="pt")["pixel_values"][0]
+        self.assertLess(((theirs - pixels) * deviation).abs().max().item(), 2 / 255 + 1e-6, path)
+    with torch.no_grad():
+        theirs = answer(load(folder).eval(), {"pixel_values": ours["pixel_values"]}).logits
+    self.assertLess((theirs - ours["logits"]).abs().max().item(), 1e-5 * max(1, theirs.abs().max().item()))
+
+
 class FineTune(unittest.TestCase):
     def test_pipeline_gives_the_names_and_scores_that_classify_gives(self):
         trained = Trained()
@@ -106,17 +124,20 @@ class FineTune(unittest.TestCase):
 
     def test_pixels_are_those_of_the_processor(self):
         trained = Trained()
-        processor = transformers.AutoImageProcessor.from_pretrained(trained.export("exported"))
-        mean, deviation = (numpy.array(value)[:, None, None] for value in (processor.image_mean, processor.image_std))
-        for path in trained.images[:10]:
-            image = Image.open(path).convert("RGB")
-            theirs = processor(image, return_tensors="np")["pixel_values"][0]
-            shorter = min(image.size)
-            width, height = (side * 37 // shorter for side in image.size)  # 32 / 0.875
-            left, top = (width - 32) // 2, (height - 32) // 2
-            plain = image.resize((width, height), Image.BILINEAR).crop((left, top, left + 32, top + 32))
-            ours = (numpy.asarray(plain).transpose(2, 0, 1) / 255 - mean) / deviation
-            self.assertLess(numpy.abs((theirs - ours) * deviation).max(), 2 / 255 + 1e-6, path)
+        folder = trained.export("exported")
+        differ(self, trained, folder, trained.images[:10])
+
+    def test_pixels_are_normalised_as_the_base_says(self):
+        half = transformers.ViTImageProcessor(size={"height": 32, "width": 32}, image_mean=[0.5] * 3, image_std=[0.5] * 3)
+        trained = Trained(processor=half)
+        again = ("train", trained.path / "recipe.toml", "--run", "run", "--or-resume", "--steps", "4")
+        run(*again)
+        (trained.path / "base" / "preprocessor_config.json").unlink()
+        run(*again[:-1], "5")
+        mean = lambda folder: list(transformers.AutoImageProcessor.from_pretrained(folder).image_mean)
+        self.assertEqual(mean(trained.export("exported")), [0.5] * 3)
+        told = Trained(processor=half, flags=("--augment.normalise=imagenet",))
+        self.assertEqual(mean(told.export("exported")), [0.485, 0.456, 0.406])
 
     @unittest.skipIf(FAMILY == "resnet", "it has no linear layer but its head")
     def test_an_adapter_and_its_new_head_go_to_peft_and_come_back(self):

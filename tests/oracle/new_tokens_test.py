@@ -70,7 +70,8 @@ class Trained:
         return {"input_ids": torch.randint(0, 44, (3, 9), generator=torch.Generator().manual_seed(2))}
 
     def export(self, name, *flags):
-        run("export", "run", "--to", self.path / name, *flags)
+        said = run("export", "run", "--to", self.path / name, *flags).decode()
+        assert said == f"{self.path / name}: {', '.join(sorted(os.listdir(self.path / name)))}\n", said
         return self.path / name
 
 
