@@ -11,8 +11,8 @@ namespace {
 
 class CifarSource final : public ImageSource {
  public:
-  CifarSource(const CifarLayout& layout, const std::vector<base::Path>& files, Augmenter augmenter)
-      : classes_(layout.classes), augmenter_(std::move(augmenter)) {
+  CifarSource(const CifarLayout& layout, const std::vector<base::Path>& files, int64_t side, Augmenter augmenter)
+      : classes_(layout.classes), side_(side), augmenter_(std::move(augmenter)) {
     for (const auto& path : files) {
       files_.emplace_back(path, layout);
       files_.back().check_labels();  // once, so that none can be out of range in the middle of a run
@@ -22,14 +22,10 @@ class CifarSource final : public ImageSource {
   }
 
   int64_t samples() const override { return samples_; }
-  ImageShape shape() const override { return {3, kCifarSide, kCifarSide}; }
+  ImageShape shape() const override { return {3, side_, side_}; }
   int64_t classes() const override { return static_cast<int64_t>(classes_.size()); }
   std::vector<std::string> class_names() const override { return classes_; }
-  std::optional<ImageProcessing> processing() const override {
-    auto processing = augmenter_.processing();
-    processing.shorter = kCifarSide;  // images that have the size are taken as they are
-    return processing;
-  }
+  std::optional<ImageProcessing> processing() const override { return augmenter_.processing(); }
 
   int64_t read(int64_t index, int64_t epoch, std::span<float> out) const override {
     const auto file = std::upper_bound(begins_.begin(), begins_.end(), index) - begins_.begin() - 1;
@@ -39,7 +35,7 @@ class CifarSource final : public ImageSource {
 
  private:
   std::vector<std::string> classes_;
-  int64_t samples_ = 0;
+  int64_t side_, samples_ = 0;
   Augmenter augmenter_;
   std::deque<CifarFile> files_;
   std::vector<int64_t> begins_;  // of each file, its first sample
@@ -47,10 +43,12 @@ class CifarSource final : public ImageSource {
 
 }  // namespace
 
-Split open_cifar(const DataConfig& config, uint64_t seed) {
+Split open_cifar(const DataConfig& config, int64_t side, uint64_t seed) {
   const CifarLayout layout = cifar_layout(config.path.at(0));
   const auto source = [&](const std::vector<base::Path>& files, bool training) {
-    return std::make_unique<CifarSource>(layout, files, Augmenter(config.augment, kCifarSide, seed, training, kCifar));
+    auto augment = config.augment;
+    augment.centre = 1;  // what is shown fills the image
+    return std::make_unique<CifarSource>(layout, files, side, Augmenter(augment, side, seed, training, kCifar));
   };
   Split split;
   for (const auto* half : {&layout.train, &layout.test})

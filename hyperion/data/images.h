@@ -36,7 +36,7 @@ Split open_shapes(const DataConfig& config, int64_t side, uint64_t seed);
 
 // CIFAR-10 or CIFAR-100 in their binary form: a folder with data_batch_1.bin ... and test_batch.bin, or train.bin and
 // test.bin. The test files are the validation set.
-Split open_cifar(const DataConfig& config, uint64_t seed);
+Split open_cifar(const DataConfig& config, int64_t side, uint64_t seed);
 
 // A folder of JPEG and PNG files (data/image_folder.h), decoded as they are read.
 Split open_image_files(const DataConfig& config, int64_t side, uint64_t seed);

@@ -98,7 +98,9 @@ Split open_prepared_images(const DataConfig& config, int64_t side, uint64_t seed
     auto set = std::make_shared<const ImageSet>(base::Path(config.path[0]) / name);
     if (set->images() == 0)
       throw ConfigError(format("{} holds no images", set->file().path().string()), "prepare more of them");
-    Augmenter augmenter(config.augment, side, seed, training, set->normalisation());
+    auto augment = config.augment;
+    if (set->normalisation() == kCifar) augment.centre = 1;  // as data.source = "cifar" has them
+    Augmenter augmenter(augment, side, seed, training, set->normalisation());
     return make_image_source(std::move(set), side, std::move(augmenter));
   };
   Split split;
