@@ -11,6 +11,7 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
 #include "hyperion/base/log.h"
+#include "hyperion/base/read_file.h"
 #include "hyperion/checkpoint/manifest.h"
 #include "hyperion/checkpoint/step_folder.h"
 #include "hyperion/comm/group.h"
@@ -108,10 +109,10 @@ void put_in_place(base::FileSystem& files, const Path& partial, const Path& comp
   try_or_warn("remove " + replaced.string(), [&] { files.remove_all(replaced); });
 }
 
-void remove_old(base::FileSystem& files, const Path& folder, int64_t written, int64_t keep) {
+void remove_old(base::FileSystem& files, const Path& folder, const Snapshot& written, int64_t keep) {
   int64_t kept = 1;
   for (const CheckpointEntry& entry : list_checkpoints(files, folder)) {
-    if (entry.step == written || kept++ < keep) continue;
+    if (entry.step == written.step || kept++ < keep || entry.step == written.best) continue;
     try_or_warn("remove " + entry.path.string(), [&] { discard(files, entry.path, entry.step); });
   }
 }
@@ -204,8 +205,15 @@ Path save_checkpoint(base::FileSystem& files, const Path& folder, const Snapshot
     throw with_hint(error);
   }
   pass("checkpoint.after_rename", complete);
-  if (alone || ranks->rank() == 0) remove_old(files, folder, snapshot.step, keep);
+  if (alone || ranks->rank() == 0) remove_old(files, folder, snapshot, keep);
   return complete;
+}
+
+void replace_state(base::FileSystem& files, const Path& step_folder, const std::string& state) {
+  const Path path = step_folder / kManifestName;
+  Manifest manifest = parse_manifest(base::read_description(files, path), path.string());
+  manifest.state = state;
+  base::write_atomically(files, path, manifest_text(manifest));
 }
 
 }  // namespace hyperion::checkpoint

@@ -1,6 +1,8 @@
 // Writes a checkpoint so that a crash at any point leaves the earlier ones whole: beside its name, synced, then
 // renamed.
 #pragma once
+#include <optional>
+
 #include "hyperion/checkpoint/safetensors.h"
 
 namespace hyperion::comm {
@@ -23,17 +25,21 @@ struct Snapshot {
   std::string state = "{}";  // a JSON object: schedule, cursor, seed
   std::string version;       // of the program, for the manifest
   std::vector<NamedSlice> slices = {};
+  std::optional<int64_t> best = {};  // the step whose checkpoint stays, however old it is
 };
 
 // Writes `folder`/step-N and returns its path; a step-N already there is replaced. Then removes all but the newest
-// `keep` (at least 1) complete checkpoints, never the one just written, and what earlier crashes left behind; a removal
-// that fails is only a warning. When the write fails (FileError with a hint), what was begun is removed and every
-// earlier checkpoint is as it was. One saver at a time for a folder. Fault points: checkpoint.before_shard,
-// .before_manifest, .before_rename, .after_rename.
+// `keep` (at least 1) complete checkpoints and the best, never the one just written, and what earlier crashes left
+// behind; a removal that fails is only a warning. When the write fails (FileError with a hint), what was begun is
+// removed and every earlier checkpoint is as it was. One saver at a time for a folder. Fault points:
+// checkpoint.before_shard, .before_manifest, .before_rename, .after_rename.
 //
 // With `ranks` every rank of the group calls this: each writes its tensors and slices as shard-<rank>, rank 0 the
 // manifest, last, with its own state. Where one fails all throw, and the folder is as it was.
 base::Path save_checkpoint(base::FileSystem& files, const base::Path& folder, const Snapshot& snapshot, int64_t keep,
                            comm::Group* ranks = nullptr);
+
+// Gives the checkpoint in `step_folder` another state; its tensors stay.
+void replace_state(base::FileSystem& files, const base::Path& step_folder, const std::string& state);
 
 }  // namespace hyperion::checkpoint

@@ -185,7 +185,7 @@ void add_train_commands(CLI::App& app, Flags& flags) {
 
 void add_model_commands(CLI::App& app, Flags& flags) {
   auto* eval = app.add_subcommand("eval", "measure a model on data it never saw");
-  eval->add_option("MODEL", flags.eval.model, "a run's name or folder, or a checkpoint's folder")->required();
+  eval->add_option("MODEL", flags.eval.model, "a run's name or folder, RUN@best, or a checkpoint's folder")->required();
   eval->add_option("--device", flags.eval.device, "cpu, cuda or auto")->check(one_of({"auto", "cpu", "cuda"}));
   eval->add_option("--batches", flags.eval.batches, "validation batches (default: as the run)")
       ->check(whole_number(1, 1'000'000));
@@ -210,8 +210,8 @@ void add_classify_command(CLI::App& app, Flags& flags) {
 
 void add_exchange_commands(CLI::App& app, Flags& flags) {
   const char* model =
-      "a run's name or folder, a checkpoint's folder, a Hugging Face folder, or OWNER/NAME of the hub (`hyperion "
-      "fetch`)";
+      "a run's name or folder, RUN@best, a checkpoint's folder, a Hugging Face folder, or OWNER/NAME of the hub "
+      "(`hyperion fetch`)";
   auto* probe = app.add_subcommand(
       "probe", "run a model on given token ids or images, to compare it with the same model elsewhere");
   probe->add_option("MODEL", flags.probe.model, model)->required();

@@ -9,9 +9,10 @@ namespace {
 // What both commands have: the model, and how it chooses its words.
 void add_text_flags(CLI::App* command, TextOptions& options) {
   command
-      ->add_option("MODEL", options.model,
-                   "a run's name or folder, a checkpoint's folder, a Hugging Face folder, or OWNER/NAME of the hub "
-                   "(`hyperion fetch`)")
+      ->add_option(
+          "MODEL", options.model,
+          "a run's name or folder, RUN@best, a checkpoint's folder, a Hugging Face folder, or OWNER/NAME of the "
+          "hub (`hyperion fetch`)")
       ->required();
   command->add_option("--tokens", options.tokens, base::format("new tokens at most (default {})", options.tokens))
       ->check(whole_number(1, 1 << 20));

@@ -232,6 +232,14 @@ std::vector<std::string> compare_with_past(const train::RunFolder& place, const 
   return train::changes_of({place.name(), before, was, start ? &*start : nullptr}, config, settings);
 }
 
+// Than when its newest checkpoint was written: who asks for more steps wants them after an early stop too.
+bool is_longer(const train::RunConfig& config, const train::StartPoint& start) {
+  train::RunConfig before;
+  auto was = train::bind(before);
+  train::apply_settings(start.state.settings, was, start.manifest());
+  return config.train.steps > before.train.steps;
+}
+
 int go_on(train::RunConfig& config, const base::Settings& settings, const base::Path& path, Hold hold,
           const host::Launch& launch) {
   auto& files = base::real_files();
@@ -245,6 +253,17 @@ int go_on(train::RunConfig& config, const base::Settings& settings, const base::
   settle_batch(config, launch);
   settle_steps(config, model, launch);
   auto changes = compare_with_past(place, start, config, settings);
+  if (start && is_longer(config, *start)) start->state.validations.waited = 0;
+  if (record.status == "complete" && start && step < config.train.steps &&
+      start->state.validations.over(config.train.patience)) {
+    if (launch.rank == 0)
+      base::print_lines(
+          format("run {} ended early, after step {} of {}: {}; nothing to do\n"
+                 "hint: train it further with --train.patience=N above {}, or 0 for none, or with more steps or epochs",
+                 place.name(), step, config.train.steps, start->state.validations.waited_text(config.train.min_delta),
+                 start->state.validations.waited));
+    return 0;
+  }
   if (record.status == "complete" && step >= config.train.steps) {
     if (launch.rank == 0)
       base::print_lines(
@@ -294,7 +313,7 @@ void settle_as_begun(train::RunConfig& config, const base::Path& begun) {
   read_run_config(past, begun, {});
   if (auto& normalise = config.data.augment.normalise; normalise == "auto") normalise = past.data.augment.normalise;
   const base::Path of_run = base::Path(past.model.from).parent_path().parent_path();
-  const std::string named = config.model.from;
+  const std::string named = config.model.from.substr(0, config.model.from.rfind('@'));  // of RUN@best
   if (named.empty() || past.model.from.empty()) return;
   if (absolute(interop::runs_folder() / named) == of_run || absolute(named) == of_run)
     config.model.from = past.model.from;

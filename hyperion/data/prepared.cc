@@ -10,7 +10,7 @@
 #include "hyperion/base/json.h"
 #include "hyperion/base/read_file.h"
 #include "hyperion/data/image_set.h"
-#include "hyperion/data/token_set.h"
+#include "hyperion/data/token_samples.h"
 
 namespace hyperion::data {
 namespace {
@@ -51,6 +51,14 @@ class Joined final : public Source {
 
   int64_t samples() const override { return samples_; }
   int64_t vocabulary() const override { return vocabulary_; }
+  Cut cut() const override {
+    Cut all;
+    for (const auto& part : parts_) {
+      const Cut one = part->cut();
+      all.documents += one.documents, all.too_long += one.too_long, all.unlearned += one.unlearned;
+    }
+    return all;
+  }
   void read(int64_t index, const TokenRow& row) const override {
     const At at = find(index);
     parts_[at.part]->read(at.index, row);
@@ -75,11 +83,16 @@ class Joined final : public Source {
 
 std::unique_ptr<Source> open_tokens(const base::Path& path, const DataConfig& config, int64_t length) {
   auto set = std::make_shared<const TokenSet>(path);
-  const int64_t tokens = set->tokens();
+  const int64_t tokens = set->tokens(), documents = set->documents();
   if (tokens > 0 && set->learned_in_all() == 0)
     throw ConfigError(format("{} has no token that the loss counts", path.string()),
                       "its dialogues have no assistant's turn: look at prepare.chat or prepare.messages");
-  auto source = make_token_source(std::move(set), packing_of(config.packing), length);
+  auto source = make_token_source(std::move(set), packing_of(config.packing), length, too_long_of(config.too_long));
+  if (source->samples() == 0 && documents > 0 && source->cut().too_long == documents)
+    throw ConfigError(format("all {} documents of {} are longer than train.length = {}, and data.too_long = \"{}\" "
+                             "leaves nothing to learn",
+                             documents, path.string(), length, config.too_long),
+                      "use a longer train.length, or data.too_long = split");
   if (source->samples() == 0)
     throw ConfigError(format("{} has {} tokens: too few for a sample of {}", path.string(), tokens, length),
                       "use a shorter train.length, prepare more text, or raise prepare.validation");
@@ -177,6 +190,7 @@ Split open_prepared(const DataConfig& config, SampleSize size, uint64_t seed) {
   for (const base::Path folder : config.path) {
     split.digest += SetFile(folder / kTrainSet).digest() + SetFile(folder / kValidationSet).digest();
     train.push_back(open_tokens(folder / kTrainSet, config, size.length));
+    if (const int64_t left_out = train.back()->cut().unlearned; left_out > 0) split.digest += format("-{}", left_out);
     validation.push_back(open_tokens(folder / kValidationSet, config, size.length));
     split.sets.push_back(train.back()->samples());
   }

@@ -35,6 +35,9 @@ void describe(base::Settings& settings, DataConfig& config) {
       .choice("packing", config.packing, {"stream", "whole", "single"},
               "of prepared documents: one stream cut every train.length tokens; whole documents side by side; one a "
               "sample")
+      .choice("too_long", config.too_long, {"split", "truncate", "drop"},
+              "documents longer than train.length, where data.packing is whole or single: go on in samples of their "
+              "own; lose what is beyond; are left out")
       .flag("reset", config.reset, "attention and positions restart at each document of a sample")
       .integer("digits", config.digits, {1, 12}, "longest number of a sum", "digits")
       .integer("sums", config.sums, {1, 1'000'000'000'000}, "training samples of sums an epoch")
@@ -61,6 +64,12 @@ void check(const DataConfig& config) {
   if (varies(config.augment) && (!reads || config.source == "text"))
     throw base::ConfigError(base::format("[augment] varies images, and data.source is \"{}\"", config.source),
                             "use data.source = images, cifar or prepared, or leave [augment] out");
+  if (config.too_long != "split" && config.source == "prepared" && config.packing == "stream")
+    throw base::ConfigError(
+        base::format(
+            "data.too_long = \"{}\" is of documents that stand alone, and data.packing = \"stream\" joins them",
+            config.too_long),
+        "use data.packing = whole or single, or leave data.too_long out");
   if (config.source == "prepared") return check_weights(config);
   if (config.path.size() > 1)
     throw base::ConfigError(base::format("data.path names {} places, and data.source = \"{}\" reads one",
@@ -68,6 +77,7 @@ void check(const DataConfig& config) {
                             "prepare each with `hyperion data prepare`, then use data.source = prepared");
   for (const auto& [is_set, what] : {std::pair(!config.weights.empty(), "data.weights"),
                                      {config.packing != "stream", "data.packing"},
+                                     {config.too_long != "split", "data.too_long"},
                                      {config.reset, "data.reset"}})
     if (is_set)
       throw base::ConfigError(shown(what) + ", whose samples have no documents",

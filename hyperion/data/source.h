@@ -19,7 +19,7 @@ class Settings;
 namespace hyperion::data {
 
 struct DataConfig {
-  std::string source = "sums", packing = "stream";
+  std::string source = "sums", packing = "stream", too_long = "split";
   std::vector<std::string> path, weights;
   bool reset = false;
   int64_t digits = 3, sums = 200'000, images = 50'000, limit = 0, threads = 0;
@@ -37,11 +37,19 @@ struct TokenRow {
   std::span<int64_t> document;  // which one the token belongs to; -1: padding
 };
 
+// What became of the documents of a source that keeps them apart.
+struct Cut {
+  int64_t documents = 0;  // 0: it does not
+  int64_t too_long = 0;   // of them, for a sample
+  int64_t unlearned = 0;  // rows left out, as nothing would be learned of them
+};
+
 class Source {
  public:
   virtual ~Source() = default;
   virtual int64_t samples() const = 0;
   virtual int64_t vocabulary() const { return 256; }  // one more than the highest token there can be
+  virtual Cut cut() const { return {}; }
   // Writes the first row.tokens.size() tokens, at most length + 1, of sample `index` in [0, samples()).
   virtual void read(int64_t index, const TokenRow& row) const = 0;
 };

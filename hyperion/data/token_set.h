@@ -1,11 +1,10 @@
-// Documents as tokens in a prepared set, and the ways to cut them into samples. docs/format_set.md has the bytes.
+// Documents as tokens in a prepared set. docs/format_set.md has the bytes.
 #pragma once
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "hyperion/data/set_file.h"
-#include "hyperion/data/source.h"
 
 namespace hyperion::data {
 
@@ -41,15 +40,6 @@ class TokenSet {
   int64_t width_, vocabulary_, end_, tokens_, learned_in_all_;
   std::string_view learned_;
 };
-
-enum class Packing {
-  stream,  // all documents as one row of tokens, cut every `length`
-  whole,   // as many whole documents as fit; one that is too long goes on in the next sample
-  single,  // one document a sample
-};
-Packing packing_of(const std::string& name);
-
-std::unique_ptr<Source> make_token_source(std::shared_ptr<const TokenSet> set, Packing packing, int64_t length);
 
 // The tokens of documents on their way into a file.
 class TokenWriter {

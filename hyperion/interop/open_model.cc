@@ -15,6 +15,7 @@
 #include "hyperion/hub/cache.h"
 #include "hyperion/interop/base_weights.h"
 #include "hyperion/interop/hugging_face.h"
+#include "hyperion/interop/named_checkpoint.h"
 #include "hyperion/interop/peft.h"
 #include "hyperion/interop/weight_files.h"
 #include "hyperion/models/registry.h"
@@ -178,6 +179,7 @@ std::string config_of(const checkpoint::LoadedCheckpoint& loaded) {
 
 std::string find_model(base::FileSystem& files, const std::string& argument) {
   refuse_pickle(argument);
+  if (const auto named = named_checkpoint(files, argument)) return named->string();
   if (is_checkpoint(files, argument) || is_run(files, argument) || is_run(files, runs_folder() / argument))
     return argument;
   const std::string place = hub::locate(files, argument);

@@ -1,5 +1,5 @@
-// The MODEL argument of every command: a run's name, a run's folder, a checkpoint's folder, a Hugging Face folder, or
-// the name of a model in Hugging Face's cache, opened for use.
+// The MODEL argument of every command: a run's name or folder, one of its checkpoints (named_checkpoint.h), a
+// checkpoint's folder, a Hugging Face folder, or the name of a model in Hugging Face's cache, opened for use.
 #pragma once
 #include <memory>
 #include <optional>
@@ -57,8 +57,9 @@ constexpr const char* kRunProcessor = "processor";
 // folder.
 base::Path checkpoint_folder(base::FileSystem& files, const std::string& argument);
 
-// Where a MODEL lies: the argument itself, or for the name of a model in Hugging Face's cache its folder there. Throws
-// ConfigError that says how to fetch it where the cache has it not, or not whole.
+// Where a MODEL lies: the argument itself, or for RUN@best the checkpoint's folder, or for the name of a model in
+// Hugging Face's cache its folder there. Throws ConfigError that says how to fetch it where the cache has it not, or
+// not whole.
 std::string find_model(base::FileSystem& files, const std::string& argument);
 
 // The preprocessor_config.json of a MODEL that takes images; empty where it has none.

@@ -145,7 +145,8 @@ CausalDecoder::CausalDecoder(const LlamaConfig& config, const FeedForwardPart& p
 }
 
 at::Tensor CausalDecoder::loss(const at::Tensor& ids, const at::Tensor& targets, Pass& pass) {
-  if (!pass.fused_blocks || (lm_head_ && !lm_head_->plain())) return Model::loss(ids, targets, pass);
+  if (!pass.fused_blocks || pass.right != nullptr || (lm_head_ && !lm_head_->plain()))
+    return Model::loss(ids, targets, pass);
   return nn::linear_cross_entropy(run(*model_, ids, pass), lm_head_ ? lm_head_->weight() : model_->token_table(),
                                   targets);
 }

@@ -152,7 +152,8 @@ class Gpt2 final : public Tree {
   }
 
   at::Tensor loss(const at::Tensor& ids, const at::Tensor& targets, Pass& pass) override {
-    if (!pass.fused_blocks || (lm_head_ && !lm_head_->plain())) return Model::loss(ids, targets, pass);
+    if (!pass.fused_blocks || pass.right != nullptr || (lm_head_ && !lm_head_->plain()))
+      return Model::loss(ids, targets, pass);
     check_length(ids, pass);
     return nn::linear_cross_entropy(run(*transformer_, ids, pass),
                                     lm_head_ ? lm_head_->weight() : transformer_->token_table(), targets);

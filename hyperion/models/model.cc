@@ -1,13 +1,26 @@
 #include "hyperion/models/model.h"
 
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/argmax.h>
 #include <ATen/ops/constant_pad_nd.h>
 
 #include "hyperion/nn/fused.h"
 
 namespace hyperion::models {
 
+namespace {
+
+void count_right(const at::Tensor& logits, const at::Tensor& targets, at::Tensor& right) {
+  const at::NoGradGuard no_grad;
+  const auto here = at::argmax(logits, -1).eq(targets).sum();
+  right = right.defined() ? right.add(here) : here;
+}
+
+}  // namespace
+
 at::Tensor Model::loss(const at::Tensor& input, const at::Tensor& targets, nn::Pass& pass) {
   const auto found = logits(input, pass);
+  if (pass.right != nullptr && !targets.is_floating_point()) count_right(found, targets, *pass.right);
   // Mixed images have a part of each class of the data, of which the model may have more.
   const bool parts = targets.is_floating_point() && targets.size(-1) < found.size(-1);
   return nn::cross_entropy(found,

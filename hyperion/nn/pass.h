@@ -53,6 +53,7 @@ struct Pass {
   at::Tensor places;  // int64 [batch, length]: where each token stands; undefined: counted on from the cache's length
   // Of each row of the batch, by Adapters::index, -1: none; one: of every row; empty: as Adapters::use said.
   std::vector<int64_t> adapters;
+  at::Tensor* right = nullptr;            // set: how many targets are the likeliest is added to it
   AroundBlocks* around = nullptr;         // set: blocks run through it
   AcrossBatch* across = nullptr;          // set: batch norms train on the statistics of all processes
   at::Tensor cosines, sines;              // of the tokens' places; set by models with rotary positions

@@ -40,6 +40,7 @@ void each_field(Record& record, Visit&& visit) {
   visit("comm_bytes", record.comm_bytes);
   visit("samples", record.samples);
   visit("sample_hash", record.sample_hash);
+  visit("accuracy", record.accuracy);
 }
 
 template <class Record, class Visit>
@@ -52,6 +53,10 @@ void each_eval_field(Record& record, Visit&& visit) {
   visit("answers_right", record.answers_right);
   visit("top_1", record.top_1);
   visit("top_5", record.top_5);
+  visit("best_step", record.best_step);
+  visit("documents_cut", record.documents_cut);
+  visit("documents_dropped", record.documents_dropped);
+  visit("early_stop", record.early_stop);
 }
 
 // Numbers are written with as many digits as give the same bits when read.

@@ -27,6 +27,7 @@ struct StepRecord {
   std::optional<double> comm_ms, comm_total_ms;  // exposed, and all of it
   std::optional<int64_t> comm_bytes;             // that this rank sent
   int64_t samples = 0;                           // of the run so far
+  std::optional<double> accuracy = {};           // part of the targets that were the likeliest
   std::string sample_hash = {};                  // of what those samples held, 16 hexadecimal digits
 };
 
@@ -36,6 +37,9 @@ struct EvalRecord {
   double loss = 0;
   std::optional<double> perplexity = {}, token_accuracy = {}, answers_right = {};  // of language; 0.93 is 93%
   std::optional<double> top_1 = {}, top_5 = {};                                    // of images
+  std::optional<int64_t> best_step = {};  // of the lowest loss so far, whose checkpoint is kept
+  std::optional<int64_t> documents_cut = {}, documents_dropped = {};  // of an epoch, for being too long
+  std::optional<std::string> early_stop = {};                         // why the run ends here, before its last step
 };
 
 // Of a run's file: some million steps. A longer one is refused before memory is taken for it.

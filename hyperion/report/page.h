@@ -23,7 +23,7 @@ struct CheckpointRow {
   int64_t step = 0;
   std::string folder;
   uint64_t bytes = 0;
-  std::string note;  // "kept", "newest"; may be empty
+  std::string note;  // "best"; may be empty
 };
 
 // What the caller knows of a run. Each part may be empty; the page leaves out what it has no content for.

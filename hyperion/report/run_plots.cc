@@ -45,18 +45,35 @@ Plot over_steps(const char* title, std::string y_label, std::vector<Series> seri
   return plot;
 }
 
-Plot loss_plot(const Metrics& metrics, const std::string& unit) {
-  std::vector<Series> series{series_of(metrics.steps, "training", [](const StepRecord& r) { return r.loss; })};
+// What validations and whole epochs have found, a line each.
+template <class Value>
+void add_evaluations(std::vector<Series>& series, const Metrics& metrics, Value value) {
   std::map<std::string, size_t> place;  // of a split in `series`
   for (const EvalRecord& record : metrics.evaluations) {
     const std::string name = record.split == "training" ? "mean of an epoch" : record.split;
     const auto [at, is_new] = place.emplace(name, series.size());
     if (is_new) series.push_back({name, {}, {}});
     series[at->second].x.push_back(static_cast<double>(record.step));
-    series[at->second].y.push_back(record.loss);
+    series[at->second].y.push_back(value(record));
   }
+}
+
+Plot loss_plot(const Metrics& metrics, const std::string& unit) {
+  std::vector<Series> series{series_of(metrics.steps, "training", [](const StepRecord& r) { return r.loss; })};
+  add_evaluations(series, metrics, [](const EvalRecord& r) { return r.loss; });
   Plot plot = over_steps("Loss", (unit == "image" ? "nats an " : "nats a ") + unit, std::move(series));
   plot.height = 330;
+  return plot;
+}
+
+Plot accuracy_plot(const Metrics& metrics) {
+  const auto percent = [](const std::optional<double>& part) { return part ? 100 * *part : std::nan(""); };
+  std::vector<Series> series{
+      series_of(metrics.steps, "training", [&](const StepRecord& r) { return percent(r.accuracy); })};
+  add_evaluations(series, metrics,
+                  [&](const EvalRecord& r) { return percent(r.token_accuracy ? r.token_accuracy : r.top_1); });
+  Plot plot = over_steps("Accuracy", "percent", std::move(series));
+  plot.log_y = false, plot.y_label = "percent";
   return plot;
 }
 
@@ -77,7 +94,7 @@ Plot phases_plot(const std::vector<StepRecord>& steps) {
 
 std::vector<Plot> run_plots(const Metrics& metrics, const std::string& unit) {
   const auto& steps = metrics.steps;
-  return {
+  std::vector<Plot> plots{
       loss_plot(metrics, unit),
       over_steps("Learning rate", "", {series_of(steps, "learning rate", [](const StepRecord& r) { return r.lr; })}),
       over_steps("Gradient norm", "before clipping",
@@ -86,6 +103,10 @@ std::vector<Plot> run_plots(const Metrics& metrics, const std::string& unit) {
                  {series_of(steps, unit + "s a second", [](const StepRecord& r) { return r.tokens_per_s; })}),
       phases_plot(steps),
   };
+  const bool judged =
+      std::any_of(steps.begin(), steps.end(), [](const StepRecord& r) { return r.accuracy.has_value(); });
+  if (judged) plots.insert(plots.begin() + 1, accuracy_plot(metrics));
+  return plots;
 }
 
 }  // namespace hyperion::report

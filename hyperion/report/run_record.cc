@@ -15,7 +15,10 @@ namespace {
 using base::format;
 using base::Json;
 
-Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
+template <class T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
 
 // What a terminal would obey instead of showing: a file's text may come from anyone. C1 controls are 0xC2 0x80 to 0x9F.
 std::string without_controls(const std::string& text, std::string_view kept = {}) {
@@ -40,6 +43,7 @@ class RecordMembers {
     if (!object_.is_object()) throw base::CorruptError(format("{} is not a run record: it is no JSON object", place_));
   }
   bool has(const char* name) const { return object_.contains(name); }
+  bool is_null(const char* name) const { return at(name).is_null(); }
   std::string text(const char* name) const { return checked(name, at(name).is_string(), "text").get<std::string>(); }
   int64_t whole(const char* name) const {
     return checked(name, at(name).is_number_integer(), "a whole number").get<int64_t>();
@@ -113,6 +117,10 @@ std::string to_json(const RunRecord& record) {
               {"answers_right", or_null(record.answers_right)},
               {"top_1", or_null(record.top_1)},
               {"top_5", or_null(record.top_5)},
+              {"best_step", or_null(record.best_step)},
+              {"best_validation_loss", or_null(record.best_loss)},
+              {"ended", record.ended},
+              {"data", record.data},
               {"environment", environment}}
              .dump(2, ' ', false, Json::error_handler_t::replace) +
          "\n";
@@ -139,6 +147,10 @@ RunRecord run_record_from_json(const std::string& text, const std::string& place
   record.answers_right = members.real_or_null("answers_right");
   record.top_1 = members.real_or_null("top_1");
   record.top_5 = members.real_or_null("top_5");
+  if (members.has("best_step") && !members.is_null("best_step")) record.best_step = members.whole("best_step");
+  record.best_loss = members.real_or_null("best_validation_loss");
+  if (members.has("ended")) record.ended = members.text("ended");
+  if (members.has("data")) record.data = members.text("data");
   record.environment = members.pairs("environment");
   return record;
 }
@@ -201,16 +213,21 @@ std::string run_text(const RunRecord& record) {
   std::string out;
   const auto row = [&](const char* name, const std::string& value) { out += format("{:<16} {}\n", name, value); };
   row("run", without_controls(record.name));
-  row("status", record.failure.empty() ? record.status : record.status + ": " + without_controls(record.failure, "\n"));
+  const std::string& why = record.failure.empty() ? record.ended : record.failure;
+  row("status", why.empty() ? record.status : record.status + ": " + without_controls(why, "\n"));
   row("recipe", without_controls(record.recipe));
   row("created", record.created);
   row("updated", record.updated);
   row("step", format("{} of {}", record.step, record.steps));
+  if (!record.data.empty()) row("data", without_controls(record.data));
   row("time", base::duration_text(record.seconds));
   row("parameters", base::with_commas(record.parameters));
   if (record.trained != record.parameters) row("trained", base::with_commas(record.trained));
   row("loss", shown(record.loss, false));
   row("validation loss", shown(record.validation_loss, false));
+  if (record.best_step && record.best_loss)
+    row("best", format("step {}, validation loss {:.4f}: {}@best", *record.best_step, *record.best_loss,
+                       without_controls(record.name)));
   if (record.perplexity) row("perplexity", shown(record.perplexity, false));
   if (record.token_accuracy) row("token accuracy", shown(record.token_accuracy, true));
   if (record.top_1) row("top 1", shown(record.top_1, true));

@@ -15,8 +15,12 @@ struct RunRecord {
   std::string status = "running";  // running | complete | stopped | failed; shown also: killed, damaged
   std::string failure;             // why, when failed or damaged
   int64_t step = 0, steps = 0, parameters = 0;
-  int64_t trained = 0;  // of the parameters, or of an adapter beside them
-  double seconds = 0;   // of training, over all resumes
+  int64_t trained = 0;               // of the parameters, or of an adapter beside them
+  double seconds = 0;                // of training, over all resumes
+  std::string data;                  // how much there is, and what was cut or left out
+  std::string ended;                 // why it is complete before its last step
+  std::optional<int64_t> best_step;  // of the lowest validation loss, whose checkpoint is kept
+  std::optional<double> best_loss;
   std::optional<double> loss, validation_loss, perplexity, token_accuracy, answers_right, top_1, top_5;
   std::vector<std::pair<std::string, std::string>> environment;
 };

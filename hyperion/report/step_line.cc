@@ -57,6 +57,7 @@ std::string step_line(const StepRecord& record, int64_t total_steps, std::option
   std::vector<std::string> parts;
   parts.push_back(total_steps > 0 ? format("step {}/{}", record.step, total_steps) : format("step {}", record.step));
   parts.push_back("loss " + everyday(record.loss, 3, 9.5e-3, 1e5));
+  if (record.accuracy) parts.push_back(format("acc {:.1f}%", *record.accuracy * 100));
   parts.push_back("grad " + everyday(record.grad_norm, 2, 9.5e-3, 1e4));
   parts.push_back("lr " + short_scientific(record.lr));
   if (record.step_ms > 0) parts.push_back(milliseconds_text(record.step_ms));

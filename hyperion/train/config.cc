@@ -51,6 +51,12 @@ base::Settings bind(RunConfig& config) {
       .integer("accumulate", train.accumulate, {1, 1 << 16}, "parts the batch is computed in; must divide it")
       .integer("length", train.length, {1, 1 << 20}, "tokens of a sample", "tokens")
       .integer("threads", train.threads, {0, 4096}, "CPU threads; 0 takes the cores this process may use")
+      .integer("patience", train.patience, {0, 1'000'000},
+               "early stopping: the run ends after so many validations in a row without a lower loss; 0: never")
+      .real("min_delta", train.min_delta, {0, 1e9}, "how much lower a validation loss must be for train.patience")
+      .flag("accuracy", train.accuracy,
+            "count how many tokens of each step the model predicts rightly, which takes whole logits; of images it is "
+            "always counted")
       .flag("deterministic", train.deterministic, "bit-for-bit repeatable on a GPU too, at some cost in speed")
       .integer("log_every", train.log_every, {1, 1'000'000},
                "between step lines that stay; a terminal shows all others in one line", "steps");
@@ -65,7 +71,10 @@ base::Settings bind(RunConfig& config) {
       .integer("batches", config.eval.batches, {1, 1'000'000}, "validation batches of train.batch samples each time");
   settings.section("checkpoint", "what a resume starts from")
       .integer("every", config.checkpoint.every, {0, 1'000'000'000}, "between checkpoints; 0: only at the end", "steps")
-      .integer("keep", config.checkpoint.keep, {1, 1'000'000}, "newest checkpoints kept");
+      .integer("keep", config.checkpoint.keep, {1, 1'000'000}, "newest checkpoints kept")
+      .flag("best", config.checkpoint.best,
+            "the one with the lowest validation loss stays too, and is written at that validation; not where "
+            "checkpoint.every is 0");
   parallel::describe(settings, config.parallel);
   describe(settings, config.memory);
   models::describe(settings, config.model);
@@ -102,6 +111,15 @@ void check(const RunConfig& config) {
     throw ConfigError(format("optim.warmup = {} is longer than optim.decay_steps = {}", config.optim.warmup,
                              config.optim.decay_steps),
                       "the schedule would end before its peak: shorten the warm-up or raise optim.decay_steps");
+  if (train.accuracy && (train.optimize == "graph" || train.optimize == "max"))
+    throw ConfigError(
+        format("train.accuracy is not counted in the recorded steps of train.optimize = \"{}\"", train.optimize),
+        "use train.optimize = fused, or leave train.accuracy out: validations have an accuracy too");
+  if (train.patience > 0 && config.eval.every == 0)
+    throw ConfigError(
+        format("train.patience = {} counts validations, and eval.every = 0 leaves only the one at the end",
+               train.patience),
+        "set eval.every, or leave train.patience out");
   if (train.precision == "fp8" && train.optimize == "reference")
     throw ConfigError(
         "train.precision = \"fp8\" is made of fused operations, and train.optimize = \"reference\" has none",

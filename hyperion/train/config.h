@@ -20,10 +20,10 @@ namespace hyperion::train {
 
 struct LoopConfig {
   int64_t steps = 500, epochs = 0, seed = 1, batch = 32, batch_per_rank = 0, accumulate = 1, length = 128, threads = 0,
-          log_every = 10;
+          log_every = 10, patience = 0;
   std::string device = "auto", precision = "fp32", optimize = "fused";
-  double loss_scale = 65536;
-  bool deterministic = false;
+  double loss_scale = 65536, min_delta = 0;
+  bool deterministic = false, accuracy = false;
 };
 // fp32 for fp32 and tf32, bf16 for fp8.
 at::ScalarType compute_type(const std::string& precision);
@@ -39,6 +39,7 @@ struct EvalConfig {
 };
 struct CheckpointConfig {
   int64_t every = 100, keep = 2;
+  bool best = true;
 };
 
 struct RunConfig {

@@ -36,6 +36,22 @@ std::string settle_epochs(RunConfig& config, const data::Split& split, int64_t p
                 config.train.epochs, steps);
 }
 
+std::string cut_text(const RunConfig& config, const data::Split& split) {
+  const data::Cut cut = split.train ? split.train->cut() : data::Cut{};
+  const std::string& how = config.data.too_long;
+  std::string text;
+  if (cut.too_long > 0)
+    text = format("{} documents, {} longer than train.length = {} and {}", with_commas(cut.documents),
+                  with_commas(cut.too_long), config.train.length,
+                  how == "drop"       ? "left out"
+                  : how == "truncate" ? "truncated"
+                                      : "split into several samples");
+  if (cut.unlearned > 0)
+    text += format("{}{} without a token that the loss counts left out", text.empty() ? "" : "; ",
+                   cut.unlearned == 1 ? "1 row" : with_commas(cut.unlearned) + " rows");
+  return text;
+}
+
 std::string epochs_text(const RunConfig& config, const data::Split& split) {
   const int64_t samples = epoch_samples(config, split);
   if (config.train.epochs > 0)
@@ -47,14 +63,18 @@ std::string epochs_text(const RunConfig& config, const data::Split& split) {
                 with_commas(config.train.steps), epochs);
 }
 
-std::optional<EpochMeans::Mean> EpochMeans::add(int64_t begin, int64_t end, double loss) {
+std::optional<EpochMeans::Mean> EpochMeans::add(int64_t begin, int64_t end, double loss,
+                                                std::optional<double> accuracy) {
   std::optional<Mean> ended;
   while (begin < end) {
     const int64_t epoch = begin / samples_, until = std::min(end, (epoch + 1) * samples_);
-    sum_ += loss * static_cast<double>(until - begin), seen_ += until - begin;
+    const auto here = static_cast<double>(until - begin);
+    sum_ += loss * here, seen_ += until - begin;
+    if (accuracy) right_ += *accuracy * here, judged_ += until - begin;
     if (until == (epoch + 1) * samples_) {
-      ended = Mean{epoch + 1, sum_ / static_cast<double>(seen_)};
-      sum_ = 0, seen_ = 0;
+      const auto seen = static_cast<double>(seen_);
+      ended = Mean{epoch + 1, sum_ / seen, judged_ == seen_ ? std::optional(right_ / seen) : std::nullopt};
+      sum_ = right_ = 0, seen_ = judged_ = 0;
     }
     begin = until;
   }

@@ -25,23 +25,28 @@ inline int64_t rows_at(int64_t batch, int64_t in_all, int64_t position) {
   return in_all > 0 ? std::min(batch, in_all - position) : batch;
 }
 
+// "360 documents, 12 longer than train.length = 16 and split; 3 rows without a learned token left out". Empty where no
+// document was cut or left out.
+std::string cut_text(const RunConfig& config, const data::Split& split);
+
 // "1,234 samples an epoch; 30 steps are 3 epochs"
 std::string epochs_text(const RunConfig& config, const data::Split& split);
 
-// The mean loss of each epoch, by samples: a batch that reaches over its end counts for both.
+// The mean loss and accuracy of each epoch, by samples: a batch that reaches over its end counts for both.
 class EpochMeans {
  public:
   struct Mean {
     int64_t epoch;  // from 1
     double loss;
+    std::optional<double> accuracy;  // where each step has one
   };
   explicit EpochMeans(int64_t samples) : samples_(samples) {}
   // A step over samples [begin, end) of the run; the epoch that it ends, if any: of several the last.
-  std::optional<Mean> add(int64_t begin, int64_t end, double loss);
+  std::optional<Mean> add(int64_t begin, int64_t end, double loss, std::optional<double> accuracy = {});
 
  private:
-  int64_t samples_, seen_ = 0;
-  double sum_ = 0;
+  int64_t samples_, seen_ = 0, judged_ = 0;  // judged_: that have an accuracy
+  double sum_ = 0, right_ = 0;
 };
 
 }  // namespace hyperion::train

@@ -71,20 +71,31 @@ void RunLog::begin(int64_t step_done, double seconds_before, int64_t epoch_sampl
                                                      validates_again ? step_done : INT64_MAX);
   epochs_.emplace(epoch_samples);
   samples_ = 0;
+  record_.ended.clear();
   if (request_.resume) write_record("running");
   if (rank_ != 0 || step_done == 0) return;
   for (const auto& record : report::read_metrics(files_.read(request_.run.metrics())).steps) {
-    epochs_->add(samples_, record.samples, record.loss);
+    epochs_->add(samples_, record.samples, record.loss, record.accuracy);
     samples_ = record.samples;
   }
 }
 
 void RunLog::end_epoch(const report::StepRecord& record, const EpochMeans::Mean& mean) {
   const int64_t epochs = request_.config.train.epochs;
-  metrics_->write(report::EvalRecord{.step = record.step, .split = "training", .loss = mean.loss});
+  report::EvalRecord told{.step = record.step, .split = "training", .loss = mean.loss};
+  (shape_.context > 0 ? told.token_accuracy : told.top_1) = mean.accuracy;
+  std::string more = mean.accuracy ? format("  accuracy {:.1f}%", 100 * *mean.accuracy) : "";
+  const auto tell = [&](int64_t count, std::optional<int64_t>& member, const char* what) {
+    if (count == 0) return;
+    member = count;
+    more += format("; {} documents {}", base::with_commas(count), what);
+  };
+  tell(documents_cut_, told.documents_cut, "cut");
+  tell(documents_dropped_, told.documents_dropped, "dropped");
+  metrics_->write(told);
   keep_line();
-  base::log_info(format("step {}  epoch {}{} is over: mean training loss {:.4f}", record.step, mean.epoch,
-                        epochs > 0 ? format(" of {}", epochs) : "", mean.loss));
+  base::log_info(format("step {}  epoch {}{} is over: mean training loss {:.4f}{}", record.step, mean.epoch,
+                        epochs > 0 ? format(" of {}", epochs) : "", mean.loss, more));
 }
 
 void RunLog::step(const report::StepRecord& record) {
@@ -101,7 +112,8 @@ void RunLog::step(const report::StepRecord& record) {
     keep_line();
   else
     progress_.show(line_);
-  if (const auto mean = epochs_->add(std::exchange(samples_, record.samples), record.samples, record.loss))
+  if (const auto mean =
+          epochs_->add(std::exchange(samples_, record.samples), record.samples, record.loss, record.accuracy))
     end_epoch(record, *mean);
 }
 
@@ -119,8 +131,25 @@ void RunLog::evaluation(const report::EvalRecord& record) {
   record_.token_accuracy = record.token_accuracy;
   record_.top_1 = record.top_1;
   record_.top_5 = record.top_5;
-  base::log_info(format("step {}  {}", record.step, evaluation_text(record)));
+  base::log_info(format("step {}  {}{}", record.step, evaluation_text(record),
+                        record.best_step == record.step ? "  the best so far" : ""));
   if (base::real_clock().seconds() >= next_report_) write_report();
+}
+
+void RunLog::data(const std::string& text, int64_t cut, int64_t dropped) {
+  record_.data = text;
+  documents_cut_ = cut, documents_dropped_ = dropped;
+}
+
+void RunLog::best(const std::optional<Validations::Found>& found) {
+  record_.best_step.reset(), record_.best_loss.reset();
+  if (found) record_.best_step = found->step, record_.best_loss = found->loss;
+}
+
+void RunLog::end_early(const std::string& why) {
+  record_.ended = why;
+  keep_line();
+  base::log_info(format("run {} ends early, after step {} of {}: {}", name(), record_.step, record_.steps, why));
 }
 
 double RunLog::seconds() const { return seconds_before_ + base::real_clock().seconds() - started_; }

@@ -11,6 +11,7 @@
 #include "hyperion/report/run_record.h"
 #include "hyperion/train/epochs.h"
 #include "hyperion/train/trainer.h"
+#include "hyperion/train/validations.h"
 
 namespace hyperion::train {
 
@@ -32,6 +33,10 @@ class RunLog {
   void step(const report::StepRecord& record);
   void evaluation(const report::EvalRecord& record);
   void answers(report::AnswerRecord answers);
+  void best(const std::optional<Validations::Found>& found);  // whose checkpoint is kept
+  // How much there is of it, and what of an epoch's documents was too long.
+  void data(const std::string& text, int64_t cut, int64_t dropped);
+  void end_early(const std::string& why);
   void trained(int64_t parameters) { record_.trained = parameters; }
 
   void write_record(const std::string& status, const std::string& failure = {});
@@ -57,7 +62,7 @@ class RunLog {
   void end_epoch(const report::StepRecord& record, const EpochMeans::Mean& mean);
 
   std::optional<EpochMeans> epochs_;
-  int64_t first_step_ = 0, samples_ = 0;
+  int64_t first_step_ = 0, samples_ = 0, documents_cut_ = 0, documents_dropped_ = 0;
   double seconds_before_ = 0, started_, next_report_ = 0;
   std::string line_;  // of the last step, until it is kept
   base::ProgressLine progress_;

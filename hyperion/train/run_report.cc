@@ -28,6 +28,7 @@ std::string lead_of(const RunConfig& config, const strategy::ModelShape& shape, 
   if (config.lora.rank > 0)
     lead += format(" LoRA of rank {}, alpha {:g}, beside {}: {}.", config.lora.rank, config.lora.alpha,
                    config.lora.targets, report::parameters_text(record.parameters, record.trained));
+  if (!record.data.empty()) lead += format(" {}.", record.data);
   return lead;
 }
 
@@ -38,6 +39,7 @@ std::string state_of(const report::RunRecord& record, const report::Metrics& met
   if (record.status == "running") return format("It is being trained: {} on {}.", at, record.updated);
   if (record.status == "stopped") return format("It was stopped after {}; {}.", at, go_on);
   if (record.status == "failed") return format("It failed after {}: {}.", at, record.failure);
+  if (!record.ended.empty()) return format("It ended early, after {}: {}.", at, record.ended);
   return {};
 }
 
@@ -68,7 +70,8 @@ void write_report(base::FileSystem& files, const RunFolder& run, const RunConfig
   page.config = report::config_rows(settings);
   page.environment = record.environment;
   for (const auto& entry : checkpoint::list_checkpoints(files, run.checkpoints()))
-    page.checkpoints.push_back({entry.step, entry.path.lexically_relative(run.path()).string(), entry.bytes, ""});
+    page.checkpoints.push_back({entry.step, entry.path.lexically_relative(run.path()).string(), entry.bytes,
+                                entry.step == record.best_step ? "best" : ""});
   base::write_atomically(files, run.report(), report::run_page(page));
 }
 

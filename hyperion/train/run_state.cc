@@ -21,7 +21,7 @@ using base::format;
 using base::Json;
 
 constexpr int64_t kMostSteps = 1'000'000'000, kMostSamples = 1 << 20;  // of a run, and of a step: as in config.cc
-constexpr double kMostScale = 0x1p100, kMostSeconds = 1e12;
+constexpr double kMostScale = 0x1p100, kMostSeconds = 1e12, kMostLoss = 1e300;
 
 // Reads members of an object and refuses what they may not be.
 class StateMembers {
@@ -81,6 +81,25 @@ class StateMembers {
   const Json& object_;
   std::string place_;
 };
+
+Json validations_json(const Validations& known) {
+  const auto found = [](const Validations::Found& one) { return Json{{"step", one.step}, {"loss", one.loss}}; };
+  Json json = {{"mark", found(*known.mark)}, {"waited", known.waited}};
+  if (known.best) json["best"] = found(*known.best);
+  return json;
+}
+
+Validations validations_of(const StateMembers& members, int64_t step) {
+  const auto found = [&](const char* name) {
+    const auto inner = members.inner(name);
+    return Validations::Found{inner.whole("step", 0, step), inner.real("loss", kMostLoss)};
+  };
+  Validations known;
+  known.mark = found("mark");
+  known.waited = members.whole("waited", 0, step);
+  if (members.has("best")) known.best = found("best");
+  return known;
+}
 
 // What older checkpoints held in place of all settings.
 constexpr std::pair<const char*, const char*> kOwnMembers[] = {{"seed", "train.seed"},
@@ -176,6 +195,7 @@ std::string state_text(const RunState& state) {
     json["base_digest"] = state.base_digest;
   }
   if (state.end_token) json["end_token"] = *state.end_token;
+  if (state.validations.mark) json["validations"] = validations_json(state.validations);
   return json.dump();
 }
 
@@ -196,6 +216,7 @@ RunState parse_run_state(const std::string& text, const std::string& place, int6
   state.model = members.object_text("model");
   if (members.has("adapter")) state.adapter = members.object_text("adapter");
   if (members.has("end_token")) state.end_token = members.whole("end_token", 0, INT32_MAX);
+  if (members.has("validations")) state.validations = validations_of(members.inner("validations"), step);
   state.settings = settings_of_state(members, json);
   RunConfig config;
   auto settings = bind(config);

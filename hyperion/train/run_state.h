@@ -8,6 +8,7 @@
 #include "hyperion/checkpoint/load.h"
 #include "hyperion/data/cursor.h"
 #include "hyperion/train/stepper.h"
+#include "hyperion/train/validations.h"
 
 namespace hyperion::train {
 
@@ -20,7 +21,8 @@ struct RunState {
   std::string model;                 // a config.json
   std::string adapter;               // an adapter_config.json; empty: all weights are trained
   std::optional<int64_t> end_token;  // that ends a text, where the data has one
-  std::string settings;              // a JSON object: "train.seed" -> 1; of older checkpoints only a few
+  Validations validations;
+  std::string settings;  // a JSON object: "train.seed" -> 1; of older checkpoints only a few
 };
 
 std::string state_text(const RunState& state);

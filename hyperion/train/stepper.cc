@@ -193,6 +193,7 @@ at::Tensor Stepper::forward(const Batch& part, int64_t step, int64_t index, doub
   pass.micro_batch = static_cast<uint32_t>(several ? index * processes_->size() + processes_->rank() : index);
   pass.across = statistics_.get();
   if (parallel_ && parallel_->weights_are_cut()) pass.around = parallel_.get();
+  if (counts_right_ && !graphs_ && meter == nullptr) pass.right = &right_;
   doing_ = "forward";
   if (base::fault_point("train.forward") == base::Fault::memory) throw std::bad_alloc();
   const ForwardMemory techniques(memory_, residents_, meter, pass);
@@ -250,6 +251,7 @@ void Stepper::drop_gradients() {
 
 at::Tensor Stepper::gradients(const Batch& all, int64_t step, profile::StepTimer& timer) {
   std::vector<at::Tensor> losses;
+  right_.reset();
   parts_here_ = std::min(accumulate_, all.rows());
   for (int64_t index = 0; index < parts_here_; ++index) {
     const Batch part = all.part(index, parts_here_);
@@ -307,7 +309,8 @@ StepResult Stepper::run(const Batch& batch, int64_t step, double lr, profile::St
   if (parallel_) parallel_->updated();
   if (parallel_ && statistics_ == nullptr) equalise_buffers();
   timer.mark(Phase::optimizer);
-  return {loss, clip.norm, skipped, loss_scale_ ? loss_scale_->scale() : 0, {}, agreed.hash, agreed.stop};
+  return {loss,        clip.norm, skipped, loss_scale_ ? loss_scale_->scale() : 0, {}, agreed.hash,
+          agreed.stop, right_,    counted_};
 }
 
 std::optional<StepResult> Stepper::by_graph(const Batch& all, int64_t step, double lr, profile::StepTimer& timer) {

@@ -32,6 +32,8 @@ struct StepResult {
   void decide();          // reads them; waits for the step
   uint64_t hash = 0;      // of the batch's samples, over all processes
   int stop = 0;           // a signal that asked any process to stop
+  at::Tensor right = {};  // how many targets of this process's share were the likeliest; undefined: not counted
+  double counted = 0;     // targets, over all processes
 };
 
 // What a checkpoint must hold besides tensors.
@@ -54,6 +56,9 @@ class Stepper {
   // memory.on_oom = "adapt" the batch is computed in twice as many parts from here on; else, or where a part is one
   // row, base::Error says what took it.
   StepResult run(const Batch& batch, int64_t step, double lr, profile::StepTimer& timer);
+
+  // From the next step on, where it is no graph: tokens then go by whole logits, in place of pieces of them.
+  void count_right(bool count) { counts_right_ = count; }
 
   // Forward and backward of one part of the batch under `memory`, and no update: the state is as it was.
   MemoryReport measure(const Batch& batch, const MemoryConfig& memory);
@@ -109,6 +114,8 @@ class Stepper {
   std::unique_ptr<nn::Fp8Maps> fp8_;
   std::unique_ptr<StepGraphs> graphs_;
   Processes* processes_;
+  bool counts_right_ = false;
+  at::Tensor right_;    // of this step
   double counted_ = 0;  // targets of this step's batch, over all processes
   std::unique_ptr<parallel::BatchStatistics> statistics_;
   std::unique_ptr<parallel::DataParallel> parallel_;

@@ -18,6 +18,7 @@
 #include "hyperion/base/signals.h"
 #include "hyperion/base/version.h"
 #include "hyperion/checkpoint/save.h"
+#include "hyperion/checkpoint/step_folder.h"
 #include "hyperion/data/cursor.h"
 #include "hyperion/data/images.h"
 #include "hyperion/data/prepared.h"
@@ -115,12 +116,16 @@ class Trainer {
   double restore();  // returns the seconds trained before
   void step();
   void settle();  // reads and tells the figures of the pending step
+  std::optional<double> accuracy_of(const StepResult& result);
   void overflowed(int64_t step, double scale);
   void validate();
   void check_weights();
   void warn_of_small_set() const;
   [[noreturn]] void diverged(const std::string& what, bool before_any_update = false);
+  RunState state() const;
   void save();
+  void remember_validation();
+  bool ended_early() const { return step_ < config_.train.steps && validations_.over(config_.train.patience); }
   void stop_if_asked();
   void finish();
   // Work that a stop request cuts short loses no step: the state is saved first.
@@ -151,6 +156,7 @@ class Trainer {
   data::Cursor start_;  // where this process began
   std::optional<Feed> feed_;
   int64_t step_ = 0, saved_step_ = -1;
+  Validations validations_;
   uint64_t sample_hash_ = 0;  // over all processes
   int stop_ = 0;              // the signal that stops this run, once all processes know of it
   comm::Traffic told_traffic_;
@@ -243,6 +249,7 @@ void Trainer::prepare() {
   if (config_.lora.rank > 0) announce();
   base::throw_if_stopped("preparing the model");
   stepper_ = std::make_unique<Stepper>(*model_, config_, device_, nullptr, processes_, values_);
+  stepper_->count_right(config_.train.accuracy || shape_.context == 0);
   values_ = nullptr;  // and with it the files it reads from
   plan_memory();
   const double seconds_before = request_.resume ? restore() : 0;  // sets step_
@@ -281,6 +288,13 @@ double Trainer::restore() {
         "put it back; or begin a new run from this one's weights: model.from = RUN");
   step_ = saved_step_ = loaded.step;
   start_ = state.cursor;
+  validations_ = state.validations;
+  if (const auto& best = validations_.best;
+      best && !files_.exists(request_.run.checkpoints() / checkpoint::step_folder_name(best->step))) {
+    base::log_warn(format("the best checkpoint, of step {}, is not there any more", best->step));
+    validations_.best.reset();
+  }
+  log_.best(validations_.best);
   auto numbers = state.numbers;
   if (numbers.loss_scale == 0) numbers.loss_scale = config_.train.loss_scale;
   stepper_->restore(numbers);
@@ -313,7 +327,13 @@ void Trainer::announce() {
     base::log_info(format("LoRA of rank {}, alpha {:g}, beside {}{}", config_.lora.rank, config_.lora.alpha,
                           config_.lora.targets,
                           config_.model.quantize == "nf4" ? "; the frozen weights in 4 bits (nf4)" : ""));
+  const std::string cut = cut_text(config_, split_);
+  if (!cut.empty()) base::log_info(cut + (config_.data.too_long == "split" ? " (data.too_long)" : ""));
   base::log_info(epochs_text(config_, split_));
+  const int64_t too_long = split_.train && split_.limit == 0 ? split_.train->cut().too_long : 0;
+  const bool drops = config_.data.too_long == "drop";
+  log_.data(format("{}{}", cut.empty() ? "" : cut + "; ", epochs_text(config_, split_)), drops ? 0 : too_long,
+            drops ? too_long : 0);
   warn_of_slow_precision();
   if (!several() && config_.parallel.zero > 0)
     base::log_info(
@@ -336,12 +356,13 @@ void Trainer::run() {
   prepare();
   if (request_.accepted) request_.accepted();
   const auto due = [&](int64_t every) { return every > 0 && step_ % every == 0 && step_ < config_.train.steps; };
-  while (step_ < config_.train.steps) {
+  while (step_ < config_.train.steps && !ended_early()) {
     stop_if_asked();
     step();
     if (due(config_.parallel.check_every)) stepper_->check_processes();
-    if (due(config_.eval.every)) validate();
-    if (due(config_.checkpoint.every)) save();
+    const bool validated = due(config_.eval.every);
+    if (validated) validate();
+    if ((validated && validations_.best_is(step_)) || due(config_.checkpoint.every)) save();
   }
   finish();
 }
@@ -374,6 +395,14 @@ void Trainer::step() {
   if (device_.is_cpu()) settle();
 }
 
+// All processes settle the same steps in the same order.
+std::optional<double> Trainer::accuracy_of(const StepResult& result) {
+  if (!result.right.defined()) return {};
+  const auto right = result.right.to(at::kCPU, at::kDouble).reshape({1});
+  if (several()) processes_->control().all_reduce(right, "right answers").wait();
+  return right.item<double>() / std::max(result.counted, 1.0);
+}
+
 void Trainer::settle() {
   if (!pending_) return;
   Pending done = std::move(*pending_);
@@ -384,6 +413,7 @@ void Trainer::settle() {
   record.lr = done.lr;
   record.loss = done.result.loss.item<double>();
   record.grad_norm = done.result.grad_norm.item<double>();
+  record.accuracy = accuracy_of(done.result);
   const auto times = done.timer->milliseconds();
   record.data_wait_ms = times[0], record.forward_ms = times[1], record.backward_ms = times[2],
   record.optimizer_ms = times[3];
@@ -423,6 +453,11 @@ void Trainer::validate() {
   if (processes_ != nullptr) among.emplace(Among{processes_->control(), stepper_->parallel()});
   auto result = stoppable([&] { return evaluate(*model_, device_, split_, config_, among ? &*among : nullptr); });
   result.step = step_;
+  const bool kept = config_.checkpoint.best && config_.checkpoint.every > 0;
+  if (std::isfinite(result.loss)) validations_.add({step_, result.loss}, config_.train.min_delta, kept);
+  if (validations_.best) result.best_step = validations_.best->step;
+  if (ended_early()) result.early_stop = validations_.waited_text(config_.train.min_delta);
+  log_.best(validations_.best);
   log_.evaluation(result);
   if (!std::isfinite(result.loss)) diverged(format("the validation loss is {} after step {}", result.loss, step_));
 }
@@ -450,6 +485,22 @@ void Trainer::diverged(const std::string& what, bool before_any_update) {
                               : advice);
 }
 
+RunState Trainer::state() const {
+  RunState state;
+  state.cursor = {cursor().samples, feed_ ? sample_hash_ : start_.hash};
+  state.numbers = stepper_->numbers();
+  state.data_digest = split_.digest, state.base_digest = base_digest_;
+  state.threads = kernels::cpu_threads();
+  state.seconds = log_.seconds();
+  state.model = model_config_;
+  if (config_.lora.rank > 0)
+    state.adapter = interop::adapter_config_text(*model_, interop::kRunAdapter, config_.model.from);
+  if (!split_.questions.empty()) state.end_token = '\n';  // an answer is a line
+  state.validations = validations_;
+  state.settings = settings_json(request_.settings);
+  return state;
+}
+
 void Trainer::save() {
   settle();
   if (saved_step_ == step_) return;
@@ -465,22 +516,19 @@ void Trainer::save() {
     else if (first())
       snapshot.tensors.push_back({item.name, item.tensor});
   }
-  RunState state;
-  state.cursor = {cursor().samples, feed_ ? sample_hash_ : start_.hash};
-  state.numbers = stepper_->numbers();
-  state.data_digest = split_.digest, state.base_digest = base_digest_;
-  state.threads = kernels::cpu_threads();
-  state.seconds = log_.seconds();
-  state.model = model_config_;
-  if (config_.lora.rank > 0)
-    state.adapter = interop::adapter_config_text(*model_, interop::kRunAdapter, config_.model.from);
-  if (!split_.questions.empty()) state.end_token = '\n';  // an answer is a line
-  state.settings = settings_json(request_.settings);
-  snapshot.state = state_text(state);
+  snapshot.state = state_text(state());
+  if (validations_.best) snapshot.best = validations_.best->step;
   checkpoint::save_checkpoint(files_, request_.run.checkpoints(), snapshot, config_.checkpoint.keep,
                               processes_ != nullptr ? &processes_->control() : nullptr);
   saved_step_ = step_;
   log_.write_record("running");
+}
+
+// The checkpoint of the last step is written before its validation, so that nothing is lost meanwhile.
+void Trainer::remember_validation() {
+  if (!first()) return;
+  checkpoint::replace_state(files_, request_.run.checkpoints() / checkpoint::step_folder_name(step_),
+                            state_text(state()));
 }
 
 // Several processes stop together: what one was asked is known to all after the next step.
@@ -498,7 +546,12 @@ void Trainer::stop_if_asked() {
 
 void Trainer::finish() {
   save();
-  validate();
+  if (ended_early()) {
+    log_.end_early(validations_.waited_text(config_.train.min_delta));
+  } else {
+    validate();
+    remember_validation();
+  }
   base::current_activity().step = -1;
   log_.progress().clear();
   std::optional<parallel::DataParallel::Whole> whole;  // a model that is cut may have no room to be so without need
@@ -516,6 +569,9 @@ void Trainer::finish() {
     base::print_lines(
         format("right: {:.1f}% of {} questions it never saw", 100 * answers.right, split_.questions.size()));
   }
+  if (validations_.best && !validations_.best_is(step_))
+    base::log_info(format("the best validation loss was {:.4f}, of step {}: {}@best", validations_.best->loss,
+                          validations_.best->step, log_.name()));
   log_.write_record("complete");
   if (log_.write_report()) base::print_lines("report: " + request_.run.report().string());
 }

@@ -17,7 +17,7 @@ TEST(OtherWords, are_known_in_any_spelling_of_flags_and_keys) {
 }
 
 TEST(OtherWords, that_count_otherwise_here_say_how) {
-  EXPECT_TRUE(tells(setting_hint("num_train_epochs"), "train.steps? epochs are not counted"));
+  EXPECT_TRUE(tells(setting_hint("num_train_epochs"), "train.epochs? in place of train.steps"));
   EXPECT_TRUE(tells(setting_hint("per_device_train_batch_size"), "train.batch? it counts the samples of one update"));
   EXPECT_TRUE(tells(setting_hint("gradient_accumulation_steps"), "train.accumulate? it cuts train.batch"));
   EXPECT_EQ(setting_hint("bf16"), "did you mean train.precision = \"bf16\"?");

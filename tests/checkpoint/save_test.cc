@@ -71,6 +71,27 @@ TEST_F(Save, keeps_the_newest_and_the_one_just_written) {
   EXPECT_EQ(names(), Names{"step-9"});
 }
 
+TEST_F(Save, keeps_the_best_beside_the_newest_until_another_is) {
+  const auto save_with_best = [&](int64_t step, int64_t best) {
+    Snapshot snapshot = make_snapshot(step);
+    snapshot.best = best;
+    save_checkpoint(real_files(), folder_, snapshot, 2);
+  };
+  save_with_best(1, 1), save_with_best(2, 1), save_with_best(3, 1);
+  EXPECT_EQ(steps(), (Steps{3, 2, 1}));
+  save_with_best(4, 3);
+  EXPECT_EQ(steps(), (Steps{4, 3})) << "the best is one of the newest";
+}
+
+TEST_F(Save, a_replaced_state_leaves_the_tensors) {
+  save(5);
+  replace_state(real_files(), folder_ / "step-5", R"({"other":1})");
+  const LoadedCheckpoint loaded = load_newest(real_files(), folder_);
+  EXPECT_EQ(loaded.state, R"({"other":1})");
+  const Snapshot written = make_snapshot(5);
+  EXPECT_TRUE(same_bits(loaded.tensor(written.tensors[0].name), written.tensors[0].tensor));
+}
+
 TEST_F(Save, retention_counts_only_complete_checkpoints_and_leaves_strangers_alone) {
   real_files().create_folders(folder_ / "step-50");
   real_files().create_folders(folder_ / "step-007");

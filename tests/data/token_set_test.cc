@@ -8,6 +8,7 @@
 #include <random>
 
 #include "hyperion/base/error.h"
+#include "hyperion/data/token_samples.h"
 #include "tests/base/support_child.h"
 #include "tests/support/seed.h"
 
@@ -214,6 +215,49 @@ TEST(Packing, whole_documents_are_not_cut_where_they_fit) {
   EXPECT_EQ(row_of(*source, 1, 9).document, std::vector<int64_t>({2, 2, 2, 2, -1, -1, -1, -1, -1, -1}));
   EXPECT_EQ(row_of(*source, 2, 9).document, std::vector<int64_t>(10, 3));
   EXPECT_EQ(row_of(*source, 3, 9).document, std::vector<int64_t>({4, 4, -1, -1, -1, -1, -1, -1, -1, -1}));
+}
+
+TEST(Packing, documents_that_are_too_long_are_split_truncated_or_dropped) {
+  TestFolder folder;
+  Documents documents;
+  for (const int length : {4, 25, 10, 12}) {
+    documents.ids.emplace_back(length);
+    std::iota(documents.ids.back().begin(), documents.ids.back().end(), 1);
+    documents.learned.emplace_back();
+  }
+  const auto set = written(folder / "set", documents, 100);
+  const auto documents_of = [&](Packing packing, TooLong too_long) {
+    const auto source = make_token_source(set, packing, 9, too_long);
+    EXPECT_EQ(source->cut().documents, 4);
+    EXPECT_EQ(source->cut().too_long, 2);
+    std::vector<std::pair<int64_t, int64_t>> begins;  // document, and its first token here
+    for (int64_t i = 0; i < source->samples(); ++i) {
+      const Row row = row_of(*source, i, 9);
+      begins.emplace_back(row.document[0], row.tokens[0]);
+    }
+    return begins;
+  };
+  using Begins = std::vector<std::pair<int64_t, int64_t>>;
+  EXPECT_EQ(documents_of(Packing::single, TooLong::split),
+            (Begins{{0, 1}, {1, 1}, {1, 10}, {1, 19}, {2, 1}, {3, 1}, {3, 10}}));
+  for (const auto packing : {Packing::single, Packing::whole}) {
+    EXPECT_EQ(documents_of(packing, TooLong::truncate), (Begins{{0, 1}, {1, 1}, {2, 1}, {3, 1}}));
+    EXPECT_EQ(documents_of(packing, TooLong::drop), (Begins{{0, 1}, {2, 1}}));
+  }
+  const auto truncated = make_token_source(set, Packing::single, 9, TooLong::truncate);
+  EXPECT_EQ(row_of(*truncated, 1, 9).tokens, (std::vector<int64_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}));
+}
+
+TEST(Packing, rows_in_which_nothing_would_be_learned_are_no_samples) {
+  TestFolder folder;
+  Documents documents;
+  documents.ids = {{1, 2, 3}, {4, 5, 6, 7, 8, 9}, {10}, {11, 12}};
+  documents.learned = {{1, 0, 0}, {0, 0, 0, 0, 0, 1}, {1}, {0, 1}};
+  const auto source = make_token_source(written(folder / "set", documents, 100), Packing::single, 3);
+  EXPECT_EQ(source->cut().unlearned, 3);  // the first, a half of the second, and the one without a target
+  ASSERT_EQ(source->samples(), 2);
+  EXPECT_EQ(row_of(*source, 0, 3).tokens, (std::vector<int64_t>{7, 8, 9, 0}));
+  EXPECT_EQ(row_of(*source, 1, 3).tokens, (std::vector<int64_t>{11, 12, 0, 0}));
 }
 
 }  // namespace

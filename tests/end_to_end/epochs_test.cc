@@ -118,6 +118,38 @@ TEST_F(EpochRuns, of_two_ranks_see_the_same_samples) {
   EXPECT_NE(odd.err.find("--data.limit=10"), std::string::npos) << odd.err;
 }
 
+// The last batch has 12 of 16 samples: parts of 2 and of 1.
+TEST_F(EpochRuns, have_the_same_bits_on_one_two_and_four_ranks_where_that_is_asked_for) {
+  const auto layout = [&](const std::string& name, int ranks) {
+    const Words launch{"launch", "-n", std::to_string(ranks), "--logs", (scratch_.path() / ("logs-" + name)).string(),
+                       "--"};
+    const Words flags{"--deterministic=layout",
+                      "--data.sums=20",
+                      "--train.batch=16",
+                      "--eval.every=1",
+                      "--train.accumulate=" + std::to_string(8 / ranks),
+                      "--train.accuracy=true"};
+    const Finished done = run(scratch_, launch + train(name) + flags);
+    EXPECT_EQ(done.code, 0) << done.err;
+  };
+  layout("one", 1), layout("two", 2), layout("four", 4);
+  const auto figures = [&](const std::string& name) {
+    std::istringstream lines(testing::read_file(scratch_.runs() / name / "metrics.jsonl"));
+    std::vector<std::string> list;
+    for (std::string line; std::getline(lines, line);) {
+      const json record = json::parse(line);
+      json kept = {record["step"], record.value("split", ""), record["loss"]};
+      for (const char* key : {"grad_norm", "sample_hash", "accuracy", "token_accuracy", "tokens"})
+        kept.push_back(record.contains(key) ? record[key] : json());
+      list.push_back(kept.dump());
+    }
+    return list;
+  };
+  EXPECT_EQ(figures("one").size(), 4u + 4u + 3u);
+  EXPECT_EQ(figures("two"), figures("one"));
+  EXPECT_EQ(figures("four"), figures("one"));
+}
+
 TEST_F(EpochRuns, batch_per_rank_grows_with_the_ranks) {
   const Words flags{"--train.epochs=0", "--steps", "2", "--train.batch_per_rank=2"};
   testing::write_file(recipe_, std::string(kEpochs).replace(std::string(kEpochs).find("batch = 4\n"), 10, ""));

@@ -27,9 +27,9 @@ class OtherTrainers : public ::testing::Test {
 
 TEST_F(OtherTrainers, flags_of_train_are_answered_with_our_own) {
   const std::pair<const char*, const char*> flags[] = {
-      {"--lr", "--optim.lr"},        {"--learning-rate", "--optim.lr"},  {"--batch-size", "--train.batch"},
-      {"--epochs", "--train.steps"}, {"--max-steps", "--train.steps"},   {"--model", "--model.preset"},
-      {"--output", "--run NAME"},    {"--gpus", "hyperion launch -n N"}, {"--nproc-per-node", "hyperion launch -n N"},
+      {"--lr", "--optim.lr"},         {"--learning-rate", "--optim.lr"},  {"--batch-size", "--train.batch"},
+      {"--epochs", "--train.epochs"}, {"--max-steps", "--train.steps"},   {"--model", "--model.preset"},
+      {"--output", "--run NAME"},     {"--gpus", "hyperion launch -n N"}, {"--nproc-per-node", "hyperion launch -n N"},
       {"--warmup", "--optim.warmup"}};
   for (const auto& [flag, hint] : flags) expect_hint({"train", "x.toml", flag, "3"}, hint);
   expect_hint({"train", "x.toml", "--fp16"}, "--train.precision=fp16");
@@ -72,7 +72,7 @@ TEST_F(OtherTrainers, commands_are_answered_with_our_own) {
 
 TEST_F(OtherTrainers, keys_of_a_recipe_are_answered_with_our_own) {
   const std::pair<const char*, const char*> keys[] = {{"learning_rate", "optim.lr"},
-                                                      {"num_train_epochs", "train.steps"},
+                                                      {"num_train_epochs", "train.epochs"},
                                                       {"per_device_train_batch_size", "train.batch"},
                                                       {"gradient_accumulation_steps", "train.accumulate"},
                                                       {"max_steps", "train.steps"},

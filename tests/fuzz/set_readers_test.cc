@@ -7,7 +7,7 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/hash.h"
 #include "hyperion/data/image_set.h"
-#include "hyperion/data/token_set.h"
+#include "hyperion/data/token_samples.h"
 #include "tests/base/support_child.h"
 #include "tests/support/fuzz.h"
 #include "tests/support/seed.h"

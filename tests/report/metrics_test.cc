@@ -51,8 +51,9 @@ class MetricsFiles : public ::testing::Test {
 using Steps = std::vector<int64_t>;
 
 TEST_F(MetricsFiles, read_back_bit_for_bit) {
-  StepRecord full{7,   0.1, 1e-300, 3e-4, 12.125, 4096, 1.0 / 7,           315.5, 0.4, 1, 2, int64_t{1} << 60, 0.1, 0.2,
-                  0.3, 0.4, 0.5,    0.6,  99,     640,  "0123456789abcdef"};
+  StepRecord full{
+      7,   0.1, 1e-300, 3e-4, 12.125, 4096, 1.0 / 7,           315.5, 0.4, 1, 2, int64_t{1} << 60, 0.1, 0.2, 0.3,
+      0.4, 0.5, 0.6,    99,   640,    0.7,  "0123456789abcdef"};
   EvalRecord evaluation{7, "validation \"a\"", 0.7, 2.01, 0.9, 0.95};
   MetricsWriter writer(base::real_files(), run_, 0, 0);
   writer.write(full);
@@ -82,7 +83,8 @@ TEST_F(MetricsFiles, carry_the_keys_of_the_conventions_and_null_for_the_unknown)
   EXPECT_EQ(
       keys,
       "step loss grad_norm lr step_ms tokens tokens_per_s tflops mfu memory_allocated memory_reserved memory_peak "
-      "data_wait_ms forward_ms backward_ms optimizer_ms comm_ms comm_total_ms comm_bytes samples sample_hash ");
+      "data_wait_ms forward_ms backward_ms optimizer_ms comm_ms comm_total_ms comm_bytes samples sample_hash "
+      "accuracy ");
   for (const char* key : {"tflops", "mfu", "memory_allocated", "memory_reserved", "memory_peak", "comm_ms",
                           "comm_total_ms", "comm_bytes"}) {
     EXPECT_TRUE(object.at(key).is_null()) << key;

@@ -88,5 +88,12 @@ TEST(EpochMeans, a_step_over_the_end_counts_for_both) {
   EXPECT_DOUBLE_EQ(third->loss, 5.0);
 }
 
+TEST(EpochMeans, know_an_accuracy_where_every_step_has_one) {
+  EpochMeans means(4);
+  EXPECT_FALSE(means.add(0, 3, 1.0, 0.5));
+  EXPECT_DOUBLE_EQ(*means.add(3, 5, 1.0, 0.9)->accuracy, (3 * 0.5 + 0.9) / 4);
+  EXPECT_FALSE(means.add(5, 8, 1.0)->accuracy);
+}
+
 }  // namespace
 }  // namespace hyperion::train

@@ -8,7 +8,7 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/data/images.h"
-#include "hyperion/data/token_set.h"
+#include "hyperion/data/token_samples.h"
 #include "hyperion/models/registry.h"
 #include "hyperion/train/stepper.h"
 #include "tests/base/support_child.h"

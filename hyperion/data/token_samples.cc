@@ -1,0 +1,162 @@
+#include "hyperion/data/token_samples.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+
+namespace hyperion::data {
+namespace {
+
+using base::format;
+
+// Writes `extent` of the set from place `at` of the row on.
+void fill_row(const TokenSet& set, TokenSet::Extent extent, int64_t at, int64_t document, const TokenRow& row) {
+  set.read(extent.first, row.tokens.subspan(at, extent.count));
+  if (row.learned.empty()) return;
+  set.read_learned(extent.first, row.learned.subspan(at, extent.count));
+  std::fill_n(row.document.begin() + at, extent.count, document);
+}
+
+class StreamSamples final : public Source {
+ public:
+  StreamSamples(std::shared_ptr<const TokenSet> set, int64_t length)
+      : set_(std::move(set)), length_(length), samples_(std::max<int64_t>(0, (set_->tokens() - 1) / length)) {}
+  int64_t samples() const override { return samples_; }
+  int64_t vocabulary() const override { return set_->vocabulary(); }
+
+  void read(int64_t index, const TokenRow& row) const override {
+    const auto size = static_cast<int64_t>(row.tokens.size());
+    int64_t token = index * length_;
+    int64_t document = set_->document_of(token);
+    for (int64_t at = 0; at < size; ++document) {
+      const bool there = document < set_->documents();
+      const auto extent = there ? set_->document(document) : TokenSet::Extent{};
+      if (!there || token < extent.first || token > extent.first + extent.count)  // the index is not in order
+        throw base::CorruptError(
+            format("{} is damaged: no document holds token {}", set_->file().path().string(), token),
+            "remove the folder, then make it again: hyperion data prepare RECIPE");
+      const int64_t count = std::min(extent.first + extent.count - token, size - at);
+      fill_row(*set_, {token, count}, at, document, row);
+      at += count, token += count;
+    }
+  }
+
+ private:
+  std::shared_ptr<const TokenSet> set_;
+  int64_t length_, samples_;
+};
+
+// Documents side by side, the rest of a row empty.
+class RowSamples final : public Source {
+ public:
+  RowSamples(std::shared_ptr<const TokenSet> set, int64_t length, bool together, TooLong too_long)
+      : set_(std::move(set)), length_(length), too_long_(too_long) {
+    cut_.documents = set_->documents();
+    for (int64_t i = 0; i < set_->documents(); ++i) place(i, together);
+    begins_.push_back({set_->documents(), 0});
+    leave_out_unlearned();
+  }
+  int64_t samples() const override { return rows() - cut_.unlearned; }
+  int64_t vocabulary() const override { return set_->vocabulary(); }
+  Cut cut() const override { return cut_; }
+
+  void read(int64_t index, const TokenRow& row) const override {
+    int64_t at = 0;
+    each_piece(learned_.empty() ? index : learned_[index], [&](int64_t document, TokenSet::Extent extent) {
+      fill_row(*set_, extent, at, document, row);
+      at += extent.count;
+      return true;
+    });
+    std::fill(row.tokens.begin() + at, row.tokens.end(), std::max<int64_t>(set_->end(), 0));
+    if (row.learned.empty()) return;
+    std::fill(row.learned.begin() + at, row.learned.end(), 0);
+    std::fill(row.document.begin() + at, row.document.end(), -1);
+  }
+
+ private:
+  // A row begins at token `skip` of a document.
+  struct Begin {
+    int64_t document, skip;
+  };
+  int64_t rows() const { return static_cast<int64_t>(begins_.size()) - 1; }
+
+  int64_t kept_of(int64_t count) const {
+    if (count <= length_ + 1 || too_long_ == TooLong::split) return count;
+    return too_long_ == TooLong::drop ? 0 : length_ + 1;
+  }
+
+  // A document that is longer than a sample and split fills rows of its own; each begins with the last token of the one
+  // before, so that every token but the first is a target once.
+  void place(int64_t index, bool together) {
+    const int64_t all = set_->document(index).count, count = kept_of(all);
+    cut_.too_long += all > length_ + 1;
+    if (count == 0) return;
+    if (begins_.empty() || !together || used_ + count > length_ + 1) begins_.push_back({index, 0}), used_ = 0;
+    used_ += count;
+    for (int64_t skip = length_; skip + 1 < count; skip += length_) {
+      begins_.push_back({index, skip});
+      used_ = count - skip;
+    }
+  }
+
+  // Until `visit(document, extent)` says false.
+  template <class Visit>
+  void each_piece(int64_t row, Visit visit) const {
+    auto [document, skip] = begins_[row];
+    const Begin end = begins_[row + 1];
+    for (; document < end.document || (document == end.document && skip < end.skip); ++document, skip = 0) {
+      const auto extent = set_->document(document);
+      const int64_t last = document == end.document ? end.skip + 1 : kept_of(extent.count);
+      if (last > skip && !visit(document, {extent.first + skip, last - skip})) return;
+    }
+  }
+
+  bool learns(int64_t row) const {
+    bool found = false, first = true;  // the first token of a row is no target
+    std::vector<uint8_t> learned;
+    each_piece(row, [&](int64_t, TokenSet::Extent extent) {
+      const int64_t skip = std::exchange(first, false) ? 1 : 0;
+      if (!set_->masked()) return !(found = extent.count > skip);
+      learned.resize(extent.count);
+      set_->read_learned(extent.first, learned);
+      found = std::any_of(learned.begin() + skip, learned.end(), [](uint8_t bit) { return bit != 0; });
+      return !found;
+    });
+    return found;
+  }
+
+  void leave_out_unlearned() {
+    std::vector<int64_t> learned;
+    for (int64_t row = 0; row < rows(); ++row)
+      if (learns(row)) learned.push_back(row);
+    cut_.unlearned = rows() - std::ssize(learned);
+    if (cut_.unlearned > 0) learned_ = std::move(learned);
+  }
+
+  std::shared_ptr<const TokenSet> set_;
+  int64_t length_, used_ = 0;  // a sample has room for length + 1
+  TooLong too_long_;
+  Cut cut_;
+  std::vector<Begin> begins_;
+  std::vector<int64_t> learned_;  // the rows that are samples; empty: all
+};
+
+}  // namespace
+
+Packing packing_of(const std::string& name) {
+  return name == "whole" ? Packing::whole : name == "single" ? Packing::single : Packing::stream;
+}
+
+TooLong too_long_of(const std::string& name) {
+  return name == "truncate" ? TooLong::truncate : name == "drop" ? TooLong::drop : TooLong::split;
+}
+
+std::unique_ptr<Source> make_token_source(std::shared_ptr<const TokenSet> set, Packing packing, int64_t length,
+                                          TooLong too_long) {
+  if (packing == Packing::stream) return std::make_unique<StreamSamples>(std::move(set), length);
+  return std::make_unique<RowSamples>(std::move(set), length, packing == Packing::whole, too_long);
+}
+
+}  // namespace hyperion::data
