@@ -60,11 +60,12 @@ std::string of_deepspeed(const std::string& file, int64_t ranks, const std::stri
   for (const auto& [name, value, why] : read.settings) settings.set(name, value, why);
   train::check(config);
   parallel::layout_of(config.parallel, std::max({read.ranks, config.parallel.node_size, int64_t{1}}));
-  std::string text = format("# From {}. The model and the data are yours to name: `hyperion init --help` has templates.\n",
-                            in_one_line(file));
+  std::string text =
+      format("# From {}. The model and the data are yours to name: `hyperion init --help` has templates.\n",
+             in_one_line(file));
   if (read.ranks > 1)
-    text += format("# For {} processes: hyperion launch -n {} -- train {}\n", read.ranks, read.ranks,
-                   in_one_line(recipe));
+    text +=
+        format("# For {} processes: hyperion launch -n {} -- train {}\n", read.ranks, read.ranks, in_one_line(recipe));
   if (!read.notes.empty()) text += "#\n# What has no setting here, and why:\n";
   for (const auto& note : read.notes) text += format("#   {}\n", in_one_line(note));
   return text + settings_text(settings);
@@ -77,13 +78,12 @@ int init_command(const InitOptions& options) {
   const base::Path recipe =
       options.output.empty() ? base::Path(options.folder) / "recipe.toml" : base::Path(options.output);
   if (files.exists(recipe))
-    throw base::ConfigError(format("{} exists already", recipe.string()),
-                            options.output.empty() ? "nothing was changed; name another folder"
-                                                   : "nothing was changed; name another file");
-  const std::string text = !options.deepspeed.empty()
-                               ? of_deepspeed(options.deepspeed, options.ranks, recipe.string())
-                           : options.kind.empty() ? every_setting()
-                                                  : find_template(options.kind).text;
+    throw base::ConfigError(
+        format("{} exists already", recipe.string()),
+        options.output.empty() ? "nothing was changed; name another folder" : "nothing was changed; name another file");
+  const std::string text = !options.deepspeed.empty() ? of_deepspeed(options.deepspeed, options.ranks, recipe.string())
+                           : options.kind.empty()     ? every_setting()
+                                                      : find_template(options.kind).text;
   if (recipe.has_parent_path()) files.create_folders(recipe.parent_path());
   base::write_atomically(files, recipe, text);
   std::printf("wrote %s\n", recipe.c_str());

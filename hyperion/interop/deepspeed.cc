@@ -109,9 +109,7 @@ int64_t read_batch(DeepSpeedKeys& top, int64_t ranks) {
   return ranks;
 }
 
-bool is_enabled(std::optional<DeepSpeedKeys>& section) {
-  return section && section->flag("enabled").value_or(false);
-}
+bool is_enabled(std::optional<DeepSpeedKeys>& section) { return section && section->flag("enabled").value_or(false); }
 
 void read_fp16(DeepSpeedKeys& fp16) {
   fp16.set("enabled", "train.precision", "fp16");
@@ -167,7 +165,8 @@ void read_wire(DeepSpeedKeys& top) {
 void read_recomputation(DeepSpeedKeys& top) {
   auto kept = top.object("activation_checkpointing");
   if (!kept) return;
-  top.set("activation_checkpointing", "memory.recompute", "full", "each block; \"none\" where the model did not use it");
+  top.set("activation_checkpointing", "memory.recompute", "full",
+          "each block; \"none\" where the model did not use it");
   if (kept->flag("cpu_checkpointing").value_or(false))
     kept->set("cpu_checkpointing", "memory.offload_activations", "true");
   kept->note_all({{"partition_activations", "activations are not cut among processes: layers are not"},

@@ -100,7 +100,11 @@ void set_peak(DeepSpeedKeys& params, const std::optional<double>& rate) {
   const double value = peak.value_or(kTheirRate);
   const std::string beside = rate && *rate != value ? format("it wins over optimizer.params.lr = {}", *rate) : "";
   params.set("warmup_max_lr", "optim.lr", format("{}", value),
-             format("{}{}", peak ? "" : beside.empty() ? "DeepSpeed's default" : "DeepSpeed's default; ", beside));
+             format("{}{}",
+                    peak             ? ""
+                    : beside.empty() ? "DeepSpeed's default"
+                                     : "DeepSpeed's default; ",
+                    beside));
 }
 
 void read_schedule(DeepSpeedKeys& params, const std::string& type, const std::optional<double>& rate) {
@@ -148,7 +152,9 @@ void read_scheduler(DeepSpeedKeys& top, const std::optional<double>& rate) {
   if (*type != "WarmupLR" && *type != "WarmupDecayLR" && *type != "WarmupCosineLR")
     return scheduler->refuse("type", "must be WarmupLR, WarmupDecayLR or WarmupCosineLR: no other schedule is here");
   scheduler->set("type", "optim.schedule",
-                 *type == "WarmupLR" ? "constant" : *type == "WarmupDecayLR" ? "linear" : "cosine");
+                 *type == "WarmupLR"        ? "constant"
+                 : *type == "WarmupDecayLR" ? "linear"
+                                            : "cosine");
   if (*type == "WarmupDecayLR") scheduler->set("type", "optim.final_lr_ratio", "0", "it falls to 0");
   read_schedule(params, *type, rate);
 }

@@ -27,7 +27,7 @@ const DeepSpeedNotes kZeroWithoutCounterpart = {
     {"stage3_gather_16bit_weights_on_model_save", "checkpoints and exports always hold whole weights"},
     {"stage3_gather_fp16_weights_on_model_save", "checkpoints and exports always hold whole weights"},
     {"sub_group_size", "each bucket is updated by itself"},
-    {"ignore_unused_parameters", "a weight without a gradient is left as it is"},
+    {"ignore_unused_parameters", "a layer that a step does not use stops nothing"},
     {"load_from_fp32_weights", "masters are always read from the checkpoint"},
     {"elastic_checkpoint", "checkpoints are whole, and can be read by any number of processes"},
     {"legacy_stage1", "there is one parallel.zero = 1"},
@@ -38,10 +38,14 @@ const DeepSpeedNotes kZeroWithoutCounterpart = {
 };
 
 constexpr const char* kCopied = "host memory is pinned where it can be, and copied ahead of its use";
-const DeepSpeedNotes kOffloadDetails = {{"pin_memory", kCopied},   {"buffer_count", kCopied},
-                                        {"buffer_size", kCopied},  {"max_in_cpu", kCopied},
-                                        {"fast_init", kCopied},    {"pipeline", kCopied},
-                                        {"pipeline_read", kCopied}, {"pipeline_write", kCopied},
+const DeepSpeedNotes kOffloadDetails = {{"pin_memory", kCopied},
+                                        {"buffer_count", kCopied},
+                                        {"buffer_size", kCopied},
+                                        {"max_in_cpu", kCopied},
+                                        {"fast_init", kCopied},
+                                        {"pipeline", kCopied},
+                                        {"pipeline_read", kCopied},
+                                        {"pipeline_write", kCopied},
                                         {"nvme_path", "nothing is kept on disks while training"},
                                         {"cpuadam_cores_perc", "train.threads says how many cores are used"}};
 
@@ -52,7 +56,7 @@ bool is_on_host(DeepSpeedKeys& zero, const char* key) {
   const std::string device = offload->word("device").value_or("none");
   if (device != "none" && device != "cpu")
     offload->refuse("device", "must be none or cpu: nothing is kept on disks while training");
-  offload->refuse_used({{"super_offload", "masters and moments are updated on the GPU, block by block"}});
+  offload->refuse_used({{"super_offload", "masters and moments go to the device and back, a group at a time"}});
   if (device == "cpu") offload->note_all(kOffloadDetails);
   if (const auto ratio = offload->number("ratio"); ratio && *ratio != 1)
     offload->refuse("ratio", "all of it goes to the host, or nothing");

@@ -15,7 +15,8 @@ class FromDeepSpeed : public ::testing::Test {
   testing::Finished init(const std::string& json, const std::vector<std::string>& more = {}) {
     testing::write_file(scratch_.path() / "ds.json", json);
     using testing::operator+;
-    return run(scratch_, std::vector<std::string>{"init", "--from-deepspeed", "ds.json", "-o", "mine/recipe.toml"} + more);
+    return run(scratch_,
+               std::vector<std::string>{"init", "--from-deepspeed", "ds.json", "-o", "mine/recipe.toml"} + more);
   }
   Scratch scratch_;
 };
@@ -31,14 +32,15 @@ TEST_F(FromDeepSpeed, the_recipe_says_where_each_value_came_from_and_trains) {
   EXPECT_TRUE(says(text, "# train_batch_size")) << text;
   EXPECT_TRUE(says(text, "zero_optimization.overlap_comm: ")) << text;
   EXPECT_TRUE(says(text, "optimizer.params.betas: DeepSpeed's default")) << text;
-  const auto trained = run(scratch_, {"launch", "-n", "2", "--", "train", "mine/recipe.toml", "--run", "mine", "--device",
-                                      "cpu", "--model.layers=1", "--train.length=32", "--eval.batches=1"});
+  const auto trained = run(scratch_, {"launch", "-n", "2", "--", "train", "mine/recipe.toml", "--run", "mine",
+                                      "--device", "cpu", "--model.layers=1", "--train.length=32", "--eval.batches=1"});
   ASSERT_EQ(trained.code, 0) << trained.err;
   EXPECT_EQ(testing::losses(scratch_.runs() / "mine").size(), 2u);
 }
 
 TEST_F(FromDeepSpeed, what_is_refused_leaves_nothing_behind) {
-  const auto wrong = init(R"({"train_batch_size": 8, "zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}},
+  const auto wrong =
+      init(R"({"train_batch_size": 8, "zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}},
                               "train_batchsize": 8})");
   EXPECT_EQ(wrong.code, 2);
   EXPECT_TRUE(says(wrong.err, "zero_optimization.offload_param: weights in host memory")) << wrong.err;
@@ -46,7 +48,8 @@ TEST_F(FromDeepSpeed, what_is_refused_leaves_nothing_behind) {
   EXPECT_EQ(init("[]").code, 2);
   EXPECT_EQ(init("{").code, 1);
   const auto batch = init(R"({"train_batch_size": 8, "train_micro_batch_size_per_gpu": 4,
-                              "gradient_accumulation_steps": 1})", {"--ranks", "4"});
+                              "gradient_accumulation_steps": 1})",
+                          {"--ranks", "4"});
   EXPECT_TRUE(says(batch.err, "x 4 processes")) << batch.err;
   const auto range = init(R"({"train_batch_size": 8, "gradient_clipping": -1})");
   EXPECT_EQ(range.code, 2);

@@ -158,7 +158,8 @@ TEST(DeepSpeed, the_loss_scale_and_buckets_are_counted_as_we_count_them) {
 }
 
 TEST(DeepSpeed, all_that_is_not_here_is_refused_at_once_and_by_name) {
-  const auto refusal = deepspeed_refusal(R"({"train_batch_size": 8, "fp16": {"enabled": true}, "bf16": {"enabled": true},
+  const auto refusal =
+      deepspeed_refusal(R"({"train_batch_size": 8, "fp16": {"enabled": true}, "bf16": {"enabled": true},
     "zero_optimization": {"stage": 2, "offload_param": {"device": "cpu"}, "offload_optimizer": {"device": "nvme"},
                           "zero_quantized_weights": true},
     "optimizer": {"type": "Lamb", "params": {"lr": 1}}, "scheduler": {"type": "OneCycle", "params": {"x": 1}},
@@ -198,10 +199,12 @@ TEST(DeepSpeed, values_of_a_wrong_type_or_size_are_named) {
   expect_says(deepspeed_refusal(R"({"train_batch_size": 8, "zero_optimization": {"stage": 4}})"),
               "zero_optimization.stage: 4");
   expect_says(deepspeed_refusal(R"({"train_batch_size": 8, "bf16": {"enabled": 1}})"), "bf16.enabled: must be true");
-  expect_says(deepspeed_refusal(R"({"train_batch_size": 8, "optimizer": {"params": {}}})"), "optimizer.type: is missing");
+  expect_says(deepspeed_refusal(R"({"train_batch_size": 8, "optimizer": {"params": {}}})"),
+              "optimizer.type: is missing");
   expect_says(deepspeed_refusal(R"({"train_batch_size": 8, "optimizer": {"type": "Adam", "params": {"betas": [1]}}})"),
               "a list of two numbers");
-  expect_says(deepspeed_refusal(R"({"scheduler": {"type": "WarmupDecayLR", "params": {}}})"), "total_num_steps: is miss");
+  expect_says(deepspeed_refusal(R"({"scheduler": {"type": "WarmupDecayLR", "params": {}}})"),
+              "total_num_steps: is miss");
 }
 
 TEST(DeepSpeed, a_file_that_is_none_says_so) {
