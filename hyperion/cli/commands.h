@@ -35,8 +35,12 @@ struct ConfigOptions {
 };
 int config_command(const ConfigOptions& options);
 
-// kind: of recipe_templates.h; empty: every setting with its default.
-int init_command(const std::string& folder, const std::string& kind);
+struct InitOptions {
+  std::string folder = ".", output;  // output: the file itself, in place of FOLDER/recipe.toml
+  std::string kind, deepspeed;       // of recipe_templates.h; DeepSpeed's JSON; neither: every setting with its default
+  int64_t ranks = 0;                 // that DeepSpeed's JSON is for; 0: as it says
+};
+int init_command(const InitOptions& options);
 
 struct EvalOptions {
   std::string model, device = "auto", quantize;  // quantize: none or nf4; empty: as it was trained

@@ -2,19 +2,13 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "hyperion/base/error.h"
-#include "hyperion/base/files.h"
-#include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
 #include "hyperion/cli/commands.h"
 #include "hyperion/cli/recipe_paths.h"
-#include "hyperion/cli/recipe_templates.h"
 #include "hyperion/cli/resolve.h"
 #include "hyperion/models/registry.h"
 
 namespace hyperion::cli {
-
-using base::format;
 
 int config_command(const ConfigOptions& options) {
   train::RunConfig config;
@@ -30,42 +24,6 @@ int config_command(const ConfigOptions& options) {
   } else {
     std::printf("%s", settings.toml(options.origin).c_str());
   }
-  return 0;
-}
-
-namespace {
-
-std::string every_setting() {
-  train::RunConfig config;
-  auto settings = train::bind(config);
-  std::string text =
-      "# A recipe for hyperion: every setting with its default. Run it with: hyperion train recipe.toml\n";
-  std::string section;
-  for (const auto& setting : settings.all()) {
-    if (setting.section != section) text += format("\n[{}]\n", section = setting.section);
-    std::string choices;
-    for (const auto& choice : setting.choices) choices += (choices.empty() ? ": " : " | ") + choice;
-    text += format("{:<28} # {}{}{}\n", format("{} = {}", setting.key, setting.text()), setting.meaning,
-                   setting.unit.empty() ? "" : ", " + setting.unit, choices);
-  }
-  return text;
-}
-
-}  // namespace
-
-int init_command(const std::string& folder, const std::string& kind) {
-  auto& files = base::real_files();
-  const base::Path recipe = base::Path(folder) / "recipe.toml";
-  if (files.exists(recipe))
-    throw base::ConfigError(format("{} exists already", recipe.string()), "nothing was changed; name another folder");
-  const std::string text = kind.empty() ? every_setting() : find_template(kind).text;
-  files.create_folders(folder);
-  base::write_atomically(files, recipe, text);
-  std::printf("wrote %s\n", recipe.c_str());
-  if (kind.empty())
-    std::printf("next: hyperion train %s\n", recipe.c_str());
-  else
-    std::printf("next: name your files in it, then hyperion data prepare %s\n", recipe.c_str());
   return 0;
 }
 

@@ -63,7 +63,8 @@ struct Flags {
   RendezvousOptions rendezvous;
   RunsOptions runs;
   host::RankFlags rank;
-  std::string init_folder = ".", init_template, shell;
+  InitOptions init;
+  std::string shell;
   bool json = false, quick = false;
   std::string steps, seed, device, precision, optimize, memory_budget, on_oom, output, on_bad;
   std::string parallel, zero, zeropp, deterministic;
@@ -172,15 +173,25 @@ void add_train_commands(CLI::App& app, Flags& flags) {
   add_short_flags(show, flags);
   show->footer("\nExample:\n  hyperion config show recipes/quickstart.toml --origin --optim.lr=1e-3");
   auto* init = app.add_subcommand("init", "write a recipe to start from");
-  init->add_option("FOLDER", flags.init_folder, "where (default: here)");
+  auto* folder = init->add_option("FOLDER", flags.init.folder, "where (default: here)");
+  init->add_option("-o,--output", flags.init.output, "the file to write (default: recipe.toml in FOLDER)")
+      ->check(not_empty())
+      ->excludes(folder);
   std::string kinds;
   for (const auto& kind : recipe_templates())
     kinds += format("{}{}: {}", kinds.empty() ? "" : "; ", kind.name, kind.meaning);
-  init->add_option("--template", flags.init_template, kinds + " (default: every setting with its default)")
-      ->check(one_of(template_names()));
+  auto* kind = init->add_option("--template", flags.init.kind, kinds + " (default: every setting with its default)")
+                   ->check(one_of(template_names()));
+  auto* deepspeed =
+      init->add_option("--from-deepspeed", flags.init.deepspeed, "DeepSpeed's JSON file, in the words of a recipe")
+          ->check(not_empty())
+          ->excludes(kind);
+  init->add_option("--ranks", flags.init.ranks, "processes that this JSON is for (default: as its batch sizes say)")
+      ->check(whole_number(1, 1 << 20))
+      ->needs(deepspeed);
   init->footer(
       "\nExamples:\n  hyperion init my-model && hyperion train my-model/recipe.toml\n  hyperion init my-adapter "
-      "--template lora");
+      "--template lora\n  hyperion init --from-deepspeed ds_config.json -o recipe.toml");
 }
 
 void add_model_commands(CLI::App& app, Flags& flags) {
@@ -441,7 +452,7 @@ int dispatch(CLI::App& app, Flags& flags) {
   if (name == "config")
     return flags.config.overrides = overrides_of(command->get_subcommands().front(), flags),
            config_command(flags.config);
-  if (name == "init") return init_command(flags.init_folder, flags.init_template);
+  if (name == "init") return init_command(flags.init);
   if (name == "eval") return eval_command(flags.eval);
   if (name == "classify") return classify_command(flags.classify);
   if (name == "chat") return chat_command(flags.chat);

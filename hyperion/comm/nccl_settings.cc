@@ -28,6 +28,11 @@ constexpr std::pair<const char*, const char*> kMi250x[] = {
     {"HSA_FORCE_FINE_GRAIN_PCIE", "1"},  // GPUs reach each other's memory over PCIe
     {"NCCL_NET_GDR_LEVEL", "PHB"},       // the network card reads GPU memory of its own NUMA node
     {"NCCL_CROSS_NIC", "1"},             // rings may use another card on the next node
+    {"NCCL_COLLNET_ENABLE", "0"},        // no sums in switches: there are none that do them
+    {"RCCL_P2P_ENABLE", "1"},            // the dies of a node reach each other over Infinity Fabric
+    {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "0"},
+    {"TORCH_NCCL_TIMEOUT", "7200"},  // seconds, and the next
+    {"RCCL_TIMEOUT", "7200"},
 };
 constexpr std::pair<const char*, const char*> kSlingshot[] = {
     {"NCCL_SOCKET_IFNAME", "hsn"},           // all high-speed interfaces, never the management network
@@ -65,7 +70,10 @@ std::vector<NcclVariable> nccl_variables(const NcclConfig& config, bool slingsho
     if (slingshot)
       for (const auto& [name, value] : kSlingshot) set(name, value, "nccl.preset");
   }
-  if (config.p2p == "off") set("NCCL_P2P_DISABLE", "1", "nccl.p2p");
+  if (config.p2p == "off") {
+    set("NCCL_P2P_DISABLE", "1", "nccl.p2p");
+    if (config.preset == "mi250x") set("RCCL_P2P_ENABLE", "0", "nccl.p2p");
+  }
   if (config.p2p != "off" && config.p2p != "own") set("NCCL_P2P_LEVEL", config.p2p, "nccl.p2p");
   if (config.collnet != "own") set("NCCL_COLLNET_ENABLE", config.collnet == "on" ? "1" : "0", "nccl.collnet");
   static const std::map<std::string, std::string> handling = {

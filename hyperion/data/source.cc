@@ -103,7 +103,7 @@ std::vector<double> weights_of(const DataConfig& config) {
 }
 
 Order Split::order(uint64_t seed) const {
-  if (!sets.empty()) return {sets, weights, seed};
+  if (!sets.empty() && limit == 0) return {sets, weights, seed};
   const int64_t all = train ? train->samples() : train_images->samples();
   return {{limit > 0 ? std::min(limit, all) : all}, {}, seed};
 }
@@ -123,7 +123,7 @@ Split open_all_data(const DataConfig& config, SampleSize size, uint64_t seed) {
 Split open_data(const DataConfig& config, SampleSize size, uint64_t seed) {
   check(config);
   Split split = open_all_data(config, size, seed);
-  if (config.limit > 0 && !split.sets.empty())
+  if (config.limit > 0 && split.sets.size() > 1)
     throw base::ConfigError(
         base::format("data.limit = {} is of one set, and there are {}", config.limit, split.sets.size()),
         "prepare fewer documents, or leave it out");

@@ -52,6 +52,26 @@ TEST(NcclSettings, the_preset_sets_up_the_network_only_where_it_is_and_single_se
   EXPECT_EQ(value_of(nccl_variables(config, true), "NCCL_SOCKET_IFNAME"), "ib0");
 }
 
+TEST(NcclSettings, the_preset_has_what_jobs_on_such_nodes_set) {
+  NcclConfig config;
+  config.preset = "mi250x";
+  const auto list = nccl_variables(config, false);
+  EXPECT_EQ(value_of(list, "NCCL_COLLNET_ENABLE"), "0");
+  EXPECT_EQ(value_of(list, "RCCL_P2P_ENABLE"), "1");
+  EXPECT_EQ(value_of(list, "TORCH_NCCL_ASYNC_ERROR_HANDLING"), "0");
+  EXPECT_EQ(value_of(list, "TORCH_NCCL_TIMEOUT"), "7200");
+  EXPECT_EQ(value_of(list, "RCCL_TIMEOUT"), "7200");
+  config.p2p = "off", config.collnet = "on", config.async_errors = "clean_up";
+  config.variables = {"RCCL_TIMEOUT=60"};
+  const auto changed = nccl_variables(config, false);
+  EXPECT_EQ(changed.size(), list.size() + 1);
+  EXPECT_EQ(value_of(changed, "NCCL_P2P_DISABLE"), "1");
+  EXPECT_EQ(value_of(changed, "RCCL_P2P_ENABLE"), "0");
+  EXPECT_EQ(value_of(changed, "NCCL_COLLNET_ENABLE"), "1");
+  EXPECT_EQ(value_of(changed, "TORCH_NCCL_ASYNC_ERROR_HANDLING"), "2");
+  EXPECT_EQ(value_of(changed, "RCCL_TIMEOUT"), "60");
+}
+
 TEST(NcclSettings, what_is_none_of_theirs_is_refused) {
   NcclConfig config;
   for (const char* text : {"LD_PRELOAD=x.so", "NCCL_DEBUG", "=1", "PATH=/"}) {

@@ -1,0 +1,99 @@
+// `hyperion init`: a recipe to start from.
+#include <algorithm>
+#include <cstdio>
+
+#include "hyperion/base/error.h"
+#include "hyperion/base/files.h"
+#include "hyperion/base/format.h"
+#include "hyperion/base/read_file.h"
+#include "hyperion/cli/commands.h"
+#include "hyperion/cli/recipe_templates.h"
+#include "hyperion/interop/deepspeed.h"
+#include "hyperion/train/config.h"
+
+namespace hyperion::cli {
+namespace {
+
+using base::format;
+
+std::string every_setting() {
+  train::RunConfig config;
+  auto settings = train::bind(config);
+  std::string text =
+      "# A recipe for hyperion: every setting with its default. Run it with: hyperion train recipe.toml\n";
+  std::string section;
+  for (const auto& setting : settings.all()) {
+    if (setting.section != section) text += format("\n[{}]\n", section = setting.section);
+    std::string choices;
+    for (const auto& choice : setting.choices) choices += (choices.empty() ? ": " : " | ") + choice;
+    text += format("{:<28} # {}{}{}\n", format("{} = {}", setting.key, setting.text()), setting.meaning,
+                   setting.unit.empty() ? "" : ", " + setting.unit, choices);
+  }
+  return text;
+}
+
+// A comment ends where its line does.
+std::string in_one_line(std::string text) {
+  std::replace_if(
+      text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
+  return text;
+}
+
+// The settings that are not left to their defaults, each with where it came from.
+std::string settings_text(const base::Settings& settings) {
+  std::string text, section;
+  for (const auto& setting : settings.all()) {
+    if (setting.origin == "default") continue;
+    if (setting.section != section) text += format("\n[{}]\n", section = setting.section);
+    text += format("{:<28} # {}\n", format("{} = {}", setting.key, setting.text()), in_one_line(setting.origin));
+  }
+  return text;
+}
+
+std::string of_deepspeed(const std::string& file, int64_t ranks, const std::string& recipe) {
+  constexpr uint64_t kLongest = 1 << 20;
+  const auto read = interop::read_deepspeed(base::read_to_end(file, kLongest), file, ranks);
+  train::RunConfig config;
+  auto settings = train::bind(config);
+  settings.set("model.preset", "gpt2-tiny", "yours to choose: DeepSpeed's file names no model");
+  settings.set("data.source", "sums", "yours to choose: DeepSpeed's file names no data");
+  for (const auto& [name, value, why] : read.settings) settings.set(name, value, why);
+  train::check(config);
+  parallel::layout_of(config.parallel, std::max({read.ranks, config.parallel.node_size, int64_t{1}}));
+  std::string text =
+      format("# From {}. The model and the data are yours to name: `hyperion init --help` has templates.\n",
+             in_one_line(file));
+  if (read.ranks > 1)
+    text +=
+        format("# For {} processes: hyperion launch -n {} -- train {}\n", read.ranks, read.ranks, in_one_line(recipe));
+  if (!read.notes.empty()) text += "#\n# What has no setting here, and why:\n";
+  for (const auto& note : read.notes) text += format("#   {}\n", in_one_line(note));
+  return text + settings_text(settings);
+}
+
+}  // namespace
+
+int init_command(const InitOptions& options) {
+  auto& files = base::real_files();
+  const base::Path recipe =
+      options.output.empty() ? base::Path(options.folder) / "recipe.toml" : base::Path(options.output);
+  if (files.exists(recipe))
+    throw base::ConfigError(
+        format("{} exists already", recipe.string()),
+        options.output.empty() ? "nothing was changed; name another folder" : "nothing was changed; name another file");
+  const std::string text = !options.deepspeed.empty() ? of_deepspeed(options.deepspeed, options.ranks, recipe.string())
+                           : options.kind.empty()     ? every_setting()
+                                                      : find_template(options.kind).text;
+  if (recipe.has_parent_path()) files.create_folders(recipe.parent_path());
+  base::write_atomically(files, recipe, text);
+  std::printf("wrote %s\n", recipe.c_str());
+  if (!options.deepspeed.empty())
+    std::printf("next: name your model and data in it, then hyperion train %s\n", recipe.c_str());
+  else if (options.kind.empty())
+    std::printf("next: hyperion train %s\n", recipe.c_str());
+  else
+    std::printf("next: name your files in it, then hyperion data prepare %s\n", recipe.c_str());
+  return 0;
+}
+
+}  // namespace hyperion::cli
