@@ -25,6 +25,7 @@
 #include "hyperion/cli/comm_commands.h"
 #include "hyperion/cli/commands.h"
 #include "hyperion/cli/completion.h"
+#include "hyperion/cli/eval_command.h"
 #include "hyperion/cli/fetch_command.h"
 #include "hyperion/cli/launch_commands.h"
 #include "hyperion/cli/program.h"
@@ -181,17 +182,6 @@ void add_train_commands(CLI::App& app, Flags& flags) {
   init->footer(
       "\nExamples:\n  hyperion init my-model && hyperion train my-model/recipe.toml\n  hyperion init my-adapter "
       "--template lora");
-}
-
-void add_model_commands(CLI::App& app, Flags& flags) {
-  auto* eval = app.add_subcommand("eval", "measure a model on data it never saw");
-  eval->add_option("MODEL", flags.eval.model, "a run's name or folder, or a checkpoint's folder")->required();
-  eval->add_option("--device", flags.eval.device, "cpu, cuda or auto")->check(one_of({"auto", "cpu", "cuda"}));
-  eval->add_option("--batches", flags.eval.batches, "validation batches (default: as the run)")
-      ->check(whole_number(1, 1'000'000));
-  eval->add_flag("--json", flags.eval.json, "as JSON");
-  add_quantize_flag(eval, flags.eval.quantize);
-  eval->footer("\nExamples:\n  hyperion eval quickstart\n  hyperion eval my-qlora --quantize none");
 }
 
 void add_classify_command(CLI::App& app, Flags& flags) {
@@ -487,7 +477,7 @@ int run(int argc, char** argv) {
   add_train_commands(app, flags);
   add_launch_command(app, flags.launch);
   add_rendezvous_command(app, flags.rendezvous, flags.rank);
-  add_model_commands(app, flags);
+  add_eval_command(app, flags.eval);
   add_generate_command(app, flags.generate);
   add_chat_command(app, flags.chat);
   add_classify_command(app, flags);
