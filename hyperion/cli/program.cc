@@ -24,6 +24,7 @@
 #include "hyperion/bench/workloads.h"
 #include "hyperion/cli/comm_commands.h"
 #include "hyperion/cli/commands.h"
+#include "hyperion/cli/compare_command.h"
 #include "hyperion/cli/completion.h"
 #include "hyperion/cli/eval_command.h"
 #include "hyperion/cli/fetch_command.h"
@@ -47,6 +48,7 @@ struct Flags {
   ResumeOptions resume;
   ConfigOptions config;
   EvalOptions eval;
+  CompareOptions compare;
   ClassifyOptions classify;
   GenerateOptions generate;
   ChatOptions chat;
@@ -431,6 +433,7 @@ int dispatch(CLI::App& app, Flags& flags) {
            config_command(flags.config);
   if (name == "init") return init_command(flags.init_folder, flags.init_template);
   if (name == "eval") return eval_command(flags.eval);
+  if (name == "compare") return compare_command(flags.compare);
   if (name == "classify") return classify_command(flags.classify);
   if (name == "chat") return chat_command(flags.chat);
   if (name == "generate") return generate_command(flags.generate);
@@ -478,6 +481,7 @@ int run(int argc, char** argv) {
   add_launch_command(app, flags.launch);
   add_rendezvous_command(app, flags.rendezvous, flags.rank);
   add_eval_command(app, flags.eval);
+  add_compare_command(app, flags.compare);
   add_generate_command(app, flags.generate);
   add_chat_command(app, flags.chat);
   add_classify_command(app, flags);

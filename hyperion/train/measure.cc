@@ -41,6 +41,16 @@ void check_classes(const data::MeasuredSet& set, const interop::OpenedModel& ope
           "the classes of a set must be the model's, in their order");
 }
 
+// A run keeps the files of its set's tokenizer, whatever their names.
+bool has_same_files(base::FileSystem& files, const base::Path& of_set, const base::Path& folder) {
+  for (const auto& path : files.list(of_set)) {
+    const base::Path other = folder / path.filename();
+    if (!files.exists(other) || base::read_description(files, path) != base::read_description(files, other))
+      return false;
+  }
+  return true;
+}
+
 // What ids mean is known by the tokenizers; the set's must be the model's, or one of the two only add to the other.
 std::string check_tokenizers(base::FileSystem& files, const data::MeasuredSet& set, const interop::OpenedModel& opened,
                              const std::string& name) {
@@ -54,6 +64,7 @@ std::string check_tokenizers(base::FileSystem& files, const data::MeasuredSet& s
   };
   if (opened.bytes && bytes) return {};
   if (opened.bytes) refuse("with a tokenizer");
+  if (!bytes && !opened.folder.empty() && has_same_files(files, of_set, opened.folder)) return {};
   const bool known = !opened.folder.empty() && files.exists(own);
   if (known && bytes) refuse("as bytes");
   if (!known || !files.exists(of_set / "tokenizer.json"))
