@@ -197,9 +197,10 @@ Figures open_figures(const std::string& path) try {
 } catch (const base::ConfigError&) {
   throw;
 } catch (const base::Error& error) {  // a file that cannot be read is no regression
-  throw base::ConfigError(error.what(), error.hint().empty()
-                                            ? "name a JSON file that `hyperion bench` wrote, or the folder it lies in"
-                                            : error.hint());
+  throw base::ConfigError(
+      error.what(), error.hint().empty()
+                        ? "name a JSON file that `hyperion bench` wrote, or the folder it lies in; or training runs"
+                        : error.hint());
 }
 
 }  // namespace hyperion::bench

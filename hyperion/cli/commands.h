@@ -42,15 +42,8 @@ struct InitOptions {
 };
 int init_command(const InitOptions& options);
 
-struct EvalOptions {
-  std::string model, device = "auto", quantize;  // quantize: none or nf4; empty: as it was trained
-  int64_t batches = 0;                           // 0: the run's own eval.batches
-  bool json = false;
-};
-int eval_command(const EvalOptions& options);
-
 struct ClassifyOptions {
-  std::string model, device = "auto", quantize, output;
+  std::string model, device = "auto", quantize, output;  // quantize: none or nf4; empty: as it was trained
   std::vector<std::string> images;
   int64_t top = 5;
   bool json = false;
@@ -59,7 +52,7 @@ int classify_command(const ClassifyOptions& options);
 
 // A model that writes text, and how it chooses its words.
 struct TextOptions {
-  std::string model, device = "auto", quantize;  // quantize: as of EvalOptions
+  std::string model, device = "auto", quantize;  // quantize: as of ClassifyOptions
   int64_t tokens = 64, top_k = 0, seed = 1;
   double temperature = 0, top_p = 1, repetition_penalty = 1;
   std::vector<std::string> stop;

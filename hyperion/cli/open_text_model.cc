@@ -46,14 +46,18 @@ interop::OpenedModel open_in_form(const std::string& model, at::Device device, c
   return opened;
 }
 
-interop::OpenedModel open_text_model(const TextOptions& options, at::Device device) {
-  auto opened = open_in_form(options.model, device, options.quantize);
-  for (const auto& text : options.adapters) {
+void add_adapters(interop::OpenedModel& opened, const std::vector<std::string>& adapters) {
+  for (const auto& text : adapters) {
     const auto [name, folder] = named_folder(text);
     if (opened.model->adapters().empty())
       interop::fit_to_adapter(base::real_files(), folder, opened.model, opened.config);
     interop::read_adapter(base::real_files(), folder, *opened.model, name);
   }
+}
+
+interop::OpenedModel open_text_model(const TextOptions& options, at::Device device) {
+  auto opened = open_in_form(options.model, device, options.quantize);
+  add_adapters(opened, options.adapters);
   if (const auto name = adapter_in_use(options, opened); !name.empty()) opened.model->adapters().use(name);
   return opened;
 }

@@ -14,6 +14,9 @@ namespace hyperion::cli {
 interop::OpenedModel open_in_form(const std::string& model, at::Device device, const std::string& quantize,
                                   std::optional<at::ScalarType> type = {});
 
+// Those of --adapter: FOLDER or NAME=FOLDER.
+void add_adapters(interop::OpenedModel& opened, const std::vector<std::string>& adapters);
+
 // The same with the adapters of --adapter, and the one of --use in use.
 interop::OpenedModel open_text_model(const TextOptions& options, at::Device device);
 

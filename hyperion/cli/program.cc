@@ -24,7 +24,9 @@
 #include "hyperion/bench/workloads.h"
 #include "hyperion/cli/comm_commands.h"
 #include "hyperion/cli/commands.h"
+#include "hyperion/cli/compare_command.h"
 #include "hyperion/cli/completion.h"
+#include "hyperion/cli/eval_command.h"
 #include "hyperion/cli/fetch_command.h"
 #include "hyperion/cli/launch_commands.h"
 #include "hyperion/cli/program.h"
@@ -46,6 +48,7 @@ struct Flags {
   ResumeOptions resume;
   ConfigOptions config;
   EvalOptions eval;
+  CompareOptions compare;
   ClassifyOptions classify;
   GenerateOptions generate;
   ChatOptions chat;
@@ -192,17 +195,6 @@ void add_train_commands(CLI::App& app, Flags& flags) {
   init->footer(
       "\nExamples:\n  hyperion init my-model && hyperion train my-model/recipe.toml\n  hyperion init my-adapter "
       "--template lora\n  hyperion init --from-deepspeed ds_config.json -o recipe.toml");
-}
-
-void add_model_commands(CLI::App& app, Flags& flags) {
-  auto* eval = app.add_subcommand("eval", "measure a model on data it never saw");
-  eval->add_option("MODEL", flags.eval.model, "a run's name or folder, RUN@best, or a checkpoint's folder")->required();
-  eval->add_option("--device", flags.eval.device, "cpu, cuda or auto")->check(one_of({"auto", "cpu", "cuda"}));
-  eval->add_option("--batches", flags.eval.batches, "validation batches (default: as the run)")
-      ->check(whole_number(1, 1'000'000));
-  eval->add_flag("--json", flags.eval.json, "as JSON");
-  add_quantize_flag(eval, flags.eval.quantize);
-  eval->footer("\nExamples:\n  hyperion eval quickstart\n  hyperion eval my-qlora --quantize none");
 }
 
 void add_classify_command(CLI::App& app, Flags& flags) {
@@ -454,6 +446,7 @@ int dispatch(CLI::App& app, Flags& flags) {
            config_command(flags.config);
   if (name == "init") return init_command(flags.init);
   if (name == "eval") return eval_command(flags.eval);
+  if (name == "compare") return compare_command(flags.compare);
   if (name == "classify") return classify_command(flags.classify);
   if (name == "chat") return chat_command(flags.chat);
   if (name == "generate") return generate_command(flags.generate);
@@ -500,7 +493,8 @@ int run(int argc, char** argv) {
   add_train_commands(app, flags);
   add_launch_command(app, flags.launch);
   add_rendezvous_command(app, flags.rendezvous, flags.rank);
-  add_model_commands(app, flags);
+  add_eval_command(app, flags.eval);
+  add_compare_command(app, flags.compare);
   add_generate_command(app, flags.generate);
   add_chat_command(app, flags.chat);
   add_classify_command(app, flags);

@@ -9,7 +9,6 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/log.h"
-#include "hyperion/bench/compare.h"
 #include "hyperion/bench/floor.h"
 #include "hyperion/bench/kernels.h"
 #include "hyperion/bench/ladder.h"
@@ -33,9 +32,9 @@ struct TimingFlags {
   bench::KernelBenchOptions kernels;
   double begun = 0;
   int64_t repeats = 3;
-  std::string mode, workload, precision, folder, first, second, fail_over = "3%";
+  std::string mode, workload, precision, folder, first;
   std::vector<std::string> settings, rungs = {"reference", "fused", "graph", "max"};
-  bool json = false, list = false, clear = false, judge_once = false;
+  bool json = false, list = false, clear = false;
 };
 
 TimingFlags& timing_flags() {
@@ -270,25 +269,6 @@ int tune_command() {
   return 0;
 }
 
-// A file or folder, or else the name of one among the runs.
-std::string result_path(const std::string& name) {
-  const auto among_runs = interop::runs_folder() / name;
-  std::error_code error;
-  return !std::filesystem::exists(name, error) && std::filesystem::exists(among_runs, error) ? among_runs.string()
-                                                                                             : name;
-}
-
-int compare_command() {
-  const double fail_over = bench::part_of(timing_flags().fail_over);
-  const auto result =
-      bench::compare(bench::open_figures(result_path(timing_flags().first)),
-                     bench::open_figures(result_path(timing_flags().second)), fail_over, timing_flags().judge_once);
-  const auto text =
-      timing_flags().json ? bench::comparison_json(result, fail_over) : bench::comparison_table(result, fail_over);
-  std::printf("%s", text.c_str());
-  return result.regressions() > 0 ? 1 : 0;
-}
-
 }  // namespace
 
 void add_timing_commands(CLI::App& app, CLI::App& bench) {
@@ -395,19 +375,9 @@ void add_timing_commands(CLI::App& app, CLI::App& bench) {
   tune->add_flag("--json", timing_flags().json, "as JSON");
   tune->footer(
       "\nExamples:\n  hyperion tune gpt2-124m-b32\n  hyperion tune recipes/quickstart.toml\n  hyperion tune --list");
-
-  auto* compare = app.add_subcommand("compare", "compare two results of a bench; exit code 1 where B is slower");
-  compare->add_option("A", timing_flags().first, "a JSON file of a bench, or the folder it lies in")->required();
-  compare->add_option("B", timing_flags().second, "another of the same bench")->required();
-  compare->add_option("--fail-over", timing_flags().fail_over, "how much worse is a regression (default 3%)");
-  compare->add_flag("--judge-once", timing_flags().judge_once,
-                    "also judge figures that were timed once, as if they had no noise (default: unknown, exit code 0)");
-  compare->add_flag("--json", timing_flags().json, "as JSON");
-  compare->footer("\nExample:\n  hyperion compare runs/before/train.json runs/after/train.json --fail-over 3%");
 }
 
 std::optional<int> run_timing_command(CLI::App& app) {
-  if (app.got_subcommand("compare")) return compare_command();
   if (app.got_subcommand("tune")) return tune_command();
   if (!app.got_subcommand("bench")) return {};
   auto* bench = app.get_subcommand("bench");

@@ -1,11 +1,11 @@
-// The commands that time things: `bench train` and those beside it, and `compare`. Flags and what they do in one place.
+// The commands that time things: `bench train` and those beside it, and `tune`. Flags and what they do in one place.
 #pragma once
 #include <CLI/CLI.hpp>
 #include <optional>
 
 namespace hyperion::cli {
 
-// `bench`: the command they are added to; `compare` goes to `app` itself. What they remember lives as long as the
+// `bench`: the command they are added to; `tune` goes to `app` itself. What they remember lives as long as the
 // program.
 void add_timing_commands(CLI::App& app, CLI::App& bench);
 

@@ -18,17 +18,21 @@ namespace {
 using base::ConfigError;
 using base::format;
 
-void check_folder(const base::Path& folder) {
+}  // namespace
+
+void check_prepared(const base::Path& folder, const std::string& named) {
   std::error_code ignored;
   if (std::filesystem::exists(folder / kSetRecord, ignored)) return check_set_files(base::real_files(), folder);
   const bool half = std::filesystem::exists(folder.string() + ".partial", ignored);
-  throw ConfigError(format("data.path = \"{}\" {}", folder.string(),
+  throw ConfigError(format("{} {}", named,
                            half                                       ? "is not prepared to its end"
                            : std::filesystem::exists(folder, ignored) ? "is no folder that `hyperion data prepare` made"
                                                                       : "does not exist"),
                     half ? "run `hyperion data prepare` with its recipe again: it goes on where it stopped"
                          : "make one with: hyperion data prepare RECIPE");
 }
+
+namespace {
 
 // Several sources as one: sample i of all. In the order given, or each spread evenly over the whole, so that any first
 // part of it holds them all.
@@ -179,7 +183,7 @@ void check_set_files(base::FileSystem& files, const base::Path& folder) {
 }
 
 Split open_prepared(const DataConfig& config, SampleSize size, uint64_t seed) {
-  for (const base::Path folder : config.path) check_folder(folder);
+  for (const auto& folder : config.path) check_prepared(folder, format("data.path = \"{}\"", folder));
   if (SetFile(base::Path(config.path[0]) / kTrainSet).kind() == kImages)
     return open_prepared_images(config, size.side, seed);
   if (varies(config.augment))

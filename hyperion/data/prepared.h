@@ -18,6 +18,9 @@ nlohmann::json set_files(base::FileSystem& files, const base::Path& folder);
 // Throws CorruptError for the first that is missing, or not what the record says. The sets themselves are not read.
 void check_set_files(base::FileSystem& files, const base::Path& folder);
 
+// Throws ConfigError where the folder is no prepared set, which `named` says as the user did; else as check_set_files.
+void check_prepared(const base::Path& folder, const std::string& named);
+
 // The folders of data.path, mixed by data.weights. Throws ConfigError where one is no such folder or too small.
 Split open_prepared(const DataConfig& config, SampleSize size, uint64_t seed);
 

@@ -45,6 +45,8 @@ Plot over_steps(const char* title, std::string y_label, std::vector<Series> seri
   return plot;
 }
 
+std::string nats_of(const std::string& unit) { return (unit == "image" ? "nats an " : "nats a ") + unit; }
+
 // What validations and whole epochs have found, a line each.
 template <class Value>
 void add_evaluations(std::vector<Series>& series, const Metrics& metrics, Value value) {
@@ -61,7 +63,7 @@ void add_evaluations(std::vector<Series>& series, const Metrics& metrics, Value 
 Plot loss_plot(const Metrics& metrics, const std::string& unit) {
   std::vector<Series> series{series_of(metrics.steps, "training", [](const StepRecord& r) { return r.loss; })};
   add_evaluations(series, metrics, [](const EvalRecord& r) { return r.loss; });
-  Plot plot = over_steps("Loss", (unit == "image" ? "nats an " : "nats a ") + unit, std::move(series));
+  Plot plot = over_steps("Loss", nats_of(unit), std::move(series));
   plot.height = 330;
   return plot;
 }
@@ -106,6 +108,53 @@ std::vector<Plot> run_plots(const Metrics& metrics, const std::string& unit) {
   const bool judged =
       std::any_of(steps.begin(), steps.end(), [](const StepRecord& r) { return r.accuracy.has_value(); });
   if (judged) plots.insert(plots.begin() + 1, accuracy_plot(metrics));
+  return plots;
+}
+
+namespace {
+
+Series validation_series(const NamedMetrics& run) {
+  Series series{run.name, {}, {}};
+  for (const EvalRecord& record : run.metrics->evaluations) {
+    if (record.split == "training") continue;  // the mean of an epoch
+    series.x.push_back(static_cast<double>(record.step));
+    series.y.push_back(record.loss);
+  }
+  return series;
+}
+
+// The same points, each where the steps up to it had taken so long.
+Series over_seconds(Series series, const std::vector<StepRecord>& steps) {
+  double seconds = 0;
+  for (size_t i = 0; i < steps.size(); ++i) series.x[i] = seconds += steps[i].step_ms / 1000;
+  return series;
+}
+
+}  // namespace
+
+std::vector<Plot> compared_plots(const std::vector<NamedMetrics>& runs, const std::string& unit) {
+  const auto each = [&](auto value) {
+    std::vector<Series> all;
+    for (const auto& run : runs) all.push_back(series_of(run.metrics->steps, run.name, value));
+    return all;
+  };
+  const std::string nats = nats_of(unit);
+  const auto losses = each([](const StepRecord& r) { return r.loss; });
+  std::vector<Series> validations, timed;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    validations.push_back(validation_series(runs[i]));
+    timed.push_back(over_seconds(losses[i], runs[i].metrics->steps));
+  }
+  std::erase_if(validations, [](const Series& series) { return series.x.empty(); });
+  std::vector<Plot> plots = {over_steps("Training loss", nats, losses)};
+  plots[0].height = 330;
+  if (!validations.empty()) plots.push_back(over_steps("Validation loss", nats, std::move(validations)));
+  plots.push_back(over_steps("Training loss over time", nats, std::move(timed)));
+  plots.back().x_label = "seconds of training";
+  plots.push_back(over_steps("Learning rate", "", each([](const StepRecord& r) { return r.lr; })));
+  plots.push_back(
+      over_steps("Gradient norm", "before clipping", each([](const StepRecord& r) { return r.grad_norm; })));
+  plots.push_back(over_steps("Speed", unit + "s a second", each([](const StepRecord& r) { return r.tokens_per_s; })));
   return plots;
 }
 

@@ -67,8 +67,8 @@ at::Tensor sums_of(models::Model& model, const Batch& batch, const RunConfig& co
 
 }  // namespace
 
-report::EvalRecord evaluate(models::Model& model, at::Device device, const data::Split& split, const RunConfig& config,
-                            const Among* among) {
+Evaluation evaluate(models::Model& model, at::Device device, const data::Split& split, const RunConfig& config,
+                    const Among* among) {
   base::OperationScope scope("evaluate");
   base::fault_point("train.evaluate");
   at::NoGradGuard no_grad;
@@ -93,8 +93,9 @@ report::EvalRecord evaluate(models::Model& model, at::Device device, const data:
   double loss = 0, right = 0, right_of_5 = 0, count = 0;
   for (const auto *sums = known.const_data_ptr<double>(), *end = sums + known.numel(); sums != end; sums += 4)
     loss += sums[0], right += sums[1], right_of_5 += sums[2], count += sums[3];
+  Evaluation record;
+  record.counted = std::llround(count);
   count = std::max(count, 1.0);
-  report::EvalRecord record;
   record.split = "validation";
   record.loss = loss / count;
   if (split.validation) {

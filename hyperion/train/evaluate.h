@@ -27,8 +27,11 @@ struct Among {
   comm::Group& group;
   parallel::DataParallel* weights;  // null: whole on each
 };
-report::EvalRecord evaluate(models::Model& model, at::Device device, const data::Split& split, const RunConfig& config,
-                            const Among* among = nullptr);
+struct Evaluation : report::EvalRecord {
+  int64_t counted = 0;  // tokens that were targets, or images
+};
+Evaluation evaluate(models::Model& model, at::Device device, const data::Split& split, const RunConfig& config,
+                    const Among* among = nullptr);
 
 struct Answers {
   double right = 0;                     // part of the questions answered exactly

@@ -45,7 +45,7 @@ class Filling {
       return at::empty(sizes, at::TensorOptions().dtype(type).pinned_memory(pinned));
     };
     batch_.counted.resize(rows, 1);
-    if (split.train) {
+    if (has_tokens(split)) {
       const int64_t length = config.train.length;
       batch_.inputs = room({rows, length}, at::kLong), batch_.targets = room({rows, length}, at::kLong);
       if (reset_) batch_.documents = room({rows, length}, at::kLong), batch_.places = room({rows, length}, at::kLong);
@@ -58,7 +58,8 @@ class Filling {
 
   // `training`: from the training half.
   void fill(int64_t row, int64_t position, data::Order::Drawn drawn, bool training) {
-    if (split_.train) return fill_tokens(row, position, drawn.index, training ? *split_.train : *split_.validation);
+    if (has_tokens(split_))
+      return fill_tokens(row, position, drawn.index, training ? *split_.train : *split_.validation);
     const auto& source = training ? *split_.train_images : *split_.validation_images;
     const auto pixels = row_of<float>(batch_.inputs, row);
     auto& label = row_of<int64_t>(batch_.targets, row)[0];
@@ -88,7 +89,11 @@ class Filling {
   }
 
  private:
-  static const data::ImageSource& images(const data::Split& split) { return *split.train_images; }
+  // A split to measure on has its validation half alone.
+  static bool has_tokens(const data::Split& split) { return split.train || split.validation; }
+  static const data::ImageSource& images(const data::Split& split) {
+    return split.train_images ? *split.train_images : *split.validation_images;
+  }
 
   void fill_tokens(int64_t row, int64_t position, int64_t index, const data::Source& source) {
     const auto inputs = row_of<int64_t>(batch_.inputs, row), targets = row_of<int64_t>(batch_.targets, row);
