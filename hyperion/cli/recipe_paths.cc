@@ -52,7 +52,8 @@ void each_value(const base::Setting& setting, const Do& act) {
 // A model may be a run or a name of the hub too, a tokenizer the latter. Throws where the hub may have it.
 bool has_another_place(const std::string& setting, const std::string& value) {
   std::error_code ignored;
-  if (setting == "model.from" && fs::exists(interop::runs_folder() / value, ignored)) return true;
+  const std::string run = value.substr(0, value.find('@'));  // of RUN@best
+  if (setting == "model.from" && fs::exists(interop::runs_folder() / run, ignored)) return true;
   if (setting != "model.from" && setting != "prepare.tokenizer") return false;
   return hub::locate(base::real_files(), value) != value;
 }

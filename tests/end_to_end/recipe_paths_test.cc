@@ -100,6 +100,8 @@ TEST_F(RecipePaths, of_models_too_and_a_model_of_the_hub_says_how_to_fetch_it) {
   EXPECT_TRUE(says(kept("tuned"), (project_ / "models/small").string())) << kept("tuned");
   from("base");
   EXPECT_EQ(train("of_run").code, 0);
+  from("base@last");
+  EXPECT_EQ(train("of_its_last").code, 0);
   from("./models/other");
   const auto missing = train("missing");
   EXPECT_TRUE(says(error_line(missing), "project/models/other")) << missing.err;
