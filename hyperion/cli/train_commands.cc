@@ -16,6 +16,7 @@
 #include "hyperion/host/launch.h"
 #include "hyperion/interop/base_weights.h"
 #include "hyperion/interop/open_model.h"
+#include "hyperion/interop/weight_files.h"
 #include "hyperion/kernels/device.h"
 #include "hyperion/models/registry.h"
 #include "hyperion/train/epochs.h"
@@ -48,6 +49,15 @@ void print_chosen(const base::Settings& settings) {
   std::printf("and %lld others at their defaults: `hyperion config show` has them\n\n", static_cast<long long>(others));
 }
 
+// The file that a Hugging Face folder of a configuration alone lacks; empty: none.
+std::string absent_weights(base::FileSystem& files, const std::string& from) {
+  if (from.empty()) return {};
+  const base::Path folder = interop::find_model(files, from);
+  if (!files.exists(folder / "config.json")) return {};
+  const std::string file = interop::missing_weight_file(files, folder);
+  return file.empty() ? "" : (folder / file).string();
+}
+
 int dry_run(const train::RunConfig& config, const base::Settings& settings, const std::string& name, bool or_resume) {
   const auto launch = host::find_launch();
   train::check_processes(config, launch.world);
@@ -60,6 +70,8 @@ int dry_run(const train::RunConfig& config, const base::Settings& settings, cons
   if (!there) train::check_run_name(name);
   std::printf("run         %s%s\n", place.path().c_str(), there ? ", which is there and would go on" : "");
   std::printf("parameters  %s\n", base::with_commas(shape.parameters).c_str());
+  if (const auto absent = absent_weights(base::real_files(), config.model.from); !absent.empty())
+    std::printf("weights     %s is not there: sizes are those of config.json\n", absent.c_str());
   const std::string in_all = config.train.epochs > 0 ? format("{} epochs", config.train.epochs)
                                                      : base::with_commas(units * config.train.steps) + " in all";
   std::printf("%s      %s a step, %s\n", shape.context > 0 ? "tokens" : "images", base::with_commas(units).c_str(),

@@ -38,6 +38,7 @@ const DeepSpeedNotes kWithoutCounterpart = {
     {"disable_allgather", "weights are gathered as parallel.zero asks"},
     {"seq_parallel_communication_data_type", "sequences are not cut among processes"},
     {"compile", "train.optimize chooses how a step is made faster"},
+    {"autotuning", "memory.budget chooses how memory is saved; the batch is yours to choose"},
     {"aio", "nothing is kept on disks while training"},
 };
 
@@ -48,7 +49,6 @@ const DeepSpeedNotes kNotHere = {
     {"pipeline", "pipelines are not here yet"},
     {"tensor_parallel", "layers are not cut among processes yet"},
     {"elasticity", "the number of processes is fixed from start to end; another one may resume"},
-    {"autotuning", "choose batch and memory settings by hand, or set memory.budget"},
     {"curriculum_learning", "samples come in random order"},
     {"data_efficiency", "samples come in random order, with all their tokens"},
     {"progressive_layer_drop", "every layer is always computed"},

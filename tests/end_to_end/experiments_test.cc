@@ -185,6 +185,8 @@ TEST_F(Experiments, every_full_form_can_be_tried_without_weights) {
     ASSERT_EQ(tried.code, 0) << name << tried.err;
     EXPECT_TRUE(says(tried.out, "parameters  " + parameters + "\n")) << name << tried.out;
     EXPECT_TRUE(says(tried.out, "nothing was written")) << name;
+    const bool starts_from = says(testing::read_file(recipe(name)), "\nfrom = ");
+    EXPECT_EQ(says(tried.out, "model.safetensors is not there: sizes are those of config.json"), starts_from) << name;
   }
 }
 

@@ -163,7 +163,7 @@ TEST(DeepSpeed, all_that_is_not_here_is_refused_at_once_and_by_name) {
     "zero_optimization": {"stage": 2, "offload_param": {"device": "cpu"}, "offload_optimizer": {"device": "nvme"},
                           "zero_quantized_weights": true},
     "optimizer": {"type": "Lamb", "params": {"lr": 1}}, "scheduler": {"type": "OneCycle", "params": {"x": 1}},
-    "elasticity": {"enabled": true}, "autotuning": {"enabled": false}, "zero_optimisation": {"stage": 1}, "mine": 1})");
+    "elasticity": {"enabled": true}, "sparse_attention": {"enabled": false}, "zero_optimisation": {"stage": 1}, "mine": 1})");
   for (const char* part :
        {"fp16: is enabled, and bf16 too", "zero_optimization.offload_param: weights in host memory",
         "zero_optimization.offload_optimizer.device: must be none or cpu",
@@ -171,7 +171,7 @@ TEST(DeepSpeed, all_that_is_not_here_is_refused_at_once_and_by_name) {
         "scheduler.type: must be WarmupLR", "elasticity:", "zero_optimisation: did you mean zero_optimization?",
         "mine: is no key of DeepSpeed's that is known here"})
     expect_says(refusal, part);
-  EXPECT_EQ(refusal.find("autotuning"), refusal.npos) << refusal;
+  EXPECT_EQ(refusal.find("sparse_attention"), refusal.npos) << refusal;
 }
 
 TEST(DeepSpeed, what_would_train_otherwise_is_refused) {
