@@ -1,10 +1,12 @@
 // `hyperion init`: a recipe to start from.
 #include <algorithm>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/files.h"
 #include "hyperion/base/format.h"
+#include "hyperion/base/json.h"
 #include "hyperion/base/read_file.h"
 #include "hyperion/cli/commands.h"
 #include "hyperion/cli/recipe_templates.h"
@@ -32,11 +34,10 @@ std::string every_setting() {
   return text;
 }
 
-// A comment ends where its line does.
-std::string in_one_line(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
-  return text;
+// A file's name for a comment, which is one line of UTF-8.
+std::string commented(const std::string& name) {
+  const std::string quoted = base::Json(name).dump(-1, ' ', false, base::Json::error_handler_t::replace);
+  return quoted.substr(1, quoted.size() - 2);
 }
 
 // The settings that are not left to their defaults, each with where it came from.
@@ -45,7 +46,7 @@ std::string settings_text(const base::Settings& settings) {
   for (const auto& setting : settings.all()) {
     if (setting.origin == "default") continue;
     if (setting.section != section) text += format("\n[{}]\n", section = setting.section);
-    text += format("{:<28} # {}\n", format("{} = {}", setting.key, setting.text()), in_one_line(setting.origin));
+    text += format("{:<28} # {}\n", format("{} = {}", setting.key, setting.text()), setting.origin);
   }
   return text;
 }
@@ -60,14 +61,13 @@ std::string of_deepspeed(const std::string& file, int64_t ranks, const std::stri
   for (const auto& [name, value, why] : read.settings) settings.set(name, value, why);
   train::check(config);
   parallel::layout_of(config.parallel, std::max({read.ranks, config.parallel.node_size, int64_t{1}}));
-  std::string text =
-      format("# From {}. The model and the data are yours to name: `hyperion init --help` has templates.\n",
-             in_one_line(file));
+  std::string text = format(
+      "# From {}. The model and the data are yours to name: `hyperion init --help` has templates.\n", commented(file));
   if (read.ranks > 1)
     text +=
-        format("# For {} processes: hyperion launch -n {} -- train {}\n", read.ranks, read.ranks, in_one_line(recipe));
+        format("# For {} processes: hyperion launch -n {} -- train {}\n", read.ranks, read.ranks, commented(recipe));
   if (!read.notes.empty()) text += "#\n# What has no setting here, and why:\n";
-  for (const auto& note : read.notes) text += format("#   {}\n", in_one_line(note));
+  for (const auto& note : read.notes) text += format("#   {}\n", note);
   return text + settings_text(settings);
 }
 

@@ -113,8 +113,11 @@ bool is_enabled(std::optional<DeepSpeedKeys>& section) { return section && secti
 
 void read_fp16(DeepSpeedKeys& fp16) {
   fp16.set("enabled", "train.precision", "fp16");
+  constexpr int64_t kMostPower = 40;  // of train.loss_scale
   if (const auto power = fp16.whole("initial_scale_power", 0))
-    fp16.set("initial_scale_power", "train.loss_scale", format("{}", std::pow(2.0, static_cast<double>(*power))));
+    fp16.set("initial_scale_power", "train.loss_scale",
+             format("{}", std::pow(2.0, static_cast<double>(std::min(*power, kMostPower)))),
+             *power > kMostPower ? "the largest there is; it halves at each overflow" : "");
   if (const auto scale = fp16.number("loss_scale"); scale && *scale != 0)
     fp16.set("loss_scale", "train.loss_scale", format("{}", *scale), "the first one; it follows what overflows");
   fp16.note_all({{"loss_scale_window", "the loss scale doubles after 2,000 steps without an overflow"},

@@ -23,7 +23,8 @@ class FromDeepSpeed : public ::testing::Test {
 
 TEST_F(FromDeepSpeed, the_recipe_says_where_each_value_came_from_and_trains) {
   const auto done = init(R"({"train_batch_size": 16, "train_micro_batch_size_per_gpu": 4,
-    "gradient_accumulation_steps": 2, "zero_optimization": {"stage": 3, "overlap_comm": true, "zero_quantized_weights": true},
+    "gradient_accumulation_steps": 2,
+    "zero_optimization": {"stage": 3, "overlap_comm": true, "zero_quantized_weights": true},
     "optimizer": {"type": "AdamW", "params": {"lr": 1e-3}},
     "scheduler": {"type": "WarmupDecayLR", "params": {"total_num_steps": 2, "warmup_num_steps": 1}}})");
   ASSERT_EQ(done.code, 0) << done.err;
@@ -57,6 +58,16 @@ TEST_F(FromDeepSpeed, what_is_refused_leaves_nothing_behind) {
   EXPECT_FALSE(std::filesystem::exists(scratch_.path() / "mine"));
   ASSERT_EQ(init(R"({"train_batch_size": 8})").code, 0);
   EXPECT_TRUE(says(init(R"({"train_batch_size": 8})").err, "mine/recipe.toml exists already"));
+}
+
+TEST_F(FromDeepSpeed, a_file_of_any_name_gives_a_recipe_that_can_be_read) {
+  for (const std::string name : {"größe.json", "a\nb.json", "\xff.json", "\"q\".json"}) {
+    testing::write_file(scratch_.path() / name, R"({"train_micro_batch_size_per_gpu": 2})");
+    ASSERT_EQ(run(scratch_, {"init", "--from-deepspeed", name, "-o", "named.toml"}).code, 0) << name;
+    const auto shown = run(scratch_, {"config", "show", "named.toml"});
+    EXPECT_EQ(shown.code, 0) << name << shown.err;
+    std::filesystem::remove(scratch_.path() / "named.toml");
+  }
 }
 
 }  // namespace

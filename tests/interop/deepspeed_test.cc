@@ -52,7 +52,8 @@ constexpr const char* kWhole = R"({
     "zero_quantized_weights": true, "zero_hpz_partition_size": 4, "zero_quantized_gradients": true},
   "optimizer": {"type": "AdamW", "params": {"lr": 2e-4, "betas": [0.9, 0.98], "eps": 1e-6, "weight_decay": 0.05}},
   "scheduler": {"type": "WarmupDecayLR",
-                "params": {"total_num_steps": 3000, "warmup_min_lr": 0, "warmup_max_lr": 2e-4, "warmup_num_steps": 100}},
+                "params": {"total_num_steps": 3000, "warmup_min_lr": 0, "warmup_max_lr": 2e-4,
+                           "warmup_num_steps": 100}},
   "activation_checkpointing": {"partition_activations": true, "cpu_checkpointing": true, "number_checkpoints": 4,
                                "contiguous_memory_optimization": false},
   "flops_profiler": {"enabled": true, "profile_step": 1}, "wall_clock_breakdown": false, "steps_per_print": 5
@@ -155,6 +156,8 @@ TEST(DeepSpeed, the_loss_scale_and_buckets_are_counted_as_we_count_them) {
   EXPECT_EQ(values["train.loss_scale"], "4096");
   EXPECT_EQ(values["parallel.bucket"], "100");
   EXPECT_EQ(values["parallel.wire"], "fp32");
+  auto large = deepspeed_values(R"({"train_batch_size": 8, "fp16": {"enabled": true, "initial_scale_power": 64}})");
+  EXPECT_EQ(large["train.loss_scale"], "1099511627776");
 }
 
 TEST(DeepSpeed, all_that_is_not_here_is_refused_at_once_and_by_name) {
@@ -163,7 +166,8 @@ TEST(DeepSpeed, all_that_is_not_here_is_refused_at_once_and_by_name) {
     "zero_optimization": {"stage": 2, "offload_param": {"device": "cpu"}, "offload_optimizer": {"device": "nvme"},
                           "zero_quantized_weights": true},
     "optimizer": {"type": "Lamb", "params": {"lr": 1}}, "scheduler": {"type": "OneCycle", "params": {"x": 1}},
-    "elasticity": {"enabled": true}, "sparse_attention": {"enabled": false}, "zero_optimisation": {"stage": 1}, "mine": 1})");
+    "elasticity": {"enabled": true}, "sparse_attention": {"enabled": false}, "zero_optimisation": {"stage": 1},
+    "mine": 1})");
   for (const char* part :
        {"fp16: is enabled, and bf16 too", "zero_optimization.offload_param: weights in host memory",
         "zero_optimization.offload_optimizer.device: must be none or cpu",
