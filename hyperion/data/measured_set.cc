@@ -5,6 +5,7 @@
 #include "hyperion/data/augment.h"
 #include "hyperion/data/image_set.h"
 #include "hyperion/data/prepared.h"
+#include "hyperion/data/token_samples.h"
 #include "hyperion/data/token_set.h"
 
 namespace hyperion::data {
