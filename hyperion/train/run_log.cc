@@ -61,12 +61,10 @@ RunLog::RunLog(base::FileSystem& files, const TrainRequest& request, const strat
 }
 
 // The part of the epoch that was trained before is in the metrics.
-void RunLog::begin(int64_t step_done, double seconds_before, int64_t epoch_samples) {
+void RunLog::begin(int64_t step_done, double seconds_before, int64_t epoch_samples, bool validates_again) {
   first_step_ = record_.step = step_done;
   seconds_before_ = seconds_before;
   started_ = base::real_clock().seconds();
-  // After the last step comes a validation, also where a run was killed in the middle of it or just after.
-  const bool validates_again = step_done >= record_.steps;
   metrics_ = std::make_unique<report::MetricsWriter>(files_, request_.run.path(), rank_, step_done,
                                                      validates_again ? step_done : INT64_MAX);
   epochs_.emplace(epoch_samples);

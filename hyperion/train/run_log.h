@@ -28,8 +28,9 @@ class RunLog {
   RunLog(base::FileSystem& files, const TrainRequest& request, const strategy::ModelShape& shape,
          const std::string& device);
 
-  // Before the first step: what is known of time and steps so far. Drops metrics of later steps.
-  void begin(int64_t step_done, double seconds_before, int64_t epoch_samples);
+  // Before the first step: what is known of time and steps so far. Drops metrics of later steps; `validates_again`: and
+  // of a validation of this one.
+  void begin(int64_t step_done, double seconds_before, int64_t epoch_samples, bool validates_again);
   void step(const report::StepRecord& record);
   void evaluation(const report::EvalRecord& record);
   void answers(report::AnswerRecord answers);

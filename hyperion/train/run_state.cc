@@ -84,7 +84,8 @@ class StateMembers {
 
 Json validations_json(const Validations& known) {
   const auto found = [](const Validations::Found& one) { return Json{{"step", one.step}, {"loss", one.loss}}; };
-  Json json = {{"mark", found(*known.mark)}, {"waited", known.waited}};
+  Json json = {{"waited", known.waited}, {"last", known.last}};
+  if (known.mark) json["mark"] = found(*known.mark);
   if (known.best) json["best"] = found(*known.best);
   return json;
 }
@@ -95,8 +96,9 @@ Validations validations_of(const StateMembers& members, int64_t step) {
     return Validations::Found{inner.whole("step", 0, step), inner.real("loss", kMostLoss)};
   };
   Validations known;
-  known.mark = found("mark");
   known.waited = members.whole("waited", 0, step);
+  known.last = members.whole("last", 0, step);
+  if (members.has("mark")) known.mark = found("mark");
   if (members.has("best")) known.best = found("best");
   return known;
 }
@@ -195,7 +197,7 @@ std::string state_text(const RunState& state) {
     json["base_digest"] = state.base_digest;
   }
   if (state.end_token) json["end_token"] = *state.end_token;
-  if (state.validations.mark) json["validations"] = validations_json(state.validations);
+  json["validations"] = validations_json(state.validations);
   return json.dump();
 }
 
@@ -216,6 +218,7 @@ RunState parse_run_state(const std::string& text, const std::string& place, int6
   state.model = members.object_text("model");
   if (members.has("adapter")) state.adapter = members.object_text("adapter");
   if (members.has("end_token")) state.end_token = members.whole("end_token", 0, INT32_MAX);
+  state.validations.last = step;  // of older checkpoints nothing is known
   if (members.has("validations")) state.validations = validations_of(members.inner("validations"), step);
   state.settings = settings_of_state(members, json);
   RunConfig config;

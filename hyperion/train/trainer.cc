@@ -125,6 +125,9 @@ class Trainer {
   RunState state() const;
   void save();
   void remember_validation();
+  bool due(int64_t every) const { return every > 0 && step_ % every == 0 && step_ < config_.train.steps; }
+  // A stop request cut it short.
+  bool validation_is_missing() const { return step_ > 0 && due(config_.eval.every) && validations_.last != step_; }
   bool ended_early() const { return step_ < config_.train.steps && validations_.over(config_.train.patience); }
   void stop_if_asked();
   void finish();
@@ -256,7 +259,9 @@ void Trainer::prepare() {
   feed_.emplace(split_, config_, start_, share(), device_.is_cuda());
   sample_hash_ = start_.hash;
   if (processes_ != nullptr) told_traffic_ = processes_->traffic();
-  log_.begin(step_, seconds_before, epoch_samples(config_, split_));
+  // After the last step comes a validation, also where a run was killed in the middle of it or just after.
+  log_.begin(step_, seconds_before, epoch_samples(config_, split_),
+             step_ >= config_.train.steps || validation_is_missing());
 }
 
 double Trainer::restore() {
@@ -289,6 +294,7 @@ double Trainer::restore() {
   step_ = saved_step_ = loaded.step;
   start_ = state.cursor;
   validations_ = state.validations;
+  if (!config_.checkpoint.best) validations_.best.reset();
   if (const auto& best = validations_.best;
       best && !files_.exists(request_.run.checkpoints() / checkpoint::step_folder_name(best->step))) {
     base::log_warn(format("the best checkpoint, of step {}, is not there any more", best->step));
@@ -327,13 +333,12 @@ void Trainer::announce() {
     base::log_info(format("LoRA of rank {}, alpha {:g}, beside {}{}", config_.lora.rank, config_.lora.alpha,
                           config_.lora.targets,
                           config_.model.quantize == "nf4" ? "; the frozen weights in 4 bits (nf4)" : ""));
-  const std::string cut = cut_text(config_, split_);
-  if (!cut.empty()) base::log_info(cut + (config_.data.too_long == "split" ? " (data.too_long)" : ""));
-  base::log_info(epochs_text(config_, split_));
-  const int64_t too_long = split_.train && split_.limit == 0 ? split_.train->cut().too_long : 0;
+  const std::string cut = cut_text(config_, split_), epochs = epochs_text(config_, split_);
+  const int64_t too_long = split_.train ? split_.train->cut().too_long : 0, of_epoch = split_.limit > 0 ? 0 : too_long;
   const bool drops = config_.data.too_long == "drop";
-  log_.data(format("{}{}", cut.empty() ? "" : cut + "; ", epochs_text(config_, split_)), drops ? 0 : too_long,
-            drops ? too_long : 0);
+  if (!cut.empty()) base::log_info(cut + (too_long > 0 ? "; data.too_long says what becomes of long ones" : ""));
+  base::log_info(epochs);
+  log_.data(cut.empty() ? epochs : cut + "; " + epochs, drops ? 0 : of_epoch, drops ? of_epoch : 0);
   warn_of_slow_precision();
   if (!several() && config_.parallel.zero > 0)
     base::log_info(
@@ -355,7 +360,10 @@ void Trainer::run() {
   warn_of_small_set();
   prepare();
   if (request_.accepted) request_.accepted();
-  const auto due = [&](int64_t every) { return every > 0 && step_ % every == 0 && step_ < config_.train.steps; };
+  if (validation_is_missing()) {
+    validate();
+    remember_validation();
+  }
   while (step_ < config_.train.steps && !ended_early()) {
     stop_if_asked();
     step();
@@ -524,7 +532,7 @@ void Trainer::save() {
   log_.write_record("running");
 }
 
-// The checkpoint of the last step is written before its validation, so that nothing is lost meanwhile.
+// Of a step whose checkpoint was written before its validation: the last one, so that nothing is lost meanwhile.
 void Trainer::remember_validation() {
   if (!first()) return;
   checkpoint::replace_state(files_, request_.run.checkpoints() / checkpoint::step_folder_name(step_),

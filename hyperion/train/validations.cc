@@ -5,10 +5,12 @@
 namespace hyperion::train {
 
 void Validations::add(const Found& now, double min_delta, bool kept) {
+  if (last == now.step) return;  // the last step's, once more after a kill
   if (kept && (!best || now.loss < best->loss)) best = now;
   const bool lower = !mark || now.loss < mark->loss - min_delta;
   if (lower) mark = now;
   waited = lower ? 0 : waited + 1;
+  last = now.step;
 }
 
 std::string Validations::waited_text(double min_delta) const {

@@ -14,6 +14,7 @@ struct Validations {
   std::optional<Found> best;  // the lowest of those whose checkpoint is kept; none: none is
   std::optional<Found> mark;  // the last one that was lower by more than train.min_delta; the first is
   int64_t waited = 0;         // validations since `mark`
+  int64_t last = 0;           // the step of the last one; 0: there was none
 
   // `kept`: where it is the lowest, its checkpoint stays.
   void add(const Found& now, double min_delta, bool kept);

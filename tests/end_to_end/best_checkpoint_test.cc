@@ -116,6 +116,21 @@ TEST_F(BestCheckpoint, is_remembered_over_a_kill_to_the_bit) {
   EXPECT_EQ(record("cut")["best_step"], 2);
 }
 
+TEST_F(BestCheckpoint, early_stop_comes_at_the_same_step_where_a_validation_was_cut_short) {
+  const Words flags{"--train.patience=2"};
+  ASSERT_EQ(run(scratch_, train("whole") + flags).code, 0);
+  for (const char* nth : {"1", "2", "3"}) {
+    const std::string name = std::string("cut-") + nth;
+    ASSERT_EQ(
+        run(scratch_, train(name) + flags, {{"HYPERION_FAULTS", std::string("train.evaluate=interrupt@") + nth}}).code,
+        130);
+    const Finished done = run(scratch_, {"resume", name});
+    ASSERT_EQ(done.code, 0) << done.err;
+    EXPECT_EQ(validations(name), validations("whole")) << nth;
+    EXPECT_EQ(json::parse(run(scratch_, {"eval", name + "@best", "--json"}).out)["step"], 2) << nth;
+  }
+}
+
 TEST_F(BestCheckpoint, that_is_the_last_is_known_after_the_last_validation) {
   testing::write_file(scratch_.path() / "text", std::string(5000, 'a'));
   ASSERT_EQ(run(scratch_, train("r")).code, 0);

@@ -36,9 +36,9 @@ constexpr Damage kDamages[] = {{"a flipped bit in the shard", "shard-0.safetenso
 class DamagedCheckpoint : public ::testing::Test {
  protected:
   void SetUp() override {
-    const Finished done =
-        run(scratch_, Words{"train", testing::tiny_recipe(scratch_), "--run", "whole", "--steps", "10"} +
-                          testing::text_data(scratch_) + testing::device_flags());
+    const Finished done = run(scratch_, Words{"train", testing::tiny_recipe(scratch_), "--run", "whole", "--steps",
+                                              "10", "--checkpoint.best=false"} +
+                                            testing::text_data(scratch_) + testing::device_flags());
     ASSERT_EQ(done.code, 0) << done.err;
     ASSERT_TRUE(fs::exists(step("whole", 5)) && fs::exists(step("whole", 10)));
   }

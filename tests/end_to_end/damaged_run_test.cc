@@ -29,7 +29,14 @@ int count(const std::string& text, const std::string& part) {
 class DamagedRun : public ::testing::Test {
  protected:
   Words train(const std::string& name) {
-    return Words{"train", testing::tiny_recipe(scratch_), "--run", name, "--steps", "10", "--model.layers=1"} +
+    return Words{"train",
+                 testing::tiny_recipe(scratch_),
+                 "--run",
+                 name,
+                 "--steps",
+                 "10",
+                 "--model.layers=1",
+                 "--checkpoint.best=false"} +
            testing::device_flags();
   }
   fs::path folder(const std::string& name) { return scratch_.runs() / name; }

@@ -172,9 +172,11 @@ TEST_F(Seeds, a_resume_that_is_refused_changes_nothing) {
 }
 
 TEST_F(Seeds, a_second_ctrl_c_stops_at_once_and_leaves_the_run_whole) {
-  Program program(scratch_,
-                  std::vector<std::string>{"train", testing::tiny_recipe(scratch_), "--run", "hasty"} + device_flags(),
-                  {{"HYPERION_FAULTS", "checkpoint.before_manifest=sleep@2,train.step=interrupt@7"}});
+  Program program(
+      scratch_,
+      std::vector<std::string>{"train", testing::tiny_recipe(scratch_), "--run", "hasty", "--checkpoint.best=false"} +
+          device_flags(),
+      {{"HYPERION_FAULTS", "checkpoint.before_manifest=sleep@2,train.step=interrupt@7"}});
   ASSERT_TRUE(program.wait_for_text("stopping:"));
   program.signal(SIGINT);
   EXPECT_EQ(program.wait().code, 130);

@@ -239,7 +239,7 @@ TEST_F(Program, the_same_command_begins_a_run_and_goes_on_with_it) {
   EXPECT_EQ(killed[1].code, 128 + SIGKILL);
   const auto results = Ranks(2, same, environment()).wait();
   ASSERT_EQ(results[0].code, 0) << results[0].err;
-  EXPECT_NE(results[0].err.find("resuming after step 4 from"), std::string::npos) << results[0].err;
+  EXPECT_NE(results[0].err.find("resuming after step 6 from"), std::string::npos) << results[0].err;
   expect_fine(2, train("whole"));
   expect_near(losses("again"), losses("whole"));
 
