@@ -1,9 +1,9 @@
 // What a run measured: written as it happens, one line a record, and read back for pages and `runs show`.
 //
 // metrics.jsonl (rank 0): one object a step with the keys below in this order, and one object with a `split` an
-// evaluation. What cannot be had is null. A loss or gradient norm that is not finite is null too, beside "nonfinite":
-// true. metrics.rank-N.csv (each rank): a header, then one row a step; what cannot be had is empty, else nan and inf
-// are written so.
+// evaluation, and "samples": [{"prompt", "text"}, ...] in it where there are prompts. What cannot be had is null. A
+// loss or gradient norm that is not finite is null too, beside "nonfinite": true. metrics.rank-N.csv (each rank): a
+// header, then one row a step; what cannot be had is empty, else nan and inf are written so.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -30,12 +30,18 @@ struct StepRecord {
   std::string sample_hash = {};                  // of what those samples held, 16 hexadecimal digits
 };
 
+// What the model made of a prompt.
+struct Continuation {
+  std::string prompt, text;
+};
+
 struct EvalRecord {
   int64_t step = 0;
   std::string split;  // "validation"
   double loss = 0;
   std::optional<double> perplexity = {}, token_accuracy = {}, answers_right = {};  // of language; 0.93 is 93%
   std::optional<double> top_1 = {}, top_5 = {};                                    // of images
+  std::vector<Continuation> samples = {};                                          // of eval.prompts
 };
 
 // Of a run's file: some million steps. A longer one is refused before memory is taken for it.

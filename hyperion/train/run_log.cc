@@ -8,6 +8,7 @@
 #include "hyperion/base/format.h"
 #include "hyperion/report/step_line.h"
 #include "hyperion/train/processes.h"
+#include "hyperion/train/prompts.h"
 #include "hyperion/train/run_report.h"
 
 namespace hyperion::train {
@@ -120,7 +121,13 @@ void RunLog::evaluation(const report::EvalRecord& record) {
   record_.top_1 = record.top_1;
   record_.top_5 = record.top_5;
   base::log_info(format("step {}  {}", record.step, evaluation_text(record)));
+  for (const auto& sample : record.samples)
+    base::log_info(format("step {}  {}", record.step, continuation_line(sample)));
   if (base::real_clock().seconds() >= next_report_) write_report();
+}
+
+void RunLog::predictions(const report::PredictionRecord& predictions) {
+  if (rank_ == 0) report::write_predictions(files_, request_.run.path(), predictions);
 }
 
 double RunLog::seconds() const { return seconds_before_ + base::real_clock().seconds() - started_; }

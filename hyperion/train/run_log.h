@@ -8,6 +8,7 @@
 #include "hyperion/base/log.h"
 #include "hyperion/report/answers.h"
 #include "hyperion/report/metrics.h"
+#include "hyperion/report/predictions.h"
 #include "hyperion/report/run_record.h"
 #include "hyperion/train/epochs.h"
 #include "hyperion/train/trainer.h"
@@ -32,6 +33,7 @@ class RunLog {
   void step(const report::StepRecord& record);
   void evaluation(const report::EvalRecord& record);
   void answers(report::AnswerRecord answers);
+  void predictions(const report::PredictionRecord& predictions);  // before the evaluation they belong to
   void trained(int64_t parameters) { record_.trained = parameters; }
 
   void write_record(const std::string& status, const std::string& failure = {});
