@@ -29,6 +29,8 @@ std::string head_line(const data::MeasuredSet& set, const train::MeasureSize& si
   if (!set.has_images())
     text += format(" of {} documents, each for itself, at most {} at a time", base::with_commas(set.records()),
                    base::with_commas(size.length));
+  if (size.batches > 0)
+    text += format(" (at most {} samples)", base::with_commas(size.batches * train::kMeasuredBatch));
   return text;
 }
 

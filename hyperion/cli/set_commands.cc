@@ -19,7 +19,7 @@
 #include "hyperion/data/prepare.h"
 #include "hyperion/data/prepared.h"
 #include "hyperion/hub/cache.h"
-#include "hyperion/serve/text.h"
+#include "hyperion/interop/text.h"
 
 namespace hyperion::cli {
 namespace {
@@ -48,7 +48,7 @@ SetFolder open_set(const std::string& folder) {
 
 // What a terminal should not have to obey, or cannot show, escaped; line ends shown as such.
 std::string shown_text(const std::string& text) {
-  const bool is_text = serve::valid_utf8(text) == text;
+  const bool is_text = interop::valid_utf8(text) == text;
   std::string out;
   for (const char c : text) {
     if (c == '\n')

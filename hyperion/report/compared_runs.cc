@@ -116,7 +116,7 @@ std::vector<ComparedFigure> figures_for(const std::string& unit) {
 
 std::string unit_of(const ComparedRuns& runs) {
   const bool same = std::all_of(runs.begin(), runs.end(), [&](const auto& run) { return run.unit == runs[0].unit; });
-  return same ? runs[0].unit : "token or image";
+  return same ? runs[0].unit : "unit";  // tokens of one, images of another
 }
 
 std::string change_text(Change change, std::optional<double> before, std::optional<double> after) {

@@ -57,6 +57,9 @@ overflow-wrap:anywhere}
 .facts dd{overflow-wrap:anywhere;min-width:0}
 .samples{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(300px,100%),1fr));gap:12px}
 .sample{padding:12px 16px}
+.pictures{display:grid;grid-template-columns:repeat(auto-fill,minmax(120px,1fr));gap:12px}
+.picture{margin:0;font-size:13px}
+.picture img{width:100%;image-rendering:pixelated;border-radius:8px;display:block;margin-bottom:4px}
 .sample p{margin:0;white-space:pre-wrap;overflow-wrap:anywhere}
 .sample .question{color:var(--soft);font-size:14px}
 .sample .answer{display:flex;gap:10px;align-items:baseline;justify-content:space-between;margin-top:2px}

@@ -98,6 +98,11 @@ std::string json_line(const StepRecord& record) {
 std::string json_line(const EvalRecord& record) {
   JsonLine line;
   each_eval_field(record, line);
+  if (!record.samples.empty()) {
+    Json samples = Json::array();
+    for (const auto& [prompt, text] : record.samples) samples.push_back({{"prompt", prompt}, {"text", text}});
+    line.text += ",\"samples\":" + samples.dump(-1, ' ', false, Json::error_handler_t::replace);
+  }
   return line.finished(!std::isfinite(record.loss));
 }
 
@@ -154,7 +159,10 @@ std::optional<int64_t> csv_step(std::string_view line) {
 
 void read_record(const Json& object, Metrics& metrics) {
   if (object.contains("split")) {
-    each_eval_field(metrics.evaluations.emplace_back(), FromJson{object});
+    auto& record = metrics.evaluations.emplace_back();
+    each_eval_field(record, FromJson{object});
+    for (const Json& sample : object.value("samples", Json::array()))
+      record.samples.push_back({sample.at("prompt").get<std::string>(), sample.at("text").get<std::string>()});
   } else {
     each_field(metrics.steps.emplace_back(), FromJson{object});
   }

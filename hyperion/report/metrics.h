@@ -1,9 +1,9 @@
 // What a run measured: written as it happens, one line a record, and read back for pages and `runs show`.
 //
 // metrics.jsonl (rank 0): one object a step with the keys below in this order, and one object with a `split` an
-// evaluation. What cannot be had is null. A loss or gradient norm that is not finite is null too, beside "nonfinite":
-// true. metrics.rank-N.csv (each rank): a header, then one row a step; what cannot be had is empty, else nan and inf
-// are written so.
+// evaluation, and "samples": [{"prompt", "text"}, ...] in it where there are prompts. What cannot be had is null. A
+// loss or gradient norm that is not finite is null too, beside "nonfinite": true. metrics.rank-N.csv (each rank): a
+// header, then one row a step; what cannot be had is empty, else nan and inf are written so.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -31,6 +31,11 @@ struct StepRecord {
   std::string sample_hash = {};                  // of what those samples held, 16 hexadecimal digits
 };
 
+// What the model made of a prompt.
+struct Continuation {
+  std::string prompt, text;
+};
+
 struct EvalRecord {
   int64_t step = 0;
   std::string split;  // "validation"
@@ -40,6 +45,7 @@ struct EvalRecord {
   std::optional<int64_t> best_step = {};  // of the lowest loss so far, whose checkpoint is kept
   std::optional<int64_t> documents_cut = {}, documents_dropped = {};  // of an epoch, for being too long
   std::optional<std::string> early_stop = {};                         // why the run ends here, before its last step
+  std::vector<Continuation> samples = {};                             // of eval.prompts
 };
 
 // Of a run's file: some million steps. A longer one is refused before memory is taken for it.

@@ -102,6 +102,42 @@ std::string samples_section(const std::vector<Sample>& samples) {
   return section("Questions and answers", "<div class=\"samples\">\n" + all + "</div>\n");
 }
 
+// What the model made of its prompts at the last validation, and folded away what it did before.
+std::string continuations_section(const std::vector<EvalRecord>& evaluations) {
+  constexpr size_t kMostEarlier = 400;
+  std::vector<std::vector<std::string>> earlier;
+  const EvalRecord* last = nullptr;
+  for (const EvalRecord& record : evaluations) {
+    if (record.samples.empty()) continue;
+    for (size_t i = 0; last != nullptr && i < last->samples.size(); ++i)
+      earlier.push_back({base::with_commas(last->step), last->samples[i].prompt, last->samples[i].text});
+    last = &record;
+  }
+  if (last == nullptr) return {};
+  std::string body = "<div class=\"samples\">\n";
+  for (const auto& [prompt, text] : last->samples) body += sample_html({prompt, text, "", {}});
+  body += "</div>\n";
+  if (earlier.size() > kMostEarlier) earlier.erase(earlier.begin(), earlier.end() - kMostEarlier);
+  if (!earlier.empty())
+    body += format("<details>\n<summary>{} before</summary>\n{}</details>\n", earlier.size(),
+                   table({"Step", "Prompt", "Continued"}, earlier));
+  return section(format("Prompts continued after step {}", base::with_commas(last->step)), body);
+}
+
+std::string predictions_section(const std::optional<PredictionRecord>& record) {
+  if (!record || record->pictures.empty()) return {};
+  std::string body = "<div class=\"pictures\">\n";
+  for (const auto& [png, predicted, truth, share] : record->pictures) {
+    const bool right = predicted == truth;
+    body += format(
+        "<figure class=\"picture\"><img alt=\"{}\" src=\"data:image/png;base64,{}\"><figcaption><span class=\"badge "
+        "{}\">{} {}</span> {}{}</figcaption></figure>\n",
+        escaped(truth), png, right ? "right" : "wrong", right ? "✓" : "✗", escaped(predicted), percent(share),
+        right ? "" : format("<br>it is {}", escaped(truth)));
+  }
+  return section(format("Validation images after step {}", base::with_commas(record->step)), body + "</div>\n");
+}
+
 std::string config_table(const std::vector<ConfigRow>& rows, bool defaults) {
   std::string body, group;
   for (const ConfigRow& row : rows) {
@@ -155,6 +191,8 @@ std::string run_page(const RunPage& page) {
   body += headline(page);
   if (!page.metrics.steps.empty()) body += section("Curves", plot_grid(run_plots(page.metrics, page.unit), true));
   body += samples_section(page.samples);
+  body += continuations_section(page.metrics.evaluations);
+  body += predictions_section(page.predictions);
   if (!page.environment.empty()) body += section("Environment", facts(page.environment));
   body += checkpoints_section(page.checkpoints);
   body += config_section(page.config);

@@ -10,6 +10,7 @@
 #include "hyperion/base/config.h"
 #include "hyperion/report/answers.h"
 #include "hyperion/report/metrics.h"
+#include "hyperion/report/predictions.h"
 
 namespace hyperion::report {
 
@@ -38,6 +39,7 @@ struct RunPage {
   std::string parameters_note;
   std::optional<double> seconds;  // wall time of training
   std::vector<Sample> samples;
+  std::optional<PredictionRecord> predictions;
   std::vector<ConfigRow> config;
   std::vector<std::pair<std::string, std::string>> environment;
   std::vector<CheckpointRow> checkpoints;

@@ -31,7 +31,7 @@ Chat::Chat(interop::OpenedModel& opened, at::Device device, GenerateOptions opti
 
 std::string Chat::answer(const std::string& said, const OnText& on_text) {
   auto messages = messages_;
-  messages.push_back({"user", valid_utf8(said)});
+  messages.push_back({"user", interop::valid_utf8(said)});
   const std::string prompt = template_.render(messages, /*add_generation_prompt=*/true, bos_, eos_);
   const auto tokens = text_.encode(prompt, /*special=*/false);
   const int64_t context = opened_.model->context();
@@ -41,7 +41,7 @@ std::string Chat::answer(const std::string& said, const OnText& on_text) {
                                          tokens.size(), context),
                             "ask less, or begin anew: /reset on a terminal, else another `hyperion chat`");
   auto answers = generate(opened_, device_, text_, {tokens}, options_, on_text);
-  messages.push_back({"assistant", valid_utf8(answers.front())});
+  messages.push_back({"assistant", interop::valid_utf8(answers.front())});
   messages_ = std::move(messages);
   return answers.front();
 }
@@ -52,7 +52,7 @@ void Chat::reset() {
 }
 
 void Chat::reset(const std::string& system) {
-  system_ = valid_utf8(system);
+  system_ = interop::valid_utf8(system);
   reset();
 }
 

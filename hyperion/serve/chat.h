@@ -24,7 +24,7 @@ class Chat {
   interop::OpenedModel& opened_;
   at::Device device_;
   GenerateOptions options_;
-  Text text_;
+  interop::Text text_;
   data::ChatTemplate template_;
   std::string bos_, eos_, system_;
   std::vector<data::ChatMessage> messages_;

@@ -22,13 +22,13 @@ bool comes_to(const std::string& text, size_t added, const std::vector<std::stri
 std::vector<std::string> generate(interop::OpenedModel& opened, at::Device device,
                                   const std::vector<std::string>& prompts, const GenerateOptions& options,
                                   const OnText& on_text) {
-  const Text text(opened);
+  const interop::Text text(opened);
   std::vector<models::Tokens> tokens;
   for (const std::string& prompt : prompts) tokens.push_back(text.encode(prompt));
   return generate(opened, device, text, tokens, options, on_text);
 }
 
-std::vector<std::string> generate(interop::OpenedModel& opened, at::Device device, const Text& text,
+std::vector<std::string> generate(interop::OpenedModel& opened, at::Device device, const interop::Text& text,
                                   const std::vector<models::Tokens>& prompts, const GenerateOptions& options,
                                   const OnText& on_text) {
   models::DecodeOptions decoding = options;
@@ -50,7 +50,7 @@ std::vector<std::string> generate(interop::OpenedModel& opened, at::Device devic
     said[index].push_back(token);
     const size_t before = texts[index].size();
     const std::string whole = text.decode(said[index]);
-    hand_on(index, whole, opened.bytes ? whole.size() : whole_characters(whole));
+    hand_on(index, whole, opened.bytes ? whole.size() : interop::whole_characters(whole));
     return !comes_to(texts[index], texts[index].size() - before, options.stop);
   };
   const auto on_end = [&](size_t index) {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "hyperion/interop/open_model.h"
+#include "hyperion/interop/text.h"
 #include "hyperion/models/decode.h"
-#include "hyperion/serve/text.h"
 
 namespace hyperion::serve {
 
@@ -24,7 +24,7 @@ std::vector<std::string> generate(interop::OpenedModel& opened, at::Device devic
                                   const OnText& on_text = nullptr);
 
 // The same from tokens; `text` is the model's.
-std::vector<std::string> generate(interop::OpenedModel& opened, at::Device device, const Text& text,
+std::vector<std::string> generate(interop::OpenedModel& opened, at::Device device, const interop::Text& text,
                                   const std::vector<models::Tokens>& prompts, const GenerateOptions& options,
                                   const OnText& on_text = nullptr);
 

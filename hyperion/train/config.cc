@@ -68,7 +68,9 @@ base::Settings bind(RunConfig& config) {
       .flag("measure", config.fp8.measure, "leave a layer in bf16 whose products would not be faster");
   settings.section("eval", "validation")
       .integer("every", config.eval.every, {0, 1'000'000'000}, "between validations; 0: only at the end", "steps")
-      .integer("batches", config.eval.batches, {1, 1'000'000}, "validation batches of train.batch samples each time");
+      .integer("batches", config.eval.batches, {1, 1'000'000}, "validation batches of train.batch samples each time")
+      .list("prompts", config.eval.prompts, "texts that the model continues at each validation, the likeliest way")
+      .integer("prompt_tokens", config.eval.prompt_tokens, {1, 1 << 16}, "that each gets at most", "tokens");
   settings.section("checkpoint", "what a resume starts from")
       .integer("every", config.checkpoint.every, {0, 1'000'000'000}, "between checkpoints; 0: only at the end", "steps")
       .integer("keep", config.checkpoint.keep, {1, 1'000'000}, "newest checkpoints kept")
@@ -141,6 +143,8 @@ void check_schedule(const RunConfig& config) {
 
 void check(const RunConfig& config, const strategy::ModelShape& shape) {
   const LoopConfig& train = config.train;
+  if (shape.context == 0 && !config.eval.prompts.empty())
+    throw ConfigError("eval.prompts is set, and the model reads images", "leave it out: the page shows predictions");
   if (shape.context > 0 && train.length > shape.context)
     throw ConfigError(format("train.length = {} is longer than model.context = {}", train.length, shape.context),
                       "raise model.context or shorten train.length");

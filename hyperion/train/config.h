@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "hyperion/base/config.h"
 #include "hyperion/base/files.h"
@@ -35,7 +36,8 @@ struct Fp8Config {
 };
 
 struct EvalConfig {
-  int64_t every = 100, batches = 8;
+  int64_t every = 100, batches = 8, prompt_tokens = 32;
+  std::vector<std::string> prompts;
 };
 struct CheckpointConfig {
   int64_t every = 100, keep = 2;

@@ -8,6 +8,7 @@
 #include "hyperion/base/format.h"
 #include "hyperion/report/step_line.h"
 #include "hyperion/train/processes.h"
+#include "hyperion/train/prompts.h"
 #include "hyperion/train/run_report.h"
 
 namespace hyperion::train {
@@ -131,6 +132,8 @@ void RunLog::evaluation(const report::EvalRecord& record) {
   record_.top_5 = record.top_5;
   base::log_info(format("step {}  {}{}", record.step, evaluation_text(record),
                         record.best_step == record.step ? "  the best so far" : ""));
+  for (const auto& sample : record.samples)
+    base::log_info(format("step {}  {}", record.step, continuation_line(sample)));
   if (base::real_clock().seconds() >= next_report_) write_report();
 }
 
@@ -148,6 +151,10 @@ void RunLog::end_early(const std::string& why) {
   record_.ended = why;
   keep_line();
   base::log_info(format("run {} ends early, after step {} of {}: {}", name(), record_.step, record_.steps, why));
+}
+
+void RunLog::predictions(const report::PredictionRecord& predictions) {
+  if (rank_ == 0) report::write_predictions(files_, request_.run.path(), predictions);
 }
 
 double RunLog::seconds() const { return seconds_before_ + base::real_clock().seconds() - started_; }

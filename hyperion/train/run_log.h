@@ -8,6 +8,7 @@
 #include "hyperion/base/log.h"
 #include "hyperion/report/answers.h"
 #include "hyperion/report/metrics.h"
+#include "hyperion/report/predictions.h"
 #include "hyperion/report/run_record.h"
 #include "hyperion/train/epochs.h"
 #include "hyperion/train/trainer.h"
@@ -38,6 +39,7 @@ class RunLog {
   // How much there is of it, and what of an epoch's documents was too long.
   void data(const std::string& text, int64_t cut, int64_t dropped);
   void end_early(const std::string& why);
+  void predictions(const report::PredictionRecord& predictions);  // before the evaluation they belong to
   void trained(int64_t parameters) { record_.trained = parameters; }
 
   void write_record(const std::string& status, const std::string& failure = {});

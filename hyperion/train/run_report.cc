@@ -62,6 +62,9 @@ void write_report(base::FileSystem& files, const RunFolder& run, const RunConfig
     evaluations.back().answers_right = answers->right;
     page.samples = answers->samples;
   }
+  if (auto predictions = report::read_predictions(files, run.path());
+      predictions && !evaluations.empty() && predictions->step <= evaluations.back().step)
+    page.predictions = std::move(predictions);
   page.unit = shape.context > 0 ? "token" : "image";
   page.total_steps = record.steps;
   page.parameters = record.parameters;

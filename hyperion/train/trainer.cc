@@ -38,8 +38,10 @@
 #include "hyperion/train/evaluate.h"
 #include "hyperion/train/memory_choice.h"
 #include "hyperion/train/model_for_data.h"
+#include "hyperion/train/predict_images.h"
 #include "hyperion/train/preflight.h"
 #include "hyperion/train/processes.h"
+#include "hyperion/train/prompts.h"
 #include "hyperion/train/run_log.h"
 #include "hyperion/train/run_state.h"
 #include "hyperion/train/starting_model.h"
@@ -119,6 +121,7 @@ class Trainer {
   std::optional<double> accuracy_of(const StepResult& result);
   void overflowed(int64_t step, double scale);
   void validate();
+  void show_outputs(report::EvalRecord& record);
   void check_weights();
   void warn_of_small_set() const;
   [[noreturn]] void diverged(const std::string& what, bool before_any_update = false);
@@ -165,6 +168,7 @@ class Trainer {
   comm::Traffic told_traffic_;
   double peak_tflops_ = 0;
   std::optional<Pending> pending_;
+  std::optional<Prompts> prompts_;
 };
 
 // A run keeps what its model is, so that a resume needs nothing but the run's own folder.
@@ -246,6 +250,7 @@ void Trainer::plan_memory() {
 void Trainer::prepare() {
   base::fault_point("train.prepare");
   check_tokenizer();
+  prompts_.emplace(files_, config_, split_, shape_);
   keep_tokenizer();
   keep_processor();
   make_model();
@@ -455,6 +460,20 @@ void Trainer::overflowed(int64_t step, double scale) {
   base::log_info(format("step {} was skipped: its gradients overflowed fp16; the loss scale is now {:g}", step, scale));
 }
 
+// What the model says or sees, for people. Where its weights are cut all processes take part, else the first alone.
+void Trainer::show_outputs(report::EvalRecord& record) {
+  auto* cut = stepper_->parallel();
+  if (cut != nullptr && !cut->weights_are_cut()) cut = nullptr;
+  if (split_.validation_images) {
+    if (first() || cut != nullptr) log_.predictions({step_, predict_images(*model_, device_, split_, config_, cut)});
+    return;
+  }
+  if (prompts_->empty()) return;
+  std::optional<parallel::DataParallel::Whole> whole;  // decoding knows no blocks
+  if (cut != nullptr) whole.emplace(*cut);
+  if (first()) record.samples = stoppable([&] { return prompts_->ask(*model_, device_, !several()); });
+}
+
 void Trainer::validate() {
   settle();
   std::optional<Among> among;
@@ -466,6 +485,7 @@ void Trainer::validate() {
   if (validations_.best) result.best_step = validations_.best->step;
   if (ended_early()) result.early_stop = validations_.waited_text(config_.train.min_delta);
   log_.best(validations_.best);
+  show_outputs(result);
   log_.evaluation(result);
   if (!std::isfinite(result.loss)) diverged(format("the validation loss is {} after step {}", result.loss, step_));
 }

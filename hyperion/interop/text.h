@@ -10,12 +10,14 @@
 #include "hyperion/interop/open_model.h"
 #include "hyperion/models/decode.h"
 
-namespace hyperion::serve {
+namespace hyperion::interop {
 
 class Text {
  public:
   // Throws ConfigError where the tokens are neither bytes nor of a tokenizer that lies beside the weights.
-  explicit Text(const interop::OpenedModel& opened);
+  explicit Text(const OpenedModel& opened);
+  // The same of a tokenizer's folder, or of bytes where it is empty. `ends`: what ends a text of bytes.
+  Text(const base::Path& folder, int64_t vocabulary, std::vector<int64_t> ends);
 
   // With `special`, also what the tokenizer puts around a text.
   models::Tokens encode(const std::string& text, bool special = true) const;
@@ -35,4 +37,4 @@ size_t whole_characters(std::string_view bytes);
 // What is no UTF-8 in it replaced by U+FFFD, a sequence cut short as one, as Python and Rust do.
 std::string valid_utf8(std::string_view bytes);
 
-}  // namespace hyperion::serve
+}  // namespace hyperion::interop

@@ -1,4 +1,4 @@
-#include "hyperion/serve/text.h"
+#include "hyperion/interop/text.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -8,7 +8,7 @@
 #include "hyperion/base/json.h"
 #include "hyperion/base/read_file.h"
 
-namespace hyperion::serve {
+namespace hyperion::interop {
 namespace {
 
 std::vector<int64_t> end_tokens(const base::Path& folder) {
@@ -26,24 +26,30 @@ std::vector<int64_t> end_tokens(const base::Path& folder) {
   return {};
 }
 
+[[noreturn]] void refuse_no_tokenizer() {
+  throw base::ConfigError("this model's tokens are not bytes, and no tokenizer lies beside its weights",
+                          "put tokenizer.json, or vocab.json and merges.txt, into its folder");
+}
+
 }  // namespace
 
-Text::Text(const interop::OpenedModel& opened) : ends_(opened.ends), vocabulary_(opened.model->shape(1).vocabulary) {
-  if (opened.bytes) {
-    if (ends_.empty() && !opened.folder.empty()) ends_ = end_tokens(opened.folder);
-    return;
-  }
+Text::Text(const OpenedModel& opened)
+    : Text(opened.bytes ? base::Path() : opened.folder, opened.model->shape(1).vocabulary, opened.ends) {
+  if (!opened.bytes && opened.folder.empty()) refuse_no_tokenizer();
+  if (opened.bytes && ends_.empty() && !opened.folder.empty()) ends_ = end_tokens(opened.folder);
+}
+
+Text::Text(const base::Path& folder, int64_t vocabulary, std::vector<int64_t> ends)
+    : ends_(std::move(ends)), vocabulary_(vocabulary) {
+  if (folder.empty()) return;
   auto& files = base::real_files();
-  const auto& folder = opened.folder;
   const auto has_tokenizer = [&] {
     for (const auto& path : files.list(folder))
       if (path.filename() == "tokenizer.json" || path.filename() == "vocab.json" || path.extension() == ".tiktoken")
         return true;
     return false;
   };
-  if (folder.empty() || !has_tokenizer())
-    throw base::ConfigError("this model's tokens are not bytes, and no tokenizer lies beside its weights",
-                            "put tokenizer.json, or vocab.json and merges.txt, into its folder");
+  if (!has_tokenizer()) refuse_no_tokenizer();
   tokenizer_ = data::open_tokenizer(folder);
   ends_ = end_tokens(folder);
 }
@@ -112,4 +118,4 @@ std::string valid_utf8(std::string_view bytes) {
   return out;
 }
 
-}  // namespace hyperion::serve
+}  // namespace hyperion::interop

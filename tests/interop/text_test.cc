@@ -1,8 +1,8 @@
-#include "hyperion/serve/text.h"
+#include "hyperion/interop/text.h"
 
 #include <gtest/gtest.h>
 
-namespace hyperion::serve {
+namespace hyperion::interop {
 namespace {
 
 TEST(Text, a_character_that_has_only_begun_waits) {
@@ -26,4 +26,4 @@ TEST(Text, what_is_no_utf8_becomes_the_replacement_character) {
 }
 
 }  // namespace
-}  // namespace hyperion::serve
+}  // namespace hyperion::interop
