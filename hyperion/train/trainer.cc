@@ -480,12 +480,12 @@ void Trainer::validate() {
   if (processes_ != nullptr) among.emplace(Among{processes_->control(), stepper_->parallel()});
   auto result = stoppable([&] { return evaluate(*model_, device_, split_, config_, among ? &*among : nullptr); });
   result.step = step_;
+  if (std::isfinite(result.loss)) show_outputs(result);  // may be cut short: the validation counts once it is whole
   const bool kept = config_.checkpoint.best && config_.checkpoint.every > 0;
   if (std::isfinite(result.loss)) validations_.add({step_, result.loss}, config_.train.min_delta, kept);
   if (validations_.best) result.best_step = validations_.best->step;
   if (ended_early()) result.early_stop = validations_.waited_text(config_.train.min_delta);
   log_.best(validations_.best);
-  show_outputs(result);
   log_.evaluation(result);
   if (!std::isfinite(result.loss)) diverged(format("the validation loss is {} after step {}", result.loss, step_));
 }
