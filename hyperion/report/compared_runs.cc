@@ -226,11 +226,12 @@ std::string table_section(const char* heading, const TextTable& rows) {
 // What they were computed on and with, where that is not the same.
 TextTable differing_environment(const ComparedRuns& runs) {
   TextTable rows = {heading_of("fact", runs)};
-  for (const auto& [name, first] : runs[0].record.environment) {
-    std::vector<std::string> row = {name, first};
+  for (const auto& own : runs[0].record.environment) {
+    std::vector<std::string> row = {own.first, own.second};
     for (size_t i = 1; i < runs.size(); ++i) {
       const auto& facts = runs[i].record.environment;
-      const auto found = std::find_if(facts.begin(), facts.end(), [&](const auto& fact) { return fact.first == name; });
+      const auto found =
+          std::find_if(facts.begin(), facts.end(), [&](const auto& fact) { return fact.first == own.first; });
       row.push_back(found == facts.end() ? "" : found->second);
     }
     if (std::any_of(row.begin() + 2, row.end(), [&](const auto& value) { return value != row[1]; }))

@@ -33,7 +33,7 @@ bool all_zero(const Series& series) {
   return std::all_of(series.y.begin(), series.y.end(), [](double y) { return y == 0 || std::isnan(y); });
 }
 
-Plot over_steps(const char* title, std::string y_label, std::vector<Series> series) {
+Plot over_steps(const char* title, const std::string& y_label, std::vector<Series> series) {
   Plot plot;
   plot.title = title;
   plot.x_label = "step";
