@@ -52,8 +52,7 @@ std::vector<CompletionSetting> completion_settings() {
   for (const auto& setting : settings.all()) {
     list.push_back({setting.name(), setting.choices, ""});
     list.back().is_model = setting.name() == "model.from";
-    list.back().is_path =
-        (is_read_path(setting.name()) && !list.back().is_model) || setting.name() == "prepare.output";
+    list.back().is_path = (is_read_path(setting.name()) && !list.back().is_model) || setting.name() == "prepare.output";
     if (std::holds_alternative<bool*>(setting.value)) list.back().values = {"true", "false"};
     if (setting.name() == "model.preset")
       for (const auto& preset : models::presets()) list.back().values.push_back(preset.name);

@@ -204,8 +204,9 @@ void add_classify_command(CLI::App& app, Flags& flags) {
   classify->add_option("--top", flags.classify.top, "classes shown of each image")->check(whole_number(1, 1'000'000));
   classify->add_option("--device", flags.classify.device, "cpu, cuda or auto")->check(one_of({"auto", "cpu", "cuda"}));
   classify->add_flag("--json", flags.classify.json, "as JSON");
-  classify->add_option("--output", flags.classify.output,
-                       "safetensors: pixel_values as the model takes them, which probe and transformers read, and logits");
+  classify->add_option(
+      "--output", flags.classify.output,
+      "safetensors: pixel_values as the model takes them, which probe and transformers read, and logits");
   add_quantize_flag(classify, flags.classify.quantize);
   classify->footer(
       "\nExamples:\n  hyperion classify my-images cat.jpg\n  hyperion classify vit-hf *.png --top 1 --json");

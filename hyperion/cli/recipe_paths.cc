@@ -61,8 +61,12 @@ bool has_another_place(const std::string& setting, const std::string& value) {
 }  // namespace
 
 bool is_read_path(const std::string& setting) {
-  static const std::set<std::string> paths = {"data.path",        "model.config",      "model.from",
-                                              "prepare.files",    "prepare.tokenizer", "prepare.validation_files",
+  static const std::set<std::string> paths = {"data.path",
+                                              "model.config",
+                                              "model.from",
+                                              "prepare.files",
+                                              "prepare.tokenizer",
+                                              "prepare.validation_files",
                                               "prepare.chat_template"};
   return paths.contains(setting);
 }

@@ -15,7 +15,6 @@ bool is_read_path(const std::string& setting);
 void find_beside_recipe(base::Settings& settings, const std::string& recipe);
 
 // Throws ConfigError that names both places where a path of the recipe is in neither.
-void require_paths(const base::Settings& settings, const std::string& recipe,
-                   std::initializer_list<const char*> names);
+void require_paths(const base::Settings& settings, const std::string& recipe, std::initializer_list<const char*> names);
 
 }  // namespace hyperion::cli

@@ -27,7 +27,8 @@ void describe(base::Settings& settings, AugmentConfig& config) {
       .real("centre", config.centre, {0.1, 1}, "part of the shorter side that the middle shows")
       .choice("filter", config.filter, {"bilinear", "bicubic"}, "for resizing")
       .choice("normalise", config.normalise, {"auto", "imagenet", "cifar", "half"},
-              "mean and deviation of pixels; auto: those that model.from was trained on, else the data's; half: from -1 to 1");
+              "mean and deviation of pixels; auto: those that model.from was trained on, else the data's; half: from "
+              "-1 to 1");
 }
 
 void check(const AugmentConfig& config) {

@@ -201,7 +201,7 @@ Path checkpoint_folder(base::FileSystem& files, const std::string& named) {
 
 Path image_processor(base::FileSystem& files, const std::string& named) {
   const std::string argument = find_model(files, named);
-  const Path run = names_folder(files, argument)      ? Path()
+  const Path run = names_folder(files, argument)    ? Path()
                    : is_checkpoint(files, argument) ? std::filesystem::absolute(argument).parent_path().parent_path()
                                                     : find_run(files, argument);
   const Path path = (run.empty() ? Path(argument) : run / kRunProcessor) / data::kProcessorFile;

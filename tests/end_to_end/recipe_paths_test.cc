@@ -51,7 +51,9 @@ class RecipePaths : public ::testing::Test {
   testing::Finished train(const std::string& name, const Words& flags = {}) {
     return run(scratch_, Words{"train", "project/recipe.toml", "--run", name} + testing::device_flags() + flags);
   }
-  std::string kept(const std::string& name) { return testing::read_file(scratch_.runs() / name / "config.resolved.toml"); }
+  std::string kept(const std::string& name) {
+    return testing::read_file(scratch_.runs() / name / "config.resolved.toml");
+  }
   Scratch scratch_;
   fs::path project_ = scratch_.path() / "project", here_ = scratch_.path();
 };
