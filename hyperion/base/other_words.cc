@@ -105,6 +105,9 @@ constexpr OtherFlag kFlags[] = {
     {FlagOf::settings, "resume resume_from_checkpoint resume_from continue",
      "write hyperion resume RUN, or train RECIPE --run NAME --or-resume"},
     {FlagOf::settings, "wandb report_to tensorboard", "every run writes metrics.jsonl and report.html into its folder"},
+    {FlagOf::eval,
+     "data.path data dataset data_path dataset_path dataset_name data_dir dataset_dir eval_data test_data",
+     "write --set FOLDER, which `hyperion data prepare` made"},
     {FlagOf::model,
      "model model.from model_name model_path model_name_or_path checkpoint ckpt run m pretrained from "
      "model_dir checkpoint_path base_model",
@@ -245,7 +248,9 @@ std::string setting_hint(std::string_view word) {
 std::string flag_hint(std::string_view word, FlagOf command) {
   const std::string key = as_listed(word);
   for (const auto& flag : kFlags)
-    if (flag.command == command && among(flag.words, key)) return std::string(flag.hint);
+    if ((flag.command == command || (flag.command == FlagOf::model && command == FlagOf::eval)) &&
+        among(flag.words, key))
+      return std::string(flag.hint);
   const auto* row = row_of(kSettings, word);
   if (row == nullptr) return {};
   const std::string here = format("--{}{}", row->here, row->here.find('=') == row->here.npos ? "=VALUE" : "");
@@ -257,6 +262,7 @@ std::string flag_hint(std::string_view word, FlagOf command) {
     case FlagOf::launch:
       return format("what is trained is told after --: hyperion launch -n N -- train RECIPE {}", here);
     case FlagOf::model:
+    case FlagOf::eval:
       break;
   }
   return format("{} is a setting of training; a model is used as it was trained", here);

@@ -8,7 +8,8 @@
 namespace hyperion::base {
 
 // How the command takes settings that the flag was given to: as --section.key, as --set section.key, or not at all.
-enum class FlagOf { settings, set, model, launch };
+// `eval` is as `model`, but for data, which it takes.
+enum class FlagOf { settings, set, model, eval, launch };
 
 // Each takes a flag with or without its dashes and value, or a key, in any case, with - or _ ("--Learning-Rate=1",
 // "learning_rate"), and is empty where the word is not known.

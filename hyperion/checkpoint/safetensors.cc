@@ -12,6 +12,7 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/hash.h"
+#include "hyperion/base/output_file.h"
 #include "hyperion/checkpoint/safetensors_header.h"
 
 namespace hyperion::checkpoint {
@@ -105,7 +106,8 @@ WrittenFile write_safetensors(base::FileSystem& files, const base::Path& path, c
   return writer.finish();
 }
 
-void replace_safetensors(base::FileSystem& files, const base::Path& path, const std::vector<NamedTensor>& tensors) {
+void replace_safetensors(base::FileSystem& files, const base::Path& named, const std::vector<NamedTensor>& tensors) {
+  const base::Path path = base::output_file(named);
   const base::Path partial = base::partial_path(path);
   try {
     write_safetensors(files, partial, tensors, {});

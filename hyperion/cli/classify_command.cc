@@ -1,5 +1,6 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/isfinite.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/topk.h>
@@ -11,12 +12,15 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
+#include "hyperion/base/output_file.h"
+#include "hyperion/base/printable.h"
 #include "hyperion/base/read_file.h"
 #include "hyperion/base/signals.h"
 #include "hyperion/checkpoint/safetensors.h"
 #include "hyperion/cli/commands.h"
 #include "hyperion/cli/open_text_model.h"
 #include "hyperion/data/image_processing.h"
+#include "hyperion/interop/peft.h"
 #include "hyperion/kernels/device.h"
 #include "hyperion/nn/pass.h"
 
@@ -58,6 +62,15 @@ std::vector<Guess> best_of(const at::Tensor& logits, const std::vector<std::stri
   return list;
 }
 
+void check_tensors_place(const ClassifyOptions& options, const interop::OpenedModel& opened) {
+  const base::Path output = base::output_file(options.output, ".safetensors");
+  refuse_within_model(output, opened);
+  std::error_code ignored;
+  for (const auto& image : options.images)
+    if (std::filesystem::equivalent(output, image, ignored))
+      throw base::ConfigError(format("--output {} is one of the images", options.output), "name another file");
+}
+
 }  // namespace
 
 int classify_command(const ClassifyOptions& options) {
@@ -66,6 +79,12 @@ int classify_command(const ClassifyOptions& options) {
   if (opened.model->input() != models::Input::images)
     throw base::ConfigError(format("{} reads text, and does not look at images", options.model),
                             "hyperion generate, or chat");
+  if (!options.adapter.empty()) {
+    interop::fit_to_adapter(base::real_files(), options.adapter, opened.model, opened.config);
+    interop::read_adapter(base::real_files(), options.adapter, *opened.model, "adapter");
+    opened.model->adapters().use("adapter");
+  }
+  if (!options.output.empty()) check_tensors_place(options, opened);
   const auto labels = labels_of(opened, options.model);
   const auto processing = processing_of(opened, options.model);
   const auto type = opened.model->parameters().front().tensor.scalar_type();
@@ -80,6 +99,9 @@ int classify_command(const ClassifyOptions& options) {
     nn::Pass pass;
     const auto logits = opened.model->logits(pixels.to(device, type), pass)[0].to(at::kCPU, at::kFloat);
     if (!options.output.empty()) all_pixels.push_back(pixels[0].clone()), all_logits.push_back(logits);
+    if (!at::isfinite(logits).all().item<bool>())
+      throw base::CorruptError(format("{} gives scores of {} that are not finite", options.model, path),
+                               "its weights are damaged, or too large for their type");
     const auto guesses = best_of(logits, labels, options.top);
     if (options.json) {
       Json found = Json::array();
@@ -87,8 +109,9 @@ int classify_command(const ClassifyOptions& options) {
       list.push_back({{"image", path}, {"classes", std::move(found)}});
       continue;
     }
-    std::printf("%s\n", path.c_str());
-    for (const auto& [label, score] : guesses) std::printf("  %5.1f%%  %s\n", 100 * score, label.c_str());
+    std::printf("%s\n", base::printable(path).c_str());
+    for (const auto& [label, score] : guesses)
+      std::printf("  %5.1f%%  %s\n", 100 * score, base::printable(label).c_str());
     std::fflush(stdout);
   }
   if (!options.output.empty())

@@ -43,7 +43,7 @@ struct InitOptions {
 int init_command(const InitOptions& options);
 
 struct ClassifyOptions {
-  std::string model, device = "auto", quantize, output;  // quantize: none or nf4; empty: as it was trained
+  std::string model, device = "auto", quantize, output, adapter;  // quantize: none or nf4; empty: as it was trained
   std::vector<std::string> images;
   int64_t top = 5;
   bool json = false;

@@ -8,6 +8,7 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/base/output_file.h"
 #include "hyperion/base/printable.h"
 #include "hyperion/base/read_file.h"
 #include "hyperion/bench/compare.h"
@@ -108,6 +109,7 @@ int compare_runs(const CompareOptions& options) {
                              options.judge_once ? "--judge-once" : "--fail-over"),
                       "leave it out");
   auto& files = base::real_files();
+  if (!options.html.empty()) base::output_file(options.html, ".html");  // before anything is read
   report::ComparedRuns runs;
   for (const auto& name : options.names) {
     const base::Path path = interop::find_run(files, name);
@@ -119,7 +121,7 @@ int compare_runs(const CompareOptions& options) {
   tell_apart(runs);
   std::printf("%s", (options.json ? report::compared_json(runs) : compared_text(runs)).c_str());
   if (options.html.empty()) return 0;
-  base::write_atomically(files, options.html, report::compared_page(runs));
+  base::write_atomically(files, base::output_file(options.html, ".html"), report::compared_page(runs));
   if (!options.json) std::printf("\npage: %s\n", options.html.c_str());
   return 0;
 }

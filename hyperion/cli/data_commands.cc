@@ -8,6 +8,7 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/log.h"
+#include "hyperion/base/output_file.h"
 #include "hyperion/cli/commands.h"
 #include "hyperion/data/bpe_trainer.h"
 #include "hyperion/data/tokenizer.h"
@@ -150,7 +151,7 @@ int train_tokenizer_command(const TrainTokenizerOptions& options) {
   const auto json = trainer.train(
       [&](int64_t tokens) { progress.show(format("merging, {} of {} tokens", tokens, options.vocabulary)); });
   progress.clear();
-  base::write_atomically(files, options.to, json);
+  base::write_atomically(files, base::output_file(options.to), json);
   const auto size = data::open_tokenizer(options.to)->vocabulary_size();
   std::printf("%s\n",
               format("{}: {} tokens from {} of text{}", options.to, base::with_commas(size), base::bytes_text(bytes),

@@ -44,6 +44,7 @@ int evaluate_run(const EvalOptions& options) {
   base::ProgressLine progress;
   progress.show("evaluating");
   const auto result = train::evaluate(*opened.model, device, split, config);
+  expect_finite_loss(model, result.loss);
   const auto answers = train::answer_questions(*opened.model, device, split.questions, [&](size_t done, size_t all) {
     progress.show(format("answering {} of {} unseen questions", done, all));
   });

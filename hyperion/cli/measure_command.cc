@@ -1,6 +1,7 @@
 #include "hyperion/cli/measure_command.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -8,6 +9,7 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
 #include "hyperion/base/log.h"
+#include "hyperion/base/printable.h"
 #include "hyperion/cli/measured_rows.h"
 #include "hyperion/cli/open_text_model.h"
 #include "hyperion/kernels/device.h"
@@ -80,6 +82,9 @@ void Measuring::add_row(const std::string& model, const interop::OpenedModel& op
   if (row.result.counted == 0)
     throw base::ConfigError(format("{} has nothing that the loss counts in what was measured", set_.folder().string()),
                             "leave --batches out, or prepare more");
+  const std::string which =
+      format("{}{}{}{}{}", model, form.empty() ? "" : ", ", form, adapter.empty() ? "" : " ", adapter);
+  expect_finite_loss(which, row.result.loss);
   rows_.push_back(std::move(row));
 }
 
@@ -120,6 +125,14 @@ void Measuring::add(const std::string& model, const std::vector<std::string>& ad
 }
 
 }  // namespace
+
+void expect_finite_loss(const std::string& which, double loss) {
+  if (std::isfinite(loss)) return;
+  throw base::Error(
+      format("the weights of {} are not finite, or too large to compute with: the loss is {}", base::printable(which),
+             loss),
+      "use an earlier checkpoint, or fetch the weights again; of fp16 weights a bf16 or fp32 copy may do");
+}
 
 int measure_command(const EvalOptions& options) {
   Measuring measuring(options);

@@ -81,4 +81,13 @@ serve::GenerateOptions decoding_of(const TextOptions& options) {
   return decoding;
 }
 
+void refuse_within_model(const base::Path& output, const interop::OpenedModel& opened) {
+  std::error_code ignored;
+  const auto place = [&](const base::Path& path) { return std::filesystem::weakly_canonical(path, ignored).string(); };
+  for (const auto& folder : {opened.folder, opened.run, opened.checkpoint})
+    if (!folder.empty() && place(output).starts_with(place(folder) + "/"))
+      throw base::ConfigError(base::format("{} lies in the model's own folder, {}", output.string(), folder.string()),
+                              "name a file elsewhere");
+}
+
 }  // namespace hyperion::cli

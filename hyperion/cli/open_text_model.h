@@ -25,4 +25,7 @@ std::string adapter_in_use(const TextOptions& options, const interop::OpenedMode
 
 serve::GenerateOptions decoding_of(const TextOptions& options);
 
+// A result may be written over another, but over nothing of the model it is of. Throws ConfigError.
+void refuse_within_model(const base::Path& output, const interop::OpenedModel& opened);
+
 }  // namespace hyperion::cli

@@ -6,6 +6,7 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/base/output_file.h"
 #include "hyperion/checkpoint/safetensors.h"
 #include "hyperion/cli/commands.h"
 #include "hyperion/cli/open_text_model.h"
@@ -168,6 +169,7 @@ int probe_command(const ProbeOptions& options) {
   if (options.grads && opened.quantized && opened.model->adapters().empty())
     throw ConfigError("--grads needs weights that can be trained, and those in 4 bits (nf4) are frozen",
                       "leave --quantize out, or name an adapter with --adapter: the gradients are then its own");
+  refuse_within_model(base::output_file(options.output), opened);
   const auto input = read_input(options.input, *opened.model);
   if (options.grads && !input.labels.defined())
     throw ConfigError(format("--grads needs a loss, and {} holds no labels", options.input),

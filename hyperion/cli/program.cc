@@ -204,6 +204,8 @@ void add_classify_command(CLI::App& app, Flags& flags) {
   classify->add_option("--top", flags.classify.top, "classes shown of each image")->check(whole_number(1, 1'000'000));
   classify->add_option("--device", flags.classify.device, "cpu, cuda or auto")->check(one_of({"auto", "cpu", "cuda"}));
   classify->add_flag("--json", flags.classify.json, "as JSON");
+  classify->add_option("--adapter", flags.classify.adapter, "a PEFT folder, for a Hugging Face folder")
+      ->check(not_empty());
   classify->add_option(
       "--output", flags.classify.output,
       "safetensors: pixel_values as the model takes them, which probe and transformers read, and logits");

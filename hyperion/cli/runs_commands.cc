@@ -10,6 +10,7 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/log.h"
+#include "hyperion/base/printable.h"
 #include "hyperion/cli/resolve.h"
 #include "hyperion/cli/run_tail.h"
 #include "hyperion/cli/usage.h"
@@ -24,11 +25,26 @@ namespace {
 
 using base::format;
 
+// On one line: run.json may come from anyone.
+std::string line_of_record(const std::string& text) {
+  std::string line;
+  for (const char c : base::printable(text)) line += c == '\n' ? "\\n" : c == '\t' ? "\\t" : std::string(1, c);
+  return line;
+}
+
+// What the table and the text of a run take as it is.
+report::RunRecord as_shown(report::RunRecord record) {
+  for (std::string* text : {&record.status, &record.created, &record.updated}) *text = line_of_record(*text);
+  for (auto& [name, value] : record.environment) name = line_of_record(name), value = line_of_record(value);
+  return record;
+}
+
 int list_runs(bool json) {
   auto records = report::list_runs(base::real_files(), interop::runs_folder());
   for (auto& record : records) record.status = train::RunFolder::status(record);
   if (!json) {
-    std::printf("%s", report::runs_table(records).c_str());
+    for (auto& record : records) record = as_shown(std::move(record));
+    std::printf("%s", base::printable(report::runs_table(records)).c_str());
     return 0;
   }
   std::printf("[");
@@ -47,7 +63,8 @@ int show_run(const std::string& run, bool json) {
         format("hyperion resume {} goes on with it, and writes one", folder.filename().string()));
   auto record = report::read_run_record(files, folder);
   record.status = train::RunFolder::status(record);
-  std::printf("%s", json ? report::to_json(record).c_str() : report::run_text(record).c_str());
+  const std::string text = json ? report::to_json(record) : base::printable(report::run_text(as_shown(record)));
+  std::printf("%s", text.c_str());
   return 0;
 }
 

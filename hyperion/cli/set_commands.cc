@@ -8,6 +8,7 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
 #include "hyperion/base/log.h"
+#include "hyperion/base/output_file.h"
 #include "hyperion/base/signals.h"
 #include "hyperion/cli/commands.h"
 #include "hyperion/cli/meter.h"
@@ -143,7 +144,8 @@ Json look_at_images(const SetFolder& folder, const char* name, const InspectOpti
                    with_commas(*fewest), with_commas(*most)));
   }
   if (!options.grid.empty() && std::string(name) == data::kTrainSet) {
-    base::write_atomically(base::real_files(), options.grid, data::image_grid(set, 8, 5, 128));
+    base::write_atomically(base::real_files(), base::output_file(options.grid, ".png"),
+                           data::image_grid(set, 8, 5, 128));
     if (!options.json) print(format("  some of them: {}", options.grid));
   }
   return {{"images", figures.images},

@@ -82,6 +82,12 @@ int dry_run(const train::RunConfig& config, const base::Settings& settings, cons
               adapter ? ", without the adapter's own" : "");
   std::printf("memory      at least %s\n",
               base::bytes_text(static_cast<uint64_t>(train::memory_need(config, shape, launch.world).all())).c_str());
+  for (const auto& path : config.data.path)
+    if (!base::real_files().exists(path))
+      std::printf("data        %s is not there (looked in %s)\n", path.c_str(),
+                  std::filesystem::current_path().c_str());
+  if (config.train.device.starts_with("cuda") && kernels::gpu_count() == 0)
+    std::printf("device      %s, and there is no GPU that this program can use\n", config.train.device.c_str());
   std::printf("nothing was written (--dry-run)\n");
   return 0;
 }
@@ -93,12 +99,13 @@ void apply_nccl(const train::RunConfig& config, const host::Launch& launch) {
 }
 
 // What cannot work is found before anything is made or changed, or another process waited for.
-void check_start(train::RunConfig& config, const std::string& model, const host::Launch& launch) {
+void check_start(train::RunConfig& config, const std::string& model, const host::Launch& launch,
+                 train::Behind behind = {}) {
   train::check(config, shape_of(config, model));
   train::check_processes(config, launch.world);
   train::check_memory(config, shape_of(config, model), kernels::open_device(config.train.device), launch.world);
   const auto split = train::open_split(config, shape_of(config, model));
-  const auto said = train::settle_epochs(config, split, launch.world);
+  const auto said = train::settle_epochs(config, split, launch.world, behind);
   if (!said.empty() && launch.rank == 0) base::log_warn(said);
   train::check_fit(split, shape_of(config, train::model_for_data(config, model, split).config), config);
 }
@@ -118,9 +125,11 @@ void settle_batch(train::RunConfig& config, const host::Launch& launch) {
 }
 
 // How long a run of epochs is, before anything asks whether it is over.
-void settle_steps(train::RunConfig& config, const std::string& model, const host::Launch& launch) {
+void settle_steps(train::RunConfig& config, const std::string& model, const host::Launch& launch,
+                  train::Behind behind) {
   if (config.train.epochs == 0) return;
-  const auto said = train::settle_epochs(config, train::open_split(config, shape_of(config, model)), launch.world);
+  const auto split = train::open_split(config, shape_of(config, model));
+  const auto said = train::settle_epochs(config, split, launch.world, behind);
   if (!said.empty() && launch.rank == 0) base::log_warn(said);
 }
 
@@ -252,6 +261,25 @@ bool is_longer(const train::RunConfig& config, const train::StartPoint& start) {
   return config.train.steps > before.train.steps;
 }
 
+// A complete run that was moved is told where its data and its base lie now; the content must be the same.
+void keep_places(const train::RunConfig& config, const base::Settings& settings, const train::RunFolder& place,
+                 const train::StartPoint& start, const std::string& model) {
+  auto& files = base::real_files();
+  train::RunConfig past;
+  read_run_config(past, place.config(), {});
+  const bool data = past.data.path != config.data.path, base = past.model.from != config.model.from;
+  if (!data && !base) return;
+  if (data && train::open_split(config, shape_of(config, model)).digest != start.state.data_digest)
+    throw base::ConfigError(
+        format("{} is not the data that run {} was trained on", config.data.path.front(), place.name()),
+        "name the folder that was moved");
+  if (base && !start.state.base_digest.empty())
+    interop::remember_base(files, place.path(), start.state.base_digest, config.model.from);
+  base::write_atomically(files, place.config(), settings.toml(false));
+  if (data) base::log_info(format("run {} finds its data at {}", place.name(), config.data.path.front()));
+  if (base) base::log_info(format("run {} finds its base at {}", place.name(), config.model.from));
+}
+
 int go_on(train::RunConfig& config, const base::Settings& settings, const base::Path& path, Hold hold,
           const host::Launch& launch) {
   auto& files = base::real_files();
@@ -263,7 +291,8 @@ int go_on(train::RunConfig& config, const base::Settings& settings, const base::
   const std::string model = start && files.exists(place.model()) ? base::read_description(files, place.model())
                                                                  : train::model_config(files, config);
   settle_batch(config, launch);
-  settle_steps(config, model, launch);
+  const train::Behind behind{step, start ? start->state.cursor.samples : 0};
+  settle_steps(config, model, launch, behind);
   auto changes = compare_with_past(place, start, config, settings);
   if (start && is_longer(config, *start)) start->state.validations.waited = 0;
   if (record.status == "complete" && start && step < config.train.steps &&
@@ -277,10 +306,11 @@ int go_on(train::RunConfig& config, const base::Settings& settings, const base::
     return 0;
   }
   if (record.status == "complete" && step >= config.train.steps) {
+    if (start && launch.rank == 0) keep_places(config, settings, place, *start, model);
     if (launch.rank == 0)
-      base::print_lines(
-          format("run {} is complete (step {} of {}); nothing to do\nhint: train it further with --steps N",
-                 place.name(), step, record.steps));
+      base::print_lines(format("run {} is complete (step {} of {}); nothing to do\nhint: train it further with {}",
+                               place.name(), step, record.steps,
+                               config.train.epochs > 0 ? "--train.epochs=N" : "--steps N"));
     return 0;
   }
   if (step > config.train.steps)
@@ -288,7 +318,7 @@ int go_on(train::RunConfig& config, const base::Settings& settings, const base::
         format("run {} is at step {} already, past train.steps = {}", place.name(), step, config.train.steps),
         "name more steps, or leave --steps out");
   train::check_schedule(config);
-  check_start(config, model, launch);
+  check_start(config, model, launch, behind);
   auto world = meet(config, launch);
   auto folder = shared_folder(*world, [&] { return hold.take(); });
   auto processes = join(std::move(world), config, settings.toml(false), launch, step);

@@ -102,11 +102,13 @@ bool fits_command(const std::string& hint, const CLI::App& command) {
 }
 
 std::string other_flag_hint(const CLI::App& command, const std::string& flag) {
-  const bool launch = command.get_name() == "launch";
-  const bool set = has_flag(command, "--set") && has_flag(command, "--precision");  // not `bench data`: its are folders
+  const bool launch = command.get_name() == "launch", eval = command.get_name() == "eval";
+  // Of `eval` and `bench data` --set names folders.
+  const bool set = !eval && has_flag(command, "--set") && has_flag(command, "--precision");
   if (!launch && !set && !has_flag(command, "MODEL")) return {};
   const auto hint = base::flag_hint(flag, launch ? base::FlagOf::launch
                                           : set  ? base::FlagOf::set
+                                          : eval ? base::FlagOf::eval
                                                  : base::FlagOf::model);
   if (fits_command(hint, command)) return hint;
   if (flag.find('.') == flag.npos) return {};

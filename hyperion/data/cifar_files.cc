@@ -5,6 +5,8 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/data/input_files.h"
+#include "hyperion/data/unicode.h"
 
 namespace hyperion::data {
 namespace {
@@ -17,8 +19,12 @@ std::vector<std::string> class_names(const base::Path& list, size_t count) {
   std::vector<std::string> names;
   if (base::real_files().exists(list)) {
     std::istringstream lines(base::real_files().read(list));
-    for (std::string line; std::getline(lines, line);)
+    for (std::string line; std::getline(lines, line);) {
+      if (valid_prefix(line) != line.size())
+        throw base::CorruptError(format("{}: the class \"{}\" is not UTF-8", list.string(), shown_in_utf8(line)),
+                                 "write the names of its classes in UTF-8");
       if (!line.empty()) names.push_back(line);
+    }
   }
   while (names.size() < count) names.push_back(std::to_string(names.size()));
   names.resize(count);

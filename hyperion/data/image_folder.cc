@@ -9,7 +9,9 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/data/bad_records.h"
+#include "hyperion/data/input_files.h"
 #include "hyperion/data/order.h"
+#include "hyperion/data/unicode.h"
 
 namespace hyperion::data {
 namespace {
@@ -33,8 +35,9 @@ bool is_image(const Path& path) {
 // Sorted by their bytes, without what is hidden.
 std::vector<Path> children(const Path& folder, bool folders) {
   std::vector<Path> found;
+  std::error_code ignored;  // of a link that leads nowhere
   for (const Path& path : base::real_files().list(folder))
-    if (!path.filename().string().starts_with('.') && fs::is_directory(path) == folders) found.push_back(path);
+    if (!path.filename().string().starts_with('.') && fs::is_directory(path, ignored) == folders) found.push_back(path);
   return found;
 }
 
@@ -64,6 +67,9 @@ std::vector<std::string> food_classes(const Path& meta) {
   std::vector<std::string> classes;
   std::set<std::string> seen;
   for (const Line& line : lines_of(meta / "classes.txt")) {
+    if (valid_prefix(line.text) != line.text.size())
+      throw BadRecord((meta / "classes.txt").string(), line.number,
+                      format("class \"{}\" is not UTF-8: rename it, its folder too", shown_in_utf8(line.text)));
     if (line.text.find('/') != std::string::npos || line.text.starts_with('.'))
       throw BadRecord((meta / "classes.txt").string(), line.number, format("\"{}\" is no name of a class", line.text));
     if (!seen.insert(line.text).second)
@@ -82,11 +88,25 @@ void check_not_empty(const ImageList& list, const Path& root) {
                       "images lie in a folder for each class, as .jpg, .jpeg or .png");
 }
 
+// A link to the folder of classes itself, or to one that holds it, would make a class of all there is.
+void refuse_loop(const Path& folder, const Path& root) {
+  std::error_code error;
+  if (!fs::is_symlink(folder, error)) return;
+  const Path target = fs::canonical(folder, error), inside = fs::canonical(root, error);
+  const auto end = std::mismatch(target.begin(), target.end(), inside.begin(), inside.end()).first;
+  if (target.empty() || end != target.end()) return;
+  throw ConfigError(format("{} is a link to {}, which holds it, and each folder beside it is a class",
+                           shown_in_utf8(folder.native()), shown_in_utf8(target.native())),
+                    "remove the link");
+}
+
 }  // namespace
 
 ImageList list_class_folders(const Path& root) {
   ImageList list;
   for (const Path& folder : children(root, true)) {
+    check_utf8_path(folder);
+    refuse_loop(folder, root);
     const auto label = static_cast<int64_t>(list.classes.size());
     list.classes.push_back(folder.filename().string());
     const size_t before = list.files.size();
@@ -117,11 +137,11 @@ ImageList list_food101(const Path& root, const std::string& part, BadRecords* ba
     const std::string file = slash == std::string::npos ? "" : line.text.substr(slash + 1) + ".jpg";
     std::string why;
     if (slash == std::string::npos)
-      why = format("\"{}\" is not CLASS/NAME", line.text);
+      why = format("\"{}\" is not CLASS/NAME", shown_in_utf8(line.text));
     else if (label == labels.end())
-      why = format("class \"{}\" is not in classes.txt", line.text.substr(0, slash));
+      why = format("class \"{}\" is not in classes.txt", shown_in_utf8(line.text.substr(0, slash)));
     else if (!there[label->second].contains(file))
-      why = format("images/{}/{} is not there", label->first, file);
+      why = format("images/{}/{} is not there", label->first, shown_in_utf8(file));
     else
       list.files.push_back({root / "images" / label->first / file, label->second});
     if (why.empty()) continue;

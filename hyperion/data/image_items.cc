@@ -7,6 +7,7 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/signals.h"
 #include "hyperion/data/image_set.h"
+#include "hyperion/data/input_files.h"
 #include "hyperion/data/tar.h"
 
 namespace hyperion::data {
@@ -121,9 +122,11 @@ class ShardItems final : public ImageItems {
     if (failure.empty() && !group.has_image) failure = "has no image (.jpg, .jpeg or .png)";
     if (failure.empty() && !group.has_label) failure = "has no label (.cls)";
     if (failure.empty() && (error != std::errc{} || stop != text.data() + end || label < 0 || label > kMostLabel))
-      failure = format("has the label \"{}\", which is no number in 0 .. {}", text.substr(0, end), kMostLabel);
-    item = {format("{}: {}", file(), group.key), std::move(group.image), label, shard_ >= training_, {}};
-    if (!failure.empty()) item.bad = BadRecord(file(), 0, format("{} {}", group.key, failure));
+      failure =
+          format("has the label \"{}\", which is no number in 0 .. {}", shown_in_utf8(text.substr(0, end)), kMostLabel);
+    const std::string key = shown_in_utf8(group.key);  // a list of what is bad is JSON
+    item = {format("{}: {}", file(), key), std::move(group.image), label, shard_ >= training_, {}};
+    if (!failure.empty()) item.bad = BadRecord(file(), 0, format("{} {}", key, failure));
     return true;
   }
   std::string file() const { return shards_[shard_].string(); }

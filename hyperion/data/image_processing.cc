@@ -55,7 +55,10 @@ class ProcessorFields {
     if (!list->is_array() || list->size() != 3) refuse(base::format("{} is not a list of three", key));
     for (size_t i = 0; i < 3; ++i) {
       if (!(*list)[i].is_number()) refuse(base::format("{} holds something else than numbers", key));
-      values[i] = (*list)[i].get<float>();
+      const auto value = (*list)[i].get<double>();
+      if (!(std::abs(value) <= kMostShift))
+        refuse(base::format("{} holds {}, which is not in -{} to {}", key, value, kMostShift, kMostShift));
+      values[i] = static_cast<float>(value);
     }
     return values;
   }
@@ -65,6 +68,7 @@ class ProcessorFields {
 
  private:
   static constexpr int64_t kMostSide = 1 << 16;
+  static constexpr double kMostShift = 1e6;  // of pixels in 0 to 1
   const base::Json& json_;
   const std::string& place_;
 };

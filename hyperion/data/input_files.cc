@@ -8,6 +8,8 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/base/printable.h"
+#include "hyperion/data/unicode.h"
 
 namespace hyperion::data {
 namespace {
@@ -82,6 +84,26 @@ std::vector<Path> input_files(const std::vector<std::string>& patterns) {
     for (auto& file : matches(pattern))
       if (seen.insert(file.lexically_normal()).second) files.push_back(std::move(file));
   return files;
+}
+
+void check_utf8_path(const Path& path) {
+  const std::string& bytes = path.native();
+  if (valid_prefix(bytes) == bytes.size()) return;
+  throw base::ConfigError(base::format("the name {} is not UTF-8", shown_in_utf8(bytes)),
+                          "rename the file or folder: names are kept in JSON, which holds UTF-8 alone");
+}
+
+std::string shown_in_utf8(std::string_view name) {
+  std::string out;
+  while (!name.empty()) {
+    const size_t valid = valid_prefix(name);
+    out += base::printable(name.substr(0, valid));
+    name.remove_prefix(valid);
+    if (name.empty()) break;
+    out += base::format("\\x{:02x}", static_cast<unsigned char>(name.front()));
+    name.remove_prefix(1);
+  }
+  return out;
 }
 
 }  // namespace hyperion::data

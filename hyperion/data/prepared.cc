@@ -18,18 +18,29 @@ namespace {
 using base::ConfigError;
 using base::format;
 
+// Where a relative path was looked for; empty for one that says so itself.
+std::string looked_at(const base::Path& folder) {
+  std::error_code ignored;
+  if (folder.is_absolute()) return "";
+  return format(": there is no {}", std::filesystem::absolute(folder, ignored).lexically_normal().string());
+}
+
 }  // namespace
 
 void check_prepared(const base::Path& folder, const std::string& named) {
   std::error_code ignored;
   if (std::filesystem::exists(folder / kSetRecord, ignored)) return check_set_files(base::real_files(), folder);
   const bool half = std::filesystem::exists(folder.string() + ".partial", ignored);
+  const bool there = std::filesystem::exists(folder, ignored);
+  const std::string moved = named.starts_with("data.path")
+                                ? "; a run whose set was moved goes on with: hyperion resume RUN --data.path=PLACE"
+                                : "";
   throw ConfigError(format("{} {}", named,
-                           half                                       ? "is not prepared to its end"
-                           : std::filesystem::exists(folder, ignored) ? "is no folder that `hyperion data prepare` made"
-                                                                      : "does not exist"),
+                           half    ? "is not prepared to its end"
+                           : there ? "is no folder that `hyperion data prepare` made"
+                                   : "does not exist" + looked_at(folder)),
                     half ? "run `hyperion data prepare` with its recipe again: it goes on where it stopped"
-                         : "make one with: hyperion data prepare RECIPE");
+                         : "make one with: hyperion data prepare RECIPE" + moved);
 }
 
 namespace {

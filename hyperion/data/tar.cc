@@ -7,6 +7,7 @@
 
 #include "hyperion/base/format.h"
 #include "hyperion/data/bad_records.h"
+#include "hyperion/data/input_files.h"
 
 namespace hyperion::data {
 namespace {
@@ -153,9 +154,9 @@ bool TarReader::next(TarMember& member) {
 void TarReader::read(std::string& out, uint64_t most) {
   out.clear();
   if (size_ > most)
-    throw BadRecord(
-        file_, 0,
-        base::format("{} has {}, and the most is {}", name_, base::bytes_text(size_), base::bytes_text(most)));
+    throw BadRecord(file_, 0,
+                    base::format("{} has {}, and the most is {}", shown_in_utf8(name_), base::bytes_text(size_),
+                                 base::bytes_text(most)));
   read_exactly(out, std::exchange(left_, 0));
 }
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "hyperion/data/framing.h"
+#include "hyperion/data/input_files.h"
 #include "hyperion/data/tar.h"
 
 namespace hyperion::data {
@@ -49,7 +50,7 @@ class TarRecords final : public RawRecords {
   void add_member(const std::string& kind) {
     if (kind != "json" && (kind != "txt" || has_text_)) return;
     has_text_ = gives_ = true;
-    text_.file = std::make_shared<const std::string>(*name_ + "/" + member_.name);
+    text_.file = std::make_shared<const std::string>(*name_ + "/" + shown_in_utf8(member_.name));
     text_.line = 0;
     text_.byte = member_.offset;
     tar_.read(text_.bytes, limits_.record);
@@ -58,7 +59,8 @@ class TarRecords final : public RawRecords {
   bool leave_sample(RawRecord& record) {
     const std::string key = std::exchange(key_, {});
     const bool has_text = std::exchange(has_text_, false), gives = std::exchange(gives_, false);
-    if (!key.empty() && !has_text) throw BadRecord(*name_ + "/" + key, 0, "the sample has neither a .json nor a .txt");
+    if (!key.empty() && !has_text)
+      throw BadRecord(*name_ + "/" + shown_in_utf8(key), 0, "the sample has neither a .json nor a .txt");
     if (gives) std::swap(record, text_);
     return gives;
   }

@@ -53,11 +53,12 @@ std::string base_of_checkpoint(base::FileSystem& files, const Path& run, const P
   return find_base(files, run, named, known ? digest->get<std::string>() : std::string(), place);
 }
 
+Path told_place(const Path& run, const std::string& digest) { return run / kRunBase / (digest + ".place"); }
+
 std::string remedy(const Path& run, const std::string& base_model) {
   const std::string put_back = format("put the old weights back, or a link to them, at {}", base_model);
   if (run.empty()) return put_back;
-  return format("{}; or say where they are and train on: hyperion resume {} --model.from=PATH", put_back,
-                run.filename().string());
+  return format("{}; or say where they are: hyperion resume {} --model.from=PATH", put_back, run.filename().string());
 }
 
 }  // namespace
@@ -97,6 +98,15 @@ void keep_base(base::FileSystem& files, const Path& run, const std::string& base
   }
 }
 
+void remember_base(base::FileSystem& files, const Path& run, const std::string& digest, const std::string& place) {
+  if (const std::string now = weights_digest(files, place); now != digest)
+    throw base::ConfigError(format("{} has other weights than run {} was trained beside: {} instead of {}", place,
+                                   run.filename().string(), now, digest),
+                            "name the folder that was moved");
+  files.create_folders(run / kRunBase);
+  base::write_atomically(files, told_place(run, digest), place + "\n");
+}
+
 std::string find_base(base::FileSystem& files, const Path& run, const std::string& base_model,
                       const std::string& digest, const std::string& place) {
   if (digest.empty()) return base_model;
@@ -111,6 +121,12 @@ std::string find_base(base::FileSystem& files, const Path& run, const std::strin
   const Path kept = run / kRunBase / digest;
   if (!run.empty() && files.exists(kept / checkpoint::kManifestName) && checkpoint_digest(files, kept) == digest)
     return kept;
+  if (!run.empty() && files.exists(told_place(run, digest))) {
+    std::string told = base::read_description(files, told_place(run, digest));
+    while (told.ends_with('\n')) told.pop_back();
+    std::error_code ignored;
+    if (std::filesystem::exists(told, ignored) && weights_digest(files, told) == digest) return told;
+  }
   throw base::CorruptError(format("{} was trained beside {}, {}", place, base_model, found), remedy(run, base_model));
 }
 

@@ -20,8 +20,13 @@ std::string weights_digest(base::FileSystem& files, const std::string& argument)
 // while the other run has them too. Other folders stay where they are; so does what cannot be linked, which is told.
 void keep_base(base::FileSystem& files, const base::Path& run, const std::string& base_model);
 
-// Where the weights of that hash lie: at `base_model`, else in the run. Throws CorruptError, with what is found there
-// instead, where they are in neither place; `place` is what was trained beside them. An empty digest fits any weights.
+// The base lies elsewhere now: kept in the run's folder, for who opens the run. Throws ConfigError where its weights
+// are others.
+void remember_base(base::FileSystem& files, const base::Path& run, const std::string& digest, const std::string& place);
+
+// Where the weights of that hash lie: at `base_model`, else in the run or where it was told. Throws CorruptError, with
+// what is found there instead, where they are in neither place; `place` is what was trained beside them. An empty
+// digest fits any weights.
 std::string find_base(base::FileSystem& files, const base::Path& run, const std::string& base_model,
                       const std::string& digest, const std::string& place);
 

@@ -5,6 +5,7 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/base/printable.h"
 
 namespace hyperion::interop {
 
@@ -20,6 +21,13 @@ std::string shown_value(const Json& value) {
   if (value.is_array()) return "a list";
   const std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
   return text.size() <= kLongestShown ? text : text.substr(0, kLongestShown) + "...";
+}
+
+// A file's own keys, on one line.
+std::string shown_key(const std::string& key) {
+  std::string line;
+  for (const char c : base::printable(key)) line += c == '\n' ? "\\n" : c == '\t' ? "\\t" : std::string(1, c);
+  return line;
 }
 
 bool is_switched_off(const Json& value) {
@@ -124,7 +132,7 @@ void DeepSpeedKeys::note(const std::string& key, const std::string& why) {
 
 void DeepSpeedKeys::refuse(const std::string& key, const std::string& why) {
   read_.insert(key);
-  found_.refusals.push_back(format("{}{}: {}", path_, key, why));
+  found_.refusals.push_back(format("{}{}: {}", path_, shown_key(key), why));
 }
 
 void DeepSpeedKeys::note_all(const DeepSpeedNotes& keys) {

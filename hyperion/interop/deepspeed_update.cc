@@ -86,9 +86,15 @@ std::optional<double> read_optimizer(DeepSpeedKeys& top) {
   return params.has("lr") ? params.number("lr") : kTheirRate;
 }
 
+bool warms_up_linearly(DeepSpeedKeys& params) {
+  const std::string type = params.word("warmup_type").value_or("log");
+  if (type != "log" && type != "linear") params.refuse("warmup_type", "must be log or linear");
+  return type == "linear";
+}
+
 void set_warmup(DeepSpeedKeys& params, int64_t steps) {
   const bool there = params.has("warmup_num_steps");
-  const bool linear = params.word("warmup_type").value_or("log") == "linear";
+  const bool linear = warms_up_linearly(params);
   params.set("warmup_num_steps", "optim.warmup", format("{}", steps),
              format("{}{}", there ? "" : "DeepSpeed's default; ", linear ? "" : "linear here, by the logarithm there"));
 }
@@ -115,7 +121,7 @@ void read_schedule(DeepSpeedKeys& params, const std::string& type, const std::op
   if (total > 0 && warmup > total)
     params.refuse("warmup_num_steps", format("{} is more than total_num_steps = {}", warmup, total));
   if (params.is_auto("warmup_num_steps"))
-    params.word("warmup_type");
+    warms_up_linearly(params);
   else
     set_warmup(params, warmup);
   if (type == "WarmupCosineLR") {

@@ -113,12 +113,29 @@ bool looks_like_path(const std::string& word) {
 
 }  // namespace
 
+namespace {
+
+// `mine@best`, `mine@last` or `mine@12`, where mine is a run.
+void refuse_checkpoint_as_run(base::FileSystem& files, const std::string& word) {
+  const size_t at = word.rfind('@');
+  if (at == word.npos || at == 0) return;
+  const std::string run = word.substr(0, at), which = word.substr(at + 1);
+  const bool step = !which.empty() && which.find_first_not_of("0123456789") == which.npos;
+  if (!step && which != "best" && which != "last") return;
+  if (!is_run(files, runs_folder() / run) && !is_run(files, run)) return;
+  throw base::ConfigError(format("{} is a checkpoint, and this takes a run", word),
+                          format("leave @{} out: {}", which, run));
+}
+
+}  // namespace
+
 Path find_run(base::FileSystem& files, const std::string& name_or_path) {
   if (name_or_path.empty()) throw base::ConfigError("no run was named", "`hyperion runs ls` lists them");
   const auto plain = [](const Path& path) { return path.has_filename() ? path : path.parent_path(); };  // of "mine/"
   const Path named = runs_folder() / name_or_path;
   if (is_run(files, named)) return plain(named);
   if (is_run(files, name_or_path)) return plain(Path(name_or_path).lexically_normal());
+  refuse_checkpoint_as_run(files, name_or_path);
   if (looks_like_path(name_or_path) || files.exists(name_or_path)) refuse_path(files, name_or_path);
   std::vector<std::string> names;
   for (const auto& path : files.list(runs_folder()))

@@ -125,6 +125,33 @@ std::string change_text(Change change, std::optional<double> before, std::option
   return *before > 0 ? format("{:+.1f}%", 100 * (*after / *before - 1)) : "";
 }
 
+// As far as the shortest run came: there all can be held against each other.
+int64_t shared_steps(const ComparedRuns& runs) {
+  int64_t last = runs[0].metrics.steps.back().step;
+  for (const auto& run : runs) last = std::min(last, run.metrics.steps.back().step);
+  return std::max<int64_t>(last, 1);
+}
+
+// Of many validations those that most runs have, and of these evenly spread ones, with the last of all.
+void keep_rows(std::map<int64_t, std::vector<std::string>>& by_step, size_t most) {
+  const auto filled = [](const std::vector<std::string>& row) {
+    return std::count_if(row.begin(), row.end(), [](const auto& cell) { return !cell.empty(); });
+  };
+  std::ptrdiff_t fullest = 0;
+  for (const auto& [step, row] : by_step) fullest = std::max(fullest, filled(row));
+  if (fullest > 1 && by_step.size() > most)
+    std::erase_if(by_step, [&](const auto& entry) {
+      return filled(entry.second) < fullest && entry.first != by_step.rbegin()->first;
+    });
+  const size_t all = by_step.size();
+  if (all <= most) return;
+  size_t place = 0;
+  std::erase_if(by_step, [&](const auto&) {
+    const size_t row = place++;
+    return (row + 1) * most / all == row * most / all;
+  });
+}
+
 std::vector<std::string> heading_of(const char* first, const ComparedRuns& runs) {
   std::vector<std::string> heading = {first};
   for (const auto& run : runs) heading.push_back(run.name);
@@ -163,8 +190,7 @@ TextTable compared_figures(const ComparedRuns& runs) {
 
 TextTable compared_training(const ComparedRuns& runs) {
   constexpr int64_t kRows = 8;
-  int64_t last = 1;
-  for (const auto& run : runs) last = std::max(last, run.metrics.steps.back().step);
+  const int64_t last = shared_steps(runs);
   TextTable rows = {heading_of("step", runs)};
   for (int64_t row = 1, before = 0; row <= kRows; ++row) {
     const int64_t mark = (row * last + kRows - 1) / kRows;
@@ -191,7 +217,7 @@ TextTable compared_validations(const ComparedRuns& runs) {
       row.resize(runs.size());
       row[i] = loss_text(record.loss);
     }
-  while (by_step.size() > kRows) by_step.erase(by_step.begin());
+  keep_rows(by_step, kRows);
   TextTable rows = {heading_of("step", runs)};
   for (const auto& [step, losses] : by_step) {
     rows.push_back({base::with_commas(step)});

@@ -19,11 +19,12 @@ int64_t samples_in_all(const RunConfig& config, const data::Split& split) {
   return config.train.epochs == 0 ? 0 : config.train.epochs * epoch_samples(config, split);
 }
 
-std::string settle_epochs(RunConfig& config, const data::Split& split, int64_t processes) {
+std::string settle_epochs(RunConfig& config, const data::Split& split, int64_t processes, Behind behind) {
   if (config.train.epochs == 0) return {};
-  const int64_t all = samples_in_all(config, split), batch = config.train.batch;
-  config.train.steps = (all + batch - 1) / batch;
-  const int64_t samples = epoch_samples(config, split), left = all % batch;
+  const int64_t ahead = std::max<int64_t>(samples_in_all(config, split) - behind.samples, 0);
+  const int64_t batch = config.train.batch;
+  config.train.steps = behind.steps + (ahead + batch - 1) / batch;
+  const int64_t samples = epoch_samples(config, split), left = ahead % batch;
   if (left % processes != 0)
     throw ConfigError(
         format("{} epochs of {} samples leave {} for the last batch, which {} processes cannot share",
@@ -31,7 +32,7 @@ std::string settle_epochs(RunConfig& config, const data::Split& split, int64_t p
         format("--data.limit={} leaves {} samples out", samples - samples % processes, samples % processes));
   const int64_t meant = config.optim.warmup, steps = config.train.steps;
   if (meant <= steps) return {};
-  config.optim.warmup = steps / 10;
+  config.optim.warmup = std::max<int64_t>(steps / 10, 1);
   return format("optim.warmup = {} in place of {}, as train.epochs = {} are {} steps", config.optim.warmup, meant,
                 config.train.epochs, steps);
 }

@@ -16,9 +16,14 @@ int64_t epoch_samples(const RunConfig& config, const data::Split& split);
 // Of a run that is told its epochs; else 0, and train.steps alone says where it ends.
 int64_t samples_in_all(const RunConfig& config, const data::Split& split);
 
+// What a run has behind it, perhaps with another batch.
+struct Behind {
+  int64_t steps = 0, samples = 0;
+};
+
 // Sets train.steps from train.epochs, where that is set; a warm-up that is longer becomes a tenth of them, which the
 // line returned says. Throws ConfigError where the last batch cannot be shared by the processes.
-std::string settle_epochs(RunConfig& config, const data::Split& split, int64_t processes);
+std::string settle_epochs(RunConfig& config, const data::Split& split, int64_t processes, Behind behind = {});
 
 // Of the batch that begins at a position of the run.
 inline int64_t rows_at(int64_t batch, int64_t in_all, int64_t position) {

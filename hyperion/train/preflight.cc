@@ -1,7 +1,6 @@
 #include "hyperion/train/preflight.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
@@ -71,11 +70,11 @@ std::string settle_normalisation(base::FileSystem& files, RunConfig& config) {
   if (config.model.from.empty() || normalise != "auto") return {};
   const base::Path path = interop::image_processor(files, config.model.from);
   if (path.empty()) return {};
-  std::optional<data::Normalisation> given;
+  data::Normalisation given;
   try {
     given = data::parse_processor(base::read_description(files, path), path.string()).normalisation;
-  } catch (const base::CorruptError&) {
-    // Images can be trained on all the same.
+  } catch (const base::CorruptError& error) {  // images can be trained on all the same
+    return format("{}: pixels are normalised as the data's are, not as model.from's were", error.what());
   }
   const std::pair<const char*, data::Normalisation> known[] = {
       {"half", data::kHalf}, {"imagenet", data::kImagenet}, {"cifar", data::kCifar}};

@@ -84,6 +84,15 @@ bool is_locked(const Path& path) {
                            path.filename().string()));
 }
 
+[[noreturn]] void refuse_taken_name(base::FileSystem& files, const Path& path) {
+  const std::string name = path.filename().string();
+  if (!files.exists(path / "config.resolved.toml"))
+    throw ConfigError(format("the folder {} exists and is no run's: it has no config.resolved.toml", path.string()),
+                      "choose another name, or move it away");
+  throw ConfigError(format("the run folder {} exists already", path.string()),
+                    format("choose another name, or remove {} first: hyperion runs rm {}", name, name));
+}
+
 // Left by a process that was killed before it wrote the configuration: it holds nothing, and its name is free.
 bool stillborn(base::FileSystem& files, const Path& path) {
   for (const Path& entry : files.list(path)) {
@@ -221,7 +230,7 @@ std::string RunFolder::remove(base::FileSystem& files) {
 void RunFolder::rename(base::FileSystem& files, const std::string& name) {
   check_run_name(name);
   const Path to = path_.parent_path() / name;
-  if (!make_run_folder(to)) refuse_existing(files, to);
+  if (!make_run_folder(to)) refuse_taken_name(files, to);
   try {
     name_record(files, path_, name);
     files.rename(path_, to);  // over the empty folder, which nobody else could make

@@ -34,7 +34,9 @@ report::RunRecord past_record(base::FileSystem& files, const base::Path& run) {
 }
 
 std::string evaluation_text(const report::EvalRecord& record) {
-  std::string text = format("validation loss {:.4f}", record.loss);
+  std::string text =
+      format("{} {:.4f}", record.split == "training" ? "an epoch is over: mean training loss" : "validation loss",
+             record.loss);
   if (record.perplexity) text += format("  perplexity {:.3f}", *record.perplexity);
   if (record.token_accuracy) text += format("  token accuracy {:.1f}%", 100 * *record.token_accuracy);
   if (record.top_1) text += format("  top 1 {:.1f}%", 100 * *record.top_1);

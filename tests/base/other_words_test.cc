@@ -32,6 +32,10 @@ TEST(OtherWords, of_flags_are_answered_as_the_command_takes_settings) {
   EXPECT_TRUE(tells(flag_hint("--gpus", FlagOf::settings), "hyperion launch -n N"));
   EXPECT_TRUE(tells(flag_hint("--model.from", FlagOf::model), "the model is named without a flag"));
   EXPECT_TRUE(tells(flag_hint("--model", FlagOf::settings), "model.preset"));
+  EXPECT_TRUE(tells(flag_hint("--data.path=x", FlagOf::eval), "write --set FOLDER"));
+  EXPECT_TRUE(tells(flag_hint("--dataset", FlagOf::eval), "write --set FOLDER"));
+  EXPECT_TRUE(tells(flag_hint("--model.from", FlagOf::eval), "the model is named without a flag"));
+  EXPECT_TRUE(tells(flag_hint("--dataset", FlagOf::model), "a model is used as it was trained"));
 }
 
 TEST(OtherWords, of_values_are_meant_only_among_the_choices) {

@@ -53,6 +53,26 @@ TEST(ImageFolder, class_folders_are_read_in_the_order_of_their_names) {
   EXPECT_NE(folder_refusal([&] { list_class_folders(folder.path()); }).find("c holds no images"), std::string::npos);
 }
 
+TEST(ImageFolder, a_class_whose_name_is_not_utf_8_is_refused_by_its_folder) {
+  TestFolder folder;
+  for (const char* name : {"a/1.jpg", "caf\xe9/1.jpg"}) write(folder / name);
+  const std::string refused = folder_refusal([&] { list_class_folders(folder.path()); });
+  EXPECT_NE(refused.find((folder / "caf\\xe9").string() + " is not UTF-8"), std::string::npos) << refused;
+}
+
+TEST(ImageFolder, a_link_to_a_folder_that_holds_it_is_no_class_and_a_link_elsewhere_is) {
+  TestFolder folder;
+  for (const char* name : {"top.jpg", "im/a/1.jpg", "elsewhere/2.jpg"}) write(folder / name);
+  std::filesystem::create_directory_symlink("../elsewhere", folder / "im/b");
+  EXPECT_EQ(list_class_folders(folder / "im").classes, (std::vector<std::string>{"a", "b"}));
+  for (const char* target : {"..", ".", "/"}) {
+    std::filesystem::create_directory_symlink(target, folder / "im/looplink");
+    const std::string refused = folder_refusal([&] { list_class_folders(folder / "im"); });
+    EXPECT_NE(refused.find("looplink is a link to"), std::string::npos) << refused;
+    std::filesystem::remove(folder / "im/looplink");
+  }
+}
+
 class Food : public ::testing::Test {
  protected:
   Food() {

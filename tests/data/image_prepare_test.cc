@@ -213,6 +213,14 @@ TEST(ImageItems, what_a_sample_of_a_shard_lacks_is_told_and_the_others_go_on) {
             "bad(i has no image (.jpg, .jpeg or .png)) again=7 ");
 }
 
+TEST(ImageItems, what_is_not_utf_8_in_a_shard_is_told_in_utf_8) {
+  TestFolder folder;
+  const std::string shard =
+      tar_of({{"caf\xe9.jpg", "A"}, {"caf\xe9.cls", "3"}, {"\xff.jpg", "B"}, {"c.jpg", "C"}, {"c.cls", "\xfe"}});
+  EXPECT_EQ(told({shard}, folder),
+            "A=3 bad(\\xff has no label (.cls)) bad(c has the label \"\\xfe\", which is no number in 0 .. 999999) ");
+}
+
 TEST(ImageItems, a_shard_that_was_cut_gives_what_came_before_and_is_told_once) {
   TestFolder folder;
   const std::string whole = tar_of({{"a.jpg", "A"}, {"a.cls", "3"}, {"b.jpg", std::string(2000, 'B')}, {"b.cls", "1"}});

@@ -38,5 +38,22 @@ TEST(ImageProcessing, refuses_what_would_be_other_pixels) {
     EXPECT_THROW(parse_processor(text, "here"), base::CorruptError) << text;
 }
 
+TEST(ImageProcessing, refuses_means_and_deviations_that_no_pixels_have_by_name) {
+  for (const char* key : {"image_mean", "image_std"})
+    for (const char* value : {"1e308", "-1e308", "1000001", "-1000001"}) {
+      const std::string text = std::string("{\"size\": 8, \"") + key + "\": [0.5, " + value + ", 0.5]}";
+      try {
+        parse_processor(text, "here");
+        ADD_FAILURE() << text;
+      } catch (const base::CorruptError& error) {
+        EXPECT_NE(std::string(error.what()).find(key), std::string::npos) << error.what();
+      }
+    }
+  for (const char* text : {R"({"size": 8, "image_mean": [1e999, 0, 0]})", R"({"size": 8, "image_mean": [NaN, 0, 0]})",
+                           R"({"size": 8, "image_std": [1, -1, 1]})", R"({"size": 8, "image_std": [1, 1e-300, 1]})"})
+    EXPECT_THROW(parse_processor(text, "here"), base::CorruptError) << text;
+  EXPECT_EQ(parse_processor(R"({"size": 8, "image_mean": [-3, 0, 255]})", "here").normalisation.mean[2], 255.0f);
+}
+
 }  // namespace
 }  // namespace hyperion::data

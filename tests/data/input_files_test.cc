@@ -68,5 +68,15 @@ TEST_F(InputFilesTest, nothing_found_and_folders_are_refused_by_name) {
   EXPECT_THROW(input_files({""}), base::ConfigError);
 }
 
+TEST(InputFiles, names_that_are_not_utf_8_are_refused_and_shown_escaped) {
+  check_utf8_path(
+      "data/Gr\xc3\xb6\xc3\x9f"
+      "e.txt");
+  const std::string refused = error_of<base::ConfigError>([] { check_utf8_path("data/caf\xe9.txt"); });
+  EXPECT_NE(refused.find("data/caf\\xe9.txt is not UTF-8"), std::string::npos) << refused;
+  EXPECT_NE(refused.find("rename"), std::string::npos) << refused;
+  EXPECT_EQ(shown_in_utf8("\xff\x1b\xc3\xb6\xc3"), "\\xff\\x1b\xc3\xb6\\xc3");
+}
+
 }  // namespace
 }  // namespace hyperion::data

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "hyperion/base/error.h"
+#include "hyperion/data/prepared.h"
 #include "tests/base/support_child.h"
 
 namespace hyperion::data {
@@ -28,6 +31,21 @@ TEST(PrepareConfig, settings_that_a_format_has_no_use_for_are_refused_by_name) {
             std::string::npos);
   EXPECT_EQ(refused([](PrepareConfig& c) { c.format = "jsonl", c.text = "body"; }), "");
   EXPECT_EQ(refused([](PrepareConfig& c) { c.format = "json", c.chat = {"user:a"}, c.chat_template = "t"; }), "");
+}
+
+TEST(CheckPrepared, a_set_that_is_not_there_is_told_with_the_place_that_was_looked_at) {
+  const auto refused = [](const base::Path& folder, const std::string& named) {
+    return base::test::error_of<base::ConfigError>([&] { check_prepared(folder, named); });
+  };
+  const std::string place = (std::filesystem::current_path() / "no-such-set").string();
+  const std::string relative = refused("no-such-set", "data.path = \"no-such-set\"");
+  EXPECT_NE(relative.find("\"no-such-set\" does not exist: there is no " + place), std::string::npos) << relative;
+  EXPECT_NE(relative.find("make one with: hyperion data prepare RECIPE; a run whose set was moved goes on with: "
+                          "hyperion resume RUN --data.path=PLACE"),
+            std::string::npos)
+      << relative;
+  EXPECT_EQ(refused("/no-such-set", "--set /no-such-set").find("there is no"), std::string::npos);
+  EXPECT_EQ(refused("/no-such-set", "--set /no-such-set").find("hyperion resume"), std::string::npos);
 }
 
 }  // namespace

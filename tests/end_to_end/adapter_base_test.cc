@@ -102,6 +102,28 @@ TEST_F(AdapterBase, that_is_lost_is_named_with_both_hashes_and_found_again_by_it
   EXPECT_EQ(run(scratch_, {"eval", "tuned"}).code, 0);
 }
 
+TEST_F(AdapterBase, of_a_complete_run_may_move_with_its_data) {
+  const std::string folder = scratch_.path() / "exported", moved = scratch_.path() / "moved";
+  ASSERT_EQ(run(scratch_, {"export", "first", "--to", folder}).code, 0);
+  ASSERT_EQ(adapt("tuned", folder).code, 0);
+  const std::string measured = run(scratch_, {"eval", "tuned", "--json"}).out;
+  fs::rename(folder, moved);
+  const std::string words = scratch_.path() / "words.txt", others = scratch_.path() / "others.txt";
+  fs::rename(words, others);
+  EXPECT_NE(run(scratch_, {"eval", "tuned"}).code, 0);
+  const std::string other = scratch_.path() / "other";
+  ASSERT_EQ(run(scratch_, {"resume", "first", "--steps", "9", "--data.path=" + others}).code, 0);
+  ASSERT_EQ(run(scratch_, {"export", "first", "--to", other}).code, 0);
+  const Finished wrong = run(scratch_, {"resume", "tuned", "--model.from=" + other, "--data.path=" + others});
+  EXPECT_NE(wrong.code, 0);
+  EXPECT_TRUE(says(testing::error_line(wrong), "instead of")) << wrong.err;
+  const Finished told = run(scratch_, {"resume", "tuned", "--model.from=" + moved, "--data.path=" + others});
+  ASSERT_EQ(told.code, 0) << told.err;
+  EXPECT_TRUE(says(told.err, "finds its base at " + moved)) << told.err;
+  EXPECT_EQ(run(scratch_, {"eval", "tuned", "--json"}).out, measured);
+  EXPECT_EQ(run(scratch_, {"export", "tuned", "--to", "merged"}).code, 0);
+}
+
 TEST_F(AdapterBase, is_not_needed_where_all_weights_are_trained) {
   const Finished killed = train("all", {"--model.from=first"}, {{"HYPERION_FAULTS", "train.step=kill@7"}});
   ASSERT_EQ(killed.code, 128 + SIGKILL) << killed.err;

@@ -1,5 +1,6 @@
 // `hyperion compare A B` of training runs: settings, figures and curves side by side.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <nlohmann/json.hpp>
 
@@ -43,6 +44,27 @@ class CompareRuns : public ::testing::Test {
   Scratch scratch_;
   std::string recipe_;
 };
+
+TEST_F(CompareRuns, the_page_replaces_no_pipe_and_no_file_of_another_kind) {
+  namespace fs = std::filesystem;
+  const fs::path pipe = scratch_.path() / "pipe.html", target = scratch_.path() / "target.html";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const std::string metrics = (scratch_.runs() / "fast/metrics.jsonl").string(), before = read_file(metrics);
+  for (const std::string& place : {pipe.string(), scratch_.path().string(), metrics, std::string("/dev/null")})
+    EXPECT_EQ(compare({"fast", "slow", "--html", place}).code, 2) << place;
+  EXPECT_TRUE(fs::is_fifo(pipe));
+  EXPECT_EQ(read_file(metrics), before);
+  write_file(target, "");
+  fs::create_symlink(target, scratch_.path() / "link.html");
+  ASSERT_EQ(compare({"fast", "slow", "--html", (scratch_.path() / "link.html").string()}).code, 0);
+  EXPECT_TRUE(says(read_file(target), "<html"));
+}
+
+TEST_F(CompareRuns, shows_the_steps_that_all_have) {
+  const std::string table = compare({"fast", "slow"}).out;
+  const std::string training = table.substr(table.find("training loss, its mean"));
+  EXPECT_FALSE(says(training.substr(0, training.find("validation loss")), "\n6 ")) << table;
+}
 
 TEST_F(CompareRuns, settings_that_differ_figures_and_curves_stand_side_by_side) {
   for (const Words& names : {Words{"fast", "slow"}, Words{path("fast"), path("slow")}}) {

@@ -95,6 +95,27 @@ TEST_F(EpochRuns, can_be_made_longer_by_epochs_alone) {
   EXPECT_NE(steps.err.find("--train.epochs=N in place of --steps"), std::string::npos) << steps.err;
 }
 
+// 10 samples an epoch, of which 30 are seen after 8 steps of 4.
+TEST_F(EpochRuns, go_on_with_another_batch_from_the_samples_that_were_seen) {
+  for (const auto& [batch, steps] : {std::pair(2, 13), std::pair(8, 10)}) {
+    const std::string name = "of-" + std::to_string(batch);
+    ASSERT_EQ(run(scratch_, train(name)).code, 0);
+    const Finished done = run(scratch_, {"resume", name, "--train.batch=" + std::to_string(batch), "--train.epochs=4"});
+    ASSERT_EQ(done.code, 0) << done.err;
+    const auto all = records(name, false);
+    EXPECT_EQ(all.back()["step"], steps);
+    EXPECT_EQ(all.back()["samples"], 40);
+    EXPECT_EQ(records(name, true).size(), 4u);
+    EXPECT_NE(run(scratch_, {"resume", name}).err.find("--train.epochs=N"), std::string::npos);
+  }
+}
+
+TEST_F(EpochRuns, are_told_apart_from_validations_by_tail) {
+  ASSERT_EQ(run(scratch_, train("r")).code, 0);
+  const std::string lines = run(scratch_, {"runs", "tail", "r"}).out;
+  EXPECT_NE(lines.find("step 8  an epoch is over: mean training loss"), std::string::npos) << lines;
+}
+
 TEST_F(EpochRuns, beside_steps_are_refused) {
   const Finished done = run(scratch_, train("r") + Words{"--steps", "4"});
   EXPECT_EQ(done.code, 2);

@@ -48,7 +48,9 @@ TEST_F(OtherTrainers, flags_of_other_commands_are_answered_as_those_take_them) {
   expect_hint({"export", "--model.from", "x", "--to", "y"}, "the model is named without a flag");
   expect_hint({"probe", "--model.from", "x", "--input", "y", "--output", "z"}, "the model is named without a flag");
   expect_hint({"generate", "x", "--max-new-tokens", "3"}, "write --tokens N");
-  expect_hint({"eval", "x", "--lora", "y"}, "hyperion eval --help");
+  expect_hint({"eval", "x", "--lora", "y"}, "write --adapter FOLDER");
+  expect_hint({"eval", "x", "--data.path=y"}, "write --set FOLDER");
+  expect_hint({"eval", "x", "--dataset", "y"}, "write --set FOLDER");
   expect_hint({"eval", "x", "--train.batch=3"}, "a model is used as it was trained");
   expect_hint({"bench", "train", "tiny", "--batch-size", "3"}, "--set train.batch=VALUE");
   expect_hint({"launch", "--nproc-per-node", "2", "--", "train", "x"}, "write -n N");

@@ -82,6 +82,7 @@ TEST_F(Runs, rename_moves_a_run_that_resumes_under_its_new_name) {
   const Finished refused = run(scratch_, {"runs", "rename", "a", "taken"});
   EXPECT_EQ(refused.code, 2);
   EXPECT_TRUE(says(refused.err, "exists already")) << refused.err;
+  EXPECT_TRUE(says(refused.err, "choose another name, or remove taken first: hyperion runs rm taken")) << refused.err;
   EXPECT_EQ(run(scratch_, {"runs", "rename", "a", "../b"}).code, 2);
   ASSERT_EQ(run(scratch_, {"runs", "rename", "a", "b"}).code, 0);
   EXPECT_FALSE(fs::exists(folder("a")));

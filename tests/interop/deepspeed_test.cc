@@ -211,6 +211,23 @@ TEST(DeepSpeed, values_of_a_wrong_type_or_size_are_named) {
               "total_num_steps: is miss");
 }
 
+TEST(DeepSpeed, keys_are_told_whole_and_on_one_line) {
+  expect_says(deepspeed_refusal(R"({"train_batch_size": 8, "a\u0000b\n[c]\u001b": 1})"),
+              "a\\x00b\\n[c]\\x1b: is no key of DeepSpeed's that is known here");
+}
+
+TEST(DeepSpeed, a_warmup_of_a_type_that_is_not_known_is_refused) {
+  const auto of_type = [](const std::string& type, const std::string& steps) {
+    return R"({"train_batch_size": 8, "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": )" + steps +
+           R"(, "warmup_type": ")" + type + R"("}}})";
+  };
+  for (const char* steps : {"10", "\"auto\""}) {
+    for (const char* type : {"log", "linear"}) EXPECT_EQ(deepspeed_refusal(of_type(type, steps)), "read") << type;
+    expect_says(deepspeed_refusal(of_type("log\\n[evil]", steps)),
+                "scheduler.params.warmup_type: must be log or linear");
+  }
+}
+
 TEST(DeepSpeed, a_file_that_is_none_says_so) {
   expect_says(deepspeed_refusal(""), "ds.json is not JSON");
   expect_says(deepspeed_refusal("{\"train_batch_size\": 8,"), "ds.json is not JSON");
