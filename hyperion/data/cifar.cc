@@ -43,7 +43,8 @@ class CifarSource final : public ImageSource {
 
 }  // namespace
 
-Split open_cifar(const DataConfig& config, int64_t side, uint64_t seed) {
+Split open_cifar(const DataConfig& config, int64_t wanted, uint64_t seed) {
+  const int64_t side = wanted > 0 ? wanted : kCifarSide;
   const CifarLayout layout = cifar_layout(config.path.at(0));
   const auto source = [&](const std::vector<base::Path>& files, bool training) {
     auto augment = config.augment;

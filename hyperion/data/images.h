@@ -35,7 +35,7 @@ class ImageSource {
 Split open_shapes(const DataConfig& config, int64_t side, uint64_t seed);
 
 // CIFAR-10 or CIFAR-100 in their binary form: a folder with data_batch_1.bin ... and test_batch.bin, or train.bin and
-// test.bin. The test files are the validation set.
+// test.bin. The test files are the validation set. Images are made `side` pixels large; 0: they stay as they are.
 Split open_cifar(const DataConfig& config, int64_t side, uint64_t seed);
 
 // A folder of JPEG and PNG files (data/image_folder.h), decoded as they are read.

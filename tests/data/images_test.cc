@@ -109,6 +109,15 @@ TEST_F(Cifar, both_kinds_are_read_with_their_labels_and_channels_normalised) {
   EXPECT_EQ(label, 7);
 }
 
+TEST_F(Cifar, images_become_as_large_as_the_model_takes_them_and_are_shown_whole) {
+  write_cifar10(9);
+  const auto large = open_data(config(), {.side = 48}, 1);
+  EXPECT_EQ(large.validation_images->shape().height, 48);
+  ASSERT_TRUE(large.validation_images->processing().has_value());
+  EXPECT_EQ(large.validation_images->processing()->shorter, 48);
+  EXPECT_EQ(image(*large.train_images, 4).size(), size_t{3 * 48 * 48});
+}
+
 TEST_F(Cifar, training_images_vary_by_epoch_where_asked_and_validation_images_never) {
   write_cifar10(9);
   DataConfig varied = config();
