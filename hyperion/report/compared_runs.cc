@@ -5,6 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
@@ -132,23 +133,22 @@ int64_t shared_steps(const ComparedRuns& runs) {
   return std::max<int64_t>(last, 1);
 }
 
-// Of many validations those that most runs have, and of these evenly spread ones, with the last of all.
+// Of many validations the last of each run, and evenly spread ones of the others.
 void keep_rows(std::map<int64_t, std::vector<std::string>>& by_step, size_t most) {
-  const auto filled = [](const std::vector<std::string>& row) {
-    return std::count_if(row.begin(), row.end(), [](const auto& cell) { return !cell.empty(); });
-  };
-  std::ptrdiff_t fullest = 0;
-  for (const auto& [step, row] : by_step) fullest = std::max(fullest, filled(row));
-  if (fullest > 1 && by_step.size() > most)
-    std::erase_if(by_step, [&](const auto& entry) {
-      return filled(entry.second) < fullest && entry.first != by_step.rbegin()->first;
-    });
-  const size_t all = by_step.size();
-  if (all <= most) return;
+  std::set<int64_t> last;
+  for (size_t run = 0; !by_step.empty() && run < by_step.begin()->second.size(); ++run)
+    for (auto row = by_step.rbegin(); row != by_step.rend(); ++row)
+      if (!row->second[run].empty()) {
+        last.insert(row->first);
+        break;
+      }
+  const size_t others = by_step.size() - last.size(), wanted = most > last.size() ? most - last.size() : 0;
+  if (others <= wanted) return;
   size_t place = 0;
-  std::erase_if(by_step, [&](const auto&) {
+  std::erase_if(by_step, [&](const auto& entry) {
+    if (last.contains(entry.first)) return false;
     const size_t row = place++;
-    return (row + 1) * most / all == row * most / all;
+    return (row + 1) * wanted / others == row * wanted / others;
   });
 }
 
