@@ -121,6 +121,7 @@ TEST_F(RecipePaths, a_dry_run_shows_what_was_chosen_and_where) {
   EXPECT_TRUE(says(dry.out, "# project/recipe.toml:")) << dry.out;
   EXPECT_TRUE(says(dry.out, "train.batch = 4")) << dry.out;
   EXPECT_FALSE(says(dry.out, "optim.beta1")) << dry.out;
+  EXPECT_TRUE(says(train("dry", {"--dry-run", "--data.path=nowhere"}).out, "nowhere is not there")) << dry.out;
 }
 
 TEST_F(RecipePaths, of_prepared_files_are_found_beside_it_and_the_set_is_made_here) {

@@ -139,6 +139,17 @@ class FineTune(unittest.TestCase):
         told = Trained(processor=half, flags=("--augment.normalise=imagenet",))
         self.assertEqual(mean(told.export("exported")), [0.485, 0.456, 0.406])
 
+    def test_classify_writes_over_neither_images_nor_models(self):
+        trained = Trained()
+        folder = trained.export("exported")
+        (trained.path / "image.safetensors").write_bytes(trained.images[0].read_bytes())
+        for model, image, output in [("run", trained.path / "image.safetensors", trained.path / "image.safetensors"),
+                                     ("run", trained.images[0], trained.images[0]), (folder, trained.images[0], folder / "model.safetensors")]:
+            before = output.read_bytes()
+            with self.assertRaises(RuntimeError):
+                run("classify", model, image, "--output", output)
+            self.assertEqual(output.read_bytes(), before)
+
     @unittest.skipIf(FAMILY == "resnet", "it has no linear layer but its head")
     def test_an_adapter_and_its_new_head_go_to_peft_and_come_back(self):
         trained = Trained(LORA)
@@ -153,6 +164,11 @@ class FineTune(unittest.TestCase):
         pixels = trained.pixels()
         back = probe(trained.path / "base", pixels, "--adapter", trained.path / "theirs")["logits"]
         self.assertLess((back - probe("run", pixels)["logits"]).abs().max().item(), 1e-6)
+        (trained.path / "base/preprocessor_config.json").write_bytes((trained.path / "merged/preprocessor_config.json").read_bytes())
+        beside = json.loads(run("classify", trained.path / "base", trained.images[0], "--adapter", adapter, "--json", "--top", 3))
+        ours = json.loads(run("classify", "run", trained.images[0], "--json", "--top", 3))
+        for one, other in zip(beside[0]["classes"], ours[0]["classes"], strict=True):
+            self.assertLess(abs(one["score"] - other["score"]), 1e-5)
         run("export", trained.path / "base", "--adapter", trained.path / "theirs", "--to", trained.path / "both")
         same(self, load(trained.path / "both"), trained)
 
