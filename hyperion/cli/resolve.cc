@@ -2,8 +2,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
-
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/read_file.h"
@@ -58,7 +56,7 @@ void fit_warmup(train::RunConfig& config, base::Settings& settings) {
   const int64_t steps = config.train.steps, meant = config.optim.warmup;
   const std::string origin = settings.at("optim.warmup").origin;
   if (meant <= steps || nearness(settings.at("train.steps").origin) <= nearness(origin)) return;
-  config.optim.warmup = std::max<int64_t>(steps / 10, 1);
+  config.optim.warmup = steps / 10;
   settings.set("optim.warmup", base::format("{}", config.optim.warmup),
                base::format("{}, {} {}: train.steps = {}", origin, kShortened, meant, steps));
 }
