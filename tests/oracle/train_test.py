@@ -27,7 +27,7 @@ VISION = {
     "vit": 'preset = "vit-tiny"\nlayers = 2\nheads = 2\nwidth = 32\ninner = 48\npatch = 8',
     "resnet": 'config = "CONFIG"',
 }
-RESNET = {"model_type": "resnet", "layer_type": "bottleneck", "depths": [1, 2], "hidden_sizes": [16, 32], "embedding_size": 8, "num_labels": 10}
+RESNET = {"model_type": "resnet", "layer_type": "bottleneck", "depths": [1, 2], "hidden_sizes": [16, 32], "embedding_size": 8, "num_labels": 10, "image_size": 32}
 TABLES = ("wte.weight", "wpe.weight", "embed_tokens.weight", "cls_token", "position_embeddings")
 
 
