@@ -32,7 +32,7 @@ std::string trimmed(std::string text) {
 // Rows of one forward, fixed by model and batch alone: products of another size may round otherwise. No more than a
 // batch has, and few enough for a model that must train on parts of its batches.
 int64_t rows_at_once(const strategy::ModelShape& shape, const data::Split& split, const RunConfig& config) {
-  constexpr int64_t kTokens = 8192, kLogits = 1 << 28, kPatch = 16 * 16;
+  constexpr int64_t kTokens = 8192, kLogits = 1 << 28, kPatch = 256;
   int64_t tokens = config.train.length;
   if (!split.validation) {
     const auto image = split.validation_images->shape();
