@@ -1,3 +1,5 @@
+#include "hyperion/cli/classify_command.h"
+
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/isfinite.h>
@@ -5,6 +7,7 @@
 #include <ATen/ops/stack.h>
 #include <ATen/ops/topk.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -17,10 +20,10 @@
 #include "hyperion/base/read_file.h"
 #include "hyperion/base/signals.h"
 #include "hyperion/checkpoint/safetensors.h"
-#include "hyperion/cli/commands.h"
 #include "hyperion/cli/open_text_model.h"
+#include "hyperion/cli/text_flags.h"
+#include "hyperion/cli/usage.h"
 #include "hyperion/data/image_processing.h"
-#include "hyperion/interop/peft.h"
 #include "hyperion/kernels/device.h"
 #include "hyperion/nn/pass.h"
 
@@ -39,8 +42,8 @@ std::vector<std::string> labels_of(const interop::OpenedModel& opened, const std
 }
 
 data::ImageProcessing processing_of(const interop::OpenedModel& opened, const std::string& model) {
-  const base::Path path = opened.folder / data::kProcessorFile;
-  if (opened.folder.empty() || !base::real_files().exists(path))
+  const base::Path path = interop::image_processor(base::real_files(), opened);
+  if (path.empty())
     throw base::ConfigError(
         format("it is not known how {} wants its images: it has no {}", model, data::kProcessorFile),
         "runs on images that are read from files keep one, and so do folders exported from them");
@@ -73,17 +76,37 @@ void check_tensors_place(const ClassifyOptions& options, const interop::OpenedMo
 
 }  // namespace
 
+void add_classify_command(CLI::App& app, ClassifyOptions& options) {
+  auto* classify = app.add_subcommand("classify", "say what is on images");
+  classify
+      ->add_option("MODEL", options.model,
+                   "a run's name or folder, RUN@best, a Hugging Face folder, or OWNER/NAME of the hub")
+      ->required();
+  classify->add_option("IMAGE", options.images, "JPEG or PNG files")->required();
+  classify->add_option("--top", options.top, "classes shown of each image")->check(whole_number(1, 1'000'000));
+  classify->add_option("--device", options.device, "cpu, cuda or auto")->check(one_of({"auto", "cpu", "cuda"}));
+  classify->add_flag("--json", options.json, "as JSON");
+  classify->add_option("--adapter", options.adapters, "a PEFT adapter: FOLDER or NAME=FOLDER")
+      ->expected(1)
+      ->check(not_empty());
+  classify->add_option("--output", options.output,
+                       "a .safetensors file: pixel_values as the model takes them, which probe and transformers read, "
+                       "and logits");
+  add_quantize_flag(classify, options.quantize);
+  classify->footer(
+      "\nExamples:\n  hyperion classify my-images cat.jpg\n  hyperion classify vit-hf *.png --top 1 --json\n  hyperion "
+      "classify vit-hf photo.jpg --adapter ./mine --output photo.safetensors");
+}
+
 int classify_command(const ClassifyOptions& options) {
   const auto device = kernels::open_device(options.device);
   auto opened = open_in_form(options.model, device, options.quantize);
   if (opened.model->input() != models::Input::images)
     throw base::ConfigError(format("{} reads text, and does not look at images", options.model),
                             "hyperion generate, or chat");
-  if (!options.adapter.empty()) {
-    interop::fit_to_adapter(base::real_files(), options.adapter, opened.model, opened.config);
-    interop::read_adapter(base::real_files(), options.adapter, *opened.model, "adapter");
-    opened.model->adapters().use("adapter");
-  }
+  const auto own = opened.model->adapters().names().size();  // of a run that trained one
+  add_adapters(opened, options.adapters);
+  if (!options.adapters.empty()) opened.model->adapters().use(opened.model->adapters().names().at(own));
   if (!options.output.empty()) check_tensors_place(options, opened);
   const auto labels = labels_of(opened, options.model);
   const auto processing = processing_of(opened, options.model);

@@ -42,14 +42,6 @@ struct InitOptions {
 };
 int init_command(const InitOptions& options);
 
-struct ClassifyOptions {
-  std::string model, device = "auto", quantize, output, adapter;  // quantize: none or nf4; empty: as it was trained
-  std::vector<std::string> images;
-  int64_t top = 5;
-  bool json = false;
-};
-int classify_command(const ClassifyOptions& options);
-
 // A model that writes text, and how it chooses its words.
 struct TextOptions {
   std::string model, device = "auto", quantize;  // quantize: as of ClassifyOptions

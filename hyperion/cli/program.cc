@@ -22,6 +22,7 @@
 #include "hyperion/base/printable.h"
 #include "hyperion/base/signals.h"
 #include "hyperion/bench/workloads.h"
+#include "hyperion/cli/classify_command.h"
 #include "hyperion/cli/comm_commands.h"
 #include "hyperion/cli/commands.h"
 #include "hyperion/cli/compare_command.h"
@@ -195,23 +196,6 @@ void add_train_commands(CLI::App& app, Flags& flags) {
   init->footer(
       "\nExamples:\n  hyperion init my-model && hyperion train my-model/recipe.toml\n  hyperion init my-adapter "
       "--template lora\n  hyperion init --from-deepspeed ds_config.json -o recipe.toml");
-}
-
-void add_classify_command(CLI::App& app, Flags& flags) {
-  auto* classify = app.add_subcommand("classify", "say what is on images");
-  classify->add_option("MODEL", flags.classify.model, "a run's name or folder, or a Hugging Face folder")->required();
-  classify->add_option("IMAGE", flags.classify.images, "JPEG or PNG files")->required();
-  classify->add_option("--top", flags.classify.top, "classes shown of each image")->check(whole_number(1, 1'000'000));
-  classify->add_option("--device", flags.classify.device, "cpu, cuda or auto")->check(one_of({"auto", "cpu", "cuda"}));
-  classify->add_flag("--json", flags.classify.json, "as JSON");
-  classify->add_option("--adapter", flags.classify.adapter, "a PEFT folder, for a Hugging Face folder")
-      ->check(not_empty());
-  classify->add_option(
-      "--output", flags.classify.output,
-      "safetensors: pixel_values as the model takes them, which probe and transformers read, and logits");
-  add_quantize_flag(classify, flags.classify.quantize);
-  classify->footer(
-      "\nExamples:\n  hyperion classify my-images cat.jpg\n  hyperion classify vit-hf *.png --top 1 --json");
 }
 
 void add_exchange_commands(CLI::App& app, Flags& flags) {
@@ -500,7 +484,7 @@ int run(int argc, char** argv) {
   add_compare_command(app, flags.compare);
   add_generate_command(app, flags.generate);
   add_chat_command(app, flags.chat);
-  add_classify_command(app, flags);
+  add_classify_command(app, flags.classify);
   add_exchange_commands(app, flags);
   add_fetch_command(app, flags.fetch);
   add_data_commands(app, flags);

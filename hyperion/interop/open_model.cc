@@ -225,6 +225,11 @@ Path image_processor(base::FileSystem& files, const std::string& named) {
   return files.exists(path) ? path : Path();
 }
 
+Path image_processor(base::FileSystem& files, const OpenedModel& opened) {
+  const Path path = opened.folder / data::kProcessorFile;
+  return !opened.folder.empty() && files.exists(path) ? path : Path();
+}
+
 std::string read_model_config(base::FileSystem& files, const std::string& named) {
   const std::string argument = find_model(files, named);
   if (names_folder(files, argument)) return base::read_description(files, Path(argument) / "config.json");

@@ -64,6 +64,7 @@ std::string find_model(base::FileSystem& files, const std::string& argument);
 
 // The preprocessor_config.json of a MODEL that takes images; empty where it has none.
 base::Path image_processor(base::FileSystem& files, const std::string& argument);
+base::Path image_processor(base::FileSystem& files, const OpenedModel& opened);
 
 // The config.json of a MODEL, without its weights.
 std::string read_model_config(base::FileSystem& files, const std::string& argument);

@@ -16,14 +16,6 @@ namespace {
 using base::ConfigError;
 using base::format;
 
-base::Path processor_of(const interop::OpenedModel& opened) {
-  return opened.folder.empty() ? base::Path() : opened.folder / data::kProcessorFile;
-}
-
-bool has_processor(const interop::OpenedModel& opened) {
-  return !opened.folder.empty() && base::real_files().exists(processor_of(opened));
-}
-
 void check_classes(const data::MeasuredSet& set, const interop::OpenedModel& opened, const std::string& name) {
   const auto wanted = set.classes();
   const base::Json labels = base::parse_json(opened.model->config_json(), name).value("id2label", base::Json::object());
@@ -88,7 +80,7 @@ std::vector<std::string> check_measurable(base::FileSystem& files, const data::M
                       format("name a set of {}", images ? "images" : "text"));
   if (images) {
     check_classes(set, opened, name);
-    if (has_processor(opened)) return {};
+    if (!interop::image_processor(files, opened).empty()) return {};
     return {
         format("{} has no {}: images become numbers as {} says", name, data::kProcessorFile, set.folder().string())};
   }
@@ -115,12 +107,12 @@ Evaluation measure(const interop::OpenedModel& opened, at::Device device, const 
     config.data.reset = true;
     return evaluate(*opened.model, device, set.tokens(size.length), config);
   }
-  if (!has_processor(opened)) {
+  const base::Path place = interop::image_processor(base::real_files(), opened);
+  if (place.empty()) {
     constexpr int64_t kSide = 32;  // for a model of any size
     const int64_t side = opened.model->shape(1).image;
     return evaluate(*opened.model, device, set.images(side > 0 ? side : kSide), config);
   }
-  const auto place = processor_of(opened);
   const auto processing = data::parse_processor(base::read_description(base::real_files(), place), place.string());
   return evaluate(*opened.model, device, set.images(processing), config);
 }

@@ -21,7 +21,6 @@
 #include "hyperion/checkpoint/step_folder.h"
 #include "hyperion/data/cursor.h"
 #include "hyperion/data/images.h"
-#include "hyperion/data/prepared.h"
 #include "hyperion/host/cores.h"
 #include "hyperion/host/cpu.h"
 #include "hyperion/host/launch.h"
@@ -36,6 +35,7 @@
 #include "hyperion/profile/memory.h"
 #include "hyperion/train/epochs.h"
 #include "hyperion/train/evaluate.h"
+#include "hyperion/train/kept_inputs.h"
 #include "hyperion/train/memory_choice.h"
 #include "hyperion/train/model_for_data.h"
 #include "hyperion/train/predict_images.h"
@@ -110,9 +110,6 @@ class Trainer {
   void announce();
   void warn_of_slow_precision();
   void prepare();
-  void check_tokenizer();
-  void keep_processor();
-  void keep_tokenizer();
   void make_model();
   void plan_memory();
   double restore();  // returns the seconds trained before
@@ -188,40 +185,6 @@ std::string Trainer::keep_model_config() {
   return text;
 }
 
-// Whoever shows the model images needs it, and the set may be gone by then.
-void Trainer::keep_processor() {
-  if (split_.validation_images == nullptr || request_.resume || !first()) return;
-  const auto processing = split_.validation_images->processing();
-  if (!processing) return;
-  const base::Path to = request_.run.path() / interop::kRunProcessor;
-  files_.create_folders(to);
-  base::write_atomically(files_, to / data::kProcessorFile, data::processor_json(*processing));
-}
-
-// Whoever reads what the model writes needs it, and the set may be gone by then.
-void Trainer::keep_tokenizer() {
-  if (config_.data.source != "prepared" || request_.resume || !first()) return;
-  const base::Path from = base::Path(config_.data.path.front()) / data::kSetTokenizer;
-  const base::Path to = request_.run.path() / interop::kRunTokenizer;
-  if (!files_.exists(from)) return;
-  files_.create_folders(to);
-  for (const auto& path : files_.list(from)) base::write_atomically(files_, to / path.filename(), files_.read(path));
-}
-
-// A model's own tokenizer must be the one its data was prepared with.
-void Trainer::check_tokenizer() {
-  const base::Path model = config_.model.from;
-  if (config_.data.source != "prepared" || shape_.context == 0 || !files_.exists(model / "tokenizer.json")) return;
-  const base::Path set = base::Path(config_.data.path.front()) / data::kSetTokenizer / "tokenizer.json";
-  if (files_.exists(set) &&
-      extends_tokenizer(base::read_description(files_, set), base::read_description(files_, model / "tokenizer.json")))
-    return;
-  throw base::ConfigError(
-      format("{} was not prepared with the tokenizer of model.from = \"{}\", nor with one that only adds to it",
-             config_.data.path.front(), config_.model.from),
-      format("prepare it with --prepare.tokenizer={}", config_.model.from));
-}
-
 void Trainer::make_model() {
   auto start = make_starting_model(
       files_, {config_, model_config_, request_.run.path(), begun() ? &**request_.start : nullptr, first()});
@@ -249,10 +212,12 @@ void Trainer::plan_memory() {
 
 void Trainer::prepare() {
   base::fault_point("train.prepare");
-  check_tokenizer();
+  if (shape_.context > 0) check_tokenizer(files_, config_);
   prompts_.emplace(files_, config_, split_, shape_);
-  keep_tokenizer();
-  keep_processor();
+  if (!request_.resume && first()) {
+    keep_tokenizer(files_, request_.run.path(), config_);
+    keep_processor(files_, request_.run.path(), split_);
+  }
   make_model();
   if (config_.lora.rank > 0) announce();
   base::throw_if_stopped("preparing the model");

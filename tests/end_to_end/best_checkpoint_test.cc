@@ -17,30 +17,6 @@ using testing::Scratch;
 using testing::operator+;
 using Words = std::vector<std::string>;
 
-constexpr char kRising[] = R"([train]
-steps = 12
-batch = 4
-length = 16
-[model]
-layers = 1
-heads = 2
-width = 16
-context = 16
-[data]
-source = "text"
-validation = 0.2
-[optim]
-lr = 0.01
-warmup = 0
-schedule = "constant"
-[eval]
-every = 2
-batches = 1
-[checkpoint]
-every = 5
-keep = 1
-)";
-
 // What it validates on is unlike what it learns: its validation loss only rises, and the first one is the best.
 class BestCheckpoint : public ::testing::Test {
  protected:
@@ -48,7 +24,7 @@ class BestCheckpoint : public ::testing::Test {
     std::string text;
     while (text.size() < 4000) text += "abcd";
     testing::write_file(scratch_.path() / "text", text + std::string(1000, 'z'));
-    testing::write_file(recipe_, kRising);
+    testing::write_file(recipe_, testing::kTextRecipe);
   }
   Words train(const std::string& name) const {
     return Words{"train", recipe_.string(), "--run", name, "--data.path=" + (scratch_.path() / "text").string()} +
@@ -98,7 +74,7 @@ TEST_F(BestCheckpoint, is_kept_beside_the_newest_and_opened_by_name) {
 
 TEST_F(BestCheckpoint, may_be_started_from_and_keeps_its_step) {
   ASSERT_EQ(run(scratch_, train("r")).code, 0);
-  const std::string recipe = kRising;
+  const std::string recipe = testing::kTextRecipe;
   const size_t model = recipe.find("[model]"), data = recipe.find("[data]");
   testing::write_file(recipe_, recipe.substr(0, model) + "[model]\nfrom = \"r@best\"\n" + recipe.substr(data));
   const Finished done = run(scratch_, train("next") + Words{"--steps", "2"});

@@ -19,30 +19,6 @@ using testing::Words;
 using testing::write_file;
 using testing::operator+;
 
-constexpr char kFallingRecipe[] = R"([train]
-steps = 12
-batch = 4
-length = 16
-[model]
-layers = 1
-heads = 2
-width = 16
-context = 16
-[data]
-source = "text"
-validation = 0.2
-[optim]
-lr = 0.01
-warmup = 0
-schedule = "constant"
-[eval]
-every = 2
-batches = 1
-[checkpoint]
-every = 5
-keep = 3
-)";
-
 // Every weight of the file, of two bytes or of four, becomes one that is no number, or 0.
 void fill_with_nan(const std::string& path) {
   std::string bytes = read_file(path);
@@ -59,8 +35,8 @@ class HostileFiles : public Prepare {
   // A run whose validation loss only falls, so that its last checkpoint, of step 12, is its best.
   void make_falling(const std::string& name) {
     write_file(in("text"), std::string(5000, 'a'));
-    write_file(in("falling.toml"), kFallingRecipe);
-    expect_fine(hyperion(train("falling.toml", name) + Words{"--data.path=" + in("text")}));
+    write_file(in("falling.toml"), testing::kTextRecipe);
+    expect_fine(hyperion(train("falling.toml", name) + Words{"--data.path=" + in("text"), "--checkpoint.keep=3"}));
     ASSERT_EQ(json::parse(read_file(scratch_.runs() / name / "run.json"))["best_step"], 12);
   }
   void write_measured() {

@@ -1,0 +1,44 @@
+#include "hyperion/train/kept_inputs.h"
+
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+#include "hyperion/base/read_file.h"
+#include "hyperion/data/image_processing.h"
+#include "hyperion/data/images.h"
+#include "hyperion/data/prepared.h"
+#include "hyperion/interop/open_model.h"
+#include "hyperion/train/model_for_data.h"
+
+namespace hyperion::train {
+
+void keep_processor(base::FileSystem& files, const base::Path& run, const data::Split& split) {
+  if (split.validation_images == nullptr) return;
+  const auto processing = split.validation_images->processing();
+  if (!processing) return;
+  const base::Path to = run / interop::kRunProcessor;
+  files.create_folders(to);
+  base::write_atomically(files, to / data::kProcessorFile, data::processor_json(*processing));
+}
+
+void keep_tokenizer(base::FileSystem& files, const base::Path& run, const RunConfig& config) {
+  if (config.data.source != "prepared") return;
+  const base::Path from = base::Path(config.data.path.front()) / data::kSetTokenizer;
+  const base::Path to = run / interop::kRunTokenizer;
+  if (!files.exists(from)) return;
+  files.create_folders(to);
+  for (const auto& path : files.list(from)) base::write_atomically(files, to / path.filename(), files.read(path));
+}
+
+void check_tokenizer(base::FileSystem& files, const RunConfig& config) {
+  const base::Path own = base::Path(config.model.from) / "tokenizer.json";
+  if (config.data.source != "prepared" || !files.exists(own)) return;
+  const base::Path set = base::Path(config.data.path.front()) / data::kSetTokenizer / "tokenizer.json";
+  if (files.exists(set) && extends_tokenizer(base::read_description(files, set), base::read_description(files, own)))
+    return;
+  throw base::ConfigError(
+      base::format("{} was not prepared with the tokenizer of model.from = \"{}\", nor with one that only adds to it",
+                   config.data.path.front(), config.model.from),
+      base::format("prepare it with --prepare.tokenizer={}", config.model.from));
+}
+
+}  // namespace hyperion::train

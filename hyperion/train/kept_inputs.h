@@ -1,0 +1,17 @@
+// What a run keeps of its data beside the weights, for who uses the model when the set is gone: the tokenizer, and how
+// images became numbers.
+#pragma once
+#include "hyperion/base/files.h"
+#include "hyperion/data/source.h"
+#include "hyperion/train/config.h"
+
+namespace hyperion::train {
+
+void keep_tokenizer(base::FileSystem& files, const base::Path& run, const RunConfig& config);
+void keep_processor(base::FileSystem& files, const base::Path& run, const data::Split& split);
+
+// A language model's own tokenizer must be the one its data was prepared with, or one that the latter only adds to.
+// Throws ConfigError.
+void check_tokenizer(base::FileSystem& files, const RunConfig& config);
+
+}  // namespace hyperion::train
