@@ -42,6 +42,31 @@ Operation mlp_norm_up(const Place& place) {
   return operation;
 }
 
+// gelu(x W + b): the bias in the product's epilogue and GELU in a pass of its own, as models run it, or the product
+// alone and both in one pass.
+Operation up_gelu(const Place& place, OperationCall ours) {
+  const auto mlp = mlp_of(place);
+  Operation operation;
+  cost_of_product(operation, place, mlp.tokens, mlp.width, mlp.inner);
+  operation.inputs = {trained(random(place, {mlp.tokens, mlp.width})), matrix(place, mlp.inner, mlp.width),
+                      trained(random(place, {mlp.inner}))};
+  operation.ours = std::move(ours);
+  operation.aten = [](const Inputs& in) { return at::gelu(at::linear(in[0], in[1], in[2]), "tanh"); };
+  return operation;
+}
+
+Operation mlp_up_bias_gelu(const Place& place) {
+  return up_gelu(place, [](const Inputs& in) {
+    return run_gelu(kernels::linear_residual(in[0], {{in[1]}, {in[2]}, false}, {}));
+  });
+}
+
+Operation mlp_up_then_bias_gelu(const Place& place) {
+  return up_gelu(place, [](const Inputs& in) {
+    return run_gelu(kernels::linear_residual(in[0], {{in[1]}, {}, false}, {}), in[2]);
+  });
+}
+
 Operation mlp_gelu_down(const Place& place) {
   const auto mlp = mlp_of(place);
   Operation operation;
@@ -123,9 +148,11 @@ double held_head(const Place& place) {
 
 std::vector<OperationEntry> block_operations() {
   return {
-      {"mlp_norm_up", mlp_norm_up, held_mlp},
-      {"mlp_gelu_down", mlp_gelu_down, held_mlp},
-      {"linear_residual", linear_residual, held_mlp},
+      {"mlp_norm_up", mlp_norm_up, held_mlp, true},
+      {"mlp_up_bias_gelu", mlp_up_bias_gelu, held_mlp, true},
+      {"mlp_up_then_bias_gelu", mlp_up_then_bias_gelu, held_mlp, true},
+      {"mlp_gelu_down", mlp_gelu_down, held_mlp, true},
+      {"linear_residual", linear_residual, held_mlp, true},
       {"packed_attention", packed_attention, held_heads},
       {"linear_cross_entropy", linear_cross_entropy, held_head},
   };

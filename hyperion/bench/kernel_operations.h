@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,12 +12,21 @@ namespace hyperion::bench {
 enum class Size { small, medium, large };
 const char* name_of(Size size);
 
+// Activations of a shape that was asked for.
+struct ActivationShape {
+  int64_t batch, length, width;
+};
+// "4x512x1024"; throws ConfigError where it is none, or more than a machine could hold.
+ActivationShape activation_shape(const std::string& text);
+
 // What an operation is to be made for. A GPU's sizes are those of the canonical workloads, a CPU's small enough to wait
 // for.
 struct OperationPlace {
   c10::Device device;
   at::ScalarType type;  // of activations and weights
-  Size size;
+  Size size = Size::small;
+  std::optional<ActivationShape> shape = {};  // in place of the size, for operations that follow it
+  std::string size_name() const;              // "medium", "4x512x1024"
   bool gpu() const { return device.is_cuda(); }
   at::TensorOptions options() const { return at::TensorOptions().device(device).dtype(type); }
 };
@@ -43,6 +53,7 @@ struct OperationEntry {
   const char* name;
   Operation (*make)(const OperationPlace& place);
   double (*held)(const OperationPlace& place);  // bytes that making and timing it may hold at once, as an upper guess
+  bool shaped = false;                          // of [tokens, width], so that it follows a shape
 };
 
 std::vector<OperationEntry> kernel_operations();  // all of them
@@ -51,7 +62,8 @@ std::vector<OperationEntry> kernel_operations();  // all of them
 std::vector<OperationEntry> single_operations();
 std::vector<OperationEntry> block_operations();
 
-// What a feed-forward layer of GPT-2 does at a size, step by step.
+// What a feed-forward layer of GPT-2 does at a size, step by step; with dropout the map down's bias is added in the
+// pass that drops.
 struct MlpStep {
   const char *pass, *name;
   std::function<void()> work;
@@ -60,6 +72,6 @@ struct MlpSteps {
   std::string shape;
   std::vector<MlpStep> list;
 };
-MlpSteps mlp_steps(const OperationPlace& place);
+MlpSteps mlp_steps(const OperationPlace& place, double dropout);
 
 }  // namespace hyperion::bench

@@ -45,9 +45,8 @@ class KernelBench {
   KernelBench(double seconds, const TimedDevice& device, KernelResult& result)
       : device_(device), result_(result), budget_{.seconds = seconds} {}
 
-  void measure(const OperationEntry& entry, Size size, const std::string& dtype) {
-    const OperationPlace place{device_.place(), type_of(dtype), size};
-    const std::string what = format("{} {} {}", entry.name, name_of(size), dtype);
+  void measure(const OperationEntry& entry, const OperationPlace& place, const std::string& dtype) {
+    const std::string what = format("{} {} {}", entry.name, place.size_name(), dtype);
     progress_.show(what);
     profile::release_cached_memory(place.gpu());
     if (entry.held(place) > static_cast<double>(device_.free_bytes()) * 0.8) {
@@ -57,7 +56,7 @@ class KernelBench {
     const auto operation = entry.make(place);
     if (!operation.ours) return;
     KernelRow row;
-    row.operation = entry.name, row.size = name_of(size), row.dtype = dtype, row.shape = operation.shape;
+    row.operation = entry.name, row.size = place.size_name(), row.dtype = dtype, row.shape = operation.shape;
     row.matrix = operation.matrix;
     if (operation.together) {
       row.pass = "both";
@@ -78,15 +77,17 @@ class KernelBench {
     finish(row, dtype);
   }
 
-  void measure_mlp(Size size, const std::string& dtype) {
-    profile::release_cached_memory(device_.place().is_cuda());
-    const auto steps = mlp_steps({device_.place(), type_of(dtype), size});
+  void measure_mlp(const OperationPlace& place, const std::string& dtype, double dropout) {
+    profile::release_cached_memory(place.gpu());
+    const auto layer = dropout > 0 ? format("mlp dropout {}", dropout) : "mlp";
+    const auto steps = mlp_steps(place, dropout);
     const size_t first = result_.mlp.size();
     double whole = 0;
     for (const auto& step : steps.list) {
-      const auto what = format("mlp {} {}: {}", name_of(size), dtype, step.name);
+      const auto what = format("{} {} {}: {}", layer, place.size_name(), dtype, step.name);
       progress_.show(what);
-      result_.mlp.push_back({name_of(size), dtype, steps.shape, step.pass, step.name, time(step.work, what)});
+      result_.mlp.push_back(
+          {layer, place.size_name(), dtype, steps.shape, step.pass, step.name, time(step.work, what)});
       whole += result_.mlp.back().ours.median;
     }
     for (size_t i = first; i < result_.mlp.size(); ++i) result_.mlp[i].share = result_.mlp[i].ours.median / whole;
@@ -195,9 +196,14 @@ double KernelRow::ratio() const { return aten.repeats > 0 ? aten.median / ours.m
 std::string KernelRow::name() const { return format("{} {} {} {}", operation, pass, size, dtype); }
 
 void check_kernel_words(const KernelBenchOptions& options) {
-  std::vector<std::string> names;
-  for (const auto& entry : kernel_operations()) names.emplace_back(entry.name);
+  std::vector<std::string> names, shaped;
+  for (const auto& entry : kernel_operations()) {
+    names.emplace_back(entry.name);
+    if (entry.shaped) shaped.emplace_back(entry.name);
+  }
   check_words(options.only, names, "operation");
+  if (!options.shapes.empty()) check_words(options.only, shaped, "operation on batch x length x width named");
+  for (const auto& shape : options.shapes) activation_shape(shape);
   check_words(options.sizes, {"small", "medium", "large"}, "size");
   check_words(options.dtypes, {"fp32", "bf16", "fp16"}, "dtype");
 }
@@ -217,18 +223,26 @@ KernelResult run_kernel_bench(const KernelBenchOptions& options) {
   const auto wanted = [](const std::vector<std::string>& list, const std::string& word) {
     return list.empty() || std::find(list.begin(), list.end(), word) != list.end();
   };
+  std::vector<OperationPlace> places;
+  for (const auto& shape : options.shapes)
+    places.push_back({device->place(), at::kFloat, Size::small, activation_shape(shape)});
+  for (const Size size : {Size::small, Size::medium, Size::large})
+    if (options.shapes.empty() && wanted(options.sizes, name_of(size)))
+      places.push_back({device->place(), at::kFloat, size});
+  const auto at_each_place = [&](auto&& measure) {
+    for (auto place : places)
+      for (const auto& dtype : dtypes) place.type = type_of(dtype), measure(place, dtype);
+  };
   try {
     for (const auto& entry : kernel_operations()) {
-      if (!wanted(options.only, entry.name)) continue;
+      if (!wanted(options.only, entry.name) || (!options.shapes.empty() && !entry.shaped)) continue;
       if (!base::is_terminal(STDERR_FILENO)) base::log_info(entry.name);
-      for (const Size size : {Size::small, Size::medium, Size::large})
-        for (const auto& dtype : dtypes)
-          if (wanted(options.sizes, name_of(size))) bench.measure(entry, size, dtype);
+      at_each_place([&](const auto& place, const auto& dtype) { bench.measure(entry, place, dtype); });
     }
-    const bool mlp = wanted(options.only, "mlp_norm_up") || wanted(options.only, "mlp_gelu_down");
-    for (const Size size : {Size::small, Size::medium, Size::large})
-      for (const auto& dtype : dtypes)
-        if (mlp && wanted(options.sizes, name_of(size))) bench.measure_mlp(size, dtype);
+    if (wanted(options.only, "mlp_norm_up") || wanted(options.only, "mlp_gelu_down"))
+      at_each_place([&](const auto& place, const auto& dtype) {
+        for (const double dropout : {0.0, 0.1}) bench.measure_mlp(place, dtype, dropout);
+      });
   } catch (const base::Interrupted& stop) {
     if (result.rows.empty()) throw;
     result.stopped = stop;

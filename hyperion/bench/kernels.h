@@ -18,6 +18,7 @@ namespace hyperion::bench {
 struct KernelBenchOptions {
   std::vector<std::string> only;  // operations; empty: all
   std::vector<std::string> sizes = {"small", "medium", "large"};
+  std::vector<std::string> shapes;  // as 4x512x1024, in place of the sizes; of the operations that follow them
   std::vector<std::string> dtypes;  // of fp32, bf16, fp16; empty: bf16 on a GPU, fp32 on a CPU
   std::string device = "auto";
   double seconds = 0.2;  // for each figure
@@ -40,7 +41,7 @@ struct KernelRow {
 
 // One operation of a GPT-2's feed-forward layer, as fused blocks run it.
 struct MlpRow {
-  std::string size, dtype, shape, pass, step;
+  std::string layer, size, dtype, shape, pass, step;  // layer: mlp, or mlp dropout 0.1
   Spread ours;
   double share = 0;  // of the layer's time, forward and backward together
 };

@@ -28,11 +28,12 @@ std::string table_of(const KernelResult& result) {
 }
 
 std::string mlp_table_of(const KernelResult& result) {
-  std::vector<std::vector<std::string>> rows = {{"size", "dtype", "shape", "pass", "step", "us", "+-", "share"}};
+  std::vector<std::vector<std::string>> rows = {
+      {"layer", "size", "dtype", "shape", "pass", "step", "us", "+-", "share"}};
   for (const auto& row : result.mlp)
-    rows.push_back({row.size, row.dtype, row.shape, row.pass, row.step, format("{:.2f}", 1e6 * row.ours.median),
-                    noise_text(row.ours), format("{:.1f}%", 100 * row.share)});
-  return aligned(rows, {0, 1, 2, 3, 4});
+    rows.push_back({row.layer, row.size, row.dtype, row.shape, row.pass, row.step,
+                    format("{:.2f}", 1e6 * row.ours.median), noise_text(row.ours), format("{:.1f}%", 100 * row.share)});
+  return aligned(rows, {0, 1, 2, 3, 4, 5});
 }
 
 base::Json row_json(const KernelRow& row) {
@@ -62,7 +63,8 @@ std::string json_of(const KernelResult& result) {
   for (const auto& [dtype, tflops] : result.product_tflops) products[dtype] = tflops;
   base::Json mlp = base::Json::array();
   for (const auto& row : result.mlp)
-    mlp.push_back({{"size", row.size},
+    mlp.push_back({{"layer", row.layer},
+                   {"size", row.size},
                    {"dtype", row.dtype},
                    {"shape", row.shape},
                    {"pass", row.pass},
@@ -81,14 +83,19 @@ std::string json_of(const KernelResult& result) {
 std::string csv_of(const KernelResult& result) {
   std::vector<std::vector<std::string>> rows = {{"operation", "pass", "size", "dtype", "shape", "us", "us_low",
                                                  "us_high", "bytes", "flops", "rate", "unit", "percent_of_ceiling",
-                                                 "aten_us", "aten_over_ours", "extra_bytes"}};
+                                                 "aten_us", "aten_over_ours", "extra_bytes", "step", "share_of_layer"}};
   for (const auto& row : result.rows)
-    rows.push_back(
-        {row.operation, row.pass, row.size, row.dtype, row.shape, format("{:.6g}", 1e6 * row.ours.median),
-         format("{:.6g}", 1e6 * row.ours.low), format("{:.6g}", 1e6 * row.ours.high), format("{:.0f}", row.cost.bytes),
-         format("{:.0f}", row.cost.flops), format("{:.6g}", row.rate()), row.bound_by_products ? "TFLOP/s" : "GB/s",
-         format("{:.4g}", row.percent()), row.aten.repeats > 0 ? format("{:.6g}", 1e6 * row.aten.median) : "",
-         row.ratio() > 0 ? format("{:.4g}", row.ratio()) : "", row.extra >= 0 ? format("{:.0f}", row.extra) : ""});
+    rows.push_back({row.operation, row.pass, row.size, row.dtype, row.shape, format("{:.6g}", 1e6 * row.ours.median),
+                    format("{:.6g}", 1e6 * row.ours.low), format("{:.6g}", 1e6 * row.ours.high),
+                    format("{:.0f}", row.cost.bytes), format("{:.0f}", row.cost.flops), format("{:.6g}", row.rate()),
+                    row.bound_by_products ? "TFLOP/s" : "GB/s", format("{:.4g}", row.percent()),
+                    row.aten.repeats > 0 ? format("{:.6g}", 1e6 * row.aten.median) : "",
+                    row.ratio() > 0 ? format("{:.4g}", row.ratio()) : "",
+                    row.extra >= 0 ? format("{:.0f}", row.extra) : "", "", ""});
+  for (const auto& row : result.mlp)
+    rows.push_back({row.layer, row.pass, row.size, row.dtype, row.shape, format("{:.6g}", 1e6 * row.ours.median),
+                    format("{:.6g}", 1e6 * row.ours.low), format("{:.6g}", 1e6 * row.ours.high), "", "", "", "", "", "",
+                    "", "", row.step, format("{:.4g}", row.share)});
   return csv_text(rows);
 }
 

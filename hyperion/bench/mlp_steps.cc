@@ -1,5 +1,6 @@
 #include "hyperion/bench/operation_shapes.h"
 #include "hyperion/kernels/activations.h"
+#include "hyperion/kernels/dropout.h"
 #include "hyperion/kernels/norm.h"
 #include "hyperion/kernels/products.h"
 
@@ -7,7 +8,7 @@ namespace hyperion::bench {
 
 using kernels::Activation;
 
-MlpSteps mlp_steps(const OperationPlace& place) {
+MlpSteps mlp_steps(const OperationPlace& place, double dropout) {
   const auto mlp = mlp_of(place);
   const auto x = random(place, {mlp.tokens, mlp.width}), above = random(place, {mlp.tokens, mlp.width});
   const kernels::NormWeights norm{random(place, {mlp.width}), random(place, {mlp.width}), 1e-5};
@@ -24,8 +25,17 @@ MlpSteps mlp_steps(const OperationPlace& place) {
   add("forward", "product up, bias",
       [=] { kernels::product({.a = normal.output, .b = up, .b_turned = true, .bias = up_bias}); });
   add("forward", "gelu", [=] { kernels::activate(inner, Activation::gelu_tanh); });
-  add("forward", "product down, bias, residual",
-      [=] { kernels::product({.a = active, .b = down, .b_turned = true, .bias = down_bias, .added = x}); });
+  const kernels::RandomPlace where{base::stream_key(1, "bench"), 1, 0};
+  if (dropout == 0) {
+    add("forward", "product down, bias, residual",
+        [=] { kernels::product({.a = active, .b = down, .b_turned = true, .bias = down_bias, .added = x}); });
+  } else {
+    add("forward", "product down", [=] { kernels::product({.a = active, .b = down, .b_turned = true}); });
+    add("forward", "bias, dropout, residual",
+        [=] { kernels::bias_dropout_residual(above, down_bias, x, dropout, where); });
+    add("backward", "dropout", [=] { kernels::dropout(above, dropout, where); });
+    add("backward", "bias down", [=] { kernels::column_sums(above); });
+  }
   add("backward", "product: of gelu", [=] { kernels::product({.a = above, .b = down}); });
   add("backward", "gelu, its value again, bias",
       [=] { kernels::activation_gradients(inner, of_inner, Activation::gelu_tanh, true, true); });

@@ -8,6 +8,8 @@
 
 #include "hyperion/base/format.h"
 #include "hyperion/bench/kernel_operations.h"
+#include "hyperion/kernels/activations.h"
+#include "hyperion/kernels/gelu.h"
 
 namespace hyperion::bench {
 
@@ -23,6 +25,13 @@ inline double width_of(const Place& place) { return static_cast<double>(at::elem
 inline at::Tensor random(const Place& place, at::IntArrayRef shape) { return at::randn(shape, place.options()); }
 inline at::Tensor trained(const at::Tensor& tensor) { return tensor.requires_grad_(true); }
 
+// GELU as models run it, of the input plus the bias where there is one: their own pass on a CPU, the one that fused
+// blocks are made of on a GPU.
+inline at::Tensor run_gelu(const at::Tensor& input, const at::Tensor& bias = {}) {
+  if (input.is_cuda()) return kernels::activation(input, kernels::Activation::gelu_tanh, bias);
+  return kernels::gelu(bias.defined() ? input.add(bias) : input);
+}
+
 struct Table {
   int64_t rows, width;
   int64_t elements() const { return rows * width; }
@@ -31,6 +40,7 @@ struct Table {
 
 // Activations of a batch: GPT-2's narrowest, then 64 MiB and 320 MiB in 16 bits.
 inline Table activations(const Place& place) {
+  if (place.shape) return {place.shape->batch * place.shape->length, place.shape->width};
   return choose<Table>(place, {{1024, 768}, {16384, 2048}, {32768, 5120}}, {{32, 128}, {256, 512}, {1024, 1024}});
 }
 
@@ -39,6 +49,7 @@ struct Mlp {
   int64_t tokens, width, inner;
 };
 inline Mlp mlp_of(const Place& place) {
+  if (place.shape) return {place.shape->batch * place.shape->length, place.shape->width, 4 * place.shape->width};
   return choose<Mlp>(place, {{1024, 768, 3072}, {8192, 1280, 5120}, {32768, 1280, 5120}},
                      {{32, 64, 256}, {128, 128, 512}, {256, 256, 1024}});
 }

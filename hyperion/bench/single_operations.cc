@@ -27,7 +27,6 @@
 #include "hyperion/kernels/dropout.h"
 #include "hyperion/kernels/embedding.h"
 #include "hyperion/kernels/fp8.h"
-#include "hyperion/kernels/gelu.h"
 #include "hyperion/kernels/nf4.h"
 #include "hyperion/kernels/norm.h"
 #include "hyperion/kernels/rope.h"
@@ -55,25 +54,27 @@ Operation elementwise(const Place& place, OperationCall ours, OperationCall aten
           {3 * bytes, backward_flops * elements}};
 }
 
-// What models run: their own pass on a CPU, the one that fused blocks are made of on a GPU.
 Operation gelu(const Place& place) {
-  const bool gpu = place.gpu();
   return elementwise(
-      place,
-      [gpu](const Inputs& in) {
-        return gpu ? kernels::activation(in[0], Activation::gelu_tanh) : kernels::gelu(in[0]);
-      },
-      [](const Inputs& in) { return at::gelu(in[0], "tanh"); }, 12, 20);
+      place, [](const Inputs& in) { return run_gelu(in[0]); }, [](const Inputs& in) { return at::gelu(in[0], "tanh"); },
+      12, 20);
 }
 
 Operation gelu_erf(const Place& place) {
   const bool gpu = place.gpu();
   return elementwise(
       place,
-      [gpu](const Inputs& in) {
-        return gpu ? kernels::activation(in[0], Activation::gelu_erf) : kernels::gelu_erf(in[0]);
-      },
+      [gpu](const Inputs& in) { return gpu ? kernels::activation(in[0], Activation::gelu_erf) : at::gelu(in[0]); },
       [](const Inputs& in) { return at::gelu(in[0]); }, 12, 20);
+}
+
+// Both in one pass; the bias's gradient is summed on the way back.
+Operation bias_gelu(const Place& place) {
+  auto operation = elementwise(
+      place, [](const Inputs& in) { return run_gelu(in[0], in[1]); },
+      [](const Inputs& in) { return at::gelu(in[0].add(in[1]), "tanh"); }, 13, 22);
+  operation.inputs.push_back(trained(random(place, {activations(place).width})));
+  return operation;
 }
 
 Operation swiglu(const Place& place) {
@@ -440,13 +441,14 @@ double held_nf4(const Place& place) { return static_cast<double>(activations(pla
 
 std::vector<OperationEntry> single_operations() {
   return {
-      {"gelu", gelu, held_activations},
-      {"gelu_erf", gelu_erf, held_activations},
-      {"swiglu", swiglu, held_activations},
-      {"dropout", dropout, held_activations},
-      {"bias_dropout_residual", bias_dropout_residual, held_activations},
-      {"rms_norm", rms_norm, held_activations},
-      {"layer_norm", layer_norm, held_activations},
+      {"gelu", gelu, held_activations, true},
+      {"gelu_erf", gelu_erf, held_activations, true},
+      {"bias_gelu", bias_gelu, held_activations, true},
+      {"swiglu", swiglu, held_activations, true},
+      {"dropout", dropout, held_activations, true},
+      {"bias_dropout_residual", bias_dropout_residual, held_activations, true},
+      {"rms_norm", rms_norm, held_activations, true},
+      {"layer_norm", layer_norm, held_activations, true},
       {"embedding", embedding, held_vocabulary},
       {"top_k", top_k, held_mixture},
       {"expert_rows", expert_rows, held_mixture},

@@ -327,9 +327,16 @@ void add_timing_commands(CLI::App& app, CLI::App& bench) {
   kernels->add_option("--only", timing_flags().kernels.only, "operations, with commas between them (default: all)")
       ->delimiter(',')
       ->allow_extra_args(false);
-  kernels->add_option("--sizes", timing_flags().kernels.sizes, "of small,medium,large (default: all)")
+  auto* sizes = kernels->add_option("--sizes", timing_flags().kernels.sizes, "of small,medium,large (default: all)")
+                    ->delimiter(',')
+                    ->allow_extra_args(false);
+  kernels
+      ->add_option("--shapes", timing_flags().kernels.shapes,
+                   "activations of batch x length x width in place of the sizes, as 4x512x1024,8x1024x768: of the "
+                   "operations that work on them")
       ->delimiter(',')
-      ->allow_extra_args(false);
+      ->allow_extra_args(false)
+      ->excludes(sizes);
   kernels
       ->add_option("--dtypes", timing_flags().kernels.dtypes, "of fp32,bf16,fp16 (default: bf16 on a GPU, else fp32)")
       ->delimiter(',')
@@ -339,7 +346,10 @@ void add_timing_commands(CLI::App& app, CLI::App& bench) {
   kernels->add_option("--device", timing_flags().train.device, "cpu, cuda or auto")
       ->check(one_of({"auto", "cpu", "cuda"}));
   add_output_flags(kernels);
-  kernels->footer("\nExample:\n  hyperion bench kernels --only gelu,adamw --sizes large");
+  kernels->footer(
+      "\nExample:\n  hyperion bench kernels --only gelu,adamw --sizes large\n"
+      "  hyperion bench kernels --only bias_gelu,mlp_up_bias_gelu,mlp_up_then_bias_gelu --shapes "
+      "4x512x1024,16x1024x4096");
   auto* roofline = bench.add_subcommand("roofline", "draw the kernels of a `bench kernels` under the measured roofs");
   roofline->add_option("RESULT", timing_flags().first, "its folder, name among the runs, or kernels.json")->required();
   roofline->add_option("--folder", timing_flags().folder, "where the picture goes (default: beside kernels.json)");

@@ -16,6 +16,21 @@ __device__ inline int64_t gate_at(uint32_t piece, uint32_t of_row, int count) {
   return (int64_t{row} * 2 * of_row + (piece - row * of_row)) * count;
 }
 
+__device__ inline int64_t column_of(uint32_t piece, uint32_t of_row, int count) {
+  return int64_t{piece % of_row} * count;
+}
+
+// A piece of the input, with the biases of its columns where there are any.
+template <class T>
+__device__ inline void to_biased(const Words& in, const T* bias, int64_t column, float (&x)[kWide<T>]) {
+  to_floats<T>(in, x);
+  if (bias == nullptr) return;
+  float added[kWide<T>];
+  load_floats(bias + column, added);
+#pragma unroll
+  for (int i = 0; i < kWide<T>; ++i) x[i] += added[i];
+}
+
 // ITEMS: pieces of 16 bytes a thread has under way at once.
 template <class T, Activation KIND, int ITEMS>
 __global__ void __launch_bounds__(kThreads) forward_pieces(ActivationForward<T> a, uint32_t pieces) {
@@ -37,13 +52,14 @@ __global__ void __launch_bounds__(kThreads) forward_pieces(ActivationForward<T> 
     const uint32_t piece = first + k * kThreads;
     if (piece >= pieces) continue;
     float x[kCount];
-    to_floats<T>(in[k], x);
     if constexpr (kGated) {
       float scale[kCount];
+      to_floats<T>(in[k], x);
       to_floats<T>(up[k], scale);
 #pragma unroll
       for (int i = 0; i < kCount; ++i) x[i] = x[i] * sigmoid_of<T>(x[i]) * scale[i];
     } else {
+      to_biased(in[k], a.bias, column_of(piece, of_row, kCount), x);
 #pragma unroll
       for (int i = 0; i < kCount; ++i) x[i] = gelu_of<T, KIND>(x[i]).value;
     }
@@ -52,10 +68,10 @@ __global__ void __launch_bounds__(kThreads) forward_pieces(ActivationForward<T> 
 }
 
 template <class T, Activation KIND>
-__device__ inline void gelu_backward_piece(const ActivationBackward<T>& a, int64_t at, const Words& in,
+__device__ inline void gelu_backward_piece(const ActivationBackward<T>& a, int64_t at, int64_t column, const Words& in,
                                            const Words& above, float (&gradient)[kWide<T>]) {
   float x[kWide<T>];
-  to_floats<T>(in, x);
+  to_biased(in, a.bias, column, x);
   to_floats<T>(above, gradient);
 #pragma unroll
   for (int i = 0; i < kWide<T>; ++i) {
@@ -101,7 +117,7 @@ __global__ void __launch_bounds__(kThreads) backward_pieces(ActivationBackward<T
       if (a.again != nullptr) store_floats(a.again + out, upstream);
     } else {
       float gradient[kCount];
-      gelu_backward_piece<T, KIND>(a, out, in[k], above[k], gradient);
+      gelu_backward_piece<T, KIND>(a, out, column_of(piece, of_row, kCount), in[k], above[k], gradient);
     }
   }
 }
@@ -136,7 +152,7 @@ __global__ void __launch_bounds__(kAcross* kDown, 4) backward_strips(ActivationB
         fetch(k, kAhead + k);
         if (k >= left) continue;
         float gradient[kCount];
-        gelu_backward_piece<T, KIND>(a, at + k * stride, x, dy, gradient);
+        gelu_backward_piece<T, KIND>(a, at + k * stride, column, x, dy, gradient);
 #pragma unroll
         for (int i = 0; i < kCount; ++i) sums[i] += gradient[i];
       }
@@ -155,6 +171,11 @@ __global__ void __launch_bounds__(kAcross* kDown, 4) backward_strips(ActivationB
   }
 }
 
+template <class T>
+__device__ inline float biased(const T* in, const T* bias, int64_t at, int64_t width) {
+  return to_float(in[at]) + (bias == nullptr ? 0.0f : to_float(bias[at % width]));
+}
+
 // Widths and addresses that 16 bytes do not divide.
 template <class T, Activation KIND>
 __global__ void forward_any(ActivationForward<T> a) {
@@ -165,7 +186,7 @@ __global__ void forward_any(ActivationForward<T> a) {
       const float g = to_float(row[0]);
       store(a.out[i], g * sigmoid_of<T>(g) * to_float(row[a.width]));
     } else {
-      store(a.out[i], gelu_of<T, KIND>(to_float(a.in[i])).value);
+      store(a.out[i], gelu_of<T, KIND>(biased(a.in, a.bias, i, a.width)).value);
     }
   }
 }
@@ -183,7 +204,7 @@ __global__ void backward_any(ActivationBackward<T> a) {
       store(a.gradient[at], of_gate);
       store(a.gradient[at + a.width], of_up);
     } else {
-      const Both both = gelu_of<T, KIND>(to_float(a.in[i]));
+      const Both both = gelu_of<T, KIND>(biased(a.in, a.bias, i, a.width));
       value = both.value;
       store(a.gradient[i], upstream * both.slope);
     }
@@ -205,7 +226,7 @@ template <class T, Activation KIND>
 void forward_as(const ActivationForward<T>& a, GpuStream stream) {
   constexpr int kItems = KIND == Activation::gated_silu ? 2 : 4;
   const int64_t count = a.rows * a.width, pieces = count / kWide<T>;
-  if (a.width % kWide<T> != 0 || !aligned(a.in) || !aligned(a.out) || !countable(pieces)) {
+  if (a.width % kWide<T> != 0 || !aligned(a.in) || !aligned(a.out) || !aligned(a.bias) || !countable(pieces)) {
     forward_any<T, KIND><<<blocks_for(count, 1), kThreads, 0, stream>>>(a);
   } else if (pieces < many_pieces()) {
     forward_pieces<T, KIND, 1><<<blocks_for(pieces, 1), kThreads, 0, stream>>>(a, static_cast<uint32_t>(pieces));
@@ -227,7 +248,7 @@ int64_t backward_as(const ActivationBackward<T>& a, GpuStream stream) {
   constexpr bool kGated = KIND == Activation::gated_silu;
   const int64_t count = a.rows * a.width, pieces = count / kWide<T>;
   const bool whole = a.width % kWide<T> == 0 && aligned(a.in) && aligned(a.upstream) && aligned(a.gradient) &&
-                     aligned(a.again) && countable(pieces);
+                     aligned(a.again) && aligned(a.bias) && countable(pieces);
   if constexpr (!kGated) {
     if (whole && a.sums != nullptr) {
       const int64_t parts = strip_parts(a.rows, a.width, kWide<T>);

@@ -14,7 +14,8 @@ template <class T>
 struct ActivationForward {
   const T* in;
   T* out;
-  int64_t rows, width;  // of the output
+  int64_t rows, width;      // of the output
+  const T* bias = nullptr;  // [width], added to the input of elementwise kinds; may be null
 };
 
 template <class T>
@@ -24,6 +25,7 @@ struct ActivationBackward {
   T* sums;              // of the gradient over its rows; may be null
   float* partial;       // room for them: activation_sum_parts x the input's width
   int64_t rows, width;  // of the output
+  const T* bias = nullptr;
 };
 
 int64_t activation_sum_parts(int64_t rows, int64_t width);  // at most

@@ -7,20 +7,22 @@
 namespace hyperion::kernels {
 
 // gated_silu takes [..., 2 w], a gate and what it gates, to [..., w]: silu(gate) * up (Shazeer, 2020).
-at::Tensor activate(const at::Tensor& input, Activation kind);
+// bias: [w], of elementwise kinds, added to the input in the same pass; may be undefined.
+at::Tensor activate(const at::Tensor& input, Activation kind, const at::Tensor& bias = {});
 
 struct ActivationGradients {
   at::Tensor input;
   at::Tensor again;      // the activated value, where it was asked for
-  at::Tensor sums = {};  // of the input's gradient over its rows, likewise
+  at::Tensor sums = {};  // of the input's gradient over its rows, likewise: a bias's gradient
 };
 // in_place: on a GPU the gradient takes the place of the input.
 ActivationGradients activation_gradients(const at::Tensor& input, const at::Tensor& upstream, Activation kind,
-                                         bool with_value, bool with_sums = false, bool in_place = false);
+                                         bool with_value, bool with_sums = false, bool in_place = false,
+                                         const at::Tensor& bias = {});
 
-// Differentiable; keeps the input alone.
-at::Tensor activation(const at::Tensor& input, Activation kind);
+// Differentiable; keeps the input (and the bias) alone.
+at::Tensor activation(const at::Tensor& input, Activation kind, const at::Tensor& bias = {});
 // The same in plain operations.
-at::Tensor activation_reference(const at::Tensor& input, Activation kind);
+at::Tensor activation_reference(const at::Tensor& input, Activation kind, const at::Tensor& bias = {});
 
 }  // namespace hyperion::kernels

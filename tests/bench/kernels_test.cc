@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "hyperion/base/error.h"
@@ -57,13 +58,39 @@ TEST(KernelBench, each_row_has_time_rate_and_ceiling) {
 }
 
 TEST(KernelBench, a_feed_forward_layer_is_shown_step_by_step) {
-  double shares = 0;
+  std::map<std::string, double> shares;
   for (const auto& row : tiny_kernel_result().mlp) {
     EXPECT_GT(row.ours.median, 0) << row.step;
-    shares += row.share;
+    shares[row.layer] += row.share;
   }
-  EXPECT_NEAR(shares, 1, 1e-9);
+  for (const char* layer : {"mlp", "mlp dropout 0.1"}) EXPECT_NEAR(shares[layer], 1, 1e-9) << layer;
   EXPECT_NE(kernel_outcome(tiny_kernel_result()).table.find("product up, bias"), std::string::npos);
+}
+
+TEST(KernelBench, the_table_for_programs_has_the_layer_with_and_without_dropout) {
+  const auto csv = kernel_outcome(tiny_kernel_result()).csv;
+  EXPECT_NE(csv.find("\nmlp,forward,small,fp32,32 x 64 -> 256,"), std::string::npos) << csv;
+  EXPECT_NE(csv.find("\nmlp dropout 0.1,forward,"), std::string::npos);
+  EXPECT_NE(csv.find(",\"bias, dropout, residual\",0."), std::string::npos);
+}
+
+TEST(KernelBench, shapes_take_the_place_of_sizes) {
+  auto options = tiny_kernels();
+  options.only = {"bias_gelu", "mlp_up_bias_gelu"};
+  options.shapes = {"2x3x10", "1x5x6"};
+  const auto rows = run_kernel_bench(options).rows;
+  ASSERT_EQ(rows.size(), 8u);  // forward and backward
+  EXPECT_EQ(rows[0].shape, "6 x 10");
+  EXPECT_EQ(rows[2].name(), "bias_gelu forward 1x5x6 fp32");
+  EXPECT_EQ(rows[4].shape, "6 x 10 -> 40");
+  options.only = {"adamw"};
+  EXPECT_THROW(run_kernel_bench(options), base::ConfigError);
+  options.only = {};
+  for (const char* shape : {"", "4x512", "4x512x", "4x512x1024x2", "0x1x2", "-1x4x4", "1x1x3", "4,5,6", "4x 5x6",
+                            "1099511627776x2x2", "99999999999999999999x1x2"}) {
+    options.shapes = {shape};
+    EXPECT_THROW(check_kernel_words(options), base::ConfigError) << shape;
+  }
 }
 
 TEST(KernelBench, ceilings_are_of_bytes_or_of_products) {

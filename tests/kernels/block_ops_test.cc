@@ -187,6 +187,19 @@ TEST_P(BlockOps, activations_by_themselves) {
   });
 }
 
+TEST_P(BlockOps, activations_with_a_bias) {
+  in_each_type([&](auto type) {
+    for (const auto kind : {Activation::gelu_tanh, Activation::gelu_erf})
+      for (const auto& [rows, width] : std::vector<std::array<int64_t, 2>>{{1, 1}, {5, 7}, {301, 64}, {33, 2056}}) {
+        SCOPED_TRACE(::testing::Message() << rows << " x " << width);
+        agrees(
+            {random({rows, width}, 2), random({width}, 2)},
+            [&](const Tensors& t) -> Tensors { return {activation(t[0], kind, t[1])}; },
+            [&](const Tensors& t) -> Tensors { return {activation_reference(t[0], kind, t[1])}; }, type);
+      }
+  });
+}
+
 // Rows of a warp, of a block and of no whole vectors; fewer rows than a block takes at once, and many more.
 const std::vector<std::array<int64_t, 2>> kRows{{1, 1},      {5, 7},      {700, 64},   {1, 512},  {3, 768},
                                                 {1111, 768}, {2, 1024},   {803, 1280}, {5, 2048}, {41, 5120},
