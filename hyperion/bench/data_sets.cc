@@ -9,6 +9,7 @@
 #include "hyperion/data/image_set.h"
 #include "hyperion/data/prepared.h"
 #include "hyperion/data/set_file.h"
+#include "hyperion/data/token_set.h"
 #include "hyperion/train/feed.h"
 
 namespace hyperion::bench {
@@ -20,12 +21,17 @@ SetResult run_set_bench(const std::string& folder, int64_t threads, double secon
   result.folder = folder, result.threads = static_cast<int>(threads);
   train::RunConfig config;
   config.data.source = "prepared", config.data.path = {folder}, config.data.threads = threads;
-  config.train.length = result.length, config.train.batch = 32;
   strategy::ModelShape shape;
   shape.image = 224;  // small images are taken as they are
-  if (const base::Path train = base::Path(folder) / data::kTrainSet; data::SetFile(train).kind() == data::kImages)
+  if (const base::Path train = base::Path(folder) / data::kTrainSet; data::SetFile(train).kind() == data::kImages) {
     if (const data::ImageSet set(train); set.images() > 0)
       shape.image = std::min({shape.image, set.size(0).height, set.size(0).width});
+  } else {
+    for (const char* name : {data::kTrainSet, data::kValidationSet})
+      for (const data::TokenSet set(base::Path(folder) / name); result.length > 1 && set.tokens() <= result.length;)
+        result.length /= 2;
+  }
+  config.train.length = result.length, config.train.batch = 32;
   const base::Clock& clock = base::real_clock();
   std::vector<double> opened;
   for (int i = 0; i < 5; ++i) {

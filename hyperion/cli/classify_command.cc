@@ -41,6 +41,25 @@ std::vector<std::string> labels_of(const interop::OpenedModel& opened, const std
   return names;
 }
 
+// A head that an adapter brings has the classes of the config.json beside it, where there is one: PEFT writes none.
+void take_names_beside(const std::string& adapter, std::vector<std::string>& labels) {
+  auto& files = base::real_files();
+  const size_t named = adapter.find('=');
+  const base::Path folder = files.exists(adapter) || named == adapter.npos ? adapter : adapter.substr(named + 1);
+  const base::Path path = folder / "config.json";
+  if (!files.exists(path)) return;
+  const Json config = base::parse_json(base::read_description(files, path), path.string());
+  const auto found = config.is_object() ? config.find("id2label") : config.end();
+  if (found == config.end() || !found->is_object() || found->size() != labels.size()) return;
+  std::vector<std::string> names;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    const auto name = found->find(std::to_string(i));
+    if (name == found->end() || !name->is_string()) return;
+    names.push_back(name->get<std::string>());
+  }
+  labels = std::move(names);
+}
+
 data::ImageProcessing processing_of(const interop::OpenedModel& opened, const std::string& model) {
   const base::Path path = interop::image_processor(base::real_files(), opened);
   if (path.empty())
@@ -108,7 +127,8 @@ int classify_command(const ClassifyOptions& options) {
   add_adapters(opened, options.adapters);
   if (!options.adapters.empty()) opened.model->adapters().use(opened.model->adapters().names().at(own));
   if (!options.output.empty()) check_tensors_place(options, opened);
-  const auto labels = labels_of(opened, options.model);
+  auto labels = labels_of(opened, options.model);
+  if (!options.adapters.empty()) take_names_beside(options.adapters.front(), labels);
   const auto processing = processing_of(opened, options.model);
   const auto type = opened.model->parameters().front().tensor.scalar_type();
   const at::NoGradGuard no_grad;

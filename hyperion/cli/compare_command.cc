@@ -27,12 +27,13 @@ namespace {
 using base::ConfigError;
 using base::format;
 
-// A file or folder, or else the name of one among the runs.
+// A result's file or folder, or else the name of one among the runs, as everywhere.
 std::string result_path(const std::string& name) {
   const auto among_runs = interop::runs_folder() / name;
   std::error_code error;
-  return !std::filesystem::exists(name, error) && std::filesystem::exists(among_runs, error) ? among_runs.string()
-                                                                                             : name;
+  const bool here = std::filesystem::is_directory(name, error) ||
+                    (std::filesystem::exists(name, error) && base::Path(name).extension() == ".json");
+  return !here && std::filesystem::exists(among_runs, error) ? among_runs.string() : name;
 }
 
 bool is_training_run(const std::string& name) {

@@ -31,8 +31,7 @@ int export_command(const ExportOptions& options) {
     throw base::ConfigError(base::format("{} has an adapter of its own", options.model),
                             "export it merged first, then add the other");
   if (!options.adapter.empty()) {
-    interop::fit_to_adapter(files, options.adapter, opened.model, opened.config);
-    interop::read_adapter(files, options.adapter, *opened.model, "adapter");
+    interop::add_adapter(files, options.adapter, opened, "adapter");
   }
   auto& adapters = opened.model->adapters();
   if (options.as_adapter) {
@@ -40,7 +39,7 @@ int export_command(const ExportOptions& options) {
     const std::string& base_model = opened.base_model.empty() ? options.model : opened.base_model;
     const std::string name = hub::repo_name_of(base_model);  // a folder of the cache means nothing elsewhere
     interop::write_adapter(files, *opened.model, adapters.names().front(), name.empty() ? base_model : name,
-                           options.folder);
+                           opened.folder, options.folder);
     if (opened.trained_quantized)
       base::log_info("the adapter was trained beside 4-bit weights (nf4); its folder cannot say so: --quantize nf4");
     print_files(files, options.folder);

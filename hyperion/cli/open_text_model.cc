@@ -49,9 +49,7 @@ interop::OpenedModel open_in_form(const std::string& model, at::Device device, c
 void add_adapters(interop::OpenedModel& opened, const std::vector<std::string>& adapters) {
   for (const auto& text : adapters) {
     const auto [name, folder] = named_folder(text);
-    if (opened.model->adapters().empty())
-      interop::fit_to_adapter(base::real_files(), folder, opened.model, opened.config);
-    interop::read_adapter(base::real_files(), folder, *opened.model, name);
+    interop::add_adapter(base::real_files(), folder, opened, name);
   }
 }
 

@@ -162,8 +162,7 @@ int probe_command(const ProbeOptions& options) {
   const auto device = kernels::open_device(options.device);
   auto opened = open_in_form(options.model, device, options.quantize, type_of(options.precision));
   if (!options.adapter.empty()) {
-    interop::fit_to_adapter(base::real_files(), options.adapter, opened.model, opened.config);
-    interop::read_adapter(base::real_files(), options.adapter, *opened.model, kAdapter);
+    interop::add_adapter(base::real_files(), options.adapter, opened, kAdapter);
     opened.model->adapters().use(kAdapter);  // before one that a run brings
   }
   if (options.grads && opened.quantized && opened.model->adapters().empty())
@@ -183,6 +182,10 @@ int probe_command(const ProbeOptions& options) {
   std::string said = format("logits {}", shape_text(logits));
   if (input.labels.defined()) {
     const auto labels = input.labels.to(device);
+    if (const auto counted = input.ids.defined() ? labels.narrow(1, 1, labels.size(1) - 1) : labels;
+        counted.ge(0).sum().item<int64_t>() == 0)
+      throw ConfigError(format("the labels of {} count no token: there is no loss", options.input),
+                        "-100 leaves one out, and the first of a text is never counted; or give no labels");
     auto loss = input.ids.defined() ? shifted_loss(logits, labels) : kernels::cross_entropy(logits, labels);
     if (pass.auxiliary_loss.defined()) loss = loss.add(pass.auxiliary_loss);
     tensors.push_back({"loss", loss.detach()});

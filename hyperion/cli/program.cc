@@ -547,6 +547,11 @@ void open_standard_streams() {
     if (::fcntl(descriptor, F_GETFD) < 0) ::open("/dev/null", O_RDWR);  // takes the lowest free number, this one
 }
 
+[[noreturn]] void refuse_start(const std::string& what, const char* hint) {
+  std::fprintf(stderr, "error: %s\nhint: %s\n", what.c_str(), hint);
+  ::_exit(2);
+}
+
 // OpenMP takes no notice of such a value, and says so before this program begins, without a word of what to do.
 void warn_of_thread_count() {
   const char* value = std::getenv("OMP_NUM_THREADS");
@@ -556,6 +561,11 @@ void warn_of_thread_count() {
         "OMP_NUM_THREADS=\"{}\" is no number of threads, and is ignored; set it to one, as OMP_NUM_THREADS=4, or unset "
         "it",
         hyperion::base::printable(text)));
+  constexpr int64_t kMost = 4096;  // as train.threads has it; OpenMP ends the program where they cannot be made
+  if (std::strtoll(std::string(text).c_str(), nullptr, 10) > kMost)
+    refuse_start(
+        hyperion::base::format("OMP_NUM_THREADS={} is more than {} threads", hyperion::base::printable(text), kMost),
+        "set it to as many as there are cores, or unset it");
 }
 
 int flush_output(int code) {

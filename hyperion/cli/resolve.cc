@@ -61,6 +61,19 @@ void fit_warmup(train::RunConfig& config, base::Settings& settings) {
                base::format("{}, {} {}: train.steps = {}", origin, kShortened, meant, steps));
 }
 
+// Of two that say the same in two ways the nearer to the user is meant; from one place they contradict. `one` is 0
+// where it says nothing, and rules where it is not.
+void choose_nearer(base::Settings& settings, const char* one, const char* other) {
+  const auto &first = settings.at(one), &second = settings.at(other);
+  const int near = nearness(first.origin), far = nearness(second.origin);
+  if (first.text() == "0" || far == 0 || near > far) return;
+  if (near == far)
+    throw base::ConfigError(base::format("{} = {} ({}) and {} = {} ({}) are both set", one, first.text(), first.origin,
+                                         other, second.text(), second.origin),
+                            "leave one of the two out");
+  settings.set(one, "0", second.origin);
+}
+
 // A contradiction names its settings; where each got its value is known here.
 void check(const train::RunConfig& config, const base::Settings& settings, bool begins) {
   try {
@@ -85,6 +98,8 @@ base::Settings resolve(train::RunConfig& config, const std::string& recipe, cons
   find_beside_recipe(settings, recipe);
   settings.read_environment(::environ);
   apply(settings, overrides);
+  choose_nearer(settings, "train.epochs", "train.steps");
+  choose_nearer(settings, "train.batch_per_rank", "train.batch");
   fit_warmup(config, settings);
   if (config.data.source == "prepared" && config.data.path.empty() && !config.prepare.output.empty())
     config.data.path = {config.prepare.output};

@@ -110,15 +110,6 @@ void check_start(train::RunConfig& config, const std::string& model, const host:
   train::check_fit(split, shape_of(config, train::model_for_data(config, model, split).config), config);
 }
 
-// Where a user says the same in two ways, one of them would be left aside.
-void refuse_both(const base::Settings& settings, const char* one, const char* other) {
-  if (settings.at(one).text() != "0" && settings.at(other).origin != "default")
-    throw base::ConfigError(
-        format("{} = {} ({}) and {} = {} ({}) are both set", one, settings.at(one).text(), settings.at(one).origin,
-               other, settings.at(other).text(), settings.at(other).origin),
-        "leave one of the two out");
-}
-
 // What depends on how many processes there are.
 void settle_batch(train::RunConfig& config, const host::Launch& launch) {
   if (config.train.batch_per_rank > 0) config.train.batch = config.train.batch_per_rank * launch.world;
@@ -261,6 +252,17 @@ bool is_longer(const train::RunConfig& config, const train::StartPoint& start) {
   return config.train.steps > before.train.steps;
 }
 
+// Where checkpoints were written and are not there any more, to begin anew would throw away what is left of the run.
+void refuse_lost_checkpoints(const report::RunRecord& record, const train::RunFolder& place, int64_t every) {
+  const bool ended = record.status == "complete" || record.status == "stopped";
+  const bool written = ended ? record.step > 0 : every > 0 && record.step > every;
+  if (!written) return;
+  throw base::ConfigError(
+      format("run {} was at step {}, and its checkpoints are not in {} any more", place.name(), record.step,
+             place.checkpoints().string()),
+      format("put them back; or train anew: under another name, or after `hyperion runs rm {}`", place.name()));
+}
+
 // A complete run that was moved is told where its data and its base lie now; the content must be the same.
 void keep_places(const train::RunConfig& config, const base::Settings& settings, const train::RunFolder& place,
                  const train::StartPoint& start, const std::string& model) {
@@ -313,6 +315,13 @@ int go_on(train::RunConfig& config, const base::Settings& settings, const base::
                                config.train.epochs > 0 ? "--train.epochs=N" : "--steps N"));
     return 0;
   }
+  if (!start && record.status == "complete" && record.step >= config.train.steps) {
+    if (launch.rank == 0)
+      base::print_lines(format("run {} is complete (step {} of {}), and its checkpoints are gone; nothing to do",
+                               place.name(), record.step, record.steps));
+    return 0;
+  }
+  if (!start) refuse_lost_checkpoints(record, place, config.checkpoint.every);
   if (step > config.train.steps)
     throw base::ConfigError(
         format("run {} is at step {} already, past train.steps = {}", place.name(), step, config.train.steps),
@@ -354,6 +363,8 @@ void settle_as_begun(train::RunConfig& config, const base::Path& begun) {
   train::RunConfig past;
   read_run_config(past, begun, {});
   if (auto& normalise = config.data.augment.normalise; normalise == "auto") normalise = past.data.augment.normalise;
+  if (auto& filter = config.data.augment.filter; filter == "auto") filter = past.data.augment.filter;
+  if (auto& centre = config.data.augment.centre; centre == 0) centre = past.data.augment.centre;
   const base::Path of_run = base::Path(past.model.from).parent_path().parent_path();
   const std::string named = config.model.from.substr(0, config.model.from.rfind('@'));  // of RUN@best
   if (named.empty() || past.model.from.empty()) return;
@@ -366,13 +377,14 @@ void settle_as_begun(train::RunConfig& config, const base::Path& begun) {
 }  // namespace
 
 int train_command(const TrainOptions& options) {
+  if (options.recipe.empty())
+    throw base::ConfigError("no recipe was named: RECIPE is empty",
+                            "name a TOML file, such as recipes/quickstart.toml");
   if (options.or_resume && options.run.empty())
     throw base::ConfigError("--or-resume needs to know which run", "add --run NAME");
   train::RunConfig config;
   auto settings = resolve(config, options.recipe, options.overrides);
   const auto launch = host::find_launch();
-  refuse_both(settings, "train.epochs", "train.steps");
-  refuse_both(settings, "train.batch_per_rank", "train.batch");
   settle_batch(config, launch);
   const bool named = !options.run.empty();
   const std::string name =

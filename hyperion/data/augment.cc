@@ -49,7 +49,7 @@ Box Augmenter::random_box(ImageSize whole, Draws& draws) const {
 }
 
 int64_t Augmenter::shorter_side() const {
-  const double part = training_ && config_.crop == "padded" ? 1 : config_.centre;
+  const double part = training_ && config_.crop == "padded" ? 1 : config_.centre > 0 ? config_.centre : kCentre;
   return static_cast<int64_t>(std::nearbyint(static_cast<double>(side_) / part));
 }
 

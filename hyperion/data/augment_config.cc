@@ -24,14 +24,19 @@ void describe(base::Settings& settings, AugmentConfig& config) {
       .real("mixup", config.mixup, {0, 10},
             "blend pairs of images and their labels: alpha of Beta(alpha, alpha); 0: none")
       .real("cutmix", config.cutmix, {0, 10}, "put a part of one image into another: likewise")
-      .real("centre", config.centre, {0.1, 1}, "part of the shorter side that the middle shows")
-      .choice("filter", config.filter, {"bilinear", "bicubic"}, "for resizing")
+      .real("centre", config.centre, {0, 1},
+            "part of the shorter side that the middle shows; 0: as model.from says, else 0.875")
+      .choice("filter", config.filter, {"auto", "bilinear", "bicubic"},
+              "for resizing; auto: that of model.from, else bilinear")
       .choice("normalise", config.normalise, {"auto", "imagenet", "cifar", "half"},
               "mean and deviation of pixels; auto: those that model.from was trained on, else the data's; half: from "
               "-1 to 1");
 }
 
 void check(const AugmentConfig& config) {
+  if (config.centre > 0 && config.centre < kLeastCentre)
+    throw base::ConfigError(base::format("augment.centre = {} shows too little of an image", config.centre),
+                            base::format("take {} or more; 0 leaves it to model.from", kLeastCentre));
   if (config.crop != "padded" && config.padding != AugmentConfig{}.padding)
     throw base::ConfigError(
         base::format("augment.padding is set but augment.crop is \"{}\", which has no margin", config.crop),

@@ -14,11 +14,13 @@ struct Jitter {
 };
 
 inline constexpr int64_t kMostMagnitude = 30;  // of RandAugment
+inline constexpr double kCentre = 0.875, kLeastCentre = 0.1;
 
 struct AugmentConfig {
-  std::string crop = "none", filter = "bilinear", normalise = "auto";
+  std::string crop = "none", filter = "auto", normalise = "auto";
   int64_t padding = 4, operations = 0, magnitude = 9;
-  double least_area = 0.08, least_ratio = 0.75, centre = 0.875;
+  double least_area = 0.08, least_ratio = 0.75;
+  double centre = 0;             // 0: kCentre, or what model.from was trained on
   double mixup = 0, cutmix = 0;  // of a whole batch: data/mix.h
   bool flip = false;
   Jitter jitter;

@@ -39,6 +39,7 @@ Split open_image_files(const DataConfig& config, int64_t side, uint64_t seed) {
                                         Augmenter(config.augment, side, seed, training, kImagenet));
   };
   Split split;
+  split.passed_over = passed_over_text(lists);
   base::Hasher hasher;  // of names, labels and sizes: reading every image would take as long as an epoch
   for (const ImageList* list : {&lists.train, &lists.validation})
     for (const auto& file : list->files)

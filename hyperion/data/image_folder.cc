@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -26,10 +27,35 @@ bool is_there(const Path& path) {
   return fs::exists(path, ignored);
 }
 
-bool is_image(const Path& path) {
+std::string ending_of(const Path& path) {
   std::string ending = path.extension().string();
   std::transform(ending.begin(), ending.end(), ending.begin(), [](unsigned char c) { return std::tolower(c); });
+  return ending;
+}
+
+bool is_image(const Path& path) {
+  const std::string ending = ending_of(path);
   return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
+}
+
+bool is_other_image(const Path& path) {
+  const std::string ending = ending_of(path);
+  for (const char* other : {".webp", ".gif", ".bmp", ".tif", ".tiff", ".heic", ".heif", ".avif", ".jp2", ".jxl"})
+    if (ending == other) return true;
+  return false;
+}
+
+// "owl and 3 more are only in tv/train", of both.
+std::string differing(const std::vector<std::string>& classes, const Path& folder,
+                      const std::vector<std::string>& others) {
+  constexpr size_t kNamed = 5;
+  std::vector<std::string> only;
+  std::set_difference(classes.begin(), classes.end(), others.begin(), others.end(), std::back_inserter(only));
+  if (only.empty()) return {};
+  std::string names;
+  for (size_t i = 0; i < std::min(only.size(), kNamed); ++i) names += (i > 0 ? ", " : "") + format("\"{}\"", only[i]);
+  if (only.size() > kNamed) names += format(" and {} more", only.size() - kNamed);
+  return format("; only {} has {}", folder.string(), names);
 }
 
 // Sorted by their bytes, without what is hidden.
@@ -110,11 +136,16 @@ ImageList list_class_folders(const Path& root) {
     const auto label = static_cast<int64_t>(list.classes.size());
     list.classes.push_back(folder.filename().string());
     const size_t before = list.files.size();
-    for (const Path& file : children(folder, false))
+    for (const Path& file : children(folder, false)) {
       if (is_image(file)) list.files.push_back({file, label});
+      if (is_other_image(file)) list.passed_over.push_back(file);
+    }
     if (list.files.size() == before)
       throw ConfigError(format("{} holds no images, and each folder beside it is a class", folder.string()),
-                        "put its .jpg, .jpeg or .png files there, or take the folder away");
+                        list.passed_over.empty() || list.passed_over.back().parent_path() != folder
+                            ? "put its .jpg, .jpeg or .png files there, or take the folder away"
+                            : format("{} and its like are neither JPEG nor PNG: convert them",
+                                     list.passed_over.back().filename().string()));
   }
   check_not_empty(list, root);
   return list;
@@ -162,7 +193,9 @@ ImageSplit list_images(const Path& root, double validation, BadRecords* bad) {
       if (!is_there(root / name)) continue;
       ImageSplit split{list_class_folders(root / "train"), list_class_folders(root / name)};
       if (split.train.classes != split.validation.classes)
-        throw ConfigError(format("{} and {} have other classes", (root / "train").string(), (root / name).string()),
+        throw ConfigError(format("{} and {} have other classes{}{}", (root / "train").string(), (root / name).string(),
+                                 differing(split.train.classes, root / "train", split.validation.classes),
+                                 differing(split.validation.classes, root / name, split.train.classes)),
                           "each class needs a folder of the same name in both");
       return split;
     }
@@ -170,7 +203,7 @@ ImageSplit list_images(const Path& root, double validation, BadRecords* bad) {
                       "add one, or name the folder train itself: a part of it is held out");
   }
   ImageList all = list_class_folders(root);
-  ImageSplit split{{all.classes, {}}, {all.classes, {}}};
+  ImageSplit split{{all.classes, {}, std::move(all.passed_over)}, {all.classes, {}}};
   for (size_t begin = 0, end = 0; begin < all.files.size(); begin = end) {
     while (end < all.files.size() && all.files[end].label == all.files[begin].label) ++end;
     const auto count = static_cast<int64_t>(end - begin);
@@ -186,6 +219,15 @@ ImageSplit list_images(const Path& root, double validation, BadRecords* bad) {
                       "raise prepare.validation (data.validation where nothing is prepared), or keep validation images "
                       "in a folder val beside train");
   return split;
+}
+
+std::string passed_over_text(const ImageSplit& split) {
+  const auto &here = split.train.passed_over, &there = split.validation.passed_over;
+  const size_t count = here.size() + there.size();
+  if (count == 0) return {};
+  return format("{} {} neither JPEG nor PNG and {} passed over (the first: {})", count,
+                count == 1 ? "file is" : "files are", count == 1 ? "is" : "are",
+                shown_in_utf8((here.empty() ? there : here).front().native()));
 }
 
 }  // namespace hyperion::data

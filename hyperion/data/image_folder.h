@@ -15,8 +15,9 @@ struct ImageFile {
 };
 
 struct ImageList {
-  std::vector<std::string> classes;  // by label
-  std::vector<ImageFile> files;      // in a fixed order: by class, then by name, or as the list has them
+  std::vector<std::string> classes;          // by label
+  std::vector<ImageFile> files;              // in a fixed order: by class, then by name, or as the list has them
+  std::vector<base::Path> passed_over = {};  // images of class folders that are neither JPEG nor PNG
 };
 
 // root/<class>/<any>.jpg, .jpeg or .png, in any case; classes sorted by the bytes of their names.
@@ -35,5 +36,8 @@ struct ImageSplit {
 // validation or test, with the same classes; else class folders, of which the part `validation` is held out, in each
 // class as much.
 ImageSplit list_images(const base::Path& root, double validation, BadRecords* bad = nullptr);
+
+// How many images of such a split cannot be read, and the first of them; empty where there are none.
+std::string passed_over_text(const ImageSplit& split);
 
 }  // namespace hyperion::data

@@ -13,6 +13,7 @@ namespace hyperion::data {
 namespace {
 
 constexpr int kPillowBilinear = 2, kPillowBicubic = 3;
+constexpr int64_t kConvNextWarps = 384;  // from this size on the whole image is made to fit
 
 // The decimal number that was meant: 0.485, not what a float makes of it.
 base::Json decimals(const std::array<float, 3>& values) {
@@ -62,6 +63,29 @@ class ProcessorFields {
     }
     return values;
   }
+  std::string text(const char* key) const {
+    const base::Json* value = find(key);
+    return value != nullptr && value->is_string() ? value->get<std::string>() : std::string();
+  }
+  // Resizes by crop_pct, as the processors of ResNets do. Older files name a feature extractor, and may name nothing.
+  bool is_convnext() const {
+    std::string type = text("image_processor_type");
+    if (type.empty()) type = text("feature_extractor_type");
+    return type.empty() ? find("crop_pct") != nullptr : type.starts_with("ConvNext");
+  }
+  double part(const char* key, double absent) const {
+    const base::Json* value = find(key);
+    if (value == nullptr) return absent;
+    if (!value->is_number() || !(value->get<double>() > 0 && value->get<double>() <= 1))
+      refuse(base::format("{} is not a part in 0 to 1", key));
+    return value->get<double>();
+  }
+  // Of an image whose middle is seen.
+  int64_t shorter_side(int64_t side, double part) const {
+    const double shorter = static_cast<double>(side) / part;
+    if (!(shorter <= kMostSide)) refuse(base::format("crop_pct makes images of more than {} pixels", kMostSide));
+    return static_cast<int64_t>(shorter);
+  }
   [[noreturn]] void refuse(const std::string& what) const {
     throw base::CorruptError(base::format("{}: {}", place_, what));
   }
@@ -73,6 +97,17 @@ class ProcessorFields {
   const std::string& place_;
 };
 
+// As ConvNextImageProcessor: a small image is cut out of one that is larger by crop_pct, a large one is made to fit.
+void read_convnext(const ProcessorFields& fields, const base::Json* size, ImageProcessing& processing) {
+  if (size != nullptr && size->is_object() && !size->contains("shortest_edge"))
+    fields.refuse("size has no shortest_edge");
+  processing.side = size == nullptr ? kConvNextWarps : fields.side(*size, "shortest_edge");
+  if (fields.flag("do_center_crop", false)) fields.refuse("do_center_crop beside crop_pct is not known here");
+  const double part = fields.part("crop_pct", 224.0 / 256.0);
+  if (processing.side < kConvNextWarps) processing.shorter = fields.shorter_side(processing.side, part);
+  processing.bicubic = true;
+}
+
 }  // namespace
 
 ImageProcessing parse_processor(const std::string& text, const std::string& place) {
@@ -81,8 +116,10 @@ ImageProcessing parse_processor(const std::string& text, const std::string& plac
   ImageProcessing processing;
   if (!fields.flag("do_resize", true)) fields.refuse("do_resize = false is not known here");
   const base::Json* size = fields.find("size");
-  if (size == nullptr) fields.refuse("it has no size");
-  if (size->is_object() && size->contains("shortest_edge")) {
+  if (size == nullptr && !fields.is_convnext()) fields.refuse("it has no size");
+  if (fields.is_convnext()) {
+    read_convnext(fields, size, processing);
+  } else if (size->is_object() && size->contains("shortest_edge")) {
     if (!fields.flag("do_center_crop", false))
       fields.refuse(
           "a shortest_edge without do_center_crop makes images that are not square, which are not known here");

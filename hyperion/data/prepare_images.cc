@@ -9,6 +9,7 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/hash.h"
 #include "hyperion/base/json.h"
+#include "hyperion/base/log.h"
 #include "hyperion/base/signals.h"
 #include "hyperion/data/held_out.h"
 #include "hyperion/data/image_decode.h"
@@ -182,6 +183,7 @@ ImageRecipe image_recipe(const PrepareConfig& config) {
     BadRecords bad(recipe.on_bad, recipe.bad_limit);
     recipe.lists = list_images(config.files[0], config.validation, &bad);
     recipe.bad_lines = bad.list();
+    if (const auto said = passed_over_text(recipe.lists); !said.empty()) base::log_warn(said);
     return recipe;
   }
   recipe.training = input_files(config.files);

@@ -69,6 +69,7 @@ struct Split {
   int64_t limit = 0;                // samples of train that are used, the first; 0: all
   std::string digest;               // tells this data from any other
   std::vector<Question> questions;  // held out too; empty where the data has none
+  std::string passed_over;          // what of the files could not be taken, in words; empty: nothing
 
   Split();
   Split(Split&&) noexcept;

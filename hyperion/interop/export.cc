@@ -41,14 +41,18 @@ std::vector<checkpoint::NamedTensor> stored_tensors(models::Model& model) {
   return tensors;
 }
 
-void copy_companions(base::FileSystem& files, const Path& source, const Path& to) {
-  for (const char* name :
-       {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
-        "merges.txt", "tokenizer.model", "chat_template.jinja", "generation_config.json", "preprocessor_config.json"})
+void copy_files(base::FileSystem& files, const Path& source, const Path& to, std::initializer_list<const char*> names) {
+  for (const char* name : names)
     if (files.exists(source / name)) base::write_atomically(files, to / name, files.read(source / name));
 }
 
 }  // namespace
+
+void copy_tokenizer(base::FileSystem& files, const Path& source, const Path& to) {
+  copy_files(files, source, to,
+             {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
+              "merges.txt", "tokenizer.model", "chat_template.jinja"});
+}
 
 // Keys of our own say what Hugging Face's classes cannot.
 std::string export_obstacle(const std::string& config) {
@@ -66,7 +70,10 @@ void export_hugging_face(base::FileSystem& files, models::Model& model, const st
     if (const auto reason = export_obstacle(config); !reason.empty())
       throw base::ConfigError(reason, "it can be trained, evaluated and probed here");
     checkpoint::write_safetensors(files, partial / "model.safetensors", stored_tensors(model), {{"format", "pt"}});
-    if (!source.empty()) copy_companions(files, source, partial);
+    if (!source.empty()) {
+      copy_tokenizer(files, source, partial);
+      copy_files(files, source, partial, {"generation_config.json", "preprocessor_config.json"});
+    }
     base::write_atomically(files, partial / "config.json",
                            exported_config(config, model.parameters().front().tensor.scalar_type(), ends));
   });

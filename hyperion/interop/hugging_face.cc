@@ -70,7 +70,7 @@ class Matching {
     for (const auto& name : weights.names())
       if (!used_.contains(name) && !is_buffer(name)) judge_extra(name);
     if (head_ == Head::may_be_missing && !headless_.empty())
-      base::log_info(format("the weights to start from have no head: it is made anew{}",
+      base::log_info(format("the weights to start from have no head: it is made anew, for the classes of the data{}",
                             pooler_ ? ", and their pooler is passed over" : ""));
   }
 

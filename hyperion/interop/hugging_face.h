@@ -43,6 +43,9 @@ struct ModelOutline {
 };
 ModelOutline outline_hugging_face(base::FileSystem& files, const base::Path& folder, Head head = Head::needed);
 
+// The files of a tokenizer, its chat template among them, as far as they are there.
+void copy_tokenizer(base::FileSystem& files, const base::Path& source, const base::Path& to);
+
 // Why a model of this config.json cannot be exported; empty where it can be.
 std::string export_obstacle(const std::string& config);
 

@@ -9,6 +9,7 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
+#include "hyperion/base/log.h"
 #include "hyperion/base/read_file.h"
 #include "hyperion/checkpoint/load.h"
 #include "hyperion/data/image_processing.h"
@@ -280,15 +281,14 @@ void find_processor(base::FileSystem& files, OpenedModel& opened) {
   if (!opened.run.empty() && files.exists(opened.run / kRunProcessor)) opened.folder = opened.run / kRunProcessor;
 }
 
-// A run that learned tokens its base does not have was trained with a tokenizer of its own; else the base's folder says
-// more, such as what ends a text.
-void find_grown_tokenizer(base::FileSystem& files, OpenedModel& opened) {
+// A run or an adapter that learned tokens its base does not have was trained with a tokenizer of its own, in `own`;
+// else the base's folder says more, such as what ends a text.
+void take_tokenizer(base::FileSystem& files, const Path& own, OpenedModel& opened) {
   const auto text = [&](const Path& folder) {
     const Path path = folder / "tokenizer.json";
     return files.exists(path) ? base::read_description(files, path) : std::string();
   };
-  const Path own = opened.run / kRunTokenizer;
-  if (opened.run.empty() || text(own).empty() || text(own) == text(opened.folder)) return;
+  if (text(own).empty() || text(own) == text(opened.folder)) return;
   opened.folder = own;
   opened.bytes = false;
 }
@@ -310,7 +310,7 @@ OpenedModel open_adapted(base::FileSystem& files, const checkpoint::LoadedCheckp
   adapted.run = run, adapted.step = loaded.step, adapted.checkpoint = loaded.path;
   adapted.base_model = adapter.base_model;
   adapted.trained_quantized = was_packed;
-  find_grown_tokenizer(files, adapted);
+  if (!run.empty()) take_tokenizer(files, run / kRunTokenizer, adapted);
   find_processor(files, adapted);
   return adapted;
 }
@@ -350,6 +350,23 @@ OpenedModel open_model(base::FileSystem& files, const std::string& named, at::De
   }
   find_processor(files, opened);
   return opened;
+}
+
+void add_adapter(base::FileSystem& files, const Path& place, OpenedModel& opened, const std::string& name) {
+  if (!opened.model->adapters().empty()) return read_adapter(files, place, *opened.model, name);
+  const auto tokens = [&] {
+    return opened.model->input() == models::Input::tokens ? opened.model->shape(1).vocabulary : 0;
+  };
+  const int64_t before = tokens();
+  fit_to_adapter(files, place, opened.model, opened.config);
+  read_adapter(files, place, *opened.model, name);
+  const Path folder = hub::locate(files, place.string());
+  if (opened.model->input() == models::Input::tokens) take_tokenizer(files, folder, opened);
+  if (tokens() > before && !files.exists(folder / "tokenizer.json"))
+    base::log_warn(
+        format("adapter {} brings the token ids {} to {}, and its folder no tokenizer.json that has them: "
+               "they are neither read nor shown as text; copy there the one it was trained with",
+               folder.string(), before, tokens() - 1));
 }
 
 ModelOutline outline_model(base::FileSystem& files, const std::string& named, Head head) {

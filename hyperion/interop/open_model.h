@@ -75,6 +75,10 @@ std::string read_model_config(base::FileSystem& files, const std::string& argume
 OpenedModel open_model(base::FileSystem& files, const std::string& argument, at::Device device,
                        std::optional<at::ScalarType> type = {}, WeightForm form = WeightForm::as_trained);
 
+// Adds the adapter of a folder, or of that name in Hugging Face's cache, under `name`. The first may bring classes,
+// token ids and a tokenizer of its own: the model is made to fit, and its tokenizer is used.
+void add_adapter(base::FileSystem& files, const base::Path& place, OpenedModel& opened, const std::string& name);
+
 // The same with parameters without memory (nn/without_memory.h): `values` reads them from the mapped files when asked
 // for. Null where it cannot be had so: the MODEL has an adapter to merge.
 ModelOutline outline_model(base::FileSystem& files, const std::string& argument, Head head = Head::needed);

@@ -13,6 +13,7 @@
 #include "hyperion/base/read_file.h"
 #include "hyperion/checkpoint/safetensors.h"
 #include "hyperion/hub/cache.h"
+#include "hyperion/interop/hugging_face.h"
 #include "hyperion/interop/refit.h"
 #include "hyperion/interop/weight_files.h"
 #include "hyperion/models/registry.h"
@@ -46,9 +47,46 @@ bool repeats_tokens(const checkpoint::SafetensorsFile& file, const std::string& 
   return same.sum().item<int64_t>() >= same.size(0) - trained;
 }
 
+// The table of tokens, where the output is tied to it; else undefined.
+models::Parameter tied_table(models::Model& model) {
+  const auto parameters = model.parameters();
+  const bool own = std::any_of(parameters.begin(), parameters.end(), [](const models::Parameter& parameter) {
+    return nn::is_output(parameter.name.substr(0, parameter.name.rfind('.')));
+  });
+  return own || model.input() != models::Input::tokens ? models::Parameter{} : parameters.front();
+}
+
+constexpr const char* kTiedOutput = "lm_head";
+std::string tied_key() { return peft_key(std::string(kTiedOutput) + ".weight"); }
+
+// PEFT trains copies of the modules it saves: of a table alone, the output stays the base's, which is no tied model any
+// more. Trained tied, both are written.
+bool saves_tied_table(models::Model& model, const std::string& name) {
+  const auto table = tied_table(model);
+  if (!table.tensor.defined()) return false;
+  const auto& saved = model.adapters().config(name).saved;
+  return nn::fits({.names = saved}, table.name.substr(0, table.name.rfind('.')));
+}
+
+void refuse_untied(const checkpoint::SafetensorsFile& file, models::Model& model, const std::string& name,
+                   const Path& folder) {
+  if (!saves_tied_table(model, name)) return;
+  const auto table = tied_table(model);
+  if (file.has(tied_key()) && file.has(peft_key(table.name)) && file.shape(tied_key()) == table.tensor.sizes() &&
+      file.tensor(tied_key()).equal(file.tensor(peft_key(table.name))))
+    return;
+  throw CorruptError(
+      format("adapter {} has trained {} and leaves the output as the base's, to which this model's is tied",
+             folder.string(), table.name),
+      format("train it with modules_to_save of both, the table and {}, with the same weights; or merge it with PEFT",
+             kTiedOutput));
+}
+
 // Beside an adapter of the output PEFT keeps the base's own weight, as <path>.base_layer.weight: fine where it is that.
 std::string judge_extra(const checkpoint::SafetensorsFile& file, const std::string& key, models::Model& model) {
   if (repeats_tokens(file, key, model)) return "";
+  if (key == tied_key() && tied_table(model).tensor.defined() && file.has(peft_key(tied_table(model).name)))
+    return "";  // refuse_untied has compared them
   constexpr std::string_view kLayer = ".base_layer";
   std::string name = key;
   if (const size_t layer = name.find(kLayer); layer != name.npos) name.erase(layer, kLayer.size());
@@ -144,6 +182,7 @@ void read_adapter(base::FileSystem& files, const Path& place, models::Model& mod
   } catch (const base::ConfigError& error) {
     throw base::ConfigError(format("adapter {}: {}", folder.string(), error.what()), error.hint());
   }
+  refuse_untied(file, model, name, folder);
   auto parameters = model.adapters().parameters(name);
   if (const auto text = differences(file, parameters, model); !text.empty())
     throw CorruptError(format("{}: the tensors are not those of {} on this model:{}", (folder / kWeights).string(),
@@ -167,16 +206,19 @@ void refuse_experts(const std::string& parameter) {
 }  // namespace
 
 void write_adapter(base::FileSystem& files, models::Model& model, const std::string& name,
-                   const std::string& base_model, const Path& to) {
+                   const std::string& base_model, const Path& tokenizer, const Path& to) {
   const base::OperationScope scope("interop.write_adapter");
   std::vector<checkpoint::NamedTensor> tensors;
   for (const auto& [parameter, tensor] : model.adapters().parameters(name)) {
     refuse_experts(parameter);
     tensors.push_back({peft_key(parameter), tensor});
   }
+  if (saves_tied_table(model, name)) tensors.push_back({tied_key(), tied_table(model).tensor.detach().clone()});
   write_new_folder(files, to, [&](const Path& partial) {
     checkpoint::write_safetensors(files, partial / kWeights, tensors, {{"format", "pt"}});
-    base::write_atomically(files, partial / kAdapterConfig, adapter_config_text(model, name, base_model));
+    const std::string also = saves_tied_table(model, name) ? kTiedOutput : "";
+    base::write_atomically(files, partial / kAdapterConfig, adapter_config_text(model, name, base_model, also));
+    if (!tokenizer.empty()) copy_tokenizer(files, tokenizer, partial);
   });
 }
 

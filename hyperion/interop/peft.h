@@ -23,8 +23,9 @@ struct AdapterConfig {
 // it another function than the one here, each starting with `place`: DoRA, biases and the like.
 AdapterConfig parse_adapter_config(const std::string& text, const std::string& place);
 
-// The same as text, to be written.
-std::string adapter_config_text(models::Model& model, const std::string& name, const std::string& base_model);
+// The same as text, to be written. `also_saved`: a module saved beside those of the config; may be empty.
+std::string adapter_config_text(models::Model& model, const std::string& name, const std::string& base_model,
+                                const std::string& also_saved = {});
 
 // Gives the model the classes or token ids that such an adapter brings; `config` is its config.json, likewise.
 void fit_to_adapter(base::FileSystem& files, const base::Path& place, std::unique_ptr<models::Model>& model,
@@ -34,9 +35,9 @@ void fit_to_adapter(base::FileSystem& files, const base::Path& place, std::uniqu
 // and extra tensors are listed in one CorruptError; the model is then not to be used.
 void read_adapter(base::FileSystem& files, const base::Path& place, models::Model& model, const std::string& name);
 
-// Writes a folder that PEFT loads; `base_model` says what it belongs to. Written beside and renamed; `to` must not
-// exist (ConfigError).
+// Writes a folder that PEFT loads; `base_model` says what it belongs to. The tokenizer in `tokenizer`, if any, goes
+// with it: tokens may have been added. Written beside and renamed; `to` must not exist (ConfigError).
 void write_adapter(base::FileSystem& files, models::Model& model, const std::string& name,
-                   const std::string& base_model, const base::Path& to);
+                   const std::string& base_model, const base::Path& tokenizer, const base::Path& to);
 
 }  // namespace hyperion::interop

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cctype>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -168,12 +169,16 @@ AdapterConfig parse_adapter_config(const std::string& text, const std::string& p
   return {config, base_model != nullptr && base_model->is_string() ? base_model->get<std::string>() : std::string()};
 }
 
-std::string adapter_config_text(models::Model& model, const std::string& name, const std::string& base_model) {
+std::string adapter_config_text(models::Model& model, const std::string& name, const std::string& base_model,
+                                const std::string& also_saved) {
   const auto& adapters = model.adapters();
   const nn::LoraConfig& config = adapters.config(name);
   OrderedJson ranks = OrderedJson::object(), alphas = OrderedJson::object();
   for (const auto& [expression, rank] : config.rank_pattern) ranks[expression] = rank;
   for (const auto& [expression, alpha] : config.alpha_pattern) alphas[expression] = number_of(alpha);
+  auto saved = config.saved;
+  if (!also_saved.empty() && std::find(saved.begin(), saved.end(), also_saved) == saved.end())
+    saved.push_back(also_saved);
   OrderedJson tokens = OrderedJson::object();
   for (const auto& [module, rows] : config.token_rows) tokens[module] = rows;
   const OrderedJson json = {
@@ -192,7 +197,7 @@ std::string adapter_config_text(models::Model& model, const std::string& name, c
       {"bias", "none"},
       {"init_lora_weights", true},
       {"use_dora", false},
-      {"modules_to_save", config.saved.empty() ? OrderedJson(nullptr) : OrderedJson(config.saved)},
+      {"modules_to_save", saved.empty() ? OrderedJson(nullptr) : OrderedJson(saved)},
       {"trainable_token_indices", tokens.empty() ? OrderedJson(nullptr) : tokens},
       {"inference_mode", true}};
   return json.dump(2) + "\n";

@@ -34,6 +34,8 @@ LlamaConfig read_decoder(const ConfigReader& reader, const DecoderDefaults& defa
   }
   config.epsilon = reader.real_or("rms_norm_eps", defaults.epsilon);
   config.tied = reader.flag_or("tie_word_embeddings", false);
+  config.attention_dropout = reader.real_or("attention_dropout", 0);
+  reader.check(config.attention_dropout >= 0 && config.attention_dropout < 1, "attention_dropout must lie in [0, 1)");
   config.rope = read_rope(reader, config, defaults.theta);
   reader.check(config.heads % config.key_value_heads == 0, "num_key_value_heads must divide num_attention_heads");
   reader.check(config.head_width % 2 == 0, "a head's width must be even");
@@ -53,6 +55,7 @@ Json decoder_json(const LlamaConfig& config) {
           {"hidden_act", "silu"},
           {"rms_norm_eps", config.epsilon},
           {"tie_word_embeddings", config.tied},
+          {"attention_dropout", config.attention_dropout},
           {"rope_theta", config.rope.theta},
           {"rope_scaling", rope_json(config.rope)},
           {"head_dim", config.head_width},

@@ -112,7 +112,7 @@ class Gpt2Block final : public nn::Module {
 
 class Transformer final : public nn::Module {
  public:
-  explicit Transformer(const Gpt2Config& config) : dropout_(config.dropout) {
+  explicit Transformer(const Gpt2Config& config) : dropout_(config.embedding_dropout) {
     wte_ = register_module(
         "wte", std::make_shared<nn::Embedding>(config.vocabulary, config.width, Init::normal(kGpt2Deviation)));
     wpe_ = register_module("wpe",

@@ -10,8 +10,9 @@ namespace hyperion::models {
 
 struct Gpt2Config {
   int64_t layers = 4, heads = 4, width = 128, context = 128, vocabulary = 256;
-  double dropout = 0.0;
-  int64_t inner = 0;  // of the feed-forward part; 0: four times the width
+  double dropout = 0.0, embedding_dropout = 0.0;
+  double attention_dropout = 0.0;  // kept for who reads the config; not applied: attention's weights are never held
+  int64_t inner = 0;               // of the feed-forward part; 0: four times the width
   double epsilon = 1e-5;
   bool tied = true;
 };

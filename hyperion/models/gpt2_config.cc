@@ -29,8 +29,8 @@ std::string to_json(const Gpt2Config& config) {
                      {"n_positions", config.context},
                      {"vocab_size", config.vocabulary},
                      {"resid_pdrop", config.dropout},
-                     {"embd_pdrop", config.dropout},
-                     {"attn_pdrop", 0.0},
+                     {"embd_pdrop", config.embedding_dropout},
+                     {"attn_pdrop", config.attention_dropout},
                      {"activation_function", "gelu_new"},
                      {"tie_word_embeddings", config.tied},
                      {"layer_norm_epsilon", config.epsilon},
@@ -55,9 +55,12 @@ Gpt2Config gpt2_from_json(const std::string& text, const std::string& place) {
   config.vocabulary = reader.size("vocab_size", kMostVocabulary);
   config.inner = reader.size_or("n_inner", 0, kMostWidth);
   config.dropout = reader.real_or("resid_pdrop", 0.1);
+  config.embedding_dropout = reader.real_or("embd_pdrop", 0.1);
+  config.attention_dropout = reader.real_or("attn_pdrop", 0.1);
   config.epsilon = reader.real_or("layer_norm_epsilon", 1e-5);
   config.tied = reader.flag_or("tie_word_embeddings", true);
-  reader.check(config.dropout >= 0 && config.dropout < 1, "resid_pdrop must lie in [0, 1)");
+  for (const double p : {config.dropout, config.embedding_dropout, config.attention_dropout})
+    reader.check(p >= 0 && p < 1, "resid_pdrop, embd_pdrop and attn_pdrop must lie in [0, 1)");
   reader.check(config.epsilon > 0, "layer_norm_epsilon must be above 0");
   reader.check(config.width % config.heads == 0, "n_head must divide n_embd");
   return config;

@@ -17,6 +17,7 @@ struct LlamaConfig {
   int64_t layers = 4, heads = 4, key_value_heads = 2, head_width = 32, width = 128, inner = 344, context = 128,
           vocabulary = 256;
   double epsilon = 1e-6;
+  double attention_dropout = 0;  // kept for who reads the config; not applied: attention's weights are never held
   bool query_key_value_bias = false, output_bias = false, feed_forward_bias = false;
   bool head_norms = false;  // an RMSNorm over each head of the queries and of the keys, before they turn
   bool tied = false;        // the output's weight is the token table

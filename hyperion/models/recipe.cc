@@ -102,7 +102,9 @@ void apply(const Recipe& recipe, Json& config) {
     config[key->second] = value;
   }
   if (recipe.balance_loss > 0) config["output_router_logits"] = true;
-  if (family == "gpt2") config["embd_pdrop"] = config["resid_pdrop"] = recipe.dropout;
+  if (family != "gpt2") return;
+  config["embd_pdrop"] = config["resid_pdrop"] = recipe.dropout;
+  if (!config.contains("attn_pdrop")) config["attn_pdrop"] = 0.0;
 }
 
 void check_heads(const Json& config) {

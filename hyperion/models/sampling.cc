@@ -28,6 +28,9 @@ at::Tensor keep_top_p(const at::Tensor& scores, double top_p) {
   return scores.masked_fill(remove.scatter(-1, order, remove), kRuledOut);
 }
 
+// Scores over less would overflow: the likeliest has all of the probability long before.
+bool is_greedy(double temperature) { return temperature < 1e-6; }
+
 // The token whose share of the line [0, 1) holds this row's random number.
 int64_t draw(const float* probabilities, int64_t count, float number) {
   double reached = 0;
@@ -58,7 +61,7 @@ at::Tensor shaped_scores(const at::Tensor& logits, const at::Tensor& seen, const
     const double penalty = options.repetition_penalty;
     scores = at::where(seen, at::where(scores.lt(0), scores.mul(penalty), scores.div(penalty)), scores);
   }
-  if (options.temperature == 0) return scores;
+  if (is_greedy(options.temperature)) return scores;
   if (options.temperature != 1) scores = scores.div(options.temperature);
   if (options.top_k > 0 && options.top_k < scores.size(-1)) {
     const auto least = std::get<0>(at::topk(scores, options.top_k, -1)).narrow(-1, options.top_k - 1, 1);
@@ -105,7 +108,7 @@ Tokens Sampler::next(const at::Tensor& logits, int64_t place) {
   note({}, logits);
   const auto scores = shaped_scores(logits, seen_, options_);
   Tokens tokens;
-  if (options_.temperature == 0) {
+  if (is_greedy(options_.temperature)) {
     const auto best = at::argmax(scores, -1).to(at::kCPU);
     tokens.assign(best.const_data_ptr<int64_t>(), best.const_data_ptr<int64_t>() + best.numel());
   } else {

@@ -32,9 +32,21 @@ bool lies_in(const std::string& path, const std::vector<std::string>& modules) {
                      [&](const std::string& module) { return path == module || path.starts_with(module + "."); });
 }
 
-// The paths of the modules that are trained whole beside the adapter.
+constexpr const char* kOutput = "lm_head";
+
+bool saves_table(Module& root, const std::vector<std::string>& saved) {
+  bool found = false;
+  root.visit([&](const std::string& path, Module& module) {
+    found = found || (dynamic_cast<Embedding*>(&module) != nullptr && lies_in(path, saved));
+  });
+  return found;
+}
+
+// The paths of the modules that are trained whole beside the adapter. An output that is tied to the table of tokens is
+// no module: it is trained with the table.
 std::vector<std::string> saved_modules(Module& root, const LoraConfig& config) {
   std::vector<std::string> list;
+  bool tied = false;
   for (const auto& name : config.saved) {
     const size_t before = list.size();
     LayerNames one;
@@ -42,10 +54,14 @@ std::vector<std::string> saved_modules(Module& root, const LoraConfig& config) {
     root.visit([&](const std::string& path, Module&) {
       if (fits(one, path)) list.push_back(path);
     });
-    if (list.size() == before)
+    if (list.size() == before && name != kOutput)
       throw ConfigError(format("the model has no module \"{}\" to be trained beside the adapter", name),
                         "lora.modules_to_save names modules such as classifier or lm_head");
+    tied = tied || list.size() == before;
   }
+  if (tied && !saves_table(root, list))
+    throw ConfigError("the model has no output of its own to be trained beside the adapter: it is tied to the tokens",
+                      "name the table of tokens in lora.modules_to_save: embed_tokens, or wte in GPT-2");
   return list;
 }
 
@@ -66,14 +82,24 @@ void train_rows(Module& root, const LoraConfig& config) {
   }
 }
 
+// The last parts of the paths of all linear layers, each once.
+std::string layer_kinds(Module& root) {
+  std::string text;
+  std::set<std::string> met;
+  for (const auto& [path, projection] : projections_of(root))
+    if (const auto kind = path.substr(path.rfind('.') + 1); !path.ends_with(".lora_A") && met.insert(kind).second)
+      text += (text.empty() ? "" : ", ") + kind;
+  return text;
+}
+
 std::vector<Layer> layers_meant(Module& root, const LoraConfig& config, const std::vector<std::string>& saved) {
   std::vector<Layer> list;
-  std::string known, inside = ".";  // what lies inside a linear layer is an earlier adapter
+  const std::string known = layer_kinds(root);
+  std::string inside = ".";  // what lies inside a linear layer is an earlier adapter
   root.visit([&](const std::string& path, Module& module) {
     if (path.starts_with(inside) || lies_in(path, saved)) return;
     auto* projection = dynamic_cast<Projection*>(&module);
     if (projection != nullptr) inside = path + ".";
-    if (projection != nullptr && known.size() < 200) known += (known.empty() ? "" : ", ") + path;
     const bool meant = (projection != nullptr || !config.targets.all) && fits(config.targets, path);
     if (!meant || fits(config.excluded, path)) return;
     if (projection == nullptr)
@@ -85,6 +111,13 @@ std::vector<Layer> layers_meant(Module& root, const LoraConfig& config, const st
     throw ConfigError("the model has no linear layer that an adapter could lie beside",
                       "train it whole: leave lora.rank out");
   if (list.empty()) throw ConfigError("no layer of the model is among the adapter's", "its linear layers: " + known);
+  if (config.each_target_fits)
+    for (const auto& name : config.targets.names) {
+      const LayerNames one{.names = {name}};
+      if (std::none_of(list.begin(), list.end(), [&](const Layer& layer) { return fits(one, layer.path); }))
+        throw ConfigError(format("lora.targets names \"{}\", and no linear layer of the model is called so", name),
+                          "its linear layers: " + known);
+    }
   return list;
 }
 

@@ -118,6 +118,7 @@ LoraConfig config_of(const LoraSettings& lora) {
   config.rank_stabilised = lora.rslora;
   config.targets = layer_names(lora.targets);
   config.saved = layer_names(lora.modules_to_save).names;
+  config.each_target_fits = true;
   check(config);
   return config;
 }

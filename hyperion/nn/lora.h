@@ -27,6 +27,7 @@ struct LoraConfig {
   bool rank_stabilised = false;  // scale = alpha / sqrt(rank)
   LayerNames targets{.all = true};
   LayerNames excluded = {};
+  bool each_target_fits = false;        // a name among the targets that is no layer's is an error; PEFT passes over it
   std::vector<std::string> saved = {};  // modules trained whole beside it, by the last parts of their paths: a new head
   // Rows of the token table and the output that are trained beside it, by the last part of the module's path.
   std::vector<std::pair<std::string, std::vector<int64_t>>> token_rows = {};

@@ -147,7 +147,10 @@ void check(const RunConfig& config, const strategy::ModelShape& shape) {
     throw ConfigError("eval.prompts is set, and the model reads images", "leave it out: the page shows predictions");
   if (shape.context > 0 && train.length > shape.context)
     throw ConfigError(format("train.length = {} is longer than model.context = {}", train.length, shape.context),
-                      "raise model.context or shorten train.length");
+                      config.model.from.empty()
+                          ? "raise model.context or shorten train.length"
+                          : format("that is as far as model.from = \"{}\" reaches: --train.length={}",
+                                   config.model.from, shape.context));
   const int64_t longest_question = 2 * config.data.digits + 2;  // "999+999:"
   if (config.data.source == "sums" && shape.context > 0 && shape.context <= longest_question)
     throw ConfigError(

@@ -34,7 +34,19 @@ bool has_names(const std::vector<std::string>& names) {
   return false;
 }
 
-ModelForData for_images(const RunConfig& config, Json json, const data::ImageSource& images) {
+// Saved without one: how many classes such a config.json has, means nothing. That it is made is said where it is.
+bool has_head(const Json& config) {
+  const auto found = config.find("architectures");
+  if (found == config.end() || !found->is_array() || found->empty() || !found->front().is_string()) return true;
+  return found->front().get<std::string>().ends_with("ForImageClassification");
+}
+
+std::string first_other_class(const std::vector<std::string>& there, const std::vector<std::string>& here) {
+  const size_t i = std::mismatch(there.begin(), there.end(), here.begin(), here.end()).first - there.begin();
+  return format("class {}, \"{}\" there, is \"{}\" here", i, there.at(i), here.at(i));
+}
+
+ModelForData for_images(const RunConfig& config, Json json, const data::ImageSource& images, bool headed) {
   const auto count = static_cast<size_t>(images.classes()), wanted = static_cast<size_t>(config.model.classes);
   if (count < 2)
     throw ConfigError(
@@ -48,14 +60,14 @@ ModelForData for_images(const RunConfig& config, Json json, const data::ImageSou
   const auto before = classes_in(json);
   ModelForData fitted;
   const std::string& from = config.model.from;
-  if (!from.empty() && before.size() != names.size())
+  if (!from.empty() && headed && before.size() != names.size())
     fitted.said.push_back(
         format("{} and model.from = \"{}\" has {}: it gets a new head",
                wanted > 0 ? format("model.classes = {},", wanted) : format("the data has {} classes", names.size()),
                from, before.size()));
-  else if (!from.empty() && has_names(before) && before != names)
-    fitted.said.push_back(format("the head of model.from = \"{}\" is kept; class 0, \"{}\" there, is \"{}\" here", from,
-                                 before.front(), names.front()));
+  else if (!from.empty() && headed && has_names(before) && before != names)
+    fitted.said.push_back(
+        format("the head of model.from = \"{}\" is kept; {}", from, first_other_class(before, names)));
   if (wanted > count)
     fitted.said.push_back(format("model.classes = {}, and the data has {} classes: {} will never be seen", wanted,
                                  count, wanted - count));
@@ -106,7 +118,7 @@ ModelForData model_for_data(const RunConfig& config, const std::string& model, c
     if (const auto found = whole.find(key); found != whole.end() && json.value(key, Json()).is_null())
       json[key] = *found;
   const bool takes_images = models::config_shape(model, "the model", config.train.length).context == 0;
-  if (split.train_images && takes_images) return for_images(config, json, *split.train_images);
+  if (split.train_images && takes_images) return for_images(config, json, *split.train_images, has_head(whole));
   if (split.train && !takes_images && !config.model.from.empty() && json.contains("vocab_size"))
     return for_tokens(config, json, *split.train);
   return {json.dump()};

@@ -1,9 +1,11 @@
 #include "hyperion/train/preflight.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/base/json.h"
 #include "hyperion/base/read_file.h"
 #include "hyperion/data/image_processing.h"
 #include "hyperion/host/gpu.h"
@@ -36,6 +38,31 @@ void refuse_if_short(const MemoryNeed& need, double available, const char* where
           : "use a smaller model.width, model.layers, model.context or model.vocabulary");
 }
 
+// What the recipe leaves open and the model says, in the words of a recipe. That the whole image is made to fit,
+// whatever its sides, no recipe says: the middle is seen then, as of other images.
+std::string taken_from(const data::ImageProcessing& given, data::AugmentConfig& augment) {
+  std::string said;
+  const auto take = [&](const std::string& what) { said += (said.empty() ? "augment." : ", augment.") + what; };
+  const std::pair<const char*, data::Normalisation> known[] = {
+      {"half", data::kHalf}, {"imagenet", data::kImagenet}, {"cifar", data::kCifar}};
+  for (const auto& [name, one] : known)
+    if (augment.normalise == "auto" && one == given.normalisation) {
+      augment.normalise = name;
+      take(format("normalise = \"{}\"", name));
+    }
+  if (given.shorter == 0) return said;
+  if (augment.filter == "auto") {
+    augment.filter = given.bicubic ? "bicubic" : "bilinear";
+    if (given.bicubic) take("filter = \"bicubic\"");
+  }
+  const double centre = static_cast<double>(given.side) / static_cast<double>(given.shorter);
+  if (augment.centre == 0 && centre >= data::kLeastCentre) {
+    augment.centre = centre;
+    if (centre != data::kCentre) take(format("centre = {:.4g}", centre));
+  }
+  return said;
+}
+
 }  // namespace
 
 MemoryNeed memory_need(const RunConfig& config, const strategy::ModelShape& shape, int64_t processes) {
@@ -66,25 +93,24 @@ MemoryNeed memory_need(const RunConfig& config, const strategy::ModelShape& shap
 }
 
 std::string settle_normalisation(base::FileSystem& files, RunConfig& config) {
-  std::string& normalise = config.data.augment.normalise;
-  if (config.model.from.empty() || normalise != "auto") return {};
+  data::AugmentConfig& augment = config.data.augment;
+  const bool open = augment.normalise == "auto";
+  if (config.model.from.empty() || (!open && augment.filter != "auto" && augment.centre > 0)) return {};
   const base::Path path = interop::image_processor(files, config.model.from);
   if (path.empty()) return {};
-  data::Normalisation given;
+  data::ImageProcessing given;
   try {
-    given = data::parse_processor(base::read_description(files, path), path.string()).normalisation;
+    given = data::parse_processor(base::read_description(files, path), path.string());
   } catch (const base::CorruptError& error) {  // images can be trained on all the same
+    if (!open) return {};
     return format("{}: pixels are normalised as the data's are, not as model.from's were", error.what());
   }
-  const std::pair<const char*, data::Normalisation> known[] = {
-      {"half", data::kHalf}, {"imagenet", data::kImagenet}, {"cifar", data::kCifar}};
-  for (const auto& [name, one] : known)
-    if (one == given) {
-      normalise = name;
-      return format("augment.normalise = \"{}\", as {} says", name, path.string());
-    }
-  return format("{} has a mean and deviation of pixels that no augment.normalise gives: those of the data are taken",
-                path.string());
+  const std::string taken = taken_from(given, augment);
+  if (open && augment.normalise == "auto")
+    return format(
+        "{} has a mean and deviation of pixels that no augment.normalise gives: those of the data are taken{}",
+        path.string(), taken.empty() ? taken : format("; {} are as it says", taken));
+  return taken.empty() ? taken : format("{}, as {} says", taken, path.string());
 }
 
 std::string settle_precision(LoopConfig& train, int capability) {
@@ -120,6 +146,15 @@ std::string slow_precision(const std::string& precision, bool has_products, doub
       has_products ? format("{} is slow on this CPU", precision) : format("this CPU has no {} products", precision);
   return format("{}: fp32 will be faster (a transformer block of this width takes about {:.0f} times as long)", why,
                 slowdown);
+}
+
+std::string unused_dropout(const std::string& model) {
+  const auto json = base::parse_json(model, "the model");
+  for (const char* key : {"attn_pdrop", "attention_dropout"})
+    if (const double p = json.value(key, 0.0); p > 0)
+      return format("{} = {} of the model is not applied: attention's weights are never held, so none are dropped", key,
+                    p);
+  return {};
 }
 
 }  // namespace hyperion::train

@@ -20,13 +20,18 @@ MemoryNeed memory_need(const RunConfig& config, const strategy::ModelShape& shap
 // says so is returned; fp8 before 8.9 is a PreflightError. What tf32 and fp8 are on a CPU is a line too.
 std::string settle_precision(LoopConfig& train, int capability);
 
-// Pixels as model.from saw them, where the recipe leaves that open and the model says so; else those of the data.
+// Pixels as model.from saw them, normalised, resized and cut, where the recipe leaves that open and the model says so;
+// else those of the data.
 // Returns what is to be told, or nothing.
 std::string settle_normalisation(base::FileSystem& files, RunConfig& config);
 
 // Throws PreflightError with the estimate and what there is when the run cannot fit on the device.
 void check_memory(const RunConfig& config, const strategy::ModelShape& shape, c10::Device device,
                   int64_t processes = 1);
+
+// A sentence where the model's config.json (of tokens) drops attention's weights in training, which is not done here:
+// they are never held. Else empty.
+std::string unused_dropout(const std::string& model);
 
 // A sentence where that precision takes longer than fp32 by more than noise; else empty. `has_products`: the CPU's
 // features name them; `slowdown` as kernels::cpu_slowdown measures it.

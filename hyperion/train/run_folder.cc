@@ -43,6 +43,12 @@ class RunLock {
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;
 
+  bool is_of(const Path& run) const {
+    struct stat held, now;
+    if (folder_ < 0 || ::fstat(folder_, &held) != 0) return true;
+    return ::stat(run.c_str(), &now) == 0 && now.st_dev == held.st_dev && now.st_ino == held.st_ino;
+  }
+
   // Whether another process holds it; else it is taken, as far as that can be done here.
   static bool is_held(int descriptor, int kind) {
     return ::flock(descriptor, kind | LOCK_NB) != 0 && errno == EWOULDBLOCK;
@@ -186,6 +192,8 @@ RunFolder RunFolder::create_numbered(base::FileSystem& files, const Path& runs, 
   for (int number = 2; !make_run_folder(path); ++number) path = runs / format("{}-{}", name, number);
   return begin(files, path, resolved_toml);
 }
+
+bool RunFolder::is_there() const { return lock_ == nullptr || lock_->is_of(path_); }
 
 bool RunFolder::in_use(const Path& path) { return is_locked(path / ".lock") || is_locked(path); }
 

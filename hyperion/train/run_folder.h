@@ -34,6 +34,9 @@ class RunFolder {
   // nothing. For who opened it.
   void rename(base::FileSystem& files, const std::string& name);
 
+  // False where the folder that was opened is not at its path any more: moved or removed meanwhile. For who opened it.
+  bool is_there() const;
+
   const base::Path& path() const { return path_; }
   std::string name() const { return path_.filename().string(); }
   base::Path config() const { return path_ / "config.resolved.toml"; }

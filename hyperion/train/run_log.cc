@@ -162,7 +162,7 @@ void RunLog::predictions(const report::PredictionRecord& predictions) {
 double RunLog::seconds() const { return seconds_before_ + base::real_clock().seconds() - started_; }
 
 void RunLog::write_record(const std::string& status, const std::string& failure) {
-  if (rank_ != 0) return;
+  if (rank_ != 0 || !request_.run.is_there()) return;
   record_.status = status;
   record_.failure = failure;
   record_.updated = base::utc_text(base::real_clock().unix_seconds());
@@ -174,7 +174,7 @@ void RunLog::write_end(const std::string& status, const std::string& failure) {
   if (rank_ != 0) return;
   const bool ended = past_.status == "complete" || past_.status == "stopped";
   const bool as_before = !metrics_ || (record_.step == first_step_ && first_step_ == past_.step);
-  if (!request_.resume || !ended || !as_before) return write_record(status, failure);
+  if (!request_.resume || !ended || !as_before || !request_.run.is_there()) return write_record(status, failure);
   record_ = past_;
   report::write_run_record(files_, request_.run.path(), record_);
 }

@@ -180,6 +180,7 @@ std::string Trainer::keep_model_config() {
   const auto [text, said] = model_for_data(config_, described_model(), split_);
   if (first()) base::write_atomically(files_, path, text + "\n");
   for (const auto& line : said) base::log_info(line);
+  if (first() && !split_.passed_over.empty()) base::log_warn(split_.passed_over);
   if (const auto reason = interop::export_obstacle(text); !reason.empty())
     base::log_info(format("note: {}; it can be trained, evaluated and probed here", reason));
   return text;
@@ -285,6 +286,7 @@ double Trainer::restore() {
 void Trainer::warn_of_slow_precision() {
   const auto type = compute_type(config_.train.precision);
   const auto json = base::Json::parse(model_config_, nullptr, /*allow_exceptions=*/false);
+  if (const auto said = unused_dropout(model_config_); !said.empty() && first()) base::log_warn(said);
   const bool has_attention = !json.is_object() || json.value("model_type", "") != "resnet";
   if (type == at::kFloat || !has_attention || !device_.is_cpu() || !first()) return;
   const std::string name = type == at::kHalf ? "fp16" : "bf16";
@@ -497,6 +499,12 @@ RunState Trainer::state() const {
 void Trainer::save() {
   settle();
   if (saved_step_ == step_) return;
+  if (!request_.run.is_there())
+    throw base::Error(
+        format("the run's folder {} was moved or removed while it was trained", request_.run.path().string()),
+        saved_step_ > 0 ? format("where it still is, put it back: `hyperion resume {}` goes on from step {}",
+                                 request_.run.name(), saved_step_)
+                        : "nothing was lost but these steps: train it again");
   check_weights();
   base::OperationScope scope("checkpoint.save");
   checkpoint::Snapshot snapshot;

@@ -144,6 +144,30 @@ TEST(ImageFolder, folders_of_train_and_val_need_the_same_classes) {
   EXPECT_NE(folder_refusal([&] { list_images(folder / "nowhere", 0.1); }).find("does not exist"), std::string::npos);
 }
 
+TEST(ImageFolder, classes_that_only_one_of_train_and_val_has_are_named) {
+  TestFolder folder;
+  for (const char* name : {"train/cat/1.jpg", "train/owl/1.jpg", "val/cat/2.jpg", "val/zebra/3.jpg"})
+    write(folder / name);
+  const std::string refused = folder_refusal([&] { list_images(folder.path(), 0.1); });
+  EXPECT_NE(refused.find("train has \"owl\""), std::string::npos) << refused;
+  EXPECT_NE(refused.find("val has \"zebra\""), std::string::npos) << refused;
+  EXPECT_EQ(refused.find("\"cat\""), std::string::npos) << refused;
+}
+
+TEST(ImageFolder, images_that_are_neither_jpeg_nor_png_are_counted_and_other_files_are_not) {
+  TestFolder folder;
+  for (const char* name : {"a/1.jpg", "a/2.WEBP", "a/3.gif", "a/.4.webp", "a/README", "a/labels.json", "b/1.png",
+                           "b/2.jpg", "b/3.tiff", "b/note.txt"})
+    write(folder / name);
+  const ImageSplit split = list_images(folder.path(), 0.5);
+  EXPECT_EQ(passed_over_text(split),
+            "3 files are neither JPEG nor PNG and are passed over (the first: " + (folder / "a/2.WEBP").string() + ")");
+  std::filesystem::remove(folder / "a/2.WEBP"), std::filesystem::remove(folder / "a/3.gif");
+  EXPECT_NE(passed_over_text(list_images(folder.path(), 0.5)).find("1 file is neither"), std::string::npos);
+  std::filesystem::remove(folder / "b/3.tiff");
+  EXPECT_EQ(passed_over_text(list_images(folder.path(), 0.5)), "");
+}
+
 TEST(ImageFolder, images_are_read_straight_from_their_files) {
   TestFolder folder;
   std::mt19937 random(testing::seed());

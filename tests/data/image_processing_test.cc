@@ -28,13 +28,42 @@ TEST(ImageProcessing, of_published_vits_makes_the_whole_image_fit) {
   EXPECT_EQ(how.box, (Box{0, 0, 300, 100}));
 }
 
+TEST(ImageProcessing, of_published_resnets_cuts_the_middle_out_by_crop_pct) {
+  const std::string mean = R"("image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225])";
+  for (const std::string form :
+       {R"("feature_extractor_type": "ConvNextFeatureExtractor", "size": 32)",
+        R"("image_processor_type": "ConvNextImageProcessor", "size": {"shortest_edge": 32})",
+        R"("image_processor_type": "ConvNextImageProcessorFast", "size": 32)", R"("size": {"shortest_edge": 32})"}) {
+    const auto read = parse_processor("{" + form + R"(, "crop_pct": 0.875, "resample": 3, )" + mean + "}", "here");
+    EXPECT_EQ(read.side, 32) << form;
+    EXPECT_EQ(read.shorter, 36) << form;
+    EXPECT_TRUE(read.bicubic) << form;
+    EXPECT_EQ(read.normalisation, kImagenet) << form;
+    EXPECT_EQ(resize_for(read, {50, 101}).size, (ImageSize{36, 72})) << form;
+  }
+}
+
+TEST(ImageProcessing, of_large_convnexts_makes_the_whole_image_fit) {
+  for (const char* text : {R"({"image_processor_type": "ConvNextImageProcessor"})",
+                           R"({"image_processor_type": "ConvNextImageProcessor", "size": 384, "crop_pct": 0.5})"}) {
+    const auto read = parse_processor(text, "here");
+    EXPECT_EQ(read.side, 384);
+    EXPECT_EQ(read.shorter, 0);
+    EXPECT_TRUE(read.bicubic);
+    EXPECT_EQ(read.normalisation, kHalf);
+  }
+}
+
 TEST(ImageProcessing, refuses_what_would_be_other_pixels) {
-  for (const char* text : {"[]", "{}", R"({"size": 0})", R"({"size": {"height": 2, "width": 3}})",
-                           R"({"size": 8, "resample": 0})", R"({"size": {"shortest_edge": 8}})",
-                           R"({"size": 8, "do_resize": false})", R"({"size": 8, "do_center_crop": true})",
-                           R"({"size": {"shortest_edge": 8}, "do_center_crop": true, "crop_size": 9})",
-                           R"({"size": 8, "image_std": [1, 1]})", R"({"size": 8, "image_std": [0, 1, 1]})",
-                           R"({"size": 8, "rescale_factor": 1})", R"({"size": 100000000})"})
+  for (const char* text :
+       {"[]", "{}", R"({"size": 0})", R"({"size": {"height": 2, "width": 3}})", R"({"size": 8, "resample": 0})",
+        R"({"size": {"shortest_edge": 8}})", R"({"size": 8, "do_resize": false})",
+        R"({"size": 8, "do_center_crop": true})",
+        R"({"size": {"shortest_edge": 8}, "do_center_crop": true, "crop_size": 9})",
+        R"({"size": 8, "image_std": [1, 1]})", R"({"size": 8, "image_std": [0, 1, 1]})",
+        R"({"size": 8, "rescale_factor": 1})", R"({"size": 100000000})", R"({"size": 8, "crop_pct": 0})",
+        R"({"size": 8, "crop_pct": 1.5})", R"({"size": 8, "crop_pct": "1"})", R"({"size": 8, "crop_pct": 1e-300})",
+        R"({"size": {"height": 8, "width": 8}, "crop_pct": 0.9})"})
     EXPECT_THROW(parse_processor(text, "here"), base::CorruptError) << text;
 }
 

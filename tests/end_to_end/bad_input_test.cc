@@ -83,6 +83,7 @@ TEST_F(BadInput, contradictory_settings_are_refused_with_the_place_of_each) {
 
 TEST_F(BadInput, what_is_no_recipe_is_refused_without_reading_it) {
   expect_refused({"train", "nothere.toml"}, "no recipe at nothere.toml", "hyperion init");
+  expect_refused({"train", ""}, "no recipe was named", "recipes/quickstart.toml");
   testing::write_file(scratch_.path() / "mine.toml", "");
   expect_refused({"train", "mine"}, "no recipe at mine", "did you mean mine.toml?");
   expect_refused({"train", scratch_.path()}, "is a folder, not a recipe", "TOML file");

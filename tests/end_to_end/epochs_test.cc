@@ -116,8 +116,16 @@ TEST_F(EpochRuns, are_told_apart_from_validations_by_tail) {
   EXPECT_NE(lines.find("step 8  an epoch is over: mean training loss"), std::string::npos) << lines;
 }
 
-TEST_F(EpochRuns, beside_steps_are_refused) {
-  const Finished done = run(scratch_, train("r") + Words{"--steps", "4"});
+TEST_F(EpochRuns, beside_steps_are_refused_and_the_flag_beats_the_recipe) {
+  const Finished flag = run(scratch_, train("f") + Words{"--steps", "2"});
+  ASSERT_EQ(flag.code, 0) << flag.err;
+  EXPECT_EQ(records("f", false).back()["step"], 2);
+  EXPECT_EQ(records("f", true).size(), 0u);
+  const Finished each =
+      run(scratch_, train("g") + Words{"--train.epochs=1", "--train.batch_per_rank=5", "--train.accumulate=1"});
+  ASSERT_EQ(each.code, 0) << each.err;
+  EXPECT_EQ(records("g", false).back()["step"], 2) << "10 samples, in place of the recipe's batches of 4";
+  const Finished done = run(scratch_, train("r") + Words{"--train.epochs=3", "--steps", "4"});
   EXPECT_EQ(done.code, 2);
   EXPECT_NE(done.err.find("train.epochs = 3"), std::string::npos) << done.err;
   EXPECT_NE(done.err.find("train.steps = 4"), std::string::npos) << done.err;

@@ -97,6 +97,9 @@ TEST_F(LoraRun, refuses_settings_that_contradict) {
   const Finished nowhere = adapt("x", {"--lora.targets=q_proj"});
   EXPECT_EQ(nowhere.code, 2);
   EXPECT_NE(nowhere.err.find("c_attn"), std::string::npos) << nowhere.err;
+  const Finished misspelt = adapt("x", {"--lora.targets=c_attn,c_porj"});
+  EXPECT_EQ(misspelt.code, 2);
+  EXPECT_NE(misspelt.err.find("names \"c_porj\""), std::string::npos) << misspelt.err;
 }
 
 }  // namespace

@@ -87,6 +87,7 @@ TEST_F(Probe, says_what_is_wrong_with_its_input) {
                  "labels is [2, 1], and input_ids is [1, 2]");
   expect_refused({{"input_ids", "[1,2]", {1, 2}}, {"attention_mask", "[1,2]", {1, 2}}}, "not only 0 and 1");
   expect_refused({{"input_ids", "[1,2]", {1, 2}}}, "--grads needs a loss", {"--grads"});
+  expect_refused({{"input_ids", "[1,2]", {1, 2}}, {"labels", "[1,2]", {2, -100}}}, "count no token: there is no loss");
   expect_refused({{"input_ids", "[1,49]", std::vector<int64_t>(49, 1)}},
                  "49 tokens are more than the model's context of 48");
 }

@@ -18,5 +18,12 @@ TEST(ThreadCount, in_words_is_told_to_be_ignored) {
     EXPECT_FALSE(says(run(scratch, {"config", "show"}, {{"OMP_NUM_THREADS", good}}).err, "is no number")) << good;
 }
 
+TEST(ThreadCount, beyond_reason_is_refused_before_openmp_fails) {
+  const testing::Scratch scratch;
+  const auto done = run(scratch, {"config", "show"}, {{"OMP_NUM_THREADS", "99999999"}});
+  EXPECT_EQ(done.code, 2);
+  EXPECT_TRUE(says(done.err, "error: OMP_NUM_THREADS=99999999 is more than 4096 threads")) << done.err;
+}
+
 }  // namespace
 }  // namespace hyperion

@@ -51,7 +51,7 @@ class Peft : public ::testing::Test {
     const Path path = root_ / "adapter", file = path / "adapter_model.safetensors", config = path / kAdapterConfig;
     auto& files = base::real_files();
     std::filesystem::remove_all(path);
-    write_adapter(files, *model_, "mine", "the-base", path);
+    write_adapter(files, *model_, "mine", "the-base", {}, path);
     auto json = base::parse_json(files.read(config), "config");
     change_config(json);
     base::write_atomically(files, config, json.dump());
@@ -148,7 +148,42 @@ TEST_F(Peft, refuses_pickles_and_folders_without_an_adapter) {
   std::filesystem::rename(path / "adapter_model.safetensors", path / "adapter_model.bin");
   EXPECT_TRUE(text_holds(refusal(path), "a pickle"));
   EXPECT_TRUE(text_holds(refusal(root_), "no adapter folder"));
-  EXPECT_THROW(write_adapter(base::real_files(), *model_, "mine", "", path), base::ConfigError);
+  EXPECT_THROW(write_adapter(base::real_files(), *model_, "mine", "", {}, path), base::ConfigError);
+}
+
+// PEFT trains copies of the modules it saves: of a table alone, its output stays the base's.
+TEST_F(Peft, a_table_that_the_output_is_tied_to_goes_with_the_output) {
+  model_ = fresh();
+  model_->adapters().add("mine", {.rank = 2, .targets = nn::layer_names("c_fc"), .saved = {"wte"}}, 1);
+  {
+    const at::NoGradGuard no_grad;
+    for (auto& [parameter, tensor] : model_->adapters().parameters("mine")) tensor.add_(at::randn(tensor.sizes()), 0.1);
+  }
+  const std::string table = "base_model.model.transformer.wte.weight", output = "base_model.model.lm_head.weight";
+  const Path path = folder([](base::Json& json) {
+    EXPECT_EQ(json["modules_to_save"], base::Json({"wte", "lm_head"}));
+  });
+  const checkpoint::SafetensorsFile file(path / "adapter_model.safetensors");
+  EXPECT_TRUE(file.tensor(table).equal(file.tensor(output)));
+  auto read = fresh();
+  read_adapter(base::real_files(), path, *read, "x");
+  EXPECT_TRUE(logits(*read).equal(logits(*model_)));
+  const auto alone = refusal(folder([](base::Json& json) { json["modules_to_save"] = {"wte"}; },
+                                    [&](Tensors& tensors) { tensors.erase(output); }));
+  EXPECT_TRUE(text_holds(alone, "leaves the output as the base's")) << alone;
+  const auto other = refusal(folder(keep, [&](Tensors& tensors) { tensors[output].add_(1); }));
+  EXPECT_TRUE(text_holds(other, "leaves the output as the base's")) << other;
+  EXPECT_THROW(fresh()->adapters().add("mine", {.rank = 2, .saved = {"lm_head"}}, 1), base::ConfigError);
+}
+
+TEST_F(Peft, takes_the_tokenizer_along) {
+  auto& files = base::real_files();
+  files.create_folders(root_ / "tokens");
+  base::write_atomically(files, root_ / "tokens" / "tokenizer.json", "{}");
+  base::write_atomically(files, root_ / "tokens" / "model.safetensors", "not it");
+  write_adapter(files, *model_, "mine", "", root_ / "tokens", root_ / "with");
+  EXPECT_EQ(files.read(root_ / "with" / "tokenizer.json"), "{}");
+  EXPECT_FALSE(files.exists(root_ / "with" / "model.safetensors"));
 }
 
 TEST_F(Peft, keeps_the_order_of_patterns) {

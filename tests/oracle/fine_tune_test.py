@@ -90,6 +90,18 @@ def same(self, there, trained, tolerance=1e-5):
     self.assertLess((theirs - ours).abs().max().item(), tolerance * max(1, theirs.abs().max().item()))
 
 
+def near(self, model, folder, images):
+    """Pixels of image files: those of the model here, and of the processor in the folder."""
+    processor = transformers.AutoImageProcessor.from_pretrained(folder)
+    deviation = torch.tensor(processor.image_std)[:, None, None]
+    out = Folder()
+    run("classify", model, *images, "--output", out.path / "near.safetensors")
+    for path, pixels in zip(images, load_file(out.path / "near.safetensors")["pixel_values"], strict=True):
+        theirs = processor(Image.open(path).convert("RGB"), return_tensors="pt")["pixel_values"][0]
+        self.assertEqual(theirs.shape, pixels.shape)
+        self.assertLess(((theirs - pixels) * deviation).abs().max().item(), 2 / 255 + 1e-6, path)
+
+
 def differ(self, trained, folder, images):
     """Pixels and logits of image files: ours, and those of transformers' processor and model."""
     file = trained.path / "classified.safetensors"
@@ -139,6 +151,21 @@ class FineTune(unittest.TestCase):
         told = Trained(processor=half, flags=("--augment.normalise=imagenet",))
         self.assertEqual(mean(told.export("exported")), [0.485, 0.456, 0.406])
 
+    def test_pixels_are_those_of_a_convnext_processor(self):
+        """As ResNets are published: the old form and the one saved today, small and large."""
+        common = {"do_normalize": True, "do_resize": True, "image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225], "resample": 3}
+        forms = [{**common, "feature_extractor_type": "ConvNextFeatureExtractor", "crop_pct": 0.875, "size": 32},
+                 {**common, "image_processor_type": "ConvNextImageProcessor", "crop_pct": 0.7, "size": {"shortest_edge": 32}}]
+        for form in forms:
+            folder = Folder()
+            base = folder.path / "base"
+            make(CONFIG(), 7).save_pretrained(base)
+            (base / "preprocessor_config.json").write_text(json.dumps(form))
+            near(self, base, base, images(folder.path / "images")[::2])
+        trained = Trained(processor=transformers.ConvNextImageProcessor.from_dict(forms[1]))
+        differ(self, trained, trained.export("exported"), trained.images[::2])
+        near(self, "run", trained.path / "base", trained.images[::2])  # validated as the base was
+
     def test_classify_writes_over_neither_images_nor_models(self):
         trained = Trained()
         folder = trained.export("exported")
@@ -169,6 +196,9 @@ class FineTune(unittest.TestCase):
         ours = json.loads(run("classify", "run", trained.images[0], "--json", "--top", 3))
         for one, other in zip(beside[0]["classes"], ours[0]["classes"], strict=True):
             self.assertLess(abs(one["score"] - other["score"]), 1e-5)
+        (trained.path / "theirs/config.json").write_bytes((trained.path / "merged/config.json").read_bytes())
+        named = json.loads(run("classify", trained.path / "base", trained.images[0], "--adapter", trained.path / "theirs", "--json", "--top", 3))
+        self.assertEqual([one["label"] for one in named[0]["classes"]], [one["label"] for one in ours[0]["classes"]])
         run("export", trained.path / "base", "--adapter", trained.path / "theirs", "--to", trained.path / "both")
         same(self, load(trained.path / "both"), trained)
 

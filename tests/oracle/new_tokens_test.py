@@ -123,6 +123,8 @@ class NewTokens(unittest.TestCase):
             there.save_pretrained(trained.path / "theirs")
             back = probe(trained.path / "base", trained.ids(), "--adapter", trained.path / "theirs")["logits"]
             self.assertLess((back - probe("run", trained.ids())["logits"]).abs().max().item(), 1e-6)
+            asked = ("--prompt", " ".join([NEW[0], WORDS[0]]), "--tokens", "6", "--temperature", "0")
+            self.assertEqual(run("generate", trained.path / "base", "--adapter", adapter, *asked), run("generate", "run", *asked))
 
     def test_a_run_is_measured_as_it_was_trained_and_goes_on(self):
         for extra, flags in [("", ()), (LORA, ()), (LORA, ("--model.quantize=nf4",))]:

@@ -56,6 +56,38 @@ TEST(ModelForData, fewer_classes_than_the_data_has_are_refused_with_a_way_out) {
   }
 }
 
+// What is said of a model that was saved with those classes, named so, or without a head.
+std::vector<std::string> said_of(int64_t classes, const std::string& second, const char* architecture) {
+  Shapes shapes;
+  auto config = base::parse_json(shapes.fitted().config, "model");
+  config.erase("id2label"), config.erase("label2id"), config.erase("num_labels");
+  for (int64_t i = 0; i < classes; ++i) {
+    const auto names = base::parse_json(shapes.fitted().config, "model").at("id2label");
+    const std::string key = std::to_string(i), name = i == 1 ? second : names.at(key).get<std::string>();
+    config["id2label"][key] = name, config["label2id"][name] = i;
+  }
+  config["architectures"] = {architecture};
+  const strategy::ModelShape shape = [] {
+    strategy::ModelShape small;
+    small.image = 32;
+    return small;
+  }();
+  shapes.config.model.from = "base";
+  return model_for_data(shapes.config, config.dump(), open_split(shapes.config, shape)).said;
+}
+
+TEST(ModelForData, the_first_class_that_differs_is_named_where_the_head_is_kept) {
+  const auto said = said_of(10, "zebra", "ViTForImageClassification");
+  ASSERT_EQ(said.size(), 1u);
+  EXPECT_EQ(said[0], "the head of model.from = \"base\" is kept; class 1, \"zebra\" there, is \"ring\" here");
+  EXPECT_TRUE(said_of(10, "ring", "ViTForImageClassification").empty());
+}
+
+TEST(ModelForData, nothing_is_said_of_the_classes_of_a_model_without_a_head) {
+  EXPECT_EQ(said_of(2, "ring", "ViTForImageClassification").size(), 1u);
+  EXPECT_TRUE(said_of(2, "ring", "ViTModel").empty());
+}
+
 TEST(ModelForData, a_tokenizer_with_more_tokens_extends_another) {
   const std::string small = R"({"model": {"vocab": {"a": 0}}, "added_tokens": [{"id": 1, "content": "<s>"}]})";
   const std::string large =

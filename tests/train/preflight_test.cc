@@ -1,8 +1,12 @@
 #include "hyperion/train/preflight.h"
 
 #include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
 
 #include "hyperion/base/error.h"
+#include "hyperion/base/files.h"
 #include "hyperion/models/registry.h"
 
 namespace hyperion::train {
@@ -71,6 +75,26 @@ TEST(Preflight, a_gpu_without_bf16_trains_in_fp16_and_says_so) {
   EXPECT_EQ(train.precision, "bf16");
   EXPECT_NE(settle_precision(train, 75).find("7.5, has no bf16: it trains in fp16"), std::string::npos);
   EXPECT_EQ(train.precision, "fp16");
+}
+
+TEST(Preflight, pixels_are_cut_and_normalised_as_the_base_says_where_the_recipe_leaves_that_open) {
+  std::string name = (std::filesystem::temp_directory_path() / "hyperion-pixels-XXXXXX").string();
+  const base::Path folder = ::mkdtemp(name.data());
+  auto& files = base::real_files();
+  base::write_atomically(files, folder / "config.json", "{}");
+  base::write_atomically(files, folder / "preprocessor_config.json",
+                         R"({"image_processor_type": "ConvNextImageProcessor", "crop_pct": 0.7, "size": 224})");
+  RunConfig open, told;
+  open.model.from = told.model.from = folder.string();
+  told.data.augment.filter = "bilinear", told.data.augment.centre = 0.5, told.data.augment.normalise = "cifar";
+  EXPECT_NE(settle_normalisation(files, open).find("augment.centre = 0.7"), std::string::npos);
+  EXPECT_EQ(open.data.augment.normalise, "half");
+  EXPECT_EQ(open.data.augment.filter, "bicubic");
+  EXPECT_EQ(open.data.augment.centre, 0.7);
+  EXPECT_EQ(settle_normalisation(files, told), "");
+  EXPECT_EQ(told.data.augment.filter, "bilinear");
+  EXPECT_EQ(told.data.augment.centre, 0.5);
+  std::filesystem::remove_all(folder);
 }
 
 TEST(Preflight, fp8_is_refused_where_the_gpu_has_none) {
