@@ -159,12 +159,12 @@ void check(const RunConfig& config, const strategy::ModelShape& shape) {
 }
 
 void check_processes(const RunConfig& config, int64_t processes) {
-  parallel::layout_of(config.parallel, processes);
+  const int64_t sharers = parallel::layout_of(config.parallel, processes).dp();
   const LoopConfig& train = config.train;
-  if (train.batch % (train.accumulate * processes) != 0)
-    throw ConfigError(format("{} processes with train.accumulate = {} cannot share train.batch = {} evenly", processes,
+  if (train.batch % (train.accumulate * sharers) != 0)
+    throw ConfigError(format("{} processes with train.accumulate = {} cannot share train.batch = {} evenly", sharers,
                              train.accumulate, train.batch),
-                      format("choose a batch that is a multiple of {}", train.accumulate * processes));
+                      format("choose a batch that is a multiple of {}", train.accumulate * sharers));
   if (config.parallel.same_bits && train.precision == "fp8")
     throw ConfigError(
         "the scales of train.precision = \"fp8\" follow how a batch is cut; its bits do not stay the same",

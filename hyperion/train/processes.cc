@@ -7,19 +7,15 @@
 namespace hyperion::train {
 
 Processes::Processes(std::shared_ptr<comm::World> world, const parallel::ParallelConfig& config, bool gpu)
-    : world_(std::move(world)), layout_(parallel::layout_of(config, world_->size())), zero_(config.zero) {
+    : world_(std::move(world)), mesh_(parallel::layout_of(config, world_->size()), world_->rank()), zero_(config.zero) {
+  using strategy::Axis;
   const auto wires = gpu ? comm::Wires::gpu : comm::Wires::host;
-  const bool hybrid = layout_.dp_replicate > 1 && config.zero > 0;
-  std::vector<int> sharers, replicas;  // empty: all
-  if (hybrid) {
-    const int shards = static_cast<int>(layout_.dp_shard), copy = rank() / shards;
-    for (int i = 0; i < shards; ++i) sharers.push_back(copy * shards + i);
-    for (int i = 0; i < static_cast<int>(layout_.dp_replicate); ++i) replicas.push_back(i * shards + rank() % shards);
-  }
+  const bool hybrid = mesh_.size(Axis::dp_replicate) > 1 && config.zero > 0;
+  const auto sharers = mesh_.peers(hybrid ? strategy::Axes(Axis::dp_shard) : strategy::kBatchAxes);
   control_ = world_->group("control");
   gradients_ = world_->group("gradients", wires, sharers);
   weights_ = world_->group("weights", wires, sharers);
-  if (hybrid) replicas_ = world_->group("replicas", wires, replicas);
+  if (hybrid) replicas_ = world_->group("replicas", wires, mesh_.peers(Axis::dp_replicate));
   if (parallel::zeropp_of(config).nodes()) {
     const int told = config.node_size > 0 ? static_cast<int>(config.node_size) : world_->local_size();
     const int local = told > 0 && size() % told == 0 ? told : size();
@@ -38,7 +34,7 @@ Processes::Processes(std::shared_ptr<comm::World> world, const parallel::Paralle
 std::string Processes::text() const {
   if (size() == 1) return {};
   const auto& wires = gradients_->size() == 1 && replicas_ != nullptr ? replicas_ : gradients_;
-  return base::format("{} processes over {}, {}, zero {}", size(), wires->kind(), layout_.text(), zero_);
+  return base::format("{} processes over {}, {}, zero {}", size(), wires->kind(), mesh_.layout().text(), zero_);
 }
 
 std::map<std::string, comm::Traffic> Processes::traffic_by_caller() const {
@@ -70,8 +66,12 @@ Processes::Step Processes::agree(const Step& own) {
   Step step;
   for (int rank = 0; rank < size(); ++rank) {
     const auto* told = all.const_data_ptr<int64_t>() + 3 * rank;
-    step.counted += told[0];
-    step.hash += static_cast<uint64_t>(told[1]);
+    // Who holds another part of one model brings the same targets, and of one sequence the same samples.
+    const strategy::Mesh other(mesh_.layout(), rank);
+    if (other.index(strategy::Axis::pp | strategy::Axis::tp) == 0) {
+      step.counted += told[0];
+      if (other.index(strategy::Axis::cp) == 0) step.hash += static_cast<uint64_t>(told[1]);
+    }
     if (step.stop == 0) step.stop = static_cast<int>(told[2]);
   }
   return step;

@@ -4,6 +4,7 @@
 
 #include "hyperion/comm/world.h"
 #include "hyperion/parallel/config.h"
+#include "hyperion/strategy/mesh.h"
 
 namespace hyperion::train {
 
@@ -15,6 +16,10 @@ class Processes {
   int rank() const { return world_->rank(); }
   int size() const { return world_->size(); }
   bool first() const { return rank() == 0; }
+  const strategy::Mesh& mesh() const { return mesh_; }
+  // Of the processes that have other samples of a step, which is not all of them where some hold parts of one model.
+  int64_t batch_index() const { return mesh_.index(strategy::kBatchAxes); }
+  int64_t batch_count() const { return mesh_.size(strategy::kBatchAxes); }
   comm::World& world() { return *world_; }
   std::string text() const;  // "4 processes over gloo, dp=4, zero 2"; empty for one
 
@@ -46,7 +51,7 @@ class Processes {
 
  private:
   std::shared_ptr<comm::World> world_;
-  strategy::Layout layout_;
+  strategy::Mesh mesh_;
   int64_t zero_;
   std::unique_ptr<comm::Group> control_, gradients_, weights_, statistics_, replicas_, node_, across_nodes_;
 };

@@ -179,7 +179,7 @@ void Stepper::use(const MemoryConfig& memory) {
   if (memory.offload_optimizer) optimizer_->to_host();
 }
 
-int64_t Stepper::parts() const { return parts_here_ * (processes_ != nullptr ? processes_->size() : 1); }
+int64_t Stepper::parts() const { return parts_here_ * (processes_ != nullptr ? processes_->batch_count() : 1); }
 
 at::Tensor Stepper::forward(const Batch& part, int64_t step, int64_t index, double share, nn::SavedBytesMeter* meter) {
   nn::Pass pass;
@@ -190,7 +190,8 @@ at::Tensor Stepper::forward(const Batch& part, int64_t step, int64_t index, doub
   pass.seed = config_.train.seed;
   pass.step = static_cast<uint32_t>(step);
   const bool several = processes_ != nullptr;
-  pass.micro_batch = static_cast<uint32_t>(several ? index * processes_->size() + processes_->rank() : index);
+  pass.micro_batch =
+      static_cast<uint32_t>(several ? index * processes_->batch_count() + processes_->batch_index() : index);
   pass.across = statistics_.get();
   if (parallel_ && parallel_->weights_are_cut()) pass.around = parallel_.get();
   if (counts_right_ && !graphs_ && meter == nullptr) pass.right = &right_;

@@ -104,7 +104,7 @@ class Trainer {
   bool begun() const { return request_.start != nullptr && request_.start->has_value(); }  // until it is restored
   bool first() const { return processes_ == nullptr || processes_->first(); }
   bool several() const { return processes_ != nullptr && processes_->size() > 1; }
-  Share share() const { return several() ? Share{processes_->rank(), processes_->size()} : Share{}; }
+  Share share() const { return several() ? Share{processes_->batch_index(), processes_->batch_count()} : Share{}; }
   std::string described_model() const;
   std::string keep_model_config();
   void announce();
