@@ -91,11 +91,7 @@ void KnownCollective::call() {
     const comm::Transport::Counts even(static_cast<size_t>(ranks), piece_);
     return group_.all_to_all(out_, in_, even, even, kMeasurement).wait();
   }
-  // A send waits for its receiver, so neighbours do not both begin with one.
-  const auto send = [&] { group_.send(in_, (rank + 1) % ranks, 0, kMeasurement).wait(); };
-  const auto receive = [&] { group_.receive(out_, (rank + ranks - 1) % ranks, 0, kMeasurement).wait(); };
-  if (rank % 2 == 0) return send(), receive();
-  receive(), send();
+  group_.exchange({{in_, (rank + 1) % ranks}}, {{out_, (rank + ranks - 1) % ranks}}, kMeasurement).wait();
 }
 
 at::Tensor KnownCollective::sum(int64_t first, int64_t count) const {

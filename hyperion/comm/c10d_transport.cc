@@ -57,6 +57,21 @@ class C10dTransport final : public Transport {
     std::vector<at::Tensor> list{bytes(here.tensor)};
     backend_->recv(list, from, tag)->wait();
   }
+  void exchange(const std::vector<Letter>& sends, const std::vector<Letter>& receives) override {
+    std::vector<std::unique_ptr<Reachable>> held;
+    std::vector<c10::intrusive_ptr<c10d::Work>> works;
+    const auto post = [&](const Letter& letter, bool sent) {
+      held.push_back(std::make_unique<Reachable>(*this, letter.tensor, sent, !sent));
+      std::vector<at::Tensor> list{bytes(held.back()->tensor)};
+      auto work = sent ? backend_->send(list, letter.peer, letter.tag) : backend_->recv(list, letter.peer, letter.tag);
+      if (!queues_) works.push_back(std::move(work));
+    };
+    if (queues_) backend_->startCoalescing();
+    for (const auto& letter : receives) post(letter, false);
+    for (const auto& letter : sends) post(letter, true);
+    if (queues_) works.push_back(backend_->endCoalescing());
+    for (const auto& work : works) work->wait();
+  }
   void barrier() override { backend_->barrier()->wait(); }
 
   std::string blame(int64_t call, const std::string& doing) override {

@@ -303,6 +303,15 @@ struct Group::Call {
   std::function<void()> work;
 };
 
+namespace {
+
+// Not all ranks of the group ask for these.
+bool is_among_some(const std::string& operation) {
+  return operation == "send" || operation == "receive" || operation == "exchange" || operation == "then";
+}
+
+}  // namespace
+
 // For tests of the others: this rank asks for another operation, shape or type than it should.
 void Group::ask_wrongly(base::Fault fault, Call& call) {
   if (fault == base::Fault::operation) {
@@ -321,7 +330,7 @@ void Group::ask_wrongly(base::Fault fault, Call& call) {
 Pending Group::ask(const char* operation, const at::Tensor& like, int64_t bytes, const std::string& caller,
                    std::function<void()> work) {
   Call call{operation, like, std::move(work)};
-  const bool together = call.operation != "send" && call.operation != "receive" && call.operation != "then";
+  const bool together = !is_among_some(call.operation);
   if (together && size() > 1) {
     if (const auto fault = base::fault_point("comm.ask"); fault != base::Fault::none) ask_wrongly(fault, call);
   }
@@ -474,6 +483,21 @@ Pending Group::receive(const at::Tensor& tensor, int from, int tag, const std::s
   return ask("receive", tensor, 0, caller, [this, tensor, from, tag] {
     transport_->receive(tensor, from, tag);
     arrived(tensor);
+  });
+}
+
+Pending Group::exchange(std::vector<Letter> sends, std::vector<Letter> receives, const std::string& caller) {
+  int64_t bytes = 0;
+  for (const auto* letters : {&sends, &receives})
+    for (const auto& letter : *letters) {
+      check_flat(letter.tensor);
+      HYPERION_CHECK(letter.peer != rank() && letter.peer >= 0 && letter.peer < size(), "a letter goes to a peer");
+    }
+  for (const auto& letter : sends) bytes += bytes_of(letter.tensor);
+  const at::Tensor like = !sends.empty() ? sends[0].tensor : !receives.empty() ? receives[0].tensor : at::Tensor();
+  return ask("exchange", like, bytes, caller, [this, sends = std::move(sends), receives = std::move(receives)] {
+    if (!sends.empty() || !receives.empty()) transport_->exchange(sends, receives);
+    for (const auto& letter : receives) arrived(letter.tensor);
   });
 }
 

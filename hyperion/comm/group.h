@@ -72,6 +72,9 @@ class Group {
   Pending broadcast(const at::Tensor& tensor, int root, const std::string& caller);
   Pending send(const at::Tensor& tensor, int to, int tag, const std::string& caller);
   Pending receive(const at::Tensor& tensor, int from, int tag, const std::string& caller);
+  // All of these at once: peers may send to each other at the same time, which with `send` and then `receive` would
+  // wait for ever. Only the ranks that have a part in it ask for it. No letter goes to oneself.
+  Pending exchange(std::vector<Letter> sends, std::vector<Letter> receives, const std::string& caller);
   Pending barrier(const std::string& caller);
 
   // Any other work that must keep its place among these: run in the group's thread, on its stream.

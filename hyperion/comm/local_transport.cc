@@ -148,6 +148,10 @@ class LocalTransport final : public Transport {
   void receive(const at::Tensor& tensor, int from, int tag) override {
     tensor.copy_(meeting_->collect(from, rank_, tag));
   }
+  void exchange(const std::vector<Letter>& sends, const std::vector<Letter>& receives) override {
+    for (const auto& letter : sends) send(letter.tensor, letter.peer, letter.tag);
+    for (const auto& letter : receives) receive(letter.tensor, letter.peer, letter.tag);
+  }
   std::string missing(int64_t /*call*/, const std::string& /*doing*/) override {
     const auto list = meeting_->absent();
     return list.empty() ? "" : "no word from rank " + list;

@@ -9,6 +9,13 @@
 
 namespace hyperion::comm {
 
+// A tensor on its way to a peer, or from one.
+struct Letter {
+  at::Tensor tensor;
+  int peer;
+  int tag = 0;  // tells letters of one pair apart; those of one tag arrive in the order they were sent
+};
+
 class Transport {
  public:
   virtual ~Transport() = default;
@@ -25,6 +32,8 @@ class Transport {
   virtual void broadcast(const at::Tensor& tensor, int root) = 0;
   virtual void send(const at::Tensor& tensor, int to, int tag) = 0;
   virtual void receive(const at::Tensor& tensor, int from, int tag) = 0;
+  // All of them at once, none before another: ranks that send to each other at the same time do not wait for ever.
+  virtual void exchange(const std::vector<Letter>& sends, const std::vector<Letter>& receives) = 0;
   virtual void barrier() = 0;
 
   // What a rank can learn of a call that has failed, or that does not end: which ranks are to blame, or missing from
