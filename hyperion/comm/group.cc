@@ -310,6 +310,14 @@ bool is_among_some(const std::string& operation) {
   return operation == "send" || operation == "receive" || operation == "exchange" || operation == "then";
 }
 
+std::vector<Letter> take_own(std::vector<Letter>& letters, int rank) {
+  std::vector<Letter> own;
+  for (const auto& letter : letters)
+    if (letter.peer == rank) own.push_back(letter);
+  std::erase_if(letters, [&](const Letter& letter) { return letter.peer == rank; });
+  return own;
+}
+
 }  // namespace
 
 // For tests of the others: this rank asks for another operation, shape or type than it should.
@@ -487,15 +495,18 @@ Pending Group::receive(const at::Tensor& tensor, int from, int tag, const std::s
 }
 
 Pending Group::exchange(std::vector<Letter> sends, std::vector<Letter> receives, const std::string& caller) {
-  int64_t bytes = 0;
   for (const auto* letters : {&sends, &receives})
     for (const auto& letter : *letters) {
       check_flat(letter.tensor);
-      HYPERION_CHECK(letter.peer != rank() && letter.peer >= 0 && letter.peer < size(), "a letter goes to a peer");
+      HYPERION_CHECK(letter.peer >= 0 && letter.peer < size(), "a letter goes to a rank of the group");
     }
-  for (const auto& letter : sends) bytes += bytes_of(letter.tensor);
   const at::Tensor like = !sends.empty() ? sends[0].tensor : !receives.empty() ? receives[0].tensor : at::Tensor();
-  return ask("exchange", like, bytes, caller, [this, sends = std::move(sends), receives = std::move(receives)] {
+  const auto from_here = take_own(sends, rank()), to_here = take_own(receives, rank());
+  HYPERION_CHECK(from_here.size() == to_here.size(), "what is sent to oneself is received");
+  int64_t bytes = 0;
+  for (const auto& letter : sends) bytes += bytes_of(letter.tensor);
+  return ask("exchange", like, bytes, caller, [=, this] {
+    for (size_t i = 0; i < to_here.size(); ++i) to_here[i].tensor.copy_(from_here[i].tensor);
     if (!sends.empty() || !receives.empty()) transport_->exchange(sends, receives);
     for (const auto& letter : receives) arrived(letter.tensor);
   });

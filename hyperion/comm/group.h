@@ -73,7 +73,8 @@ class Group {
   Pending send(const at::Tensor& tensor, int to, int tag, const std::string& caller);
   Pending receive(const at::Tensor& tensor, int from, int tag, const std::string& caller);
   // All of these at once: peers may send to each other at the same time, which with `send` and then `receive` would
-  // wait for ever. Only the ranks that have a part in it ask for it. No letter goes to oneself.
+  // wait for ever. Only the ranks that have a part in it ask for it. Letters to oneself are
+  // copied, the first sent to the first received.
   Pending exchange(std::vector<Letter> sends, std::vector<Letter> receives, const std::string& caller);
   Pending barrier(const std::string& caller);
 
