@@ -18,6 +18,7 @@
 #include "hyperion/interop/hugging_face.h"
 #include "hyperion/interop/named_checkpoint.h"
 #include "hyperion/interop/peft.h"
+#include "hyperion/interop/text.h"
 #include "hyperion/interop/weight_files.h"
 #include "hyperion/models/registry.h"
 #include "hyperion/nn/without_memory.h"
@@ -289,6 +290,7 @@ void take_tokenizer(base::FileSystem& files, const Path& own, OpenedModel& opene
     return files.exists(path) ? base::read_description(files, path) : std::string();
   };
   if (text(own).empty() || text(own) == text(opened.folder)) return;
+  if (opened.ends.empty() && !opened.folder.empty()) opened.ends = end_tokens(opened.folder);  // unless `own` says more
   opened.folder = own;
   opened.bytes = false;
 }

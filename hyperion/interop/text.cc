@@ -9,7 +9,6 @@
 #include "hyperion/base/read_file.h"
 
 namespace hyperion::interop {
-namespace {
 
 std::vector<int64_t> end_tokens(const base::Path& folder) {
   auto& files = base::real_files();
@@ -25,6 +24,8 @@ std::vector<int64_t> end_tokens(const base::Path& folder) {
   }
   return {};
 }
+
+namespace {
 
 [[noreturn]] void refuse_no_tokenizer() {
   throw base::ConfigError("this model's tokens are not bytes, and no tokenizer lies beside its weights",
@@ -51,7 +52,7 @@ Text::Text(const base::Path& folder, int64_t vocabulary, std::vector<int64_t> en
   };
   if (!has_tokenizer()) refuse_no_tokenizer();
   tokenizer_ = data::open_tokenizer(folder);
-  ends_ = end_tokens(folder);
+  if (auto own = end_tokens(folder); !own.empty()) ends_ = std::move(own);
 }
 
 models::Tokens Text::encode(const std::string& text, bool special) const {
