@@ -30,9 +30,7 @@ int export_command(const ExportOptions& options) {
   if (!options.adapter.empty() && !opened.model->adapters().empty())
     throw base::ConfigError(base::format("{} has an adapter of its own", options.model),
                             "export it merged first, then add the other");
-  if (!options.adapter.empty()) {
-    interop::add_adapter(files, options.adapter, opened, "adapter");
-  }
+  if (!options.adapter.empty()) interop::add_adapter(files, options.adapter, opened, "adapter");
   auto& adapters = opened.model->adapters();
   if (options.as_adapter) {
     if (adapters.empty()) throw base::ConfigError("--as-adapter needs an adapter", "name one with --adapter");

@@ -2,7 +2,6 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
-#include "hyperion/base/log.h"
 #include "hyperion/base/read_file.h"
 #include "hyperion/data/image_processing.h"
 #include "hyperion/data/images.h"
@@ -30,19 +29,17 @@ void keep_tokenizer(base::FileSystem& files, const base::Path& run, const RunCon
   for (const auto& path : files.list(from)) base::write_atomically(files, to / path.filename(), files.read(path));
 }
 
-void check_tokenizer(base::FileSystem& files, const RunConfig& config) {
+std::string check_tokenizer(base::FileSystem& files, const RunConfig& config) {
   const base::Path own = base::Path(config.model.from) / "tokenizer.json";
-  if (config.model.from.empty() || !files.exists(own)) return;
-  if (config.data.source != "prepared") {
-    base::log_warn(
-        base::format("data.source = \"{}\" is a byte a token, and model.from = \"{}\" has a tokenizer whose ids mean "
-                     "something else: to train it on text, prepare a set (`hyperion data prepare`)",
-                     config.data.source, config.model.from));
-    return;
-  }
+  if (config.model.from.empty() || !files.exists(own)) return {};
+  if (config.data.source != "prepared")
+    return base::format(
+        "data.source = \"{}\" is a byte a token, and model.from = \"{}\" has a tokenizer whose ids mean "
+        "something else: to train it on text, prepare a set (`hyperion data prepare`)",
+        config.data.source, config.model.from);
   const base::Path set = base::Path(config.data.path.front()) / data::kSetTokenizer / "tokenizer.json";
   if (files.exists(set) && extends_tokenizer(base::read_description(files, set), base::read_description(files, own)))
-    return;
+    return {};
   throw base::ConfigError(
       base::format("{} was not prepared with the tokenizer of model.from = \"{}\", nor with one that only adds to it",
                    config.data.path.front(), config.model.from),

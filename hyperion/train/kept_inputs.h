@@ -11,7 +11,7 @@ void keep_tokenizer(base::FileSystem& files, const base::Path& run, const RunCon
 void keep_processor(base::FileSystem& files, const base::Path& run, const data::Split& split);
 
 // A language model's own tokenizer must be the one its data was prepared with, or one that the latter only adds to.
-// Throws ConfigError.
-void check_tokenizer(base::FileSystem& files, const RunConfig& config);
+// Throws ConfigError. Data of bytes for a model that has one is odd: then a sentence to be told, else empty.
+std::string check_tokenizer(base::FileSystem& files, const RunConfig& config);
 
 }  // namespace hyperion::train

@@ -8,9 +8,11 @@
 #include "hyperion/base/json.h"
 #include "hyperion/base/read_file.h"
 #include "hyperion/data/image_processing.h"
+#include "hyperion/host/cpu.h"
 #include "hyperion/host/gpu.h"
 #include "hyperion/host/memory.h"
 #include "hyperion/interop/open_model.h"
+#include "hyperion/kernels/cpu_precision.h"
 
 namespace hyperion::train {
 namespace {
@@ -149,12 +151,25 @@ std::string slow_precision(const std::string& precision, bool has_products, doub
 }
 
 std::string unused_dropout(const std::string& model) {
-  const auto json = base::parse_json(model, "the model");
-  for (const char* key : {"attn_pdrop", "attention_dropout"})
-    if (const double p = json.value(key, 0.0); p > 0)
-      return format("{} = {} of the model is not applied: attention's weights are never held, so none are dropped", key,
-                    p);
+  const auto json = base::Json::parse(model, nullptr, /*allow_exceptions=*/false);  // a module of one's own has none
+  for (const char* key : {"attn_pdrop", "attention_dropout"}) {
+    const auto found = json.is_object() ? json.find(key) : json.end();
+    if (found == json.end() || !found->is_number() || found->get<double>() <= 0) continue;
+    return format("{} = {} of the model is not applied: attention's weights are never held, so none are dropped", key,
+                  found->get<double>());
+  }
   return {};
+}
+
+std::string slow_precision_here(const RunConfig& config, const std::string& model, const strategy::ModelShape& shape,
+                                c10::Device device) {
+  const auto type = compute_type(config.train.precision);
+  const auto json = base::Json::parse(model, nullptr, /*allow_exceptions=*/false);
+  const bool has_attention = !json.is_object() || json.value("model_type", "") != "resnet";
+  if (type == at::kFloat || !has_attention || !device.is_cpu()) return {};
+  const std::string name = type == at::kHalf ? "fp16" : "bf16";
+  return slow_precision(name, host::this_cpu().multiplies(name),
+                        kernels::cpu_slowdown(type, shape.width, config.train.length));
 }
 
 }  // namespace hyperion::train

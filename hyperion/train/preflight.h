@@ -36,5 +36,8 @@ std::string unused_dropout(const std::string& model);
 // A sentence where that precision takes longer than fp32 by more than noise; else empty. `has_products`: the CPU's
 // features name them; `slowdown` as kernels::cpu_slowdown measures it.
 std::string slow_precision(const std::string& precision, bool has_products, double slowdown);
+// The same of the precision of a run on this device, which is tried for a moment; `model` as config.json.
+std::string slow_precision_here(const RunConfig& config, const std::string& model, const strategy::ModelShape& shape,
+                                c10::Device device);
 
 }  // namespace hyperion::train

@@ -195,6 +195,14 @@ RunFolder RunFolder::create_numbered(base::FileSystem& files, const Path& runs, 
 
 bool RunFolder::is_there() const { return lock_ == nullptr || lock_->is_of(path_); }
 
+void RunFolder::check_there(int64_t saved_step) const {
+  if (is_there()) return;
+  throw base::Error(format("the run's folder {} was moved or removed while it was trained", path_.string()),
+                    saved_step > 0 ? format("where it still is, put it back: `hyperion resume {}` goes on from step {}",
+                                            name(), saved_step)
+                                   : "nothing was lost but these steps: train it again");
+}
+
 bool RunFolder::in_use(const Path& path) { return is_locked(path / ".lock") || is_locked(path); }
 
 std::string RunFolder::status(const report::RunRecord& record) {

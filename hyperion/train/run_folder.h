@@ -36,6 +36,7 @@ class RunFolder {
 
   // False where the folder that was opened is not at its path any more: moved or removed meanwhile. For who opened it.
   bool is_there() const;
+  void check_there(int64_t saved_step) const;  // throws Error where it is not; `saved_step`: of the last checkpoint
 
   const base::Path& path() const { return path_; }
   std::string name() const { return path_.filename().string(); }

@@ -6,13 +6,11 @@
 #include <cmath>
 #include <csignal>
 #include <cstdlib>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/fault.h"
 #include "hyperion/base/format.h"
-#include "hyperion/base/json.h"
 #include "hyperion/base/log.h"
 #include "hyperion/base/read_file.h"
 #include "hyperion/base/signals.h"
@@ -27,7 +25,6 @@
 #include "hyperion/host/peaks.h"
 #include "hyperion/interop/open_model.h"
 #include "hyperion/interop/peft.h"
-#include "hyperion/kernels/cpu_precision.h"
 #include "hyperion/kernels/device.h"
 #include "hyperion/models/registry.h"
 #include "hyperion/optim/clip.h"
@@ -108,7 +105,6 @@ class Trainer {
   std::string described_model() const;
   std::string keep_model_config();
   void announce();
-  void warn_of_slow_precision();
   void prepare();
   void make_model();
   void plan_memory();
@@ -213,7 +209,9 @@ void Trainer::plan_memory() {
 
 void Trainer::prepare() {
   base::fault_point("train.prepare");
-  if (shape_.context > 0) check_tokenizer(files_, config_);
+  const std::string odd = shape_.context > 0 ? check_tokenizer(files_, config_) : "";
+  for (const auto& said : {odd, unused_dropout(model_config_)})
+    if (!said.empty() && first()) base::log_warn(said);
   prompts_.emplace(files_, config_, split_, shape_);
   if (!request_.resume && first()) {
     keep_tokenizer(files_, request_.run.path(), config_);
@@ -283,18 +281,6 @@ double Trainer::restore() {
   return state.seconds;
 }
 
-void Trainer::warn_of_slow_precision() {
-  const auto type = compute_type(config_.train.precision);
-  const auto json = base::Json::parse(model_config_, nullptr, /*allow_exceptions=*/false);
-  if (const auto said = unused_dropout(model_config_); !said.empty() && first()) base::log_warn(said);
-  const bool has_attention = !json.is_object() || json.value("model_type", "") != "resnet";
-  if (type == at::kFloat || !has_attention || !device_.is_cpu() || !first()) return;
-  const std::string name = type == at::kHalf ? "fp16" : "bf16";
-  const auto said = slow_precision(name, host::this_cpu().multiplies(name),
-                                   kernels::cpu_slowdown(type, shape_.width, config_.train.length));
-  if (!said.empty()) base::log_warn(said);
-}
-
 // What an adapter trains is known once the model is there.
 void Trainer::announce() {
   base::log_info(format("run {}: {}, {} {} a step, {} on {}", log_.name(),
@@ -311,7 +297,8 @@ void Trainer::announce() {
   if (!cut.empty()) base::log_info(cut + (too_long > 0 ? "; data.too_long says what becomes of long ones" : ""));
   base::log_info(epochs);
   log_.data(cut.empty() ? epochs : cut + "; " + epochs, drops ? 0 : of_epoch, drops ? of_epoch : 0);
-  warn_of_slow_precision();
+  if (const auto said = first() ? slow_precision_here(config_, model_config_, shape_, device_) : ""; !said.empty())
+    base::log_warn(said);
   if (!several() && config_.parallel.zero > 0)
     base::log_info(
         format("zero {}: one process holds everything, so nothing is sharded; hyperion launch -n 2 starts two",
@@ -499,12 +486,7 @@ RunState Trainer::state() const {
 void Trainer::save() {
   settle();
   if (saved_step_ == step_) return;
-  if (!request_.run.is_there())
-    throw base::Error(
-        format("the run's folder {} was moved or removed while it was trained", request_.run.path().string()),
-        saved_step_ > 0 ? format("where it still is, put it back: `hyperion resume {}` goes on from step {}",
-                                 request_.run.name(), saved_step_)
-                        : "nothing was lost but these steps: train it again");
+  request_.run.check_there(saved_step_);
   check_weights();
   base::OperationScope scope("checkpoint.save");
   checkpoint::Snapshot snapshot;
