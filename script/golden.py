@@ -59,8 +59,21 @@ def trained(program, folder, settings, ranks):
     for line in (folder / "r/metrics.jsonl").read_text().splitlines():
         record = json.loads(line)
         values.append((record.get("step"), record.get("split", "step"), record.get("loss"), record.get("grad_norm"), record.get("sample_hash")))
-    subprocess.run([program, "export", "r", "--to", str(folder / "weights")], env=environment, capture_output=True, check=True, timeout=600)
-    return values, hashlib.sha256((folder / "weights/model.safetensors").read_bytes()).hexdigest()
+    return values, weights_hash(max(folder.glob("r/checkpoints/step-*"), key=lambda path: int(path.name.split("-")[1])))
+
+
+def weights_hash(checkpoint):
+    """Of all that its shards hold, weights and the optimizer's state, in whatever order they lie there."""
+    tensors = {}
+    for shard in checkpoint.glob("*.safetensors"):
+        data = shard.read_bytes()
+        begin = 8 + int.from_bytes(data[:8], "little")
+        header = json.loads(data[8:begin])
+        slices = header.pop("__metadata__", {})
+        for name, place in header.items():
+            one, end = place["data_offsets"]
+            tensors[slices.get(name, name)] = hashlib.sha256(data[begin + one:begin + end]).hexdigest()
+    return hashlib.sha256(repr(sorted(tensors.items())).encode()).hexdigest()
 
 
 def difference(before, after):

@@ -3,12 +3,14 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <limits>
 #include <sstream>
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/base/log.h"
 #include "hyperion/base/other_words.h"
 
 namespace hyperion::base {
@@ -218,6 +220,18 @@ std::string place_of(const toml::source_region& source, const std::string& file)
   throw ConfigError(format("{}, {}", what, place), "the recipe must be TOML");
 }
 
+// HYPERION_OPTIM_LR for HYPERION_OPTIM__LR.
+void warn_of_one_underscore(const std::vector<Setting>& settings, const std::string& variable) {
+  const auto upper = [](std::string word) {
+    for (char& c : word) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    return word;
+  };
+  for (const auto& setting : settings)
+    if (upper(variable) == upper(format("HYPERION_{}_{}", setting.section, setting.key)))
+      log_warn(format("{} is ignored: for {} set {}, with two underscores before the key", variable, setting.name(),
+                      upper(format("HYPERION_{}__{}", setting.section, setting.key))));
+}
+
 }  // namespace
 
 std::string Setting::text() const {
@@ -349,7 +363,10 @@ void Settings::read_environment(const char* const* environment) {
     if (!entry.starts_with("HYPERION_") || equals == entry.npos) continue;
     const std::string variable(entry.substr(0, equals));
     const size_t cut = variable.find("__", 8);
-    if (cut == variable.npos) continue;
+    if (cut == variable.npos) {
+      warn_of_one_underscore(settings_, variable);
+      continue;
+    }
     const auto lower = [](std::string word) {
       for (char& c : word) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
       return word;

@@ -29,16 +29,33 @@ FileError::FileError(std::string what, int code, std::string hint)
 Interrupted::Interrupted(std::string what, int exit_code, std::string hint)
     : Error(std::move(what), std::move(hint)), exit_code_(exit_code) {}
 
+namespace {
+
+// Our own lists have a line for each thing, indented by two; other line ends came with a name or a file.
+std::string printable_lines(std::string_view text) {
+  constexpr std::string_view kNext = "\n  ";
+  std::string lines;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find(kNext, at), text.size());
+    lines += printable_line(text.substr(at, end - at));
+    if (end < text.size()) lines += kNext;
+    at = end + kNext.size();
+  }
+  return lines;
+}
+
+}  // namespace
+
 std::string error_text(const Error& error) {
   const Activity& activity = error.activity();
-  std::string text = format("error: {}", printable(error.what()));
+  std::string text = format("error: {}", printable_lines(error.what()));
   std::string place;
   if (activity.rank != 0) place += format("rank {}, ", activity.rank);
   if (activity.step >= 0) place += format("step {}, ", activity.step);
   if (!activity.operation.empty()) place += format("in {}, ", activity.operation);
   if (!place.empty()) text += " (" + place.substr(0, place.size() - 2) + ")";
   text += "\n";
-  if (!error.hint().empty()) text += format("hint: {}\n", printable(error.hint()));
+  if (!error.hint().empty()) text += format("hint: {}\n", printable_line(error.hint()));
   return text;
 }
 

@@ -22,4 +22,10 @@ std::string printable(std::string_view text) {
   return out;
 }
 
+std::string printable_line(std::string_view text) {
+  std::string line;
+  for (const char c : printable(text)) line += c == '\n' ? "\\n" : c == '\t' ? "\\t" : std::string(1, c);
+  return line;
+}
+
 }  // namespace hyperion::base

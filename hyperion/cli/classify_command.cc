@@ -41,25 +41,6 @@ std::vector<std::string> labels_of(const interop::OpenedModel& opened, const std
   return names;
 }
 
-// A head that an adapter brings has the classes of the config.json beside it, where there is one: PEFT writes none.
-void take_names_beside(const std::string& adapter, std::vector<std::string>& labels) {
-  auto& files = base::real_files();
-  const size_t named = adapter.find('=');
-  const base::Path folder = files.exists(adapter) || named == adapter.npos ? adapter : adapter.substr(named + 1);
-  const base::Path path = folder / "config.json";
-  if (!files.exists(path)) return;
-  const Json config = base::parse_json(base::read_description(files, path), path.string());
-  const auto found = config.is_object() ? config.find("id2label") : config.end();
-  if (found == config.end() || !found->is_object() || found->size() != labels.size()) return;
-  std::vector<std::string> names;
-  for (size_t i = 0; i < labels.size(); ++i) {
-    const auto name = found->find(std::to_string(i));
-    if (name == found->end() || !name->is_string()) return;
-    names.push_back(name->get<std::string>());
-  }
-  labels = std::move(names);
-}
-
 data::ImageProcessing processing_of(const interop::OpenedModel& opened, const std::string& model) {
   const base::Path path = interop::image_processor(base::real_files(), opened);
   if (path.empty())
@@ -107,6 +88,7 @@ void add_classify_command(CLI::App& app, ClassifyOptions& options) {
   classify->add_flag("--json", options.json, "as JSON");
   classify->add_option("--adapter", options.adapters, "a PEFT adapter: FOLDER or NAME=FOLDER")
       ->expected(1)
+      ->allow_extra_args(false)
       ->check(not_empty());
   classify->add_option("--output", options.output,
                        "a .safetensors file: pixel_values as the model takes them, which probe and transformers read, "
@@ -119,16 +101,14 @@ void add_classify_command(CLI::App& app, ClassifyOptions& options) {
 
 int classify_command(const ClassifyOptions& options) {
   const auto device = kernels::open_device(options.device);
-  auto opened = open_in_form(options.model, device, options.quantize);
+  auto opened = open_in_form(options.model, device, options.quantize, {},
+                             options.adapters.empty() ? Laid::nothing : Laid::an_adapter);
   if (opened.model->input() != models::Input::images)
     throw base::ConfigError(format("{} reads text, and does not look at images", options.model),
                             "hyperion generate, or chat");
-  const auto own = opened.model->adapters().names().size();  // of a run that trained one
   add_adapters(opened, options.adapters);
-  if (!options.adapters.empty()) opened.model->adapters().use(opened.model->adapters().names().at(own));
   if (!options.output.empty()) check_tensors_place(options, opened);
-  auto labels = labels_of(opened, options.model);
-  if (!options.adapters.empty()) take_names_beside(options.adapters.front(), labels);
+  const auto labels = labels_of(opened, options.model);
   const auto processing = processing_of(opened, options.model);
   const auto type = opened.model->parameters().front().tensor.scalar_type();
   const at::NoGradGuard no_grad;
@@ -152,9 +132,9 @@ int classify_command(const ClassifyOptions& options) {
       list.push_back({{"image", path}, {"classes", std::move(found)}});
       continue;
     }
-    std::printf("%s\n", base::printable(path).c_str());
+    std::printf("%s\n", base::printable_line(path).c_str());
     for (const auto& [label, score] : guesses)
-      std::printf("  %5.1f%%  %s\n", 100 * score, base::printable(label).c_str());
+      std::printf("  %5.1f%%  %s\n", 100 * score, base::printable_line(label).c_str());
     std::fflush(stdout);
   }
   if (!options.output.empty())

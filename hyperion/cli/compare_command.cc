@@ -14,12 +14,14 @@
 #include "hyperion/bench/compare.h"
 #include "hyperion/bench/outcome.h"
 #include "hyperion/cli/usage.h"
+#include "hyperion/interop/named_checkpoint.h"
 #include "hyperion/interop/open_model.h"
 #include "hyperion/models/registry.h"
 #include "hyperion/report/compared_runs.h"
 #include "hyperion/train/config.h"
 #include "hyperion/train/run_folder.h"
 #include "hyperion/train/run_log.h"
+#include "hyperion/train/run_settings.h"
 
 namespace hyperion::cli {
 namespace {
@@ -37,8 +39,7 @@ std::string result_path(const std::string& name) {
 }
 
 bool is_training_run(const std::string& name) {
-  std::error_code ignored;
-  return std::filesystem::exists(base::Path(result_path(name)) / "config.resolved.toml", ignored);
+  return interop::is_run(base::real_files(), result_path(name));
 }
 
 int compare_results(const CompareOptions& options) {
@@ -71,7 +72,7 @@ report::ComparedRun read_run(base::FileSystem& files, const base::Path& path) {
   if (run.metrics.steps.empty()) refuse(place.metrics(), "holds no step");
   train::RunConfig config;
   auto settings = train::bind(config);
-  settings.read_toml(base::read_description(files, place.config()), place.config().string());
+  train::apply_run_settings(files, path, settings);
   for (const auto& setting : settings.all()) run.settings.emplace_back(setting.name(), setting.text());
   run.record = train::past_record(files, path);
   run.record.folder = path, run.record.name = run.name;

@@ -36,7 +36,7 @@ int evaluate_run(const EvalOptions& options) {
         format("{} lies outside a run, so its validation data is not known", model),
         "name the run, or say what to measure it on: --set FOLDER, which `hyperion data prepare` made");
   train::RunConfig config;
-  const auto settings = read_run_config(config, opened.run / "config.resolved.toml", {});
+  const auto settings = read_run_config(config, opened.run, {});
   kernels::allow_tf32(config.train.precision == "tf32");
   train::check_same_run(base::real_files(), opened.run.filename().string(), opened.checkpoint, settings);
   if (options.batches > 0) config.eval.batches = options.batches;

@@ -6,6 +6,7 @@
 #include "hyperion/base/log.h"
 #include "hyperion/cli/commands.h"
 #include "hyperion/hub/cache.h"
+#include "hyperion/interop/base_weights.h"
 #include "hyperion/interop/hugging_face.h"
 #include "hyperion/interop/open_model.h"
 #include "hyperion/interop/peft.h"
@@ -26,25 +27,30 @@ void print_files(base::FileSystem& files, const std::string& folder) {
 
 int export_command(const ExportOptions& options) {
   auto& files = base::real_files();
-  auto opened = interop::open_model(files, options.model, c10::kCPU, {}, interop::WeightForm::as_kept);
-  if (!options.adapter.empty() && !opened.model->adapters().empty())
-    throw base::ConfigError(base::format("{} has an adapter of its own", options.model),
-                            "export it merged first, then add the other");
+  const auto open = options.adapter.empty() ? interop::open_model : interop::open_beneath;
+  auto opened = open(files, options.model, c10::kCPU, {}, interop::WeightForm::as_kept);
   if (!options.adapter.empty()) interop::add_adapter(files, options.adapter, opened, "adapter");
   auto& adapters = opened.model->adapters();
   if (options.as_adapter) {
     if (adapters.empty()) throw base::ConfigError("--as-adapter needs an adapter", "name one with --adapter");
-    const std::string& base_model = opened.base_model.empty() ? options.model : opened.base_model;
+    std::string base_model = opened.base_model.empty() ? options.model : opened.base_model;
+    const base::Path base_run = interop::checkpoint_folder(files, base_model);
+    if (!base_run.empty()) base_model = interop::fixed_model(files, base_model);
     const std::string name = hub::repo_name_of(base_model);  // a folder of the cache means nothing elsewhere
     interop::write_adapter(files, *opened.model, adapters.names().front(), name.empty() ? base_model : name,
-                           opened.folder, options.folder);
-    if (opened.trained_quantized)
+                           opened.folder, options.folder, opened.base_folder);
+    if (!base_run.empty())
+      base::log_info(base::format("its base is a run, which PEFT cannot read: export that merged (hyperion export {} "
+                                  "--to DIR), and name it as base_model_name_or_path",
+                                  base_model));
+    if (opened.trained_quantized && options.adapter.empty())
       base::log_info("the adapter was trained beside 4-bit weights (nf4); its folder cannot say so: --quantize nf4");
     print_files(files, options.folder);
     return 0;
   }
   if (!adapters.empty()) adapters.merge(adapters.names().front());
-  interop::export_hugging_face(files, *opened.model, opened.config, opened.folder, options.folder, opened.ends);
+  interop::export_hugging_face(files, *opened.model, opened.config, opened.folder, options.folder, opened.ends,
+                               opened.base_folder);
   if (opened.trained_quantized)
     base::log_info("the adapter was trained beside 4-bit weights (nf4); the base itself is exported whole");
   print_files(files, options.folder);

@@ -91,7 +91,8 @@ void Measuring::add_row(const std::string& model, const interop::OpenedModel& op
 // As `export` writes it: into whole weights, as they are kept.
 void Measuring::add_merged(const std::string& model, const std::vector<std::string>& adapters,
                            const std::string& name) {
-  auto opened = interop::open_model(base::real_files(), model, device_, type_, interop::WeightForm::as_kept);
+  const auto open = adapters.empty() ? interop::open_model : interop::open_beneath;
+  auto opened = open(base::real_files(), model, device_, type_, interop::WeightForm::as_kept);
   add_adapters(opened, adapters);
   opened.model->adapters().merge(name);
   add_row(model, opened, "merged", name);
@@ -100,9 +101,11 @@ void Measuring::add_merged(const std::string& model, const std::vector<std::stri
 void Measuring::add(const std::string& model, const std::vector<std::string>& adapters) {
   std::vector<std::string> names;
   {
-    auto opened = open_in_form(model, device_, options_.quantize, type_);
+    auto opened = open_in_form(model, device_, options_.quantize, type_,
+                               adapters.empty() ? Laid::nothing : Laid::an_adapter);
     const std::string trained = settings_known(opened.checkpoint).value("train.precision", std::string());
     kernels::allow_tf32((options_.precision.empty() ? trained : options_.precision) == "tf32");
+    const base::Path pixels_of_base = opened.folder;
     add_adapters(opened, adapters);
     for (const auto& line : train::check_measurable(base::real_files(), set_, opened, model, size_))
       base::log_warn(line);
@@ -112,7 +115,9 @@ void Measuring::add(const std::string& model, const std::vector<std::string>& ad
     const nn::LoraConfig& first = beside.config(names.front());
     if (first.saved.empty() && first.token_rows.empty()) {
       beside.use("");
+      const base::Path pixels = std::exchange(opened.folder, pixels_of_base);
       add_row(model, opened, "base", "");
+      opened.folder = pixels;
     } else {
       base::log_info(format("{} has no row for its base: the adapter brings a head or tokens of its own", model));
     }

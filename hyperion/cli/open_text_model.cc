@@ -36,8 +36,9 @@ NamedFolder named_folder(const std::string& text) {
 }  // namespace
 
 interop::OpenedModel open_in_form(const std::string& model, at::Device device, const std::string& quantize,
-                                  std::optional<at::ScalarType> type) {
-  auto opened = interop::open_model(base::real_files(), model, device, type, form_of(quantize));
+                                  std::optional<at::ScalarType> type, Laid on_it) {
+  const auto open = on_it == Laid::an_adapter ? interop::open_beneath : interop::open_model;
+  auto opened = open(base::real_files(), model, device, type, form_of(quantize));
   if (opened.quantized)
     base::log_info(quantize.empty() ? "weights in 4 bits (nf4), as the run was trained; --quantize none: whole"
                                     : "weights in 4 bits (nf4)");
@@ -54,7 +55,8 @@ void add_adapters(interop::OpenedModel& opened, const std::vector<std::string>& 
 }
 
 interop::OpenedModel open_text_model(const TextOptions& options, at::Device device) {
-  auto opened = open_in_form(options.model, device, options.quantize);
+  auto opened = open_in_form(options.model, device, options.quantize, {},
+                             options.adapters.empty() ? Laid::nothing : Laid::an_adapter);
   add_adapters(opened, options.adapters);
   if (const auto name = adapter_in_use(options, opened); !name.empty()) opened.model->adapters().use(name);
   return opened;
@@ -62,7 +64,7 @@ interop::OpenedModel open_text_model(const TextOptions& options, at::Device devi
 
 std::string adapter_in_use(const TextOptions& options, const interop::OpenedModel& opened) {
   if (!options.use.empty()) return options.use;
-  if (!options.adapters.empty()) return named_folder(options.adapters.front()).name;  // before one that a run brings
+  if (!options.adapters.empty()) return named_folder(options.adapters.front()).name;
   const nn::Adapters& adapters = opened.model->adapters();
   return adapters.empty() ? "" : adapters.names().front();
 }
@@ -82,7 +84,9 @@ serve::GenerateOptions decoding_of(const TextOptions& options) {
 void refuse_within_model(const base::Path& output, const interop::OpenedModel& opened) {
   std::error_code ignored;
   const auto place = [&](const base::Path& path) { return std::filesystem::weakly_canonical(path, ignored).string(); };
-  for (const auto& folder : {opened.folder, opened.run, opened.checkpoint})
+  auto folders = opened.others;
+  folders.insert(folders.end(), {opened.folder, opened.run, opened.checkpoint});
+  for (const auto& folder : folders)
     if (!folder.empty() && place(output).starts_with(place(folder) + "/"))
       throw base::ConfigError(base::format("{} lies in the model's own folder, {}", output.string(), folder.string()),
                               "name a file elsewhere");

@@ -11,8 +11,9 @@ namespace hyperion::cli {
 
 // `quantize` as the flag has it: empty, none or nf4. Where weights are in 4 bits, or are not though the run was trained
 // so, a line on stderr says it.
+enum class Laid { nothing, an_adapter };  // on the model that is opened: a run's own is then merged first
 interop::OpenedModel open_in_form(const std::string& model, at::Device device, const std::string& quantize,
-                                  std::optional<at::ScalarType> type = {});
+                                  std::optional<at::ScalarType> type = {}, Laid on_it = Laid::nothing);
 
 // Those of --adapter: FOLDER or NAME=FOLDER.
 void add_adapters(interop::OpenedModel& opened, const std::vector<std::string>& adapters);

@@ -160,11 +160,9 @@ int probe_command(const ProbeOptions& options) {
   if (std::filesystem::equivalent(options.input, options.output, missing))
     throw ConfigError(format("--output {} is the input itself", options.output), "name another file");
   const auto device = kernels::open_device(options.device);
-  auto opened = open_in_form(options.model, device, options.quantize, type_of(options.precision));
-  if (!options.adapter.empty()) {
-    interop::add_adapter(base::real_files(), options.adapter, opened, kAdapter);
-    opened.model->adapters().use(kAdapter);  // before one that a run brings
-  }
+  auto opened = open_in_form(options.model, device, options.quantize, type_of(options.precision),
+                             options.adapter.empty() ? Laid::nothing : Laid::an_adapter);
+  if (!options.adapter.empty()) interop::add_adapter(base::real_files(), options.adapter, opened, kAdapter);
   if (options.grads && opened.quantized && opened.model->adapters().empty())
     throw ConfigError("--grads needs weights that can be trained, and those in 4 bits (nf4) are frozen",
                       "leave --quantize out, or name an adapter with --adapter: the gradients are then its own");
@@ -193,10 +191,8 @@ int probe_command(const ProbeOptions& options) {
     if (options.grads) loss.backward();
   }
   if (options.grads) {
-    const auto& own = opened.model->adapters().names();  // a run that trains an adapter brings one
-    const auto gradients = gradients_of(*opened.model, !options.adapter.empty() ? kAdapter
-                                                       : own.empty()            ? ""
-                                                                                : own.front());
+    const auto& names = opened.model->adapters().names();
+    const auto gradients = gradients_of(*opened.model, names.empty() ? "" : names.front());
     tensors.insert(tensors.end(), gradients.begin(), gradients.end());
     said += format(", {} gradients", gradients.size());
   }

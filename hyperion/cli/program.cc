@@ -9,7 +9,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
-#include <new>
 #include <string_view>
 #include <system_error>
 
@@ -37,6 +36,7 @@
 #include "hyperion/cli/timing_commands.h"
 #include "hyperion/cli/usage.h"
 #include "hyperion/kernels/device.h"
+#include "hyperion/train/memory.h"
 
 namespace hyperion::cli {
 namespace {
@@ -500,23 +500,16 @@ int run(int argc, char** argv) {
   return dispatch(app, flags);
 }
 
-// LibTorch's messages carry a backtrace after the first line.
-int report_foreign(const std::exception& error) {
-  const std::string what = error.what();
-  const bool memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr || what.find("allocate") != what.npos ||
-                      what.find("out of memory") != what.npos;
+// Errors of the libraries under us. LibTorch's messages carry a backtrace after the first line.
+base::Error in_our_words(const std::exception& error, const char* command) {
+  if (train::is_out_of_memory(error))
+    return train::out_of_memory_error(error, base::format("running `hyperion {}`", command));
   const auto* refused = dynamic_cast<const std::system_error*>(&error);
-  const bool threads = refused != nullptr && refused->code() == std::errc::resource_unavailable_try_again;
-  const std::string told = memory && what == "std::bad_alloc" ? "out of memory"
-                           : threads                          ? "a further thread could not be started"
-                                                              : what.substr(0, what.find('\n'));
-  std::fprintf(stderr, "error: %s\n", base::printable(told).c_str());
-  if (memory)
-    std::fprintf(stderr,
-                 "hint: in training, use a smaller train.batch, a larger train.accumulate, or a smaller model; "
-                 "else give the program more memory\n");
-  if (threads) std::fprintf(stderr, "hint: raise `ulimit -u` or `ulimit -v`, or ask for fewer threads\n");
-  return 1;
+  if (refused != nullptr && refused->code() == std::errc::resource_unavailable_try_again)
+    return base::Error("a further thread could not be started",
+                       "raise `ulimit -u` or `ulimit -v`, or ask for fewer threads");
+  const std::string what = error.what();
+  return base::Error(what.substr(0, what.find('\n')));
 }
 
 }  // namespace
@@ -537,7 +530,9 @@ int guarded_run(int argc, char** argv) {
     std::fputs(hyperion::base::error_text(error).c_str(), stderr);
     return error.exit_code();
   } catch (const std::exception& error) {
-    return hyperion::cli::report_foreign(error);
+    const auto told = hyperion::cli::in_our_words(error, argc > 1 ? argv[1] : "");
+    std::fputs(hyperion::base::error_text(told).c_str(), stderr);
+    return told.exit_code();
   }
 }
 

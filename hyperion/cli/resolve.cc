@@ -2,10 +2,14 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/read_file.h"
 #include "hyperion/cli/recipe_paths.h"
+#include "hyperion/train/run_folder.h"
+#include "hyperion/train/run_settings.h"
 
 namespace hyperion::cli {
 namespace {
@@ -61,12 +65,21 @@ void fit_warmup(train::RunConfig& config, base::Settings& settings) {
                base::format("{}, {} {}: train.steps = {}", origin, kShortened, meant, steps));
 }
 
-// Of two that say the same in two ways the nearer to the user is meant; from one place they contradict. `one` is 0
-// where it says nothing, and rules where it is not.
+// A recipe that says nearly everything was written by a run.
+bool says_everything(const base::Settings& settings) {
+  const auto& all = settings.all();
+  const auto left =
+      std::count_if(all.begin(), all.end(), [](const auto& setting) { return setting.origin == "default"; });
+  return 2 * left < std::ssize(all);
+}
+
+// Of two that say the same in two ways the nearer to the user is meant; from one place they contradict, but for what a
+// run wrote of itself. `one` is 0 where it says nothing, and rules where it is not.
 void choose_nearer(base::Settings& settings, const char* one, const char* other) {
   const auto &first = settings.at(one), &second = settings.at(other);
   const int near = nearness(first.origin), far = nearness(second.origin);
   if (first.text() == "0" || far == 0 || near > far) return;
+  if (near == far && near == 1 && says_everything(settings)) return;
   if (near == far)
     throw base::ConfigError(base::format("{} = {} ({}) and {} = {} ({}) are both set", one, first.text(), first.origin,
                                          other, second.text(), second.origin),
@@ -113,10 +126,10 @@ std::string shortened_warmup(const base::Settings& settings) {
   return base::format("optim.warmup = {} ({})", warmup.text(), warmup.origin);
 }
 
-base::Settings read_run_config(train::RunConfig& config, const base::Path& file,
+base::Settings read_run_config(train::RunConfig& config, const base::Path& run,
                                const std::vector<Override>& overrides) {
   base::Settings settings = train::bind(config);
-  settings.read_toml(base::read_description(base::real_files(), file), file.string());
+  train::apply_run_settings(base::real_files(), run, settings);
   apply(settings, overrides);
   check(config, settings, /*begins=*/false);
   return settings;

@@ -29,7 +29,7 @@ class MetricsTail {
   MetricsTail(const train::RunFolder& run, bool json) : path_(run.metrics()), json_(json) {
     auto& files = base::real_files();
     train::RunConfig config;
-    read_run_config(config, run.config(), {});
+    read_run_config(config, run.path(), {});
     steps_ = config.train.steps;
     if (files.exists(run.model()))
       images_ =

@@ -25,17 +25,10 @@ namespace {
 
 using base::format;
 
-// On one line: run.json may come from anyone.
-std::string line_of_record(const std::string& text) {
-  std::string line;
-  for (const char c : base::printable(text)) line += c == '\n' ? "\\n" : c == '\t' ? "\\t" : std::string(1, c);
-  return line;
-}
-
-// What the table and the text of a run take as it is.
+// What the table and the text of a run take as it is: run.json may come from anyone.
 report::RunRecord as_shown(report::RunRecord record) {
-  for (std::string* text : {&record.status, &record.created, &record.updated}) *text = line_of_record(*text);
-  for (auto& [name, value] : record.environment) name = line_of_record(name), value = line_of_record(value);
+  for (std::string* text : {&record.status, &record.created, &record.updated}) *text = base::printable_line(*text);
+  for (auto& [name, value] : record.environment) name = base::printable_line(name), value = base::printable_line(value);
   return record;
 }
 
@@ -95,7 +88,7 @@ int remove_runs(const RunsOptions& options) {
   }
   for (auto& run : runs) {
     const auto kept = run.remove(files);
-    std::printf("removed %s\n", run.path().c_str());
+    std::printf("removed %s\n", (kept.empty() ? run.path().string() : "run " + run.name()).c_str());
     if (!kept.empty()) base::log_warn(format("{} stays, for what is not the run's: {}", run.path().string(), kept));
   }
   return 0;
@@ -103,7 +96,7 @@ int remove_runs(const RunsOptions& options) {
 
 void write_page(base::FileSystem& files, const train::RunFolder& run, bool in_use) {
   train::RunConfig config;
-  const auto settings = read_run_config(config, run.config(), {});
+  const auto settings = read_run_config(config, run.path(), {});
   if (!files.exists(run.model()))
     throw base::ConfigError(format("run {} ended before it began to train", run.name()),
                             "there is nothing to show yet");

@@ -8,25 +8,26 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/log.h"
-#include "hyperion/base/read_file.h"
 #include "hyperion/base/signals.h"
 #include "hyperion/cli/commands.h"
 #include "hyperion/cli/recipe_paths.h"
 #include "hyperion/cli/resolve.h"
 #include "hyperion/host/launch.h"
 #include "hyperion/interop/base_weights.h"
+#include "hyperion/interop/named_checkpoint.h"
 #include "hyperion/interop/open_model.h"
 #include "hyperion/interop/weight_files.h"
 #include "hyperion/kernels/device.h"
 #include "hyperion/models/registry.h"
+#include "hyperion/parallel/processes.h"
 #include "hyperion/train/epochs.h"
 #include "hyperion/train/feed.h"
 #include "hyperion/train/model_for_data.h"
 #include "hyperion/train/preflight.h"
-#include "hyperion/train/processes.h"
 #include "hyperion/train/run_folder.h"
 #include "hyperion/train/run_identity.h"
 #include "hyperion/train/run_log.h"
+#include "hyperion/train/run_settings.h"
 #include "hyperion/train/trainer.h"
 
 namespace hyperion::cli {
@@ -58,6 +59,26 @@ std::string absent_weights(base::FileSystem& files, const std::string& from) {
   return file.empty() ? "" : (folder / file).string();
 }
 
+// What a start would be refused for: data that is not there, or cannot be read.
+void print_data_trouble(const train::RunConfig& config, const strategy::ModelShape& shape) {
+  bool there = true;
+  for (const auto& path : config.data.path)
+    if (!base::real_files().exists(path)) {
+      there = false;
+      std::printf("data        %s is not there (looked in %s)\n", path.c_str(),
+                  std::filesystem::current_path().c_str());
+    }
+  if (!there) return;
+  try {
+    train::open_split(config, shape);
+  } catch (const base::Interrupted&) {
+    throw;
+  } catch (const base::Error& error) {
+    std::printf("data        %s\n", error.what());
+    if (!error.hint().empty()) std::printf("            hint: %s\n", error.hint().c_str());
+  }
+}
+
 int dry_run(const train::RunConfig& config, const base::Settings& settings, const std::string& name, bool or_resume) {
   const auto launch = host::find_launch();
   train::check_processes(config, launch.world);
@@ -66,26 +87,26 @@ int dry_run(const train::RunConfig& config, const base::Settings& settings, cons
   const int64_t units = config.train.batch * (shape.context > 0 ? config.train.length : 1);
   print_chosen(settings);
   const auto place = train::RunFolder::join(interop::runs_folder() / name);
-  const bool there = or_resume && base::real_files().exists(place.config());
+  const bool there = or_resume && interop::is_run(base::real_files(), place.path());
   if (!there) train::check_run_name(name);
   std::printf("run         %s%s\n", place.path().c_str(), there ? ", which is there and would go on" : "");
   std::printf("parameters  %s\n", base::with_commas(shape.parameters).c_str());
+  const bool adapter = config.lora.rank > 0;  // what it adds is known once the model is made
+  if (adapter)
+    std::printf("trained     an adapter of rank %lld beside them, and a head where one is new\n",
+                static_cast<long long>(config.lora.rank));
   if (const auto absent = absent_weights(base::real_files(), config.model.from); !absent.empty())
     std::printf("weights     %s is not there: sizes are those of config.json\n", absent.c_str());
   const std::string in_all = config.train.epochs > 0 ? format("{} epochs", config.train.epochs)
                                                      : base::with_commas(units * config.train.steps) + " in all";
   std::printf("%s      %s a step, %s\n", shape.context > 0 ? "tokens" : "images", base::with_commas(units).c_str(),
               in_all.c_str());
-  const bool adapter = config.lora.rank > 0;  // what it adds is known once the model is made
   const auto cost = adapter ? strategy::with_adapter(shape, 0, 0) : shape;
   std::printf("operations  %.3g a step%s\n", static_cast<double>(units) * cost.flops_token(),
               adapter ? ", without the adapter's own" : "");
   std::printf("memory      at least %s\n",
               base::bytes_text(static_cast<uint64_t>(train::memory_need(config, shape, launch.world).all())).c_str());
-  for (const auto& path : config.data.path)
-    if (!base::real_files().exists(path))
-      std::printf("data        %s is not there (looked in %s)\n", path.c_str(),
-                  std::filesystem::current_path().c_str());
+  print_data_trouble(config, shape);
   if (config.train.device.starts_with("cuda") && kernels::gpu_count() == 0)
     std::printf("device      %s, and there is no GPU that this program can use\n", config.train.device.c_str());
   std::printf("nothing was written (--dry-run)\n");
@@ -165,14 +186,14 @@ std::shared_ptr<comm::World> meet(const train::RunConfig& config, const host::La
 }
 
 // `step` is where the run goes on; -1: it begins.
-train::Processes join(std::shared_ptr<comm::World> world, const train::RunConfig& config, const std::string& settings,
-                      const host::Launch& launch, int64_t step) {
+parallel::Processes join(std::shared_ptr<comm::World> world, const train::RunConfig& config,
+                         const std::string& settings, const host::Launch& launch, int64_t step) {
   // NCCL wants a GPU for each process; where they share one, tensors go by way of the host.
   const bool gpu = kernels::open_device(config.train.device).is_cuda() && launch.local_world > 0 &&
                    launch.local_world <= kernels::gpu_count();
   expect_same_start(*world, step);
   expect_same_settings(*world, settings);
-  return train::Processes(std::move(world), config.parallel, gpu);
+  return parallel::Processes(std::move(world), config.parallel, gpu);
 }
 
 // The run's folder is made or opened by the first process; the others are told where it is.
@@ -188,20 +209,19 @@ train::RunFolder shared_folder(comm::World& world, const std::function<train::Ru
 // What only zero 3 has goes where another zero is asked for, unless it was asked for too: then the two contradict.
 base::Settings resume_settings(train::RunConfig& config, const base::Path& run, std::vector<Override> overrides,
                                bool aloud) {
-  const base::Path file = train::RunFolder::join(run).config();
   const auto given = [&](const char* name) {
     return std::find_if(overrides.begin(), overrides.end(), [&](const Override& one) { return one.name == name; });
   };
   const auto zero = given("parallel.zero");
   if (zero != overrides.end() && zero->value != "3" && given("parallel.zeropp") == overrides.end()) {
     train::RunConfig past;
-    read_run_config(past, file, {});
+    read_run_config(past, run, {});
     if (!past.parallel.zeropp.empty()) {
       if (aloud) base::log_info(format("zeropp = {} is left out: zero {} has none", past.parallel.zeropp, zero->value));
       overrides.push_back({"parallel.zeropp", "", zero->flag});
     }
   }
-  return read_run_config(config, file, overrides);
+  return read_run_config(config, run, overrides);
 }
 
 // A start that was refused for what it asked leaves no folder that stands in the way of the next try.
@@ -219,6 +239,7 @@ struct Hold {
     if (launch.rank != 0) return;
     try {
       folder.emplace(train::RunFolder::open(base::real_files(), path));
+      train::restore_run_settings(base::real_files(), path);
     } catch (const base::Error&) {
       if (launch.world == 1) throw;
       refused = std::current_exception();
@@ -237,10 +258,10 @@ std::vector<std::string> compare_with_past(const train::RunFolder& place, const 
                                            train::RunConfig& config, const base::Settings& settings) {
   train::RunConfig before;
   auto was = train::bind(before);
-  was.read_toml(base::real_files().read(place.config()), place.config().string());
+  train::apply_run_settings(base::real_files(), place.path(), was);
   if (start) train::apply_settings(start->state.settings, was, start->manifest());
-  if (start && base::real_files().exists(place.model()))
-    train::check_same_model(base::read_description(base::real_files(), place.model()), place.model().string(), *start);
+  const std::string model = train::read_run_model(base::real_files(), place.path());
+  if (start && !model.empty()) train::check_same_model(model, place.model().string(), *start);
   return train::changes_of({place.name(), before, was, start ? &*start : nullptr}, config, settings);
 }
 
@@ -268,7 +289,7 @@ void keep_places(const train::RunConfig& config, const base::Settings& settings,
                  const train::StartPoint& start, const std::string& model) {
   auto& files = base::real_files();
   train::RunConfig past;
-  read_run_config(past, place.config(), {});
+  read_run_config(past, place.path(), {});
   const bool data = past.data.path != config.data.path, base = past.model.from != config.model.from;
   if (!data && !base) return;
   if (data && train::open_split(config, shape_of(config, model)).digest != start.state.data_digest)
@@ -282,6 +303,20 @@ void keep_places(const train::RunConfig& config, const base::Settings& settings,
   if (base) base::log_info(format("run {} finds its base at {}", place.name(), config.model.from));
 }
 
+// What a run that is complete is told to do otherwise, and will not.
+void warn_of_vain_settings(const train::RunFolder& place, const base::Settings& settings) {
+  train::RunConfig past;
+  const auto was = read_run_config(past, place.path(), {});
+  for (const auto& now : settings.all()) {
+    const std::string name = now.name();
+    const bool taken = name == "data.path" || name == "model.from";  // by keep_places
+    const bool settled = name == "train.steps" || name == "optim.warmup" || name == "optim.decay_steps";
+    if (taken || (settled && !now.origin.starts_with("--")) || now.text() == was.at(name).text()) continue;
+    base::log_warn(format("{} = {} has no effect: run {} is complete, and was trained with {}", name, now.text(),
+                          place.name(), was.at(name).text()));
+  }
+}
+
 int go_on(train::RunConfig& config, const base::Settings& settings, const base::Path& path, Hold hold,
           const host::Launch& launch) {
   auto& files = base::real_files();
@@ -290,8 +325,8 @@ int go_on(train::RunConfig& config, const base::Settings& settings, const base::
   const auto record = train::past_record(files, path);
   auto start = train::find_start(files, place.checkpoints());
   const int64_t step = start ? start->loaded.step : 0;
-  const std::string model = start && files.exists(place.model()) ? base::read_description(files, place.model())
-                                                                 : train::model_config(files, config);
+  const std::string kept = start ? train::read_run_model(files, path) : "";
+  const std::string model = kept.empty() ? train::model_config(files, config) : kept;
   settle_batch(config, launch);
   const train::Behind behind{step, start ? start->state.cursor.samples : 0};
   settle_steps(config, model, launch, behind);
@@ -299,6 +334,7 @@ int go_on(train::RunConfig& config, const base::Settings& settings, const base::
   if (start && is_longer(config, *start)) start->state.validations.waited = 0;
   if (record.status == "complete" && start && step < config.train.steps &&
       start->state.validations.over(config.train.patience)) {
+    if (launch.rank == 0) warn_of_vain_settings(place, settings);
     if (launch.rank == 0)
       base::print_lines(
           format("run {} ended early, after step {} of {}: {}; nothing to do\n"
@@ -308,6 +344,7 @@ int go_on(train::RunConfig& config, const base::Settings& settings, const base::
     return 0;
   }
   if (record.status == "complete" && step >= config.train.steps) {
+    if (launch.rank == 0) warn_of_vain_settings(place, settings);
     if (start && launch.rank == 0) keep_places(config, settings, place, *start, model);
     if (launch.rank == 0)
       base::print_lines(format("run {} is complete (step {} of {}); nothing to do\nhint: train it further with {}",
@@ -358,13 +395,14 @@ void fix_model(train::RunConfig& config) {
 
 // What a recipe leaves open means, for a run that was begun with it, what it was settled as then: the checkpoint of a
 // run it names, the pixels of the model it starts from.
-void settle_as_begun(train::RunConfig& config, const base::Path& begun) {
+void settle_as_begun(train::RunConfig& config, const base::Path& run) {
   const auto absolute = [](const base::Path& path) { return std::filesystem::absolute(path).lexically_normal(); };
   train::RunConfig past;
-  read_run_config(past, begun, {});
+  read_run_config(past, run, {});
   if (auto& normalise = config.data.augment.normalise; normalise == "auto") normalise = past.data.augment.normalise;
   if (auto& filter = config.data.augment.filter; filter == "auto") filter = past.data.augment.filter;
   if (auto& centre = config.data.augment.centre; centre == 0) centre = past.data.augment.centre;
+  if (auto& image = config.model.image; image == 0 && !config.model.from.empty()) image = past.model.image;
   const base::Path of_run = base::Path(past.model.from).parent_path().parent_path();
   const std::string named = config.model.from.substr(0, config.model.from.rfind('@'));  // of RUN@best
   if (named.empty() || past.model.from.empty()) return;
@@ -391,8 +429,10 @@ int train_command(const TrainOptions& options) {
       named ? options.run : train::default_run_name(options.recipe, base::real_clock().unix_seconds());
   auto& files = base::real_files();
   const auto place = train::RunFolder::join(interop::runs_folder() / name);
-  const bool goes_on = options.or_resume && files.exists(place.config());
+  const bool goes_on = options.or_resume && interop::is_run(files, place.path());
   if (!goes_on) require_paths(settings, options.recipe, {"data.path", "model.config", "model.from"});
+  if (const auto said = goes_on ? "" : train::settle_image(files, config); !said.empty() && launch.rank == 0)
+    base::log_info(said);
   if (options.dry_run) return dry_run(config, settings, name, options.or_resume);
   if (const auto said = shortened_warmup(settings); !said.empty() && launch.rank == 0) base::log_warn(said);
   apply_nccl(config, launch);
@@ -400,7 +440,7 @@ int train_command(const TrainOptions& options) {
   if (const auto said = train::settle_precision(config.train, capability); !said.empty() && launch.rank == 0)
     base::log_warn(said);
   if (goes_on) {
-    make_data_absolute(config), settle_as_begun(config, place.config());
+    make_data_absolute(config), settle_as_begun(config, place.path());
     return go_on(config, settings, place.path(), Hold(place.path(), launch), launch);
   }
   if (named) train::check_run_name(name);

@@ -217,7 +217,7 @@ std::string argument_hint(const CLI::App& command, const std::string& word, cons
 
 int usage_error(CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
   const Message message = explain(app, error, argc, argv);
-  std::fprintf(stderr, "error: %s\nhint: %s\n", message.what.c_str(), message.hint.c_str());
+  std::fputs(base::error_text(base::ConfigError(message.what, message.hint)).c_str(), stderr);
   return 2;
 }
 

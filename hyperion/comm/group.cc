@@ -103,7 +103,6 @@ class Group::Thread {
   Thread(std::string group, Transport& transport)
       : group_(std::move(group)), transport_(transport), watch_(group_, transport) {
     if (const char* text = std::getenv("HYPERION_SLOW_LINK")) slow_ = slow_link_of(text);
-    thread_ = std::thread([this] { loop(); });
   }
   ~Thread() {
     {
@@ -111,7 +110,7 @@ class Group::Thread {
       stopped_ = true;
     }
     changed_.notify_all();
-    thread_.join();
+    if (thread_.joinable()) thread_.join();
     for (const auto& work : lingering_) work->done_on_device->synchronize();
   }
 
@@ -125,6 +124,7 @@ class Group::Thread {
     {
       const std::lock_guard lock(mutex_);
       queue_.push_back(std::move(work));
+      if (!thread_.joinable()) thread_ = std::thread([this] { loop(); });  // a group that is never asked has none
     }
     changed_.notify_all();
   }

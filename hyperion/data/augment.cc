@@ -16,10 +16,7 @@ Augmenter::Augmenter(const AugmentConfig& config, int64_t side, uint64_t seed, b
       key_(base::stream_key(seed, "data.augment")),
       training_(training),
       recolours_(training && recolours(config)),
-      normalisation_(config.normalise == "imagenet" ? kImagenet
-                     : config.normalise == "cifar"  ? kCifar
-                     : config.normalise == "half"   ? kHalf
-                                                    : own) {
+      normalisation_(parse_normalisation(config.normalise).value_or(own)) {
   HYPERION_CHECK(side > 0, "images have pixels");
   for (size_t c = 0; c < 3; ++c)
     for (int level = 0; level < 256; ++level)

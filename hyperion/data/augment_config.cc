@@ -3,6 +3,7 @@
 #include "hyperion/base/config.h"
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/data/normalisation.h"
 
 namespace hyperion::data {
 
@@ -28,15 +29,20 @@ void describe(base::Settings& settings, AugmentConfig& config) {
             "part of the shorter side that the middle shows; 0: as model.from says, else 0.875")
       .choice("filter", config.filter, {"auto", "bilinear", "bicubic"},
               "for resizing; auto: that of model.from, else bilinear")
-      .choice("normalise", config.normalise, {"auto", "imagenet", "cifar", "half"},
-              "mean and deviation of pixels; auto: those that model.from was trained on, else the data's; half: from "
-              "-1 to 1");
+      .text("normalise", config.normalise,
+            "mean and deviation of pixels: auto (those that model.from was trained on, else the data's), imagenet, "
+            "cifar, half (from -1 to 1), none (from 0 to 1), or the numbers of red, green and blue: M,M,M/D,D,D");
 }
 
 void check(const AugmentConfig& config) {
   if (config.centre > 0 && config.centre < kLeastCentre)
     throw base::ConfigError(base::format("augment.centre = {} shows too little of an image", config.centre),
                             base::format("take {} or more; 0 leaves it to model.from", kLeastCentre));
+  if (config.normalise != "auto" && !parse_normalisation(config.normalise))
+    throw base::ConfigError(
+        base::format("augment.normalise = \"{}\" gives no mean and deviation of pixels", config.normalise),
+        "it is auto, imagenet, cifar, half, none, or numbers as 0.48,0.46,0.41/0.27,0.26,0.28: three means, then three "
+        "deviations above 0");
   if (config.crop != "padded" && config.padding != AugmentConfig{}.padding)
     throw base::ConfigError(
         base::format("augment.padding is set but augment.crop is \"{}\", which has no margin", config.crop),

@@ -22,6 +22,8 @@ void check_size(ImageSize size, const std::string& name, int64_t most_pixels) {
                                           size.height, base::with_commas(most_pixels)));
 }
 
+bool begins_as_image(std::string_view bytes) { return bytes.starts_with(kJpegMagic) || bytes.starts_with(kPngMagic); }
+
 Box ImagePart::find(const Box& box) const {
   const auto low = [&](int64_t at) { return at / shrink; };
   const auto high = [&](int64_t at) { return (at + shrink - 1) / shrink; };

@@ -14,6 +14,8 @@ inline constexpr int64_t kMostPixels = 100'000'000;
 // alpha become 8-bit RGB as Pillow's convert("RGB") does it: alpha is dropped, the orientation of EXIF is not followed.
 Pixels decode_image(std::string_view bytes, const std::string& name, int64_t most_pixels = kMostPixels);
 
+bool begins_as_image(std::string_view bytes);  // as a JPEG or PNG file does
+
 // From the header alone.
 ImageSize image_size(std::string_view bytes, const std::string& name, int64_t most_pixels = kMostPixels);
 

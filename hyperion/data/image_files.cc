@@ -1,6 +1,8 @@
+#include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/hash.h"
 #include "hyperion/data/augment.h"
+#include "hyperion/data/image_check.h"
 #include "hyperion/data/image_folder.h"
 #include "hyperion/data/images.h"
 
@@ -20,7 +22,11 @@ class FileImages final : public ImageSource {
   std::optional<ImageProcessing> processing() const override { return augmenter_.processing(); }
   int64_t read(int64_t index, int64_t epoch, std::span<float> out) const override {
     const ImageFile& file = list_.files.at(index);
-    augmenter_.apply(base::real_files().read(file.path), file.path.string(), index, epoch, out);
+    try {
+      augmenter_.apply(base::real_files().read(file.path), file.path.string(), index, epoch, out);
+    } catch (const base::CorruptError& error) {
+      throw base::CorruptError(error.what(), error.hint().empty() ? kBrokenImageHint : error.hint());
+    }
     return file.label;
   }
 
@@ -34,6 +40,7 @@ class FileImages final : public ImageSource {
 
 Split open_image_files(const DataConfig& config, int64_t side, uint64_t seed) {
   ImageSplit lists = list_images(config.path.at(0), config.validation);
+  refuse_broken_images(lists);
   const auto source = [&](ImageList& list, bool training) {
     return std::make_unique<FileImages>(std::move(list), side,
                                         Augmenter(config.augment, side, seed, training, kImagenet));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <set>
 #include <utility>
 
 #include "hyperion/base/format.h"
@@ -63,6 +64,7 @@ class ShardItems final : public ImageItems {
   struct Group {
     std::string key, image, label, failure;
     bool has_image = false, has_label = false;
+    std::set<std::string> endings;
   };
 
   bool next_of_shard(ImageItem& item) {
@@ -105,7 +107,9 @@ class ShardItems final : public ImageItems {
     const bool image = ending == "jpg" || ending == "jpeg" || ending == "png";
     if (!image && ending != "cls") return;
     bool& has = image ? group.has_image : group.has_label;
-    if (has) group.failure = format("has more than one {}", image ? "image" : "label");
+    if (!group.endings.insert(ending).second && group.failure.empty())
+      group.failure = format("has .{} {}", ending, kThereTwice);
+    if (has && group.failure.empty()) group.failure = format("has more than one {}", image ? "image" : "label");
     if (const uint64_t most = image ? TarReader::kMostBytes : 64; member.size > most)
       group.failure = format("has {} of {}", base::bytes_text(member.size), ending);
     else

@@ -1,6 +1,7 @@
 #include "hyperion/data/image_processing.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -18,9 +19,16 @@ constexpr int64_t kConvNextWarps = 384;  // from this size on the whole image is
 // The decimal number that was meant: 0.485, not what a float makes of it.
 base::Json decimals(const std::array<float, 3>& values) {
   base::Json list = base::Json::array();
-  for (const float value : values) list.push_back(std::round(static_cast<double>(value) * 1e6) / 1e6);
+  for (const float value : values) {
+    const std::string digits = base::format("{}", value);
+    double decimal = value;
+    std::from_chars(digits.data(), digits.data() + digits.size(), decimal);
+    list.push_back(decimal);
+  }
   return list;
 }
+
+constexpr int64_t kMostShorter = 1 << 16;  // of an image before its middle is cut out: only that is made
 
 class ProcessorFields {
  public:
@@ -37,16 +45,21 @@ class ProcessorFields {
     const auto found = json_.find(key);
     return found == json_.end() || found->is_null() ? nullptr : &*found;
   }
-  // A side of `owner`, {"height": 224, "width": 224} or the like.
-  int64_t side(const base::Json& owner, const char* key) const {
-    const base::Json& value = owner.is_object() && owner.contains(key) ? owner.at(key) : owner;
-    if (!value.is_number_integer() || value < 1 || value > kMostSide)
-      refuse(base::format("{} is not a size in 1 to {}", key, kMostSide));
+  // Of the field `name`, which is a number or has parts: {"height": 224, "width": 224} or the like.
+  int64_t side(const char* name, const char* part, int64_t most = kMostImageSide) const {
+    const base::Json& owner = json_.at(name);
+    const bool has_part = owner.is_object() && owner.contains(part);
+    const base::Json& value = has_part ? owner.at(part) : owner;
+    if (!value.is_number_integer() || value < 1 || value > most)
+      refuse(base::format("{}{} is {}, and the side of an image is 1 to {} pixels", name,
+                          has_part ? base::format(".{}", part) : "",
+                          value.is_number() ? value.dump() : "no such number", most));
     return value.get<int64_t>();
   }
-  int64_t square(const base::Json& owner) const {
-    const int64_t height = side(owner, "height");
-    if (owner.is_object() && side(owner, "width") != height) refuse("images that are not square are not known here");
+  int64_t square(const char* name) const {
+    const int64_t height = side(name, "height");
+    if (json_.at(name).is_object() && side(name, "width") != height)
+      refuse("images that are not square are not known here");
     return height;
   }
   std::array<float, 3> three(const char* key, const std::array<float, 3>& absent) const {
@@ -83,16 +96,15 @@ class ProcessorFields {
   // Of an image whose middle is seen.
   int64_t shorter_side(int64_t side, double part) const {
     const double shorter = static_cast<double>(side) / part;
-    if (!(shorter <= kMostSide)) refuse(base::format("crop_pct makes images of more than {} pixels", kMostSide));
+    if (!(shorter <= kMostShorter)) refuse(base::format("crop_pct makes images of more than {} pixels", kMostShorter));
     return static_cast<int64_t>(shorter);
   }
   [[noreturn]] void refuse(const std::string& what) const {
-    throw base::CorruptError(base::format("{}: {}", place_, what));
+    throw base::CorruptError(base::format("{}: {}", place_, what),
+                             "mend the file: it is read as those of transformers' ViT, CLIP and ConvNext are");
   }
 
  private:
-  static constexpr int64_t kMostSide = 1 << 16;
-  static constexpr double kMostShift = 1e6;  // of pixels in 0 to 1
   const base::Json& json_;
   const std::string& place_;
 };
@@ -101,7 +113,7 @@ class ProcessorFields {
 void read_convnext(const ProcessorFields& fields, const base::Json* size, ImageProcessing& processing) {
   if (size != nullptr && size->is_object() && !size->contains("shortest_edge"))
     fields.refuse("size has no shortest_edge");
-  processing.side = size == nullptr ? kConvNextWarps : fields.side(*size, "shortest_edge");
+  processing.side = size == nullptr ? kConvNextWarps : fields.side("size", "shortest_edge");
   if (fields.flag("do_center_crop", false)) fields.refuse("do_center_crop beside crop_pct is not known here");
   const double part = fields.part("crop_pct", 224.0 / 256.0);
   if (processing.side < kConvNextWarps) processing.shorter = fields.shorter_side(processing.side, part);
@@ -123,12 +135,12 @@ ImageProcessing parse_processor(const std::string& text, const std::string& plac
     if (!fields.flag("do_center_crop", false))
       fields.refuse(
           "a shortest_edge without do_center_crop makes images that are not square, which are not known here");
-    const base::Json* crop = fields.find("crop_size");
-    if (crop == nullptr) fields.refuse("it has no crop_size");
-    processing.side = fields.square(*crop), processing.shorter = fields.side(*size, "shortest_edge");
+    if (fields.find("crop_size") == nullptr) fields.refuse("it has no crop_size");
+    processing.side = fields.square("crop_size");
+    processing.shorter = fields.side("size", "shortest_edge", kMostShorter);
     if (processing.side > processing.shorter) fields.refuse("crop_size is larger than the image is made");
   } else {
-    processing.side = fields.square(*size);
+    processing.side = fields.square("size");
     if (fields.flag("do_center_crop", false)) fields.refuse("do_center_crop without a shortest_edge is not known here");
   }
   if (const base::Json* filter = fields.find("resample"); filter != nullptr) {
@@ -140,7 +152,7 @@ ImageProcessing parse_processor(const std::string& text, const std::string& plac
   if (const base::Json* factor = fields.find("rescale_factor");
       factor != nullptr && (!factor->is_number() || std::abs(factor->get<double>() * 255 - 1) > 1e-3))
     fields.refuse("rescale_factor is not 1 / 255");
-  processing.normalisation = {{0, 0, 0}, {1, 1, 1}};
+  processing.normalisation = kUnchanged;
   if (fields.flag("do_normalize", true))
     processing.normalisation = {fields.three("image_mean", kHalf.mean), fields.three("image_std", kHalf.deviation)};
   for (const float deviation : processing.normalisation.deviation)

@@ -1,24 +1,17 @@
 // How an image becomes the numbers that a model takes, without anything random: what whoever uses the model must
 // repeat.
 #pragma once
-#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "hyperion/data/normalisation.h"
 #include "hyperion/data/resample.h"
 
 namespace hyperion::data {
 
-// Of values in 0 .. 1.
-struct Normalisation {
-  std::array<float, 3> mean, deviation;
-  bool operator==(const Normalisation&) const = default;
-};
-inline constexpr Normalisation kImagenet = {{0.485f, 0.456f, 0.406f}, {0.229f, 0.224f, 0.225f}};
-inline constexpr Normalisation kCifar = {{0.4914f, 0.4822f, 0.4465f}, {0.2470f, 0.2435f, 0.2616f}};
-inline constexpr Normalisation kHalf = {{0.5f, 0.5f, 0.5f}, {0.5f, 0.5f, 0.5f}};
+inline constexpr int64_t kMostImageSide = 4096;  // as in model.image
 
 // Resized until its shorter side has `shorter` pixels; then the middle, `side` high and wide, is cut out. Where
 // `shorter` is 0 the whole image is made to fit, whatever its sides.
@@ -26,6 +19,7 @@ struct ImageProcessing {
   int64_t side = 0, shorter = 0;
   bool bicubic = false;
   Normalisation normalisation = kImagenet;
+  bool operator==(const ImageProcessing&) const = default;
 };
 
 // What is done to an image of that size; half a pixel goes to the left and up, as in transformers.

@@ -12,6 +12,7 @@
 #include "hyperion/base/log.h"
 #include "hyperion/base/signals.h"
 #include "hyperion/data/held_out.h"
+#include "hyperion/data/image_check.h"
 #include "hyperion/data/image_decode.h"
 #include "hyperion/data/image_set.h"
 #include "hyperion/data/input_files.h"
@@ -182,6 +183,12 @@ ImageRecipe image_recipe(const PrepareConfig& config) {
                               "put them into folders train and val inside it");
     BadRecords bad(recipe.on_bad, recipe.bad_limit);
     recipe.lists = list_images(config.files[0], config.validation, &bad);
+    for (ImageList* list : {&recipe.lists.train, &recipe.lists.validation})
+      std::erase_if(list->files, [&](const ImageFile& file) {
+        const std::string why = why_unreadable(file.path);
+        if (!why.empty()) bad.add(BadRecord(shown_in_utf8(file.path.native()), 0, why));
+        return !why.empty();
+      });
     recipe.bad_lines = bad.list();
     if (const auto said = passed_over_text(recipe.lists); !said.empty()) base::log_warn(said);
     return recipe;

@@ -10,6 +10,9 @@
 
 namespace hyperion::data {
 
+// Of a sample with two members of one name: which of them is meant, nothing says.
+inline constexpr const char* kThereTwice = "twice: the name of a sample must not come again right after it";
+
 struct TarMember {
   std::string name;  // with its folders, as the tar has it: never a path to open
   uint64_t size = 0;

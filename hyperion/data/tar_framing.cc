@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <set>
 
+#include "hyperion/base/format.h"
 #include "hyperion/data/framing.h"
 #include "hyperion/data/input_files.h"
 #include "hyperion/data/tar.h"
@@ -48,7 +50,10 @@ class TarRecords final : public RawRecords {
   }
 
   void add_member(const std::string& kind) {
-    if (kind != "json" && (kind != "txt" || has_text_)) return;
+    if (kind != "json" && kind != "txt") return;
+    if (!kinds_.insert(kind).second)
+      throw BadRecord(*name_ + "/" + shown_in_utf8(key_), 0, base::format("the sample has .{} {}", kind, kThereTwice));
+    if (has_text_ && kind == "txt") return;
     has_text_ = gives_ = true;
     text_.file = std::make_shared<const std::string>(*name_ + "/" + shown_in_utf8(member_.name));
     text_.line = 0;
@@ -59,6 +64,7 @@ class TarRecords final : public RawRecords {
   bool leave_sample(RawRecord& record) {
     const std::string key = std::exchange(key_, {});
     const bool has_text = std::exchange(has_text_, false), gives = std::exchange(gives_, false);
+    kinds_.clear();
     if (!key.empty() && !has_text)
       throw BadRecord(*name_ + "/" + shown_in_utf8(key), 0, "the sample has neither a .json nor a .txt");
     if (gives) std::swap(record, text_);
@@ -73,6 +79,7 @@ class TarRecords final : public RawRecords {
   std::string key_;       // of the sample in hand; empty: none
   RawRecord text_;
   bool has_text_ = false, gives_ = false;
+  std::set<std::string> kinds_;  // of the sample's texts so far
 };
 
 }  // namespace

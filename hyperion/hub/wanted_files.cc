@@ -28,7 +28,7 @@ bool is_of_model(const std::string& name) {
   if (name.find('/') != name.npos || is_foreign_weight(name) || fits_one(name, {"*.py"})) return false;
   return fits_one(name, {"config.json", "generation_config.json", "tokenizer*", "vocab*", "merges*", "*.txt",
                          "*.tiktoken", "*.model", "special_tokens_map.json", "added_tokens.json", "chat_template*",
-                         "preprocessor_config.json", "processor_config.json", "adapter_config.json"});
+                         "preprocessor_config.json", "processor_config.json", "adapter_config.json", "classes.json"});
 }
 
 // As `data prepare` reads them, and the card, by which `datasets` finds its way.

@@ -104,7 +104,7 @@ void remember_base(base::FileSystem& files, const Path& run, const std::string& 
                                    run.filename().string(), now, digest),
                             "name the folder that was moved");
   files.create_folders(run / kRunBase);
-  base::write_atomically(files, told_place(run, digest), place + "\n");
+  base::write_atomically(files, told_place(run, digest), fixed_model(files, place) + "\n");
 }
 
 std::string find_base(base::FileSystem& files, const Path& run, const std::string& base_model,

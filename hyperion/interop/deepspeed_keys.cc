@@ -23,13 +23,6 @@ std::string shown_value(const Json& value) {
   return text.size() <= kLongestShown ? text : text.substr(0, kLongestShown) + "...";
 }
 
-// A file's own keys, on one line.
-std::string shown_key(const std::string& key) {
-  std::string line;
-  for (const char c : base::printable(key)) line += c == '\n' ? "\\n" : c == '\t' ? "\\t" : std::string(1, c);
-  return line;
-}
-
 bool is_switched_off(const Json& value) {
   if (value.is_object()) {
     const auto enabled = value.find("enabled");
@@ -132,7 +125,7 @@ void DeepSpeedKeys::note(const std::string& key, const std::string& why) {
 
 void DeepSpeedKeys::refuse(const std::string& key, const std::string& why) {
   read_.insert(key);
-  found_.refusals.push_back(format("{}{}: {}", path_, shown_key(key), why));
+  found_.refusals.push_back(format("{}{}: {}", path_, base::printable_line(key), why));
 }
 
 void DeepSpeedKeys::note_all(const DeepSpeedNotes& keys) {

@@ -4,6 +4,7 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
 #include "hyperion/checkpoint/safetensors.h"
+#include "hyperion/interop/generation_config.h"
 #include "hyperion/interop/hugging_face.h"
 #include "hyperion/interop/new_folder.h"
 #include "hyperion/models/registry.h"
@@ -48,10 +49,10 @@ void copy_files(base::FileSystem& files, const Path& source, const Path& to, std
 
 }  // namespace
 
-void copy_tokenizer(base::FileSystem& files, const Path& source, const Path& to) {
+void copy_inputs(base::FileSystem& files, const Path& source, const Path& to) {
   copy_files(files, source, to,
              {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
-              "merges.txt", "tokenizer.model", "chat_template.jinja"});
+              "merges.txt", "tokenizer.model", "chat_template.jinja", "preprocessor_config.json"});
 }
 
 // Keys of our own say what Hugging Face's classes cannot.
@@ -64,16 +65,15 @@ std::string export_obstacle(const std::string& config) {
 }
 
 void export_hugging_face(base::FileSystem& files, models::Model& model, const std::string& config, const Path& source,
-                         const Path& to, const std::vector<int64_t>& ends) {
-  const base::OperationScope scope("interop.export");
+                         const Path& to, const std::vector<int64_t>& ends, const Path& base_folder) {
+  const base::OperationScope scope("exporting a model");
   write_new_folder(files, to, [&](const Path& partial) {
     if (const auto reason = export_obstacle(config); !reason.empty())
       throw base::ConfigError(reason, "it can be trained, evaluated and probed here");
     checkpoint::write_safetensors(files, partial / "model.safetensors", stored_tensors(model), {{"format", "pt"}});
-    if (!source.empty()) {
-      copy_tokenizer(files, source, partial);
-      copy_files(files, source, partial, {"generation_config.json", "preprocessor_config.json"});
-    }
+    if (!source.empty()) copy_inputs(files, source, partial);
+    if (const auto text = generation_config(files, base_folder, source); !text.empty())
+      base::write_atomically(files, partial / kGenerationConfig, text);
     base::write_atomically(files, partial / "config.json",
                            exported_config(config, model.parameters().front().tensor.scalar_type(), ends));
   });

@@ -109,7 +109,7 @@ class Matching {
     if (!weights_.has(name)) {
       if (model_.input() == models::Input::images && nn::is_output(own)) {
         headless_.insert(own);
-        if (head_ == Head::may_be_missing) return;
+        if (head_ != Head::needed) return;
       }
       // How many batches a norm has seen is of no use to it, and older files leave it out.
       if (!counts) missing_ += format("\n  missing: {} {}", model_.stored_name(own), shape_text(tensor.sizes()));
@@ -162,7 +162,7 @@ void refuse_pickle(const Path& path) {
 
 HuggingFaceModel open_hugging_face(base::FileSystem& files, const Path& folder, at::Device device,
                                    std::optional<at::ScalarType> type, Head head) {
-  const base::OperationScope scope("interop.open");
+  const base::OperationScope scope("opening a model");
   HuggingFaceModel opened;
   opened.config = base::read_description(files, folder / "config.json");
   const WeightFiles weights(files, folder);
@@ -185,7 +185,7 @@ HuggingFaceModel open_hugging_face(base::FileSystem& files, const Path& folder, 
 }
 
 ModelOutline outline_hugging_face(base::FileSystem& files, const Path& folder, Head head) {
-  const base::OperationScope scope("interop.open");
+  const base::OperationScope scope("opening a model");
   const auto config = base::read_description(files, folder / "config.json");
   const auto weights = std::make_shared<const WeightFiles>(files, folder);
   check_size(config, folder, *weights);

@@ -24,8 +24,9 @@ struct HuggingFaceModel {
   std::set<std::string> missing = {};  // parameters without values
 };
 
-// A model of images to train may lack its head, which is then made.
-enum class Head { needed, may_be_missing };
+// A model of images may lack its head: one to train is given a new one, which is told; or an adapter or a checkpoint
+// brings it.
+enum class Head { needed, may_be_missing, brought };
 
 // The model with its weights on `device`, in `type` or else in the type of the files. Weights go from the mapped files
 // straight into parameters and buffers. All wrong, missing and extra tensors are listed in one CorruptError; buffers
@@ -43,16 +44,18 @@ struct ModelOutline {
 };
 ModelOutline outline_hugging_face(base::FileSystem& files, const base::Path& folder, Head head = Head::needed);
 
-// The files of a tokenizer, its chat template among them, as far as they are there.
-void copy_tokenizer(base::FileSystem& files, const base::Path& source, const base::Path& to);
+// The files of a tokenizer, its chat template among them, and of an image processor, as far as they are there.
+void copy_inputs(base::FileSystem& files, const base::Path& source, const base::Path& to);
 
 // Why a model of this config.json cannot be exported; empty where it can be.
 std::string export_obstacle(const std::string& config);
 
 // Writes a folder that `transformers` loads. `config` is the model's config.json; tokenizer and image processor files
-// of `source` (may be empty) go along. `ends`: tokens that end a text, where the config names none. A model that
-// transformers has no class for is a ConfigError. Written beside and renamed; `to` must not exist (ConfigError).
+// of `source` go along, and the generation_config.json of it and of `base_folder` (either may be empty). `ends`: tokens
+// that end a text, where the config names none. A model that transformers has no class for is a ConfigError. Written
+// beside and renamed; `to` must not exist (ConfigError).
 void export_hugging_face(base::FileSystem& files, models::Model& model, const std::string& config,
-                         const base::Path& source, const base::Path& to, const std::vector<int64_t>& ends = {});
+                         const base::Path& source, const base::Path& to, const std::vector<int64_t>& ends = {},
+                         const base::Path& base_folder = {});
 
 }  // namespace hyperion::interop

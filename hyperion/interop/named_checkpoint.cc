@@ -84,13 +84,16 @@ std::string others_text(base::FileSystem& files, const std::string& run, const E
 
 }  // namespace
 
+bool is_run(base::FileSystem& files, const Path& folder) {
+  return files.exists(folder / "config.resolved.toml") || files.exists(folder / "run.json");
+}
+
 std::optional<Path> named_checkpoint(base::FileSystem& files, const std::string& word) {
   const size_t at = word.rfind('@');
   if (at == word.npos || at == 0) return {};
   const std::string run = word.substr(0, at), name = word.substr(at + 1);
-  const auto is_run = [&](const Path& path) { return files.exists(path / "config.resolved.toml"); };
-  const Path named = runs_folder() / run, folder = is_run(named) ? named : Path(run);
-  if (!is_run(folder)) return {};
+  const Path named = runs_folder() / run, folder = is_run(files, named) ? named : Path(run);
+  if (!is_run(files, folder)) return {};
   const Entries entries = checkpoint::list_checkpoints(files, folder / "checkpoints");
   const auto refuse = [&](const std::string& what) {
     const std::string others = others_text(files, run, entries);

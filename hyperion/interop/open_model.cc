@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
@@ -14,12 +15,15 @@
 #include "hyperion/checkpoint/load.h"
 #include "hyperion/data/image_processing.h"
 #include "hyperion/hub/cache.h"
+#include "hyperion/interop/adapter_classes.h"
 #include "hyperion/interop/base_weights.h"
+#include "hyperion/interop/generation_config.h"
 #include "hyperion/interop/hugging_face.h"
 #include "hyperion/interop/named_checkpoint.h"
 #include "hyperion/interop/peft.h"
 #include "hyperion/interop/text.h"
 #include "hyperion/interop/weight_files.h"
+#include "hyperion/models/image_classes.h"
 #include "hyperion/models/registry.h"
 #include "hyperion/nn/without_memory.h"
 
@@ -29,8 +33,6 @@ namespace {
 using base::format;
 using base::Path;
 
-// The configuration is the first file of a run, written before anything else can happen to it.
-bool is_run(base::FileSystem& files, const Path& path) { return files.exists(path / "config.resolved.toml"); }
 bool is_checkpoint(base::FileSystem& files, const Path& path) { return files.exists(path / "manifest.json"); }
 
 void copy_weights(models::Model& model, const checkpoint::LoadedCheckpoint& loaded, at::Device device,
@@ -98,7 +100,7 @@ bool looks_like_path(const std::string& word) {
 // A folder of that path that is no run, or none at all.
 [[noreturn]] void refuse_path(base::FileSystem& files, const std::string& word) {
   if (files.exists(word))
-    throw base::ConfigError(format("{} is no run: it holds no config.resolved.toml", word),
+    throw base::ConfigError(format("{} is no run: it holds neither config.resolved.toml nor run.json", word),
                             "`hyperion runs ls` lists the runs; HYPERION_RUNS names another folder");
   std::error_code ignored;
   const Path path = Path(word).has_filename() ? Path(word) : Path(word).parent_path(), above = path.parent_path();
@@ -218,13 +220,26 @@ Path checkpoint_folder(base::FileSystem& files, const std::string& named) {
   return find_checkpoint(files, argument, run).path;
 }
 
-Path image_processor(base::FileSystem& files, const std::string& named) {
+namespace {
+
+// Of a run that part of its folder; a Hugging Face folder has all in one.
+Path part_of_model(base::FileSystem& files, const std::string& named, const char* part) {
   const std::string argument = find_model(files, named);
-  const Path run = names_folder(files, argument)    ? Path()
-                   : is_checkpoint(files, argument) ? std::filesystem::absolute(argument).parent_path().parent_path()
-                                                    : find_run(files, argument);
-  const Path path = (run.empty() ? Path(argument) : run / kRunProcessor) / data::kProcessorFile;
+  if (names_folder(files, argument)) return argument;
+  const Path run = is_checkpoint(files, argument) ? std::filesystem::absolute(argument).parent_path().parent_path()
+                                                  : find_run(files, argument);
+  return run / part;
+}
+
+}  // namespace
+
+Path image_processor(base::FileSystem& files, const std::string& named) {
+  const Path path = part_of_model(files, named, kRunProcessor) / data::kProcessorFile;
   return files.exists(path) ? path : Path();
+}
+
+Path tokenizer_folder(base::FileSystem& files, const std::string& named) {
+  return part_of_model(files, named, kRunTokenizer);
 }
 
 Path image_processor(base::FileSystem& files, const OpenedModel& opened) {
@@ -282,16 +297,16 @@ void find_processor(base::FileSystem& files, OpenedModel& opened) {
   if (!opened.run.empty() && files.exists(opened.run / kRunProcessor)) opened.folder = opened.run / kRunProcessor;
 }
 
-// A run or an adapter that learned tokens its base does not have was trained with a tokenizer of its own, in `own`;
-// else the base's folder says more, such as what ends a text.
+// A run or an adapter that learned tokens its base does not have, or another end of texts, has a tokenizer of its own,
+// in `own`; else the base's folder says more.
 void take_tokenizer(base::FileSystem& files, const Path& own, OpenedModel& opened) {
   const auto text = [&](const Path& folder) {
     const Path path = folder / "tokenizer.json";
     return files.exists(path) ? base::read_description(files, path) : std::string();
   };
-  if (text(own).empty() || text(own) == text(opened.folder)) return;
+  if (text(own).empty() || (text(own) == text(opened.folder) && ends_likewise(own, opened.folder))) return;
   if (opened.ends.empty() && !opened.folder.empty()) opened.ends = end_tokens(opened.folder);  // unless `own` says more
-  opened.folder = own;
+  opened.base_folder = std::exchange(opened.folder, own);
   opened.bytes = false;
 }
 
@@ -308,9 +323,10 @@ OpenedModel open_adapted(base::FileSystem& files, const checkpoint::LoadedCheckp
   if (packed) quantize_opened(adapted);
   adapted.model->adapters().add(kRunAdapter, adapter.config, /*seed=*/0);
   copy_adapter(*adapted.model, loaded);
+  adapted.missing.clear();
   if (packed) move_opened(adapted, device, *type);
   adapted.run = run, adapted.step = loaded.step, adapted.checkpoint = loaded.path;
-  adapted.base_model = adapter.base_model;
+  adapted.base_model = base;
   adapted.trained_quantized = was_packed;
   if (!run.empty()) take_tokenizer(files, run / kRunTokenizer, adapted);
   find_processor(files, adapted);
@@ -354,16 +370,72 @@ OpenedModel open_model(base::FileSystem& files, const std::string& named, at::De
   return opened;
 }
 
+OpenedModel open_beneath(base::FileSystem& files, const std::string& named, at::Device device,
+                         std::optional<at::ScalarType> type, WeightForm form) {
+  const std::string argument = find_model(files, named);
+  const bool packs = form == WeightForm::nf4;
+  const at::Device first = packs ? at::kCPU : device;
+  const WeightForm merged_in = form == WeightForm::as_kept ? form : WeightForm::whole;
+  auto opened = names_folder(files, argument) ? open_folder(files, argument, first, type, Head::brought)
+                                              : open_model(files, argument, first, type, merged_in);
+  if (auto& own = opened.model->adapters(); !own.empty()) own.merge(own.names().front());
+  opened.base_model.clear();
+  const auto kept = opened.model->parameters().front().tensor.scalar_type();
+  if (packs) quantize_opened(opened), move_opened(opened, device, kept);
+  return opened;
+}
+
+namespace {
+
+void expect_head(const Path& folder, OpenedModel& opened, const std::string& name) {
+  for (const auto& brought : opened.model->adapters().parameters(name)) opened.missing.erase(brought.name);
+  if (opened.missing.empty()) return;
+  throw base::ConfigError(format("{} has no head ({}), and adapter {} brings none", opened.folder.string(),
+                                 *opened.missing.begin(), folder.string()),
+                          "train one, with model.from and images");
+}
+
+// Classes and pixels are those of the model, not of one of its adapters.
+void refuse_other_images(base::FileSystem& files, const Path& folder, const OpenedModel& opened) {
+  if (opened.model->input() != models::Input::images) return;
+  const auto refuse = [&](const char* what) {
+    throw base::ConfigError(format("adapter {} was trained on other {} than the one before it", folder.string(), what),
+                            "use one of them at a time");
+  };
+  const auto processing = [&](const Path& path) {
+    return data::parse_processor(base::read_description(files, path), path.string());
+  };
+  const Path own = image_processor(files, opened), its = folder / data::kProcessorFile;
+  if (files.exists(its) && (own.empty() || processing(own) != processing(its))) refuse("pixels");
+  const int64_t classes = opened.model->shape(1).vocabulary;
+  const auto names = adapter_classes(files, folder, classes);
+  const auto known = base::parse_json(opened.model->config_json(), "the model");
+  auto named = known;
+  if (!names.empty()) models::write_classes(named, classes, names);
+  if (named != known) refuse("classes");
+}
+
+}  // namespace
+
 void add_adapter(base::FileSystem& files, const Path& place, OpenedModel& opened, const std::string& name) {
-  if (!opened.model->adapters().empty()) return read_adapter(files, place, *opened.model, name);
+  const Path folder = hub::locate(files, place.string());
+  opened.others.push_back(folder);
+  if (!opened.model->adapters().empty()) {
+    read_adapter(files, place, *opened.model, name);
+    return refuse_other_images(files, folder, opened);
+  }
   const auto tokens = [&] {
     return opened.model->input() == models::Input::tokens ? opened.model->shape(1).vocabulary : 0;
   };
   const int64_t before = tokens();
   fit_to_adapter(files, place, opened.model, opened.config);
   read_adapter(files, place, *opened.model, name);
-  const Path folder = hub::locate(files, place.string());
-  if (opened.model->input() == models::Input::tokens) take_tokenizer(files, folder, opened);
+  expect_head(folder, opened, name);
+  opened.others.push_back(opened.folder);
+  if (opened.model->input() == models::Input::tokens)
+    take_tokenizer(files, folder, opened);
+  else if (files.exists(folder / data::kProcessorFile))
+    opened.folder = folder;
   if (tokens() > before && !files.exists(folder / "tokenizer.json"))
     base::log_warn(
         format("adapter {} brings the token ids {} to {}, and its folder no tokenizer.json that has them: "
@@ -404,7 +476,7 @@ OpenedModel open_base(base::FileSystem& files, const std::string& named, at::Dev
                       std::optional<at::ScalarType> type, const Fit* fit) {
   const std::string argument = find_model(files, named);
   auto opened = fit != nullptr && names_folder(files, argument)
-                    ? open_folder(files, argument, device, type, Head::may_be_missing)
+                    ? open_folder(files, argument, device, type, fit->head)
                     : open_model(files, argument, device, type, WeightForm::as_kept);
   auto& adapters = opened.model->adapters();
   if (!adapters.empty()) adapters.merge(adapters.names().front());

@@ -39,7 +39,9 @@ struct OpenedModel {
   int64_t step = 0;                // 0 for a Hugging Face folder
   base::Path checkpoint, run;      // run: the folder that holds checkpoints/, empty for a checkpoint lying alone
   base::Path folder;               // where its tokenizer or image processor lies: Hugging Face's, or one in the run's
-  std::string base_model;          // the MODEL a run's adapter belongs to, else empty
+  base::Path base_folder;          // the same of its base, where `folder` has a tokenizer of its own; else empty
+  std::vector<base::Path> others;  // folders it was read from beside these: its adapters', and their base's
+  std::string base_model;          // where that which a run's adapter belongs to lies now, else empty
   std::set<std::string> missing;   // parameters without values: the head of a model to train
   Refitted refitted;               // how it was made to fit
 };
@@ -66,6 +68,9 @@ std::string find_model(base::FileSystem& files, const std::string& argument);
 base::Path image_processor(base::FileSystem& files, const std::string& argument);
 base::Path image_processor(base::FileSystem& files, const OpenedModel& opened);
 
+// Where the tokenizer and generation_config.json of a MODEL lie, as far as it has them.
+base::Path tokenizer_folder(base::FileSystem& files, const std::string& argument);
+
 // The config.json of a MODEL, without its weights.
 std::string read_model_config(base::FileSystem& files, const std::string& argument);
 
@@ -75,8 +80,15 @@ std::string read_model_config(base::FileSystem& files, const std::string& argume
 OpenedModel open_model(base::FileSystem& files, const std::string& argument, at::Device device,
                        std::optional<at::ScalarType> type = {}, WeightForm form = WeightForm::as_trained);
 
+// The model that an adapter is to be laid on, as model.from would start it: the adapter of a run is merged into whole
+// weights first, and put into 4 bits after that where the form is nf4. A head may be missing: add_adapter refuses an
+// adapter that does not bring it.
+OpenedModel open_beneath(base::FileSystem& files, const std::string& argument, at::Device device,
+                         std::optional<at::ScalarType> type = {}, WeightForm form = WeightForm::as_trained);
+
 // Adds the adapter of a folder, or of that name in Hugging Face's cache, under `name`. The first may bring classes,
-// token ids and a tokenizer of its own: the model is made to fit, and its tokenizer is used.
+// token ids, and a tokenizer or an image processor of its own: the model is made to fit, and they are used. Another one
+// of other classes or pixels than the first is a ConfigError.
 void add_adapter(base::FileSystem& files, const base::Path& place, OpenedModel& opened, const std::string& name);
 
 // The same with parameters without memory (nn/without_memory.h): `values` reads them from the mapped files when asked

@@ -13,10 +13,14 @@
 #include "hyperion/base/read_file.h"
 #include "hyperion/checkpoint/safetensors.h"
 #include "hyperion/hub/cache.h"
+#include "hyperion/interop/adapter_classes.h"
+#include "hyperion/interop/generation_config.h"
 #include "hyperion/interop/hugging_face.h"
 #include "hyperion/interop/refit.h"
 #include "hyperion/interop/weight_files.h"
+#include "hyperion/models/image_classes.h"
 #include "hyperion/models/registry.h"
+#include "hyperion/nn/module.h"
 
 namespace hyperion::interop {
 namespace {
@@ -45,6 +49,18 @@ bool repeats_tokens(const checkpoint::SafetensorsFile& file, const std::string& 
   const auto same = file.tensor(key).to(table->tensor.scalar_type()).eq(table->tensor.detach().to(at::kCPU)).all(1);
   const int64_t trained = file.has(rows) ? file.shape(rows).at(0) : 0;
   return same.sum().item<int64_t>() >= same.size(0) - trained;
+}
+
+// Of a table that has grown PEFT keeps a module that it saves twice, and the base's own, which is not used.
+bool repeats_saved(const checkpoint::SafetensorsFile& file, const std::string& key) {
+  constexpr std::string_view kTrained = ".modules_to_save", kUnused = ".original_module";
+  for (const auto part : {kTrained, kUnused}) {
+    const size_t at = key.find(part);
+    if (at == key.npos) continue;
+    const std::string saved = key.substr(0, at) + key.substr(at + part.size());
+    return file.has(saved) && (part == kUnused || file.tensor(key).equal(file.tensor(saved)));
+  }
+  return false;
 }
 
 // The table of tokens, where the output is tied to it; else undefined.
@@ -84,7 +100,7 @@ void refuse_untied(const checkpoint::SafetensorsFile& file, models::Model& model
 
 // Beside an adapter of the output PEFT keeps the base's own weight, as <path>.base_layer.weight: fine where it is that.
 std::string judge_extra(const checkpoint::SafetensorsFile& file, const std::string& key, models::Model& model) {
-  if (repeats_tokens(file, key, model)) return "";
+  if (repeats_tokens(file, key, model) || repeats_saved(file, key)) return "";
   if (key == tied_key() && tied_table(model).tensor.defined() && file.has(peft_key(tied_table(model).name)))
     return "";  // refuse_untied has compared them
   constexpr std::string_view kLayer = ".base_layer";
@@ -119,6 +135,23 @@ std::string differences(const checkpoint::SafetensorsFile& file, const std::vect
   return wrong + missing + extra;
 }
 
+// A layer that the adapter changes and the model has not, where it has none of them; else empty.
+std::string strange_layer(const Path& folder, models::Model& model) {
+  constexpr std::string_view kSide = ".lora_A.weight";
+  if (model.tree() == nullptr) return "";
+  std::set<std::string> known;
+  model.tree()->visit([&](const std::string& path, nn::Module&) { known.insert(peft_key(path)); });
+  std::string strange;
+  const checkpoint::SafetensorsFile file(folder / kWeights);
+  for (const std::string& key : file.names()) {
+    if (!key.ends_with(kSide)) continue;
+    const std::string layer = key.substr(0, key.size() - kSide.size());
+    if (known.contains(layer)) return "";
+    strange = layer.substr(std::min(peft_key("").size(), layer.size()));
+  }
+  return strange;
+}
+
 // Of the head that the adapter brings, where the model's own has others; else 0.
 int64_t classes_of_head(const Path& folder, models::Model& model) {
   const checkpoint::SafetensorsFile file(folder / kWeights);
@@ -128,6 +161,20 @@ int64_t classes_of_head(const Path& folder, models::Model& model) {
       continue;
     const auto shape = file.shape(key);
     if (shape.size() == 2 && shape[0] != tensor.size(0)) return shape[0];
+  }
+  return 0;
+}
+
+// Of a table of tokens that the adapter brings whole, where it has more than the model's; else 0.
+int64_t tokens_of_table(const Path& folder, models::Model& model) {
+  if (model.input() != models::Input::tokens) return 0;
+  const checkpoint::SafetensorsFile file(folder / kWeights);
+  const int64_t before = model.shape(1).vocabulary;
+  for (const auto& [parameter, tensor, decay] : model.parameters()) {
+    const std::string key = peft_key(parameter);
+    if (tensor.dim() != 2 || tensor.size(0) != before || !file.has(key)) continue;
+    const auto shape = file.shape(key);
+    if (shape.size() == 2 && shape[1] == tensor.size(1) && shape[0] > before) return shape[0];
   }
   return 0;
 }
@@ -156,9 +203,18 @@ void fit_to_adapter(base::FileSystem& files, const Path& place, std::unique_ptr<
     for (const auto& [module, tokens] : adapter.token_rows)
       for (const int64_t token : tokens)
         if (token >= wanted["vocab_size"].get<int64_t>()) wanted["vocab_size"] = token + 1;
-  if (const int64_t classes = adapter.saved.empty() ? 0 : classes_of_head(folder, *model); classes > 0) {
-    wanted.erase("id2label"), wanted.erase("label2id");
-    wanted["num_labels"] = classes;
+  if (const int64_t tokens = adapter.saved.empty() ? 0 : tokens_of_table(folder, *model); tokens > 0)
+    wanted["vocab_size"] = tokens;
+  if (model->input() == models::Input::images) {
+    if (const auto layer = strange_layer(folder, *model); !layer.empty())
+      throw base::ConfigError(format("adapter {} is of another kind of model: this one, {}, has no layer {}",
+                                     folder.string(), wanted.value("model_type", "of no type"), layer),
+                              "name the model it was trained on");
+    const int64_t others = adapter.saved.empty() ? 0 : classes_of_head(folder, *model);
+    const int64_t classes = others > 0 ? others : model->shape(1).vocabulary;
+    const auto names = adapter_classes(files, folder, classes);
+    if (others > 0) wanted.erase("num_labels");
+    if (others > 0 || !names.empty()) models::write_classes(wanted, classes, names);
   }
   if (wanted == before) return;
   refit(model, {models::make_config(wanted.dump(), folder.string())});
@@ -168,7 +224,7 @@ void fit_to_adapter(base::FileSystem& files, const Path& place, std::unique_ptr<
 std::string peft_key(const std::string& parameter) { return "base_model.model." + parameter; }
 
 void read_adapter(base::FileSystem& files, const Path& place, models::Model& model, const std::string& name) {
-  const base::OperationScope scope("interop.read_adapter");
+  const base::OperationScope scope("reading an adapter");
   const Path folder = hub::locate(files, place.string());
   const Path path = folder / kAdapterConfig;
   if (!files.exists(path))
@@ -206,8 +262,8 @@ void refuse_experts(const std::string& parameter) {
 }  // namespace
 
 void write_adapter(base::FileSystem& files, models::Model& model, const std::string& name,
-                   const std::string& base_model, const Path& tokenizer, const Path& to) {
-  const base::OperationScope scope("interop.write_adapter");
+                   const std::string& base_model, const Path& inputs, const Path& to, const Path& base_folder) {
+  const base::OperationScope scope("writing an adapter");
   std::vector<checkpoint::NamedTensor> tensors;
   for (const auto& [parameter, tensor] : model.adapters().parameters(name)) {
     refuse_experts(parameter);
@@ -218,7 +274,10 @@ void write_adapter(base::FileSystem& files, models::Model& model, const std::str
     checkpoint::write_safetensors(files, partial / kWeights, tensors, {{"format", "pt"}});
     const std::string also = saves_tied_table(model, name) ? kTiedOutput : "";
     base::write_atomically(files, partial / kAdapterConfig, adapter_config_text(model, name, base_model, also));
-    if (!tokenizer.empty()) copy_tokenizer(files, tokenizer, partial);
+    if (!inputs.empty()) copy_inputs(files, inputs, partial);
+    if (!base_folder.empty() && !ends_likewise(inputs, base_folder))
+      base::write_atomically(files, partial / kGenerationConfig, generation_config(files, base_folder, inputs));
+    if (model.input() == models::Input::images) write_adapter_classes(files, partial, model.config_json());
   });
 }
 

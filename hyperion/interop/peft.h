@@ -27,7 +27,8 @@ AdapterConfig parse_adapter_config(const std::string& text, const std::string& p
 std::string adapter_config_text(models::Model& model, const std::string& name, const std::string& base_model,
                                 const std::string& also_saved = {});
 
-// Gives the model the classes or token ids that such an adapter brings; `config` is its config.json, likewise.
+// Gives the model the classes, with their names, or token ids that such an adapter brings; `config` is its config.json,
+// likewise.
 void fit_to_adapter(base::FileSystem& files, const base::Path& place, std::unique_ptr<models::Model>& model,
                     std::string& config);
 
@@ -35,9 +36,12 @@ void fit_to_adapter(base::FileSystem& files, const base::Path& place, std::uniqu
 // and extra tensors are listed in one CorruptError; the model is then not to be used.
 void read_adapter(base::FileSystem& files, const base::Path& place, models::Model& model, const std::string& name);
 
-// Writes a folder that PEFT loads; `base_model` says what it belongs to. The tokenizer in `tokenizer`, if any, goes
-// with it: tokens may have been added. Written beside and renamed; `to` must not exist (ConfigError).
+// Writes a folder that PEFT loads; `base_model` says what it belongs to. With it go the tokenizer or the image
+// processor of `inputs` (may be empty) and the names of classes (adapter_classes.h): they may be others than the
+// base's. So does generation_config.json, where texts end other than in `base_folder` (may be empty). Written beside
+// and renamed; `to` must not exist (ConfigError).
 void write_adapter(base::FileSystem& files, models::Model& model, const std::string& name,
-                   const std::string& base_model, const base::Path& tokenizer, const base::Path& to);
+                   const std::string& base_model, const base::Path& inputs, const base::Path& to,
+                   const base::Path& base_folder = {});
 
 }  // namespace hyperion::interop

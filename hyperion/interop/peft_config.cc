@@ -33,6 +33,8 @@ const std::set<std::string> kKnown = {"peft_type",         "r",
                                       "runtime_config",    "ephemeral_gpu_offload",
                                       "layers_pattern"};
 
+constexpr double kMostAlpha = 1e6;  // as of lora.alpha
+
 bool is_off(const OrderedJson& value) {
   return value.is_null() || value == false || value == 0 || value == "" || (value.is_structured() && value.empty());
 }
@@ -68,7 +70,7 @@ class ConfigFields {
       if (lower == "all-linear") {
         layers.all = true;
       } else {
-        layers.pattern = text;
+        layers.pattern = expression(text, key);
       }
       return layers;
     }
@@ -79,16 +81,22 @@ class ConfigFields {
     }
     return layers;
   }
+  // A text is one name.
+  std::vector<std::string> names(const char* key) const {
+    const OrderedJson* value = find(key);
+    if (value != nullptr && value->is_string()) return {value->get<std::string>()};
+    return layers(key).names;
+  }
   template <class T>
-  std::vector<std::pair<std::string, T>> patterns(const char* key) const {
-    std::vector<std::pair<std::string, T>> list;
+  std::vector<std::pair<nn::PathExpression, T>> patterns(const char* key, double most) const {
+    std::vector<std::pair<nn::PathExpression, T>> list;
     const OrderedJson* value = find(key);
     if (value == nullptr) return list;
     if (!value->is_object()) refuse(format("{} is not an object", key));
     for (const auto& [name, item] : value->items()) {
       const double number = item.is_number() ? item.template get<double>() : std::nan("");
-      if (!(std::abs(number) <= 1e9)) refuse(format("{}.{} is not a number in range", key, name));
-      list.emplace_back(name, static_cast<T>(number));
+      if (!(std::abs(number) <= most)) refuse(format("{}.{} is not a number in range", key, name));
+      list.emplace_back(expression(name, key, nn::PathExpression::Reach::end), static_cast<T>(number));
     }
     return list;
   }
@@ -118,6 +126,15 @@ class ConfigFields {
   }
 
  private:
+  nn::PathExpression expression(const std::string& text, const char* key,
+                                nn::PathExpression::Reach reach = nn::PathExpression::Reach::whole) const {
+    try {
+      return {text, key, reach};
+    } catch (const base::ConfigError& error) {
+      refuse(error.what(), error.hint());
+    }
+  }
+
   const OrderedJson& json_;
   std::string place_;
 };
@@ -142,7 +159,7 @@ OrderedJson number_of(double value) {
 
 OrderedJson layers_json(const nn::LayerNames& layers) {
   if (layers.empty()) return nullptr;
-  return layers.pattern.empty() ? OrderedJson(layers.names) : OrderedJson(layers.pattern);
+  return layers.pattern.empty() ? OrderedJson(layers.names) : OrderedJson(layers.pattern.text());
 }
 
 }  // namespace
@@ -157,14 +174,15 @@ AdapterConfig parse_adapter_config(const std::string& text, const std::string& p
   if (!(rank >= 1 && rank <= nn::kMostRank)) fields.refuse(format("r is not in 1 to {}", nn::kMostRank));
   config.rank = static_cast<int64_t>(rank);
   config.alpha = fields.number("lora_alpha", 8);
+  if (!(std::abs(config.alpha) <= kMostAlpha)) fields.refuse("lora_alpha is not a number in range");
   config.dropout = fields.number("lora_dropout", 0);
   config.rank_stabilised = fields.flag("use_rslora");
   config.targets = fields.layers("target_modules");
   config.excluded = fields.layers("exclude_modules");
-  config.saved = fields.layers("modules_to_save").names;
+  config.saved = fields.names("modules_to_save");
   config.token_rows = fields.token_rows();
-  config.rank_pattern = fields.patterns<int64_t>("rank_pattern");
-  config.alpha_pattern = fields.patterns<double>("alpha_pattern");
+  config.rank_pattern = fields.patterns<int64_t>("rank_pattern", nn::kMostRank);
+  config.alpha_pattern = fields.patterns<double>("alpha_pattern", kMostAlpha);
   const OrderedJson* base_model = fields.find("base_model_name_or_path");
   return {config, base_model != nullptr && base_model->is_string() ? base_model->get<std::string>() : std::string()};
 }
@@ -174,8 +192,8 @@ std::string adapter_config_text(models::Model& model, const std::string& name, c
   const auto& adapters = model.adapters();
   const nn::LoraConfig& config = adapters.config(name);
   OrderedJson ranks = OrderedJson::object(), alphas = OrderedJson::object();
-  for (const auto& [expression, rank] : config.rank_pattern) ranks[expression] = rank;
-  for (const auto& [expression, alpha] : config.alpha_pattern) alphas[expression] = number_of(alpha);
+  for (const auto& [expression, rank] : config.rank_pattern) ranks[expression.text()] = rank;
+  for (const auto& [expression, alpha] : config.alpha_pattern) alphas[expression.text()] = number_of(alpha);
   auto saved = config.saved;
   if (!also_saved.empty() && std::find(saved.begin(), saved.end(), also_saved) == saved.end())
     saved.push_back(also_saved);

@@ -14,6 +14,7 @@
 #include "hyperion/base/random.h"
 #include "hyperion/interop/weight_files.h"
 #include "hyperion/models/registry.h"
+#include "hyperion/nn/projection.h"
 #include "hyperion/nn/without_memory.h"
 
 namespace hyperion::interop {
@@ -128,6 +129,20 @@ std::unique_ptr<models::Model> outline_of(const std::string& config) {
   return models::make_model(config, "the model");
 }
 
+// Layers in 4 bits have no parameter to be judged by, and stay as they are.
+void keep_packed(models::Model& from, models::Model& to) {
+  if (from.tree() == nullptr || to.tree() == nullptr) return;
+  std::map<std::string, const nn::Projection*> packed;
+  from.tree()->visit([&](const std::string& path, nn::Module& module) {
+    const auto* projection = dynamic_cast<nn::Projection*>(&module);
+    if (projection != nullptr && !projection->packed().empty()) packed[path] = projection;
+  });
+  to.tree()->visit([&](const std::string& path, nn::Module& module) {
+    auto* projection = dynamic_cast<nn::Projection*>(&module);
+    if (projection != nullptr && packed.contains(path)) projection->quantise_as(*packed.at(path));
+  });
+}
+
 at::Tensor new_rows(const at::Tensor& old, int64_t count, const std::string& name, uint64_t seed) {
   const auto columns =
       columns_of(old.size(0), old.size(1), [&](int64_t row, const at::Tensor& out) { out.copy_(old.select(0, row)); });
@@ -141,6 +156,7 @@ at::Tensor new_rows(const at::Tensor& old, int64_t count, const std::string& nam
 Refitted refit(std::unique_ptr<models::Model>& model, const Fit& fit, const std::set<std::string>& missing) {
   const at::NoGradGuard no_grad;
   auto after = outline_of(fit.config);
+  keep_packed(*model, *after);
   const Plan plan(*model, *after, missing);
   const auto fresh = after->initial_values(fit.seed);
   for (auto& [name, tensor, decay] : after->parameters()) {

@@ -16,6 +16,7 @@ namespace hyperion::interop {
 struct Fit {
   std::string config;  // as Hugging Face's config.json
   uint64_t seed = 0;   // of what is new
+  Head head = Head::brought;
 };
 
 struct Refitted {

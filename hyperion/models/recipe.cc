@@ -60,6 +60,11 @@ const std::vector<Field>& fields() {
   return list;
 }
 
+// What a recipe may say beside model.from.
+bool may_differ_from_base(std::string_view setting) {
+  return setting == "classes" || setting == "vocabulary" || setting == "image";
+}
+
 const Preset& find_preset(const std::string& name) {
   std::vector<std::string> names;
   std::string all;
@@ -158,10 +163,31 @@ void check_from(const Recipe& recipe) {
     throw ConfigError(format("model.config and model.from = \"{}\" are both set", recipe.from),
                       "leave one of the two out");
   for (const auto& field : fields())
-    if (value_of(recipe, field.member) != 0 && std::string_view(field.setting) != "classes" &&
-        std::string_view(field.setting) != "vocabulary")
+    if (value_of(recipe, field.member) != 0 && !may_differ_from_base(field.setting))
       throw ConfigError(format("model.{} is set, but model.from = \"{}\" brings its own", field.setting, recipe.from),
                         "leave one of the two out");
+}
+
+bool is_resnet(const std::string& config, const std::string& place) {
+  const Json json = base::parse_json(config, place);
+  const auto type = json.is_object() ? json.find("model_type") : json.end();
+  return type != json.end() && *type == "resnet";
+}
+
+std::string config_of_base(const Recipe& recipe, const std::string& config) {
+  if (recipe.image == 0) return config;
+  if (!is_resnet(config, recipe.from)) {
+    const int64_t own = config_shape(config, recipe.from, /*length=*/1).image;
+    if (own == recipe.image) return config;
+    throw ConfigError(
+        format("model.image = {} is set, but model.from = \"{}\" {}", recipe.image, recipe.from,
+               own == 0 ? "takes no images"
+                        : format("has learned places in images of {} pixels a side, and takes no others", own)),
+        own == 0 ? "leave it out" : "leave it out: images are made as large as the model takes them");
+  }
+  Json json = base::parse_json(config, recipe.from);
+  json["image_size"] = recipe.image;
+  return json.dump();
 }
 
 std::string config_json(const Recipe& recipe) {

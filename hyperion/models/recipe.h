@@ -24,8 +24,15 @@ void describe(base::Settings& settings, Recipe& recipe);
 // contradict each other. Not for a recipe with `from`: that model has its own.
 std::string config_json(const Recipe& recipe);
 
-// Throws ConfigError where a recipe with `from` also says what the model looks like, but for its classes and token ids.
+// Throws ConfigError where a recipe with `from` also says what the model looks like, but for its classes and token ids,
+// and the size of images, of which config_of_base knows more.
 void check_from(const Recipe& recipe);
+
+// The config.json of `from` with the size of images that the recipe asks for: convolutions take any. Throws ConfigError
+// where another model is asked for another size than its own.
+std::string config_of_base(const Recipe& recipe, const std::string& config);
+// Whether it is that of a ResNet.
+bool is_resnet(const std::string& config, const std::string& place);
 
 struct Preset {
   const char* name;

@@ -103,8 +103,9 @@ std::vector<Layer> layers_meant(Module& root, const LoraConfig& config, const st
     const bool meant = (projection != nullptr || !config.targets.all) && fits(config.targets, path);
     if (!meant || fits(config.excluded, path)) return;
     if (projection == nullptr)
-      throw ConfigError(format("an adapter is asked for at {}, which is not a linear layer", path),
-                        "name linear layers only, such as " + known);
+      throw ConfigError(
+          format("an adapter is asked for at {}, which is not a linear layer", path.empty() ? "the whole model" : path),
+          "name linear layers only, such as " + known);
     list.push_back({path, projection});
   });
   if (list.empty() && known.empty())

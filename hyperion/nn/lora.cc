@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
-#include <regex>
 
 #include "hyperion/base/config.h"
 #include "hyperion/base/error.h"
@@ -17,21 +16,12 @@ using base::format;
 
 constexpr const char* kAllLinear = "all-linear";
 
-bool matches(const std::string& expression, const std::string& path) {
-  try {
-    return std::regex_match(path, std::regex(expression));
-  } catch (const std::regex_error&) {
-    throw ConfigError(format("\"{}\" is not a regular expression that can be read here", expression),
-                      "name the layers instead, or write it without named groups, flags and look-behind");
-  }
-}
-
 bool is_end(const std::string& path, const std::string& name) { return path == name || path.ends_with("." + name); }
 
 template <class T>
-T value_at(const std::vector<std::pair<std::string, T>>& patterns, const std::string& path, T otherwise) {
+T value_at(const std::vector<std::pair<PathExpression, T>>& patterns, const std::string& path, T otherwise) {
   for (const auto& [expression, value] : patterns)
-    if (matches(format("(.*\\.)?({})", expression), path)) return value;
+    if (expression.matches(path)) return value;
   return otherwise;
 }
 
@@ -52,15 +42,13 @@ void check(const LoraConfig& config) {
   if (!(config.dropout >= 0 && config.dropout < 1))
     throw ConfigError(format("an adapter's dropout of {} is not in [0, 1)", config.dropout));
   if (config.targets.empty()) throw ConfigError("an adapter names no layers", "use \"all-linear\" for all of them");
-  for (const auto& [expression, rank] : config.rank_pattern) check_rank(rank), matches(expression, "");
-  for (const auto& [expression, alpha] : config.alpha_pattern) check_alpha(alpha), matches(expression, "");
-  for (const auto* layers : {&config.targets, &config.excluded})
-    if (!layers->pattern.empty()) matches(layers->pattern, "");
+  for (const auto& [expression, rank] : config.rank_pattern) check_rank(rank);
+  for (const auto& [expression, alpha] : config.alpha_pattern) check_alpha(alpha);
 }
 
 bool fits(const LayerNames& layers, const std::string& path) {
   if (layers.all) return path != "lm_head";
-  if (!layers.pattern.empty()) return matches(layers.pattern, path);
+  if (!layers.pattern.empty()) return layers.pattern.matches(path);
   return std::any_of(layers.names.begin(), layers.names.end(), [&](const auto& name) { return is_end(path, name); });
 }
 
@@ -81,13 +69,13 @@ double scale_of(const LoraConfig& config, const std::string& path) {
   return alpha_of(config, path) / (config.rank_stabilised ? std::sqrt(rank) : rank);
 }
 
-LayerNames layer_names(const std::string& text) {
+LayerNames layer_names(const std::string& text, const std::string& place) {
   LayerNames layers;
   const auto plain = [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '.' || c == '-'; };
   if (text == kAllLinear) {
     layers.all = true;
   } else if (!std::all_of(text.begin(), text.end(), [&](char c) { return plain(c) || c == ',' || c == ' '; })) {
-    layers.pattern = text;
+    layers.pattern = {text, place};
   } else {
     std::string name;
     for (const char c : text + ",") {
@@ -110,6 +98,18 @@ void describe(base::Settings& settings, LoraSettings& lora) {
             "modules trained whole beside it, by name (\"classifier\"); a new head always is");
 }
 
+namespace {
+
+std::vector<std::string> names_alone(const std::string& text, const std::string& place) {
+  const auto layers = layer_names(text, place);
+  if (layers.all || !layers.pattern.empty())
+    throw ConfigError(format("{} = \"{}\" is not names with commas between them", place, text),
+                      "name modules such as classifier, embed_tokens or lm_head");
+  return layers.names;
+}
+
+}  // namespace
+
 LoraConfig config_of(const LoraSettings& lora) {
   LoraConfig config;
   config.rank = lora.rank;
@@ -117,7 +117,7 @@ LoraConfig config_of(const LoraSettings& lora) {
   config.dropout = lora.dropout;
   config.rank_stabilised = lora.rslora;
   config.targets = layer_names(lora.targets);
-  config.saved = layer_names(lora.modules_to_save).names;
+  config.saved = names_alone(lora.modules_to_save, "lora.modules_to_save");
   config.each_target_fits = true;
   check(config);
   return config;

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "hyperion/nn/path_expression.h"
+
 namespace hyperion::base {
 class Settings;
 }
@@ -16,7 +18,7 @@ namespace hyperion::nn {
 struct LayerNames {
   bool all = false;                     // every linear layer but the output over a vocabulary, "lm_head"
   std::vector<std::string> names = {};  // a layer's whole path, or its last parts
-  std::string pattern = {};             // a regular expression (ECMAScript's) of the whole path
+  PathExpression pattern = {};          // of the whole path
   bool empty() const { return !all && names.empty() && pattern.empty(); }
 };
 
@@ -31,14 +33,14 @@ struct LoraConfig {
   std::vector<std::string> saved = {};  // modules trained whole beside it, by the last parts of their paths: a new head
   // Rows of the token table and the output that are trained beside it, by the last part of the module's path.
   std::vector<std::pair<std::string, std::vector<int64_t>>> token_rows = {};
-  // Of these, the first whose expression fits the end of a layer's path, from a "." on, counts for that layer.
-  std::vector<std::pair<std::string, int64_t>> rank_pattern = {};
-  std::vector<std::pair<std::string, double>> alpha_pattern = {};
+  // Of these, the first whose expression fits the end of a layer's path counts for that layer.
+  std::vector<std::pair<PathExpression, int64_t>> rank_pattern = {};
+  std::vector<std::pair<PathExpression, double>> alpha_pattern = {};
 };
 
 constexpr int64_t kMostRank = 1 << 14;
 
-// Throws ConfigError on a rank, alpha, dropout or expression that cannot be.
+// Throws ConfigError on a rank, alpha or dropout that cannot be.
 void check(const LoraConfig& config);
 
 bool fits(const LayerNames& layers, const std::string& path);
@@ -48,8 +50,8 @@ double alpha_of(const LoraConfig& config, const std::string& path);
 double scale_of(const LoraConfig& config, const std::string& path);
 
 // "all-linear"; names with commas between them; or else, where there is any other sign than letters, digits and "_.-",
-// a regular expression.
-LayerNames layer_names(const std::string& text);
+// a regular expression, whose errors name `place`.
+LayerNames layer_names(const std::string& text, const std::string& place = "lora.targets");
 
 // As a recipe says it: the section [lora].
 struct LoraSettings {

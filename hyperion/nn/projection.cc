@@ -152,6 +152,13 @@ void Projection::quantise() {
   weight_ = at::Tensor();
 }
 
+void Projection::quantise_as(const Projection& other) {
+  HYPERION_CHECK(other.nf4_ && !nf4_, "one of the two is in 4 bits");
+  nf4_ = other.nf4_;
+  forget_parameter("weight");
+  weight_ = at::Tensor();
+}
+
 std::vector<at::Tensor> Projection::packed() const {
   if (!nf4_) return {};
   return {nf4_->codes, nf4_->magnitudes, nf4_->group_scales};

@@ -64,6 +64,8 @@ class Projection : public Module {
   std::vector<at::Tensor> packed() const;
   // Replaces the weight by its NF4 form: it is no parameter any more, and gets no gradient.
   void quantise();
+  // The same with the NF4 form of another of its shape, which may then have no weight to make it from.
+  void quantise_as(const Projection& other);
 
  private:
   struct Adapter {

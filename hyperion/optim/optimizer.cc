@@ -129,10 +129,10 @@ std::vector<StateTensor> Optimizer::state() const {
   if (staging_ != nullptr) staging_->finish();
   std::vector<StateTensor> list;
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    const std::string& name = parameters_[i].name;
-    if (owns_master(i)) list.push_back({"master." + name, masters_[i]});
-    list.push_back({"first." + name, first_[i]});
-    if (!second_.empty()) list.push_back({"second." + name, second_[i]});
+    const auto& [name, weight, decay, placement] = parameters_[i];
+    if (owns_master(i)) list.push_back({"master." + name, masters_[i], placement});
+    list.push_back({"first." + name, first_[i], placement});
+    if (!second_.empty()) list.push_back({"second." + name, second_[i], placement});
   }
   return list;
 }

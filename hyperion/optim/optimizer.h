@@ -10,6 +10,7 @@
 #include "hyperion/optim/clip.h"
 #include "hyperion/optim/config.h"
 #include "hyperion/optim/staging.h"
+#include "hyperion/strategy/placement.h"
 
 namespace hyperion::optim {
 
@@ -17,14 +18,13 @@ struct Parameter {
   std::string name;
   at::Tensor weight;
   bool decay;
+  strategy::Placement placement = {};
 };
 
 struct StateTensor {
   std::string name;  // "master.<parameter>", "first.<parameter>", "second.<parameter>"
   at::Tensor tensor;
-  // Of a flat slice of a tensor that several processes hold together: where in the flattened whole, and its shape.
-  int64_t begin = -1;  // -1: the tensor is whole
-  std::vector<int64_t> shape = {};
+  strategy::Placement placement = {};
 };
 
 class Optimizer {

@@ -58,6 +58,18 @@ void end_marked(const std::string& word) {
   ::_exit(0);
 }
 
+// Somebody may have stopped it, as with SIGSTOP or under a debugger: it is woken, and if that is in vain, killed.
+void wait_for_end(pid_t process) {
+  constexpr int kMostRounds = 500;  // of 10 ms: several times what end_marked takes
+  for (int round = 0; round < kMostRounds; ++round) {
+    ::kill(process, SIGCONT);
+    if (::waitpid(process, nullptr, WNOHANG) != 0) return;
+    ::usleep(10'000);
+  }
+  ::kill(process, SIGKILL);
+  ::waitpid(process, nullptr, 0);
+}
+
 }  // namespace
 
 Guardian::Guardian() {
@@ -84,7 +96,7 @@ Guardian::Guardian() {
 
 Guardian::~Guardian() {
   if (pipe_ >= 0) ::close(pipe_);
-  if (process_ > 0) ::waitpid(process_, nullptr, 0);
+  if (process_ > 0) wait_for_end(process_);
 }
 
 void Guardian::guard(pid_t group) {

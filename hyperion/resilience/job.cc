@@ -276,7 +276,7 @@ void Job::report() const {
   if (blame.orderly) return;
   if (blame.ending.by_signal && blame.ending.number == SIGKILL)
     say("hint: the kernel kills what exhausts the memory; dmesg tells");
-  say(format("what it printed is in {} and .err", output_.file(blame.rank, Stream::out).string()));
+  say(output_.kept_text(blame.rank));
   std::string words = output_.last_words(blame.rank);
   if (output_.has_shown(words)) return;
   if (!words.empty() && !words.ends_with('\n')) words += '\n';

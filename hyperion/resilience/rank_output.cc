@@ -69,6 +69,13 @@ base::Path RankOutput::file(int rank, Stream stream) const {
   return folder_ / base::format("rank-{}.{}", rank, stream == Stream::out ? "out" : "err");
 }
 
+std::string RankOutput::kept_text(int rank) const {
+  std::string kept;
+  for (const Stream stream : {Stream::out, Stream::err})
+    if (files_.exists(file(rank, stream))) kept += (kept.empty() ? "" : " and ") + file(rank, stream).string();
+  return kept.empty() ? "it printed nothing" : "what it printed is in " + kept;
+}
+
 RankOutput::Channel& RankOutput::channel(int rank, Stream stream) const {
   return *channels_.at(2 * static_cast<size_t>(rank) + (stream == Stream::err ? 1 : 0));
 }

@@ -31,6 +31,7 @@ class RankOutput {
   std::string last_words(int rank) const;
   bool has_shown(const std::string& words) const;  // as rank 0's own
   base::Path file(int rank, Stream stream) const;
+  std::string kept_text(int rank) const;  // where lies what it printed, in words
 
  private:
   struct Channel;

@@ -94,7 +94,14 @@ at::ScalarType compute_type(const std::string& precision) {
 std::string model_config(base::FileSystem& files, const RunConfig& config) {
   if (config.model.from.empty()) return models::config_json(config.model);
   models::check_from(config.model);
-  return interop::read_model_config(files, config.model.from);
+  const std::string base = interop::read_model_config(files, config.model.from);
+  if (config.lora.rank > 0 && models::is_resnet(base, config.model.from))
+    throw ConfigError(
+        format("lora.rank = {} is set, and model.from = \"{}\" is a ResNet: LoRA's layers are linear ones, "
+               "and a ResNet has only its head",
+               config.lora.rank, config.model.from),
+        "train it whole: leave [lora] out");
+  return models::config_of_base(config.model, base);
 }
 
 void check(const RunConfig& config) {
@@ -158,13 +165,25 @@ void check(const RunConfig& config, const strategy::ModelShape& shape) {
         format("questions have up to {} characters: raise model.context or lower data.digits", longest_question));
 }
 
+bool needs_equal_shares(const RunConfig& config) {
+  return config.parallel.same_bits || config.parallel.sync_batch_norm;
+}
+
 void check_processes(const RunConfig& config, int64_t processes) {
   const int64_t sharers = parallel::layout_of(config.parallel, processes).dp();
   const LoopConfig& train = config.train;
-  if (train.batch % (train.accumulate * sharers) != 0)
-    throw ConfigError(format("{} processes with train.accumulate = {} cannot share train.batch = {} evenly", sharers,
-                             train.accumulate, train.batch),
-                      format("choose a batch that is a multiple of {}", train.accumulate * sharers));
+  const int64_t parts = train.accumulate * sharers;
+  if (train.batch < parts)
+    throw ConfigError(
+        format("{} processes with train.accumulate = {} cannot share train.batch = {}: each computes {} "
+               "part{} of a sample or more",
+               sharers, train.accumulate, train.batch, train.accumulate, train.accumulate == 1 ? "" : "s"),
+        format("choose a batch of {} or more", parts));
+  if (train.batch % parts != 0 && needs_equal_shares(config))
+    throw ConfigError(
+        format("{} processes with train.accumulate = {} cannot share train.batch = {} evenly, as parallel.{} needs it",
+               sharers, train.accumulate, train.batch, config.parallel.same_bits ? "same_bits" : "sync_batch_norm"),
+        format("choose a batch that is a multiple of {}", parts));
   if (config.parallel.same_bits && train.precision == "fp8")
     throw ConfigError(
         "the scales of train.precision = \"fp8\" follow how a batch is cut; its bits do not stay the same",

@@ -70,6 +70,8 @@ void check(const RunConfig& config);
 void check(const RunConfig& config, const strategy::ModelShape& shape);
 // And where a training that begins, or goes on, with it would have another learning rate than it says.
 void check_schedule(const RunConfig& config);
+// Each process must have as many samples of a step as any other; else some have one more.
+bool needs_equal_shares(const RunConfig& config);
 // And where so many processes cannot share the work as it is set.
 void check_processes(const RunConfig& config, int64_t processes);
 

@@ -25,11 +25,18 @@ std::string settle_epochs(RunConfig& config, const data::Split& split, int64_t p
   const int64_t batch = config.train.batch;
   config.train.steps = behind.steps + (ahead + batch - 1) / batch;
   const int64_t samples = epoch_samples(config, split), left = ahead % batch;
-  if (left % processes != 0)
-    throw ConfigError(
-        format("{} epochs of {} samples leave {} for the last batch, which {} processes cannot share",
-               config.train.epochs, with_commas(samples), left, processes),
-        format("--data.limit={} leaves {} samples out", samples - samples % processes, samples % processes));
+  const auto shared = [&](int64_t rows) {
+    return rows % processes == 0 || (rows > processes && !needs_equal_shares(config));
+  };
+  if (!shared(left)) {
+    int64_t fewer = 1;  // samples an epoch
+    while (fewer < samples && !shared((ahead + fewer * (batch - 1) * config.train.epochs) % batch)) ++fewer;
+    throw ConfigError(format("{} epochs of {} samples leave {} for the last batch, which {} processes cannot share",
+                             config.train.epochs, with_commas(samples), left, processes),
+                      fewer < samples ? format("--data.limit={} leaves {} sample{} out", samples - fewer, fewer,
+                                               fewer == 1 ? "" : "s")
+                                      : "choose another train.batch, or another number of processes");
+  }
   const int64_t meant = config.optim.warmup, steps = config.train.steps;
   if (meant <= steps) return {};
   config.optim.warmup = std::max<int64_t>(steps / 10, 1);
@@ -62,6 +69,15 @@ std::string epochs_text(const RunConfig& config, const data::Split& split) {
       static_cast<double>(config.train.steps) * static_cast<double>(config.train.batch) / static_cast<double>(samples);
   return format("{} samples an epoch; {} steps are {:.3g} epochs", with_commas(samples),
                 with_commas(config.train.steps), epochs);
+}
+
+std::string small_set_text(const RunConfig& config, const data::Split& split) {
+  const int64_t samples = epoch_samples(config, split), batch = config.train.batch;
+  if (batch <= samples) return {};
+  return format(
+      "train.batch = {} is more than the {} samples that the training data has: each is in every batch about {:.3g} "
+      "times",
+      with_commas(batch), with_commas(samples), static_cast<double>(batch) / static_cast<double>(samples));
 }
 
 std::optional<EpochMeans::Mean> EpochMeans::add(int64_t begin, int64_t end, double loss,

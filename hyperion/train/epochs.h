@@ -36,6 +36,8 @@ std::string cut_text(const RunConfig& config, const data::Split& split);
 
 // "1,234 samples an epoch; 30 steps are 3 epochs"
 std::string epochs_text(const RunConfig& config, const data::Split& split);
+// Where a batch has more samples than the training data; else empty.
+std::string small_set_text(const RunConfig& config, const data::Split& split);
 
 // The mean loss and accuracy of each epoch, by samples: a batch that reaches over its end counts for both.
 class EpochMeans {

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <new>
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/fault.h"
@@ -18,7 +19,7 @@
 #include "hyperion/data/images.h"
 #include "hyperion/kernels/cross_entropy.h"
 #include "hyperion/models/decode.h"
-#include "hyperion/parallel/data_parallel.h"
+#include "hyperion/parallel/trained_weights.h"
 #include "hyperion/train/feed.h"
 
 namespace hyperion::train {
@@ -48,13 +49,13 @@ at::Tensor among_best(const at::Tensor& logits, const at::Tensor& targets, int64
 }
 
 // Sums over some rows, fp64 [4] on their device: loss, right at first, right among five, counted.
-at::Tensor sums_of(models::Model& model, const Batch& batch, const RunConfig& config, parallel::DataParallel* weights) {
+at::Tensor sums_of(models::Model& model, const Batch& batch, const RunConfig& config,
+                   parallel::TrainedWeights* weights) {
   nn::Pass pass;
   pass.reference = config.train.optimize == "reference";
   pass.fused_blocks = !pass.reference && batch.inputs.is_cuda();
   batch.tell(pass);
-  if (weights != nullptr) weights->begin_pass();
-  if (weights != nullptr && weights->weights_are_cut()) pass.around = weights;
+  if (weights != nullptr) weights->begin_pass(), pass.around = weights->around();
   const auto logits = model.logits(batch.inputs, pass);
   if (weights != nullptr) weights->end_pass();
   const bool images = batch.targets.dim() == 1;
@@ -112,7 +113,7 @@ Answers answer_questions(models::Model& model, at::Device device, const std::vec
                          const std::function<void(size_t, size_t)>& on_progress) {
   if (questions.empty()) return {};
   base::OperationScope scope("answer_questions");
-  base::fault_point("train.answer");
+  if (base::fault_point("train.answer") == base::Fault::memory) throw std::bad_alloc();
   std::vector<models::Tokens> prompts;
   size_t longest = 0;
   for (const auto& question : questions) {

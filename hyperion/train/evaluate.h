@@ -13,7 +13,7 @@ namespace hyperion::comm {
 class Group;
 }
 namespace hyperion::parallel {
-class DataParallel;
+class TrainedWeights;
 }
 
 namespace hyperion::train {
@@ -25,7 +25,7 @@ namespace hyperion::train {
 // Several processes take the parts in turn, and all get the same record; a stop request does not cut them short.
 struct Among {
   comm::Group& group;
-  parallel::DataParallel* weights;  // null: whole on each
+  parallel::TrainedWeights* weights;  // null: whole on each
 };
 struct Evaluation : report::EvalRecord {
   int64_t counted = 0;  // tokens that were targets, or images

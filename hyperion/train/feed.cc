@@ -133,8 +133,8 @@ Batch finished(Filling& filling, const data::Split& split, const RunConfig& conf
 // Of the batch at a position, this process's share.
 int64_t rows_of(const RunConfig& config, Share share, int64_t in_all, int64_t position) {
   const int64_t rows = rows_at(config.train.batch, in_all, position);
-  HYPERION_CHECK(rows % share.count == 0, "the processes divide the batch");
-  return rows / share.count;
+  HYPERION_CHECK(rows >= share.count, "each process has a row of the batch");
+  return (rows - share.rank + share.count - 1) / share.count;
 }
 
 }  // namespace
@@ -261,7 +261,7 @@ class Feed::Work {
     if (slots_.size() >= kAhead || (in_all_ > 0 && next_position_ >= in_all_)) return nullptr;
     const int64_t rows = rows_of(config_, share_, in_all_, next_position_);
     slots_.push_back(std::make_shared<Slot>(Slot{{split_, config_, rows, pinned_}, rows, next_position_, 0, rows, {}}));
-    next_position_ += rows * share_.count;
+    next_position_ += rows_at(config_.train.batch, in_all_, next_position_);
     if (threads_.size() > 1) changed_.notify_all();
     return slots_.back();
   }

@@ -2,8 +2,8 @@
 
 #include "hyperion/base/log.h"
 #include "hyperion/kernels/device.h"
+#include "hyperion/parallel/processes.h"
 #include "hyperion/report/step_line.h"
-#include "hyperion/train/processes.h"
 #include "hyperion/train/stepper.h"
 
 namespace hyperion::train {
@@ -19,7 +19,7 @@ void show(base::ProgressLine& progress, const report::StepRecord& record, const 
 }  // namespace
 
 double fit(models::Model& model, const RunConfig& config, const std::function<Batch(int64_t step)>& batch,
-           const LossFunction& loss, Processes* processes) {
+           const LossFunction& loss, parallel::Processes* processes) {
   const LoopConfig& train = config.train;
   const at::Device device = kernels::open_device(train.device);
   kernels::allow_tf32(train.precision == "tf32");

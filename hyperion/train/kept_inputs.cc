@@ -6,6 +6,7 @@
 #include "hyperion/data/image_processing.h"
 #include "hyperion/data/images.h"
 #include "hyperion/data/prepared.h"
+#include "hyperion/interop/generation_config.h"
 #include "hyperion/interop/open_model.h"
 #include "hyperion/train/model_for_data.h"
 
@@ -27,6 +28,9 @@ void keep_tokenizer(base::FileSystem& files, const base::Path& run, const RunCon
   if (!files.exists(from)) return;
   files.create_folders(to);
   for (const auto& path : files.list(from)) base::write_atomically(files, to / path.filename(), files.read(path));
+  if (config.model.from.empty()) return;
+  const auto text = interop::generation_config(files, interop::tokenizer_folder(files, config.model.from), to);
+  if (!text.empty()) base::write_atomically(files, to / interop::kGenerationConfig, text);
 }
 
 std::string check_tokenizer(base::FileSystem& files, const RunConfig& config) {

@@ -7,6 +7,7 @@
 
 namespace hyperion::train {
 
+// With the tokenizer, the generation_config.json of the model it starts from.
 void keep_tokenizer(base::FileSystem& files, const base::Path& run, const RunConfig& config);
 void keep_processor(base::FileSystem& files, const base::Path& run, const data::Split& split);
 

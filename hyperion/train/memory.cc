@@ -7,6 +7,7 @@
 #include <cmath>
 #include <new>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
@@ -17,6 +18,26 @@
 namespace hyperion::train {
 
 using base::format;
+
+namespace {
+
+// "48.0 MiB" of LibTorch's "tried to allocate 50331648 bytes" or "Tried to allocate 48.00 MiB. GPU 0 has ..."; else
+// empty.
+std::string asked_bytes(std::string_view what) {
+  constexpr std::string_view kMark = "ried to allocate ";
+  const size_t mark = what.find(kMark);
+  if (mark == what.npos) return {};
+  what.remove_prefix(mark + kMark.size());
+  double number = 0;
+  const auto [end, error] = std::from_chars(what.data(), what.data() + what.size(), number);
+  if (error != std::errc{} || !(number >= 0 && number < 0x1p63)) return {};
+  what.remove_prefix(static_cast<size_t>(end - what.data()));
+  if (what.starts_with(" bytes")) return base::bytes_text(static_cast<uint64_t>(number));
+  const std::string_view unit = what.substr(0, what.find_first_of(".\n"));
+  return unit.ends_with("iB") ? format("{:g}{}", number, unit) : "";
+}
+
+}  // namespace
 
 void describe(base::Settings& settings, MemoryConfig& config) {
   settings.section("memory", "what is saved of it, for some time")
@@ -127,10 +148,19 @@ std::string to_json(const MemoryReport& report) {
 bool is_out_of_memory(const std::exception& error) {
   if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr) return true;
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return true;
+  if (const auto* refused = dynamic_cast<const std::system_error*>(&error))
+    return refused->code() == std::errc::not_enough_memory;
   const std::string what = error.what();
-  for (const char* sign : {"can't allocate memory", "not enough memory", "out of memory"})
+  for (const char* sign : {"can't allocate memory", "Cannot allocate memory", "not enough memory", "out of memory"})
     if (what.find(sign) != what.npos) return true;
   return false;
+}
+
+base::Error out_of_memory_error(const std::exception& error, std::string_view doing) {
+  const std::string asked = asked_bytes(error.what());
+  return base::Error(format("memory ran out while {}{}", doing, asked.empty() ? "" : ", asking for " + asked + " more"),
+                     "use a smaller batch (in training also a larger train.accumulate), shorter inputs or a smaller "
+                     "model; or give the program more memory: `ulimit -v` tells a limit");
 }
 
 std::vector<MemoryConfig> choices(const MemoryConfig& config) {

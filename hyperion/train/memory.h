@@ -8,9 +8,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "hyperion/base/config.h"
+#include "hyperion/base/error.h"
 #include "hyperion/nn/pass.h"
 
 namespace hyperion::nn {
@@ -61,6 +63,8 @@ std::string to_json(const MemoryReport& report);
 
 // LibTorch and the standard library say it in several ways.
 bool is_out_of_memory(const std::exception& error);
+// Such an error in our own words: while `doing` what, and how much was asked for where the error tells.
+base::Error out_of_memory_error(const std::exception& error, std::string_view doing);
 
 // From the cheapest to the most sparing; each makes the step slower than the one before it.
 std::vector<MemoryConfig> choices(const MemoryConfig& config);

@@ -12,7 +12,7 @@
 #include "hyperion/data/images.h"
 #include "hyperion/data/png_bytes.h"
 #include "hyperion/data/resample.h"
-#include "hyperion/parallel/data_parallel.h"
+#include "hyperion/parallel/trained_weights.h"
 #include "hyperion/train/feed.h"
 
 namespace hyperion::train {
@@ -48,7 +48,7 @@ data::Pixels picture_of(const at::Tensor& numbers, const data::ImageSource& sour
 }  // namespace
 
 std::vector<report::Prediction> predict_images(models::Model& model, at::Device device, const data::Split& split,
-                                               const RunConfig& config, parallel::DataParallel* weights) {
+                                               const RunConfig& config, parallel::TrainedWeights& weights) {
   const base::OperationScope scope("predict_images");
   const at::NoGradGuard no_grad;
   const auto& source = *split.validation_images;
@@ -62,10 +62,10 @@ std::vector<report::Prediction> predict_images(models::Model& model, at::Device 
   for (int64_t i = 0; i < count; ++i) {
     const Batch batch = validation_batch(split, i * samples / count, 1, config);
     nn::Pass pass;
-    pass.around = weights;
-    if (weights != nullptr) weights->begin_pass();
+    weights.begin_pass();
+    pass.around = weights.around();
     const auto logits = model.logits(to_device(batch, device, type).inputs, pass)[0].to(at::kCPU, at::kFloat);
-    if (weights != nullptr) weights->end_pass();
+    weights.end_pass();
     const auto [share, label] = at::max(at::softmax(logits, 0), 0);
     list.push_back({data::to_base64(data::png_bytes(picture_of(batch.inputs[0], source))),
                     name_of(label.item<int64_t>()), name_of(batch.targets[0].item<int64_t>()), share.item<double>()});

@@ -6,14 +6,14 @@
 #include "hyperion/train/config.h"
 
 namespace hyperion::parallel {
-class DataParallel;
+class TrainedWeights;
 }
 
 namespace hyperion::train {
 
-// Up to 16 images, spread over the half; small enough for a page. `weights`: of a model that is cut among processes,
-// which then all must ask; else null.
+// Up to 16 images, spread over the half; small enough for a page. Where the weights are cut among
+// processes, all must ask.
 std::vector<report::Prediction> predict_images(models::Model& model, at::Device device, const data::Split& split,
-                                               const RunConfig& config, parallel::DataParallel* weights);
+                                               const RunConfig& config, parallel::TrainedWeights& weights);
 
 }  // namespace hyperion::train

@@ -13,6 +13,7 @@
 #include "hyperion/host/memory.h"
 #include "hyperion/interop/open_model.h"
 #include "hyperion/kernels/cpu_precision.h"
+#include "hyperion/models/registry.h"
 
 namespace hyperion::train {
 namespace {
@@ -45,13 +46,10 @@ void refuse_if_short(const MemoryNeed& need, double available, const char* where
 std::string taken_from(const data::ImageProcessing& given, data::AugmentConfig& augment) {
   std::string said;
   const auto take = [&](const std::string& what) { said += (said.empty() ? "augment." : ", augment.") + what; };
-  const std::pair<const char*, data::Normalisation> known[] = {
-      {"half", data::kHalf}, {"imagenet", data::kImagenet}, {"cifar", data::kCifar}};
-  for (const auto& [name, one] : known)
-    if (augment.normalise == "auto" && one == given.normalisation) {
-      augment.normalise = name;
-      take(format("normalise = \"{}\"", name));
-    }
+  if (augment.normalise == "auto") {
+    augment.normalise = data::normalisation_text(given.normalisation);
+    take(format("normalise = \"{}\"", augment.normalise));
+  }
   if (given.shorter == 0) return said;
   if (augment.filter == "auto") {
     augment.filter = given.bicubic ? "bicubic" : "bilinear";
@@ -88,8 +86,8 @@ MemoryNeed memory_need(const RunConfig& config, const strategy::ModelShape& shap
   if (memory.recompute != "none" || memory.offload_activations || !memory.budget.empty() || memory.on_oom == "adapt")
     return need;
   // Of one part of the batch; a fifth less than reckoned, so that nothing is refused that would fit.
-  const int64_t units =
-      config.train.batch / config.train.accumulate / processes * (shape.context > 0 ? config.train.length : 1);
+  const int64_t parts = config.train.accumulate * processes;
+  const int64_t units = (config.train.batch + parts - 1) / parts * (shape.context > 0 ? config.train.length : 1);
   need.activations = 0.8 * shape.activation_bytes(units, static_cast<int64_t>(element));
   return need;
 }
@@ -108,11 +106,25 @@ std::string settle_normalisation(base::FileSystem& files, RunConfig& config) {
     return format("{}: pixels are normalised as the data's are, not as model.from's were", error.what());
   }
   const std::string taken = taken_from(given, augment);
-  if (open && augment.normalise == "auto")
-    return format(
-        "{} has a mean and deviation of pixels that no augment.normalise gives: those of the data are taken{}",
-        path.string(), taken.empty() ? taken : format("; {} are as it says", taken));
   return taken.empty() ? taken : format("{}, as {} says", taken, path.string());
+}
+
+std::string settle_image(base::FileSystem& files, RunConfig& config) {
+  const std::string& from = config.model.from;
+  if (from.empty() || config.model.image > 0) return {};
+  const base::Path path = interop::image_processor(files, from);
+  const std::string model = path.empty() ? std::string() : interop::read_model_config(files, from);
+  if (path.empty() || !models::is_resnet(model, from)) return {};
+  const int64_t otherwise = models::config_shape(model, from, config.train.length).image;
+  try {
+    const auto given = data::parse_processor(base::read_description(files, path), path.string());
+    if (given.side == otherwise) return {};
+    config.model.image = given.side;
+    return format("model.image = {}, as {} says", given.side, path.string());
+  } catch (const base::CorruptError& error) {  // images can be trained on all the same
+    return format("{}: images are made {} pixels a side, where model.image says no other size", error.what(),
+                  otherwise);
+  }
 }
 
 std::string settle_precision(LoopConfig& train, int capability) {

@@ -25,6 +25,10 @@ std::string settle_precision(LoopConfig& train, int capability);
 // Returns what is to be told, or nothing.
 std::string settle_normalisation(base::FileSystem& files, RunConfig& config);
 
+// Images as large as model.from saw them, where it is a ResNet, which takes any, and the recipe leaves that open.
+// Returns what is to be told, or nothing.
+std::string settle_image(base::FileSystem& files, RunConfig& config);
+
 // Throws PreflightError with the estimate and what there is when the run cannot fit on the device.
 void check_memory(const RunConfig& config, const strategy::ModelShape& shape, c10::Device device,
                   int64_t processes = 1);

@@ -9,6 +9,7 @@
 #include <cctype>
 #include <cerrno>
 #include <chrono>
+#include <climits>
 #include <optional>
 #include <thread>
 
@@ -19,6 +20,7 @@
 #include "hyperion/data/unicode.h"
 #include "hyperion/host/cpu.h"
 #include "hyperion/host/memory.h"
+#include "hyperion/interop/named_checkpoint.h"
 #include "hyperion/kernels/device.h"
 
 namespace hyperion::train {
@@ -82,7 +84,7 @@ bool is_locked(const Path& path) {
 }
 
 [[noreturn]] void refuse_existing(base::FileSystem& files, const Path& path) {
-  if (!files.exists(path / "config.resolved.toml"))
+  if (!interop::is_run(files, path))
     throw ConfigError(format("the folder {} exists and is no run's: it has no config.resolved.toml", path.string()),
                       "choose another name: --run NAME; or move it away");
   throw ConfigError(format("the run folder {} exists already", path.string()),
@@ -92,7 +94,7 @@ bool is_locked(const Path& path) {
 
 [[noreturn]] void refuse_taken_name(base::FileSystem& files, const Path& path) {
   const std::string name = path.filename().string();
-  if (!files.exists(path / "config.resolved.toml"))
+  if (!interop::is_run(files, path))
     throw ConfigError(format("the folder {} exists and is no run's: it has no config.resolved.toml", path.string()),
                       "choose another name, or move it away");
   throw ConfigError(format("the run folder {} exists already", path.string()),
@@ -210,7 +212,7 @@ std::string RunFolder::status(const report::RunRecord& record) {
 }
 
 RunFolder RunFolder::open(base::FileSystem& files, const Path& path) {
-  if (!files.exists(path / "config.resolved.toml"))
+  if (!interop::is_run(files, path))
     throw ConfigError(format("{} holds no config.resolved.toml", path.string()),
                       "it is not a run of hyperion's, or was never begun");
   auto lock = std::make_shared<const RunLock>(
@@ -220,6 +222,9 @@ RunFolder RunFolder::open(base::FileSystem& files, const Path& path) {
 }
 
 void check_run_name(const std::string& name) {
+  if (name.size() > NAME_MAX)
+    throw ConfigError(format("a run's name of {} bytes is too long: \"{}...\"", name.size(), name.substr(0, 40)),
+                      format("it names a folder, and may have at most {} bytes", NAME_MAX));
   if (name.empty() || !shows_itself(name) || name.front() == '.' || name.front() == '-')
     throw ConfigError(
         format("\"{}\" cannot be a run's name", name),
@@ -264,6 +269,11 @@ std::string default_run_name(const Path& recipe, double unix_seconds) {
       stem.begin(), stem.end(), [](char c) { return !fits_run_name(c); }, '-');
   if (const size_t first = stem.find_first_not_of(".-"); first != 0)
     stem = first == stem.npos ? "run" : stem.substr(first);
+  size_t kept = 200;  // bytes, so that the name of a folder has room for the rest
+  if (stem.size() > kept) {
+    while ((stem[kept] & 0xC0) == 0x80) --kept;  // not inside a character
+    stem.resize(kept);
+  }
   if (!shows_itself(stem)) stem = "run";
   return format("{}-{}", stem, base::file_stamp(unix_seconds));
 }

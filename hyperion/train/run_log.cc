@@ -6,8 +6,8 @@
 #include "hyperion/base/clock.h"
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/parallel/processes.h"
 #include "hyperion/report/step_line.h"
-#include "hyperion/train/processes.h"
 #include "hyperion/train/prompts.h"
 #include "hyperion/train/run_report.h"
 
@@ -49,7 +49,7 @@ RunLog::RunLog(base::FileSystem& files, const TrainRequest& request, const strat
     : files_(files),
       request_(request),
       shape_(shape),
-      rank_(request.processes != nullptr ? request.processes->rank() : 0),
+      rank_(request.processes->rank()),
       started_(base::real_clock().seconds()) {
   if (request.resume) record_ = past_ = past_record(files_, request.run.path());
   if (!request.resume) record_.created = base::utc_text(base::real_clock().unix_seconds());

@@ -9,6 +9,7 @@
 #include "hyperion/base/log.h"
 #include "hyperion/interop/base_weights.h"
 #include "hyperion/interop/open_model.h"
+#include "hyperion/interop/peft.h"
 #include "hyperion/models/registry.h"
 #include "hyperion/nn/projection.h"
 #include "hyperion/nn/without_memory.h"
@@ -33,7 +34,8 @@ void pack_one_by_one(models::Model& model, at::ScalarType type, const models::Va
 }
 
 interop::Fit fit_of_base(const Beginning& beginning) {
-  return {beginning.model_config, static_cast<uint64_t>(beginning.config.train.seed)};
+  return {beginning.model_config, static_cast<uint64_t>(beginning.config.train.seed),
+          beginning.past == nullptr ? interop::Head::may_be_missing : interop::Head::brought};
 }
 
 StartingModel make_whole(base::FileSystem& files, const Beginning& beginning) {
@@ -79,14 +81,29 @@ void fill_token_rows(const StartingModel& start, const std::vector<int64_t>& tok
   }
 }
 
-// What the model was given anew is trained beside the adapter: a head whole, of the tables of tokens their new rows.
-void add_adapter(const StartingModel& start, const RunConfig& config, const interop::Refitted& refitted) {
+// Whether the module is trained whole: it, or one that it lies in, is named.
+bool is_saved(const std::string& module, const std::vector<std::string>& saved) {
+  for (size_t end = module.find('.'); end != module.npos; end = module.find('.', end + 1))
+    if (nn::fits({.names = saved}, module.substr(0, end))) return true;
+  return nn::fits({.names = saved}, module);
+}
+
+// What the model was given anew is trained beside the adapter: a head whole, of the tables of tokens their new rows,
+// unless the whole table is. A run that goes on trains the rows that it did before.
+void add_adapter(const StartingModel& start, const Beginning& beginning, const interop::Refitted& refitted) {
+  const RunConfig& config = beginning.config;
   auto adapter = nn::config_of(config.lora);
   for (const auto& module : refitted.new_modules) adapter.saved.push_back(module);
   std::vector<int64_t> tokens(static_cast<size_t>(refitted.rows - refitted.first_new));
   std::iota(tokens.begin(), tokens.end(), refitted.first_new);
-  for (const auto& module : refitted.grown)
-    adapter.token_rows.emplace_back(module.substr(module.rfind('.') + 1), tokens);
+  if (beginning.past != nullptr) {
+    const auto before = interop::parse_adapter_config(beginning.past->state.adapter, beginning.past->manifest());
+    adapter.token_rows = before.config.token_rows;
+  } else {
+    for (const auto& module : refitted.grown)
+      if (!is_saved(module, adapter.saved))
+        adapter.token_rows.emplace_back(module.substr(module.rfind('.') + 1), tokens);
+  }
   start.model->adapters().add(interop::kRunAdapter, adapter, config.train.seed);
   fill_token_rows(start, tokens);
 }
@@ -109,7 +126,7 @@ StartingModel make_adapted(base::FileSystem& files, const Beginning& beginning) 
   const auto fit = fit_of_base(beginning);
   interop::Refitted refitted;
   if (config.parallel.zero == 3) {
-    auto outline = interop::outline_model(files, from, interop::Head::may_be_missing);
+    auto outline = interop::outline_model(files, from, fit.head);
     if (outline.model) refitted = interop::refit(outline, fit);
     start.model = std::move(outline.model), start.values = std::move(outline.values);
   }
@@ -121,7 +138,7 @@ StartingModel make_adapted(base::FileSystem& files, const Beginning& beginning) 
     start.model = std::move(opened.model), refitted = std::move(opened.refitted);
   }
   if (packed) start.model->quantise();
-  add_adapter(start, config, refitted);
+  add_adapter(start, beginning, refitted);
   if (beginning.first) interop::keep_base(files, beginning.run, from);
   return start;
 }

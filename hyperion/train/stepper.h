@@ -14,14 +14,16 @@
 #include "hyperion/train/feed.h"
 #include "hyperion/train/step_graph.h"
 
+namespace hyperion::checkpoint {
+struct LoadedCheckpoint;
+}
 namespace hyperion::parallel {
 class BatchStatistics;
-class DataParallel;
+class Processes;
+class TrainedWeights;
 }  // namespace hyperion::parallel
 
 namespace hyperion::train {
-
-class Processes;
 
 // Left on the device: reading them waits for the step.
 struct StepResult {
@@ -49,7 +51,7 @@ class Stepper {
   // The loss is the cross entropy unless another is given. With several processes each has a Stepper of the same model,
   // and hands its share of each batch to `run`. `values`: of parameters without memory, which only zero = 3 takes.
   Stepper(models::Model& model, const RunConfig& config, at::Device device, LossFunction loss = nullptr,
-          Processes* processes = nullptr, const models::Values& values = {});
+          parallel::Processes* processes = nullptr, const models::Values& values = {});
   ~Stepper();
 
   // One batch of train.batch rows, of several processes this one's share. `step` counts from 1. Out of memory: with
@@ -69,27 +71,28 @@ class Stepper {
 
   // Every tensor a checkpoint must hold, by its name there; the live ones. Slices where they are cut among processes.
   std::vector<optim::StateTensor> state() const;
-  void state_changed();                                  // after a load wrote to them
+  // Throws ConfigError where the checkpoint's are of another shape or type.
+  void load(const checkpoint::LoadedCheckpoint& loaded);
   std::vector<at::Tensor> trained() const;               // the weights that this process updates
   void check_processes();                                // throws where weights that should be the same on all are not
   const nn::Fp8Maps* fp8() const { return fp8_.get(); }  // null: the precision is another
-  parallel::DataParallel* parallel() const { return parallel_.get(); }  // null: one process alone
+  parallel::TrainedWeights& weights() const { return *weights_; }
   StepperNumbers numbers() const;
   void restore(const StepperNumbers& numbers);
 
  private:
   void make_fp8();
+  void make_graphs();
   void next_fp8_step();
   at::Tensor gradients(const Batch& all, int64_t step, profile::StepTimer& timer);
+  at::Tensor gradients_in_memory(const Batch& all, int64_t step, profile::StepTimer& timer);
+  StepResult update(at::Tensor loss);  // once gradients are there, and the optimizer has its numbers
   // `share`: how many such parts the batch has, counted in targets.
   at::Tensor micro_batch(const Batch& part, int64_t step, int64_t index, double share, profile::StepTimer& timer);
   at::Tensor forward(const Batch& part, int64_t step, int64_t index, double share, nn::SavedBytesMeter* meter);
-  void backward(const at::Tensor& loss);
-  void take_gradients(int64_t index);
-  void drop_gradients();
-  void make_parallel(const std::vector<at::Tensor>& wide, const models::Values& values);
+  void backward(const at::Tensor& loss, int64_t index, int64_t count);
   void equalise_buffers();
-  int64_t parts() const;  // of the batch, over all processes
+  double parts_like(const Batch& part) const;  // that the batch of all processes has, counted in rows
   [[noreturn]] void out_of_memory(int64_t step) const;
   // The step by a graph; nothing where this run's steps are not such.
   std::optional<StepResult> by_graph(const Batch& all, int64_t step, double lr, profile::StepTimer& timer);
@@ -104,22 +107,22 @@ class Stepper {
   MemoryConfig memory_;
   nn::Residents residents_;
   int64_t accumulate_;
-  int64_t parts_here_ = 1;  // of this process's batch: accumulate_, but a short last batch may have fewer rows
+  int64_t parts_here_ = 1;  // of each process's rows: accumulate_, but a short last batch may have fewer
   at::Tensor one_;          // where gradients begin
   const char* doing_ = "";  // for the message where memory runs out
-  std::vector<at::Tensor> weights_, gradients_;
+  std::unique_ptr<parallel::Processes> alone_;  // where none were given
+  parallel::Processes& processes_;
+  std::unique_ptr<parallel::TrainedWeights> weights_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::optional<optim::LossScale> loss_scale_;  // fp16 only
   int64_t updates_ = 0;
   std::unique_ptr<nn::Fp8Maps> fp8_;
   std::unique_ptr<StepGraphs> graphs_;
-  Processes* processes_;
   bool counts_right_ = false;
-  at::Tensor right_;    // of this step
-  double counted_ = 0;  // targets of this step's batch, over all processes
+  at::Tensor right_;               // of this step
+  double counted_ = 0;             // targets of this step's batch, over all processes
+  int64_t rows_ = 0, fewest_ = 0;  // its rows, and those of the process that has the fewest
   std::unique_ptr<parallel::BatchStatistics> statistics_;
-  std::unique_ptr<parallel::DataParallel> parallel_;
-  int64_t taken_over_ = 0;  // bytes of what `parallel_` holds now, in whole
 };
 
 }  // namespace hyperion::train

@@ -12,7 +12,6 @@
 #include "hyperion/base/fault.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/log.h"
-#include "hyperion/base/read_file.h"
 #include "hyperion/base/signals.h"
 #include "hyperion/base/version.h"
 #include "hyperion/checkpoint/save.h"
@@ -28,7 +27,8 @@
 #include "hyperion/kernels/device.h"
 #include "hyperion/models/registry.h"
 #include "hyperion/optim/clip.h"
-#include "hyperion/parallel/data_parallel.h"
+#include "hyperion/parallel/processes.h"
+#include "hyperion/parallel/trained_weights.h"
 #include "hyperion/profile/memory.h"
 #include "hyperion/train/epochs.h"
 #include "hyperion/train/evaluate.h"
@@ -37,9 +37,9 @@
 #include "hyperion/train/model_for_data.h"
 #include "hyperion/train/predict_images.h"
 #include "hyperion/train/preflight.h"
-#include "hyperion/train/processes.h"
 #include "hyperion/train/prompts.h"
 #include "hyperion/train/run_log.h"
+#include "hyperion/train/run_settings.h"
 #include "hyperion/train/run_state.h"
 #include "hyperion/train/starting_model.h"
 #include "hyperion/train/stepper.h"
@@ -50,9 +50,8 @@ namespace {
 using base::format;
 
 // Processes on one host share its cores: one thread each where nothing else is said.
-at::Device open_device(const LoopConfig& train, const Processes* processes) {
+at::Device open_device(const LoopConfig& train, bool several) {
   const bool named = std::getenv("OMP_NUM_THREADS") != nullptr;  // LibTorch read it already
-  const bool several = processes != nullptr && processes->size() > 1;
   if (train.threads > 0 || !named)
     kernels::set_cpu_threads(train.threads > 0 ? train.threads : several ? 1 : host::this_cpu().usable_cores());
   at::Device device = kernels::open_device(train.device);
@@ -69,8 +68,8 @@ class Trainer {
       : files_(files),
         request_(request),
         config_(request.config),
-        processes_(request.processes),
-        device_(open_device(config_.train, request.processes)),
+        processes_(*request.processes),
+        device_(open_device(config_.train, processes_.size() > 1)),
         split_(open_split(config_, models::config_shape(described_model(), "the model", config_.train.length))),
         model_config_(keep_model_config()),
         shape_(models::config_shape(model_config_, "the model", config_.train.length)),
@@ -82,6 +81,7 @@ class Trainer {
 
   void run();
   void leave(const char* status, const std::string& why) noexcept;
+  const char* doing() const { return doing_; }
 
  private:
   // Tokens, or images, of so many samples.
@@ -99,9 +99,9 @@ class Trainer {
 
   const data::Cursor& cursor() const { return feed_ ? feed_->cursor() : start_; }
   bool begun() const { return request_.start != nullptr && request_.start->has_value(); }  // until it is restored
-  bool first() const { return processes_ == nullptr || processes_->first(); }
-  bool several() const { return processes_ != nullptr && processes_->size() > 1; }
-  Share share() const { return several() ? Share{processes_->batch_index(), processes_->batch_count()} : Share{}; }
+  bool first() const { return processes_.first(); }
+  bool several() const { return processes_.size() > 1; }
+  Share share() const { return {processes_.batch_index(), processes_.batch_count()}; }
   std::string described_model() const;
   std::string keep_model_config();
   void announce();
@@ -116,7 +116,6 @@ class Trainer {
   void validate();
   void show_outputs(report::EvalRecord& record);
   void check_weights();
-  void warn_of_small_set() const;
   [[noreturn]] void diverged(const std::string& what, bool before_any_update = false);
   RunState state() const;
   void save();
@@ -141,7 +140,7 @@ class Trainer {
   base::FileSystem& files_;
   const TrainRequest& request_;
   const RunConfig& config_;
-  Processes* processes_;  // null: alone
+  parallel::Processes& processes_;
   at::Device device_;
   data::Split split_;
   std::string model_config_;  // as Hugging Face's config.json
@@ -154,6 +153,7 @@ class Trainer {
   std::unique_ptr<Stepper> stepper_;
   data::Cursor start_;  // where this process began
   std::optional<Feed> feed_;
+  const char* doing_ = "preparing the run";
   int64_t step_ = 0, saved_step_ = -1;
   Validations validations_;
   uint64_t sample_hash_ = 0;  // over all processes
@@ -166,13 +166,13 @@ class Trainer {
 
 // A run keeps what its model is, so that a resume needs nothing but the run's own folder.
 std::string Trainer::described_model() const {
-  const base::Path path = request_.run.model();
-  return begun() && files_.exists(path) ? base::read_description(files_, path) : model_config(files_, config_);
+  const std::string kept = begun() ? read_run_model(files_, request_.run.path()) : "";
+  return kept.empty() ? model_config(files_, config_) : kept;
 }
 
 std::string Trainer::keep_model_config() {
   const base::Path path = request_.run.model();
-  if (begun() && files_.exists(path)) return base::read_description(files_, path);
+  if (const auto kept = begun() ? read_run_model(files_, request_.run.path()) : ""; !kept.empty()) return kept;
   const auto [text, said] = model_for_data(config_, described_model(), split_);
   if (first()) base::write_atomically(files_, path, text + "\n");
   for (const auto& line : said) base::log_info(line);
@@ -220,14 +220,14 @@ void Trainer::prepare() {
   make_model();
   if (config_.lora.rank > 0) announce();
   base::throw_if_stopped("preparing the model");
-  stepper_ = std::make_unique<Stepper>(*model_, config_, device_, nullptr, processes_, values_);
+  stepper_ = std::make_unique<Stepper>(*model_, config_, device_, nullptr, &processes_, values_);
   stepper_->count_right(config_.train.accuracy || shape_.context == 0);
   values_ = nullptr;  // and with it the files it reads from
   plan_memory();
   const double seconds_before = request_.resume ? restore() : 0;  // sets step_
   feed_.emplace(split_, config_, start_, share(), device_.is_cuda());
   sample_hash_ = start_.hash;
-  if (processes_ != nullptr) told_traffic_ = processes_->traffic();
+  told_traffic_ = processes_.traffic();
   // After the last step comes a validation, also where a run was killed in the middle of it or just after.
   log_.begin(step_, seconds_before, epoch_samples(config_, split_),
              step_ >= config_.train.steps || validation_is_missing());
@@ -241,20 +241,7 @@ double Trainer::restore() {
   }
   const auto [loaded, state, newest] = std::move(**request_.start);
   request_.start->reset();
-  at::NoGradGuard no_grad;
-  for (auto& item : stepper_->state()) {
-    const bool whole = item.begin < 0;
-    if (at::IntArrayRef(loaded.shape(item.name)) != (whole ? item.tensor.sizes() : at::IntArrayRef(item.shape)) ||
-        loaded.type(item.name) != item.tensor.scalar_type())
-      throw base::ConfigError(
-          format("{} of {} has another shape or type than this run's", item.name, loaded.path.string()),
-          "the model and precision of a run cannot change on resume");
-    if (whole)
-      item.tensor.copy_(loaded.tensor(item.name));
-    else
-      loaded.copy_stretch(item.name, item.begin, item.tensor);
-  }
-  stepper_->state_changed();
+  stepper_->load(loaded);
   if (!state.data_digest.empty() && state.data_digest != split_.digest)
     throw base::ConfigError(
         format("the data at {} is not what this run was trained on until step {}",
@@ -281,11 +268,17 @@ double Trainer::restore() {
   return state.seconds;
 }
 
+std::string unit_text(const RunConfig& config, const strategy::ModelShape& shape) {
+  if (shape.context == 0) return "images";
+  const bool padded = config.data.source == "prepared" && config.data.packing != "stream";
+  return padded ? "tokens and padding" : "tokens";
+}
+
 // What an adapter trains is known once the model is there.
 void Trainer::announce() {
   base::log_info(format("run {}: {}, {} {} a step, {} on {}", log_.name(),
                         report::parameters_text(shape_.parameters, shape_.trained),
-                        base::with_commas(units(config_.train.batch)), shape_.context > 0 ? "tokens" : "images",
+                        base::with_commas(units(config_.train.batch)), unit_text(config_, shape_),
                         config_.train.precision, kernels::device_text(device_)));
   if (config_.lora.rank > 0)
     base::log_info(format("LoRA of rank {}, alpha {:g}, beside {}{}", config_.lora.rank, config_.lora.alpha,
@@ -310,13 +303,13 @@ void Trainer::run() {
   if (several()) {
     const auto cores = host::allowed_cores();
     const auto nodes = host::nodes_text("/", cores);
-    base::log_info(processes_->text());
-    base::log_info(format("rank {} on cores {}{}", processes_->rank(), host::cores_text(cores),
+    base::log_info(processes_.text());
+    base::log_info(format("rank {} on cores {}{}", processes_.rank(), host::cores_text(cores),
                           nodes.empty() ? "" : ", NUMA node " + nodes));
   }
   if (first())
     for (const auto& change : request_.changes) base::log_info(change);
-  warn_of_small_set();
+  if (const auto said = first() ? small_set_text(config_, split_) : ""; !said.empty()) base::log_warn(said);
   prepare();
   if (request_.accepted) request_.accepted();
   if (validation_is_missing()) {
@@ -334,20 +327,11 @@ void Trainer::run() {
   finish();
 }
 
-void Trainer::warn_of_small_set() const {
-  const int64_t samples = split_.order(config_.train.seed).samples(), batch = config_.train.batch;
-  if (batch > samples && first())
-    base::log_warn(
-        format("train.batch = {} is more than the {} samples that the training data has: each is in every "
-               "batch about {:.3g} times",
-               base::with_commas(batch), base::with_commas(samples),
-               static_cast<double>(batch) / static_cast<double>(samples)));
-}
-
 void Trainer::step() {
   auto timer = profile::make_step_timer(device_.is_cuda());
   const int64_t number = step_ + 1;
   base::current_activity().step = number;
+  doing_ = "training the run";
   base::fault_point("train.step");
   const double lr = schedule_.at(number);
   const int64_t before = cursor().samples;
@@ -366,7 +350,7 @@ void Trainer::step() {
 std::optional<double> Trainer::accuracy_of(const StepResult& result) {
   if (!result.right.defined()) return {};
   const auto right = result.right.to(at::kCPU, at::kDouble).reshape({1});
-  if (several()) processes_->control().all_reduce(right, "right answers").wait();
+  if (several()) processes_.control().all_reduce(right, "right answers").wait();
   return right.item<double>() / std::max(result.counted, 1.0);
 }
 
@@ -390,9 +374,9 @@ void Trainer::settle() {
   record.sample_hash = format("{:016x}", done.sample_hash);
   record.tokens_per_s = static_cast<double>(record.tokens) / record.step_ms * 1e3;
   record.tflops = record.tokens_per_s * shape_.flops_token() * 1e-12;
-  if (peak_tflops_ > 0) record.mfu = *record.tflops / peak_tflops_ / (several() ? processes_->size() : 1);
+  if (peak_tflops_ > 0) record.mfu = *record.tflops / peak_tflops_ / processes_.size();
   if (several()) {
-    const auto traffic = processes_->traffic();
+    const auto traffic = processes_.traffic();
     record.comm_ms = (traffic.exposed - told_traffic_.exposed) * 1e3;
     record.comm_total_ms = (traffic.seconds - told_traffic_.seconds) * 1e3;
     record.comm_bytes = traffic.bytes - told_traffic_.bytes;
@@ -416,23 +400,22 @@ void Trainer::overflowed(int64_t step, double scale) {
 
 // What the model says or sees, for people. Where its weights are cut all processes take part, else the first alone.
 void Trainer::show_outputs(report::EvalRecord& record) {
-  auto* cut = stepper_->parallel();
-  if (cut != nullptr && !cut->weights_are_cut()) cut = nullptr;
+  auto& weights = stepper_->weights();
+  const bool cut = weights.around() != nullptr;
   if (split_.validation_images) {
-    if (first() || cut != nullptr) log_.predictions({step_, predict_images(*model_, device_, split_, config_, cut)});
+    if (first() || cut) log_.predictions({step_, predict_images(*model_, device_, split_, config_, weights)});
     return;
   }
   if (prompts_->empty()) return;
-  std::optional<parallel::DataParallel::Whole> whole;  // decoding knows no blocks
-  if (cut != nullptr) whole.emplace(*cut);
+  std::optional<parallel::TrainedWeights::Whole> whole;  // decoding knows no blocks
+  if (cut) whole.emplace(weights);
   if (first()) record.samples = stoppable([&] { return prompts_->ask(*model_, device_, !several()); });
 }
 
 void Trainer::validate() {
   settle();
-  std::optional<Among> among;
-  if (processes_ != nullptr) among.emplace(Among{processes_->control(), stepper_->parallel()});
-  auto result = stoppable([&] { return evaluate(*model_, device_, split_, config_, among ? &*among : nullptr); });
+  const Among among{processes_.control(), &stepper_->weights()};
+  auto result = stoppable([&] { return evaluate(*model_, device_, split_, config_, &among); });
   result.step = step_;
   if (std::isfinite(result.loss)) show_outputs(result);  // may be cut short: the validation counts once it is whole
   const bool kept = config_.checkpoint.best && config_.checkpoint.every > 0;
@@ -449,7 +432,7 @@ void Trainer::check_weights() {
   const at::NoGradGuard no_grad;
   const auto weights = stepper_->trained();
   const auto norm = weights.empty() ? at::zeros({1}) : optim::clip_factor(weights, 0).norm.cpu().reshape({1});
-  if (several()) processes_->control().all_reduce(norm, "finite weights").wait();
+  if (several()) processes_.control().all_reduce(norm, "finite weights").wait();
   if (!std::isfinite(norm.item<double>())) diverged(format("the weights are not finite after step {}", step_));
 }
 
@@ -493,16 +476,16 @@ void Trainer::save() {
   snapshot.step = step_;
   snapshot.version = base::version_text();
   for (const auto& item : stepper_->state()) {
-    if (item.begin >= 0 && !processes_->first_copy()) continue;
-    if (item.begin >= 0)
-      snapshot.slices.push_back({item.name, item.tensor, item.begin, item.shape});
+    if (item.placement.cut() && !processes_.first_copy()) continue;
+    if (item.placement.cut())
+      snapshot.slices.push_back({item.name, item.tensor, item.placement.begin, item.placement.whole});
     else if (first())
       snapshot.tensors.push_back({item.name, item.tensor});
   }
   snapshot.state = state_text(state());
   if (validations_.best) snapshot.best = validations_.best->step;
   checkpoint::save_checkpoint(files_, request_.run.checkpoints(), snapshot, config_.checkpoint.keep,
-                              processes_ != nullptr ? &processes_->control() : nullptr);
+                              &processes_.control());
   saved_step_ = step_;
   log_.write_record("running");
 }
@@ -536,9 +519,10 @@ void Trainer::finish() {
     remember_validation();
   }
   base::current_activity().step = -1;
+  doing_ = "finishing the run, after its last step";
   log_.progress().clear();
-  std::optional<parallel::DataParallel::Whole> whole;  // a model that is cut may have no room to be so without need
-  if (auto* cut = stepper_->parallel(); cut != nullptr && !split_.questions.empty()) whole.emplace(*cut);
+  std::optional<parallel::TrainedWeights::Whole> whole;  // a model that is cut may have no room to be so without need
+  if (!split_.questions.empty()) whole.emplace(stepper_->weights());
   if (!first()) return;  // what is left is the first process's alone
   if (!split_.questions.empty()) {
     const Answers answers = stoppable([&] {
@@ -572,7 +556,13 @@ void Trainer::leave(const char* status, const std::string& why) noexcept {
 }  // namespace
 
 void train(base::FileSystem& files, const TrainRequest& request) {
-  const int rank = request.processes != nullptr ? request.processes->rank() : 0;
+  if (request.processes == nullptr) {
+    const auto alone = parallel::Processes::alone(request.config.parallel);
+    TrainRequest with_processes = request;
+    with_processes.processes = alone.get();
+    return train(files, with_processes);
+  }
+  const int rank = request.processes->rank();
   base::current_activity().rank = rank;
   base::configure_log({rank == 0 ? base::LogLevel::info : base::LogLevel::warn, rank});
   base::log_to_file(request.run.path() / "logs" / format("rank-{}.log", rank));
@@ -582,9 +572,17 @@ void train(base::FileSystem& files, const TrainRequest& request) {
   } catch (const base::Interrupted&) {
     trainer.leave("stopped", "");
     throw;
-  } catch (const std::exception& error) {
+  } catch (const base::Error& error) {
     trainer.leave("failed", error.what());
     throw;
+  } catch (const std::exception& error) {
+    if (!is_out_of_memory(error)) {
+      trainer.leave("failed", error.what());
+      throw;
+    }
+    const auto told = out_of_memory_error(error, trainer.doing());
+    trainer.leave("failed", told.what());
+    throw told;
   }
 }
 

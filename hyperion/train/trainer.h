@@ -9,9 +9,12 @@
 #include "hyperion/train/config.h"
 #include "hyperion/train/run_folder.h"
 
+namespace hyperion::parallel {
+class Processes;
+}
+
 namespace hyperion::train {
 
-class Processes;
 struct StartPoint;
 
 struct TrainRequest {
@@ -20,7 +23,7 @@ struct TrainRequest {
   RunFolder& run;
   std::string recipe;
   bool resume = false;
-  Processes* processes = nullptr;              // of several: this one is one of them; null: alone
+  parallel::Processes* processes = nullptr;    // of several: this one is one of them; null: alone
   std::function<void()> accepted = {};         // called once all is there, before the first step: nothing was refused
   std::optional<StartPoint>* start = nullptr;  // of a resume: its checkpoint, let go once it is read; none: from step 0
   std::vector<std::string> changes = {};  // of a resume: what it does other than before, said before the first step

@@ -199,6 +199,18 @@ TEST(Config, the_environment_is_read_by_section_and_key) {
   EXPECT_EQ(settings.at("optim.lr").origin, "HYPERION_OPTIM__LR");
 }
 
+TEST(Config, an_environment_variable_with_one_underscore_is_told_of_with_the_name_that_is_meant) {
+  Example example;
+  Settings settings = example.settings();
+  const char* environment[] = {"HYPERION_OPTIM_LR=0.5", "HYPERION_RUNS=/x", nullptr};
+  ::testing::internal::CaptureStderr();
+  settings.read_environment(environment);
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  expect_has(said, "HYPERION_OPTIM_LR is ignored: for optim.lr set HYPERION_OPTIM__LR");
+  EXPECT_EQ(said.find("HYPERION_RUNS"), said.npos);
+  EXPECT_EQ(example.lr, 3e-4);
+}
+
 TEST(Config, a_mistyped_environment_variable_is_refused) {
   const auto refusal = [](const char* entry) {
     Example example;

@@ -17,6 +17,7 @@ TEST(JsonText, what_is_not_json_is_corrupt_and_names_the_place) {
     EXPECT_NE(error.find("x.json is not JSON"), std::string::npos) << text << ": " << error;
   }
   EXPECT_NE(error_of([] { parse_json("[1,]", "x.json"); }).find("byte 4"), std::string::npos);
+  EXPECT_NE(error_of([] { parse_json(" \n", "x.json"); }).find("it is empty"), std::string::npos);
 }
 
 TEST(JsonText, deep_nesting_is_no_crash) {

@@ -71,7 +71,7 @@ TEST(KernelBench, the_table_for_programs_has_the_layer_with_and_without_dropout)
   const auto csv = kernel_outcome(tiny_kernel_result()).csv;
   EXPECT_NE(csv.find("\nmlp,forward,small,fp32,32 x 64 -> 256,"), std::string::npos) << csv;
   EXPECT_NE(csv.find("\nmlp dropout 0.1,forward,"), std::string::npos);
-  EXPECT_NE(csv.find(",\"bias, dropout, residual\",0."), std::string::npos);
+  EXPECT_NE(csv.find(",\"bias, dropout, residual\","), std::string::npos);
 }
 
 TEST(KernelBench, shapes_take_the_place_of_sizes) {

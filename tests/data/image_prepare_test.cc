@@ -213,6 +213,14 @@ TEST(ImageItems, what_a_sample_of_a_shard_lacks_is_told_and_the_others_go_on) {
             "bad(i has no image (.jpg, .jpeg or .png)) again=7 ");
 }
 
+TEST(ImageItems, a_name_twice_in_a_row_is_told_as_such) {
+  TestFolder folder;
+  const std::string shard =
+      tar_of({{"a.jpg", "A"}, {"a.cls", "0"}, {"a.jpg", "second"}, {"a.cls", "1"}, {"b.cls", "1"}, {"b.png", "B"}});
+  EXPECT_EQ(told({shard}, folder),
+            "bad(a has .jpg twice: the name of a sample must not come again right after it) B=1 ");
+}
+
 TEST(ImageItems, what_is_not_utf_8_in_a_shard_is_told_in_utf_8) {
   TestFolder folder;
   const std::string shard =

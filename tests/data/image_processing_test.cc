@@ -16,6 +16,19 @@ TEST(ImageProcessing, is_read_back_as_it_was_written) {
   EXPECT_EQ(read.normalisation, kCifar);
 }
 
+TEST(ImageProcessing, keeps_any_mean_and_deviation_in_a_file_and_in_a_recipe) {
+  const Normalisation clip{{0.48145466f, 0.4578275f, 0.40821073f}, {0.26862954f, 0.26130258f, 0.27577711f}};
+  for (const auto& one : {clip, kUnchanged, kHalf, Normalisation{{-1.5f, 0, 1e6f}, {1e-5f, 1.0f / 3, 3e5f}}}) {
+    EXPECT_EQ(parse_processor(processor_json({24, 27, true, one}), "here").normalisation, one);
+    EXPECT_EQ(parse_normalisation(normalisation_text(one)), one) << normalisation_text(one);
+  }
+  EXPECT_NE(processor_json({24, 27, true, clip}).find("0.48145467,"), std::string::npos);
+  EXPECT_EQ(normalisation_text(kUnchanged), "none");
+  for (const char* text : {"", "Half", "auto", "1,2,3", "1,2,3/", "1,2,3/1,1", "1,2,3/1,1,0", "1,2,3/1,1,-1",
+                           "1,2,3/1,1,1,", "1,2,3/1,1,1 ", "nan,2,3/1,1,1", "1,2,inf/1,1,1", "1,2,3,1,1,1"})
+    EXPECT_FALSE(parse_normalisation(text)) << text;
+}
+
 TEST(ImageProcessing, of_published_vits_makes_the_whole_image_fit) {
   const auto read = parse_processor(R"({"do_normalize": true, "do_resize": true, "image_mean": [0.5, 0.5, 0.5],
       "image_std": [0.5, 0.5, 0.5], "resample": 2, "size": {"height": 224, "width": 224}})",
@@ -65,6 +78,27 @@ TEST(ImageProcessing, refuses_what_would_be_other_pixels) {
         R"({"size": 8, "crop_pct": 1.5})", R"({"size": 8, "crop_pct": "1"})", R"({"size": 8, "crop_pct": 1e-300})",
         R"({"size": {"height": 8, "width": 8}, "crop_pct": 0.9})"})
     EXPECT_THROW(parse_processor(text, "here"), base::CorruptError) << text;
+}
+
+TEST(ImageProcessing, refuses_sizes_that_no_memory_would_hold_by_file_and_field) {
+  const std::pair<const char*, const char*> each[] = {
+      {R"({"size": 65536})", "size is 65536, and the side of an image is 1 to 4096 pixels"},
+      {R"({"size": {"height": 4097, "width": 4097}})", "size.height is 4097"},
+      {R"({"size": {"height": 8, "width": 18446744073709551615}})", "size.width is 18446744073709551615"},
+      {R"({"size": {"shortest_edge": 5000}, "crop_pct": 0.9})", "size.shortest_edge is 5000"},
+      {R"({"size": {"shortest_edge": 65536}, "do_center_crop": true, "crop_size": 65536})", "crop_size is 65536"},
+      {R"({"size": {"shortest_edge": 65536}, "do_center_crop": true, "crop_size": {"height": 65536, "width": 65536}})",
+       "crop_size.height is 65536"},
+      {R"({"size": {"shortest_edge": 100000}, "do_center_crop": true, "crop_size": 8})",
+       "size.shortest_edge is 100000"},
+      {R"({"size": "large"})", "size is no such number"}};
+  for (const auto& [text, what] : each) try {
+      parse_processor(text, "here");
+      ADD_FAILURE() << text;
+    } catch (const base::CorruptError& error) {
+      EXPECT_EQ(std::string(error.what()).find(std::string("here: ") + what), 0u) << error.what();
+    }
+  EXPECT_EQ(parse_processor(R"({"size": 4096})", "here").side, 4096);
 }
 
 TEST(ImageProcessing, refuses_means_and_deviations_that_no_pixels_have_by_name) {

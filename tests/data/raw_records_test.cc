@@ -159,6 +159,16 @@ TEST(TarRecords, a_sample_without_text_or_with_too_much_is_bad_once_and_the_next
                                                              "! f/e: the sample has neither a .json nor a .txt"}));
 }
 
+TEST(TarRecords, a_name_twice_in_a_row_is_bad_and_the_next_is_read) {
+  const std::string twice = " twice: the name of a sample must not come again right after it";
+  EXPECT_EQ(framed(tar_of({{"a.txt", "1"}, {"a.txt", "2"}, {"b.txt", "b"}}), RecordFormat::tar),
+            (Strings{"! f/a: the sample has .txt" + twice, "0:b"}));
+  EXPECT_EQ(framed(tar_of({{"a.json", "1"}, {"a.jpg", "i"}, {"a.json", "2"}, {"b.txt", "b"}}), RecordFormat::tar),
+            (Strings{"! f/a: the sample has .json" + twice, "0:b"}));
+  EXPECT_EQ(framed(tar_of({{"a.txt", "1"}, {"b.txt", "b"}, {"a.txt", "2"}}), RecordFormat::tar),
+            (Strings{"0:1", "0:b", "0:2"}));
+}
+
 TEST(TarRecords, of_a_cut_tar_the_whole_samples_are_read) {
   const std::string tar = tar_of({{"a.txt", "a"}, {"b.txt", "b"}, {"c.txt", "c"}});
   const Strings all = framed(tar.substr(0, 2500), RecordFormat::tar);

@@ -103,6 +103,18 @@ TEST_P(Completion, offers_runs_and_folders_for_a_model_and_nothing_half_written)
   EXPECT_EQ(offered("hyperion data inspect ll"), "llama\n");
 }
 
+TEST_P(Completion, quotes_what_it_adds_of_names_and_keeps_what_was_typed) {
+  std::filesystem::create_directories(scratch_.runs() / "third one");
+  testing::write_file(scratch_.runs() / "third one/run.json", "{}");
+  for (const char* file : {"my file.toml", "it's $x"}) testing::write_file(scratch_.path() / file, "");
+  EXPECT_EQ(offered("hyperion resume th"), "third\\ one\n");
+  EXPECT_EQ(offered("hyperion resume 'third\\ o'"), "third\\ one\n");
+  EXPECT_EQ(offered("hyperion resume \"'third o\""), "third one\n") << "the shell ends the quotation";
+  EXPECT_EQ(offered("hyperion train my"), "my\\ file.toml\n");
+  EXPECT_EQ(offered("hyperion train it"), "it\\'s\\ \\$x\n");
+  EXPECT_EQ(offered("hyperion train recipe.toml --data.path=my"), "--data.path=my\\ file.toml\n");
+}
+
 INSTANTIATE_TEST_SUITE_P(Shells, Completion, ::testing::Values("bash", "zsh"),
                          [](const auto& info) { return info.param; });
 

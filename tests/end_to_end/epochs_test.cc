@@ -58,6 +58,19 @@ class EpochRuns : public ::testing::Test {
   std::filesystem::path recipe_ = scratch_.path() / "epochs.toml";
 };
 
+TEST_F(EpochRuns, the_settings_that_a_run_keeps_are_a_recipe) {
+  for (const auto& flags : {Words{}, Words{"--train.batch_per_rank=4"}}) {
+    const std::string name = flags.empty() ? "whole" : "each";
+    const auto first = run(scratch_, train(name) + flags);
+    ASSERT_EQ(first.code, 0) << first.err;
+    const auto kept = scratch_.runs() / name / "config.resolved.toml";
+    const auto again = run(scratch_, Words{"train", kept.string(), "--run", name + "-again"});
+    ASSERT_EQ(again.code, 0) << again.err;
+    EXPECT_EQ(testing::read_file(scratch_.runs() / (name + "-again") / "config.resolved.toml"),
+              testing::read_file(kept));
+  }
+}
+
 TEST_F(EpochRuns, end_with_a_short_batch_and_tell_of_each_epoch) {
   const Finished done = run(scratch_, train("r"));
   ASSERT_EQ(done.code, 0) << done.err;

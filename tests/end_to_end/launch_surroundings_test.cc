@@ -1,9 +1,11 @@
 // `hyperion launch` where something that it counts on is missing: it does without, or says at once what.
 #include <gtest/gtest.h>
+#include <signal.h>
 
+#include <algorithm>
 #include <cstdlib>
 
-#include "tests/end_to_end/support_program.h"
+#include "tests/end_to_end/support_processes.h"
 
 namespace hyperion {
 namespace {
@@ -59,6 +61,41 @@ TEST(LaunchSurroundings, a_soft_limit_of_descriptors_is_raised_to_the_hard_one) 
   const Finished done = run_in(scratch, "ulimit -S -n 20; exec", {"launch", "-n", "2", "--", "rendezvous"});
   EXPECT_EQ(done.code, 0) << done.err;
   EXPECT_NE(done.out.find("2 ranks met"), std::string::npos) << done.out << done.err;
+}
+
+// The launcher's own child, which waits for it to end.
+int guardian_of(const std::string& mark) {
+  const auto all = testing::processes_with(mark);
+  for (const int process : all) {
+    const std::string folder = "/proc/" + std::to_string(process);
+    const std::string stat = testing::read_file(folder + "/stat");
+    const int parent = std::atoi(stat.c_str() + std::min(stat.size(), stat.rfind(')') + 4));  // ") S 123 ..."
+    const bool launches = testing::read_file(folder + "/cmdline").find("launch") != std::string::npos;
+    if (launches && std::find(all.begin(), all.end(), parent) != all.end()) return process;
+  }
+  return 0;
+}
+
+TEST(LaunchSurroundings, a_guardian_that_was_stopped_neither_holds_the_launcher_nor_is_left_behind) {
+  for (const bool told_to_stop : {false, true}) {
+    Scratch scratch;
+    const std::string mark = scratch.path().string();
+    testing::Program program(
+        scratch, {"launch", "-n", "1", "--", "sh", "-c", "echo ready; while ! [ -e go ]; do sleep 0.05; done"},
+        {{"HYPERION_TEST_MARK", mark}});
+    ASSERT_TRUE(program.wait_for_text("ready"));
+    const int guardian = guardian_of("HYPERION_TEST_MARK=" + mark);
+    ASSERT_GT(guardian, 0);
+    ASSERT_EQ(::kill(guardian, SIGSTOP), 0);
+    if (told_to_stop)
+      program.signal(SIGTERM);
+    else
+      testing::write_file(scratch.path() / "go", "");
+    EXPECT_TRUE(program.ends_within(30));
+    if (testing::processes_with("HYPERION_TEST_MARK=" + mark).empty()) continue;
+    EXPECT_TRUE(testing::no_process_with("HYPERION_TEST_MARK=" + mark));
+    ::kill(guardian, SIGKILL);
+  }
 }
 
 }  // namespace

@@ -34,6 +34,7 @@ TEST_F(LongDocuments, are_split_and_said_at_the_start_in_the_record_and_on_the_p
   expect_fine(done);
   const std::string cut = "60 documents, 40 longer than train.length = 16 and split into several samples",
                     epochs = "100 samples an epoch; 6 steps are 0.24 epochs";
+  EXPECT_TRUE(says(done.err, " tokens and padding a step")) << done.err;
   EXPECT_TRUE(says(done.err, cut)) << done.err;
   EXPECT_TRUE(says(done.err, epochs)) << done.err;
   EXPECT_TRUE(says(hyperion({"runs", "show", "r"}).out, cut + "; " + epochs));

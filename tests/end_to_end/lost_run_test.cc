@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include "tests/end_to_end/support_tree.h"
+#include "tests/end_to_end/support_text_run.h"
 
 namespace hyperion {
 namespace {
@@ -14,19 +14,7 @@ using testing::Scratch;
 using testing::operator+;
 using Words = std::vector<std::string>;
 
-class LostRun : public ::testing::Test {
- protected:
-  LostRun() {
-    testing::write_file(scratch_.path() / "text", std::string(3000, 'a') + std::string(1000, 'b'));
-    testing::write_file(recipe_, testing::kTextRecipe);
-  }
-  Words train(const Words& more) const {
-    return Words{"train", recipe_.string(), "--run", "r", "--data.path=" + (scratch_.path() / "text").string()} +
-           testing::device_flags() + more;
-  }
-  Scratch scratch_;
-  std::filesystem::path recipe_ = scratch_.path() / "lost.toml";
-};
+class LostRun : public testing::TextRun {};
 
 TEST_F(LostRun, without_its_checkpoints_is_not_begun_anew) {
   ASSERT_EQ(run(scratch_, train({})).code, 0);

@@ -124,6 +124,32 @@ TEST_F(RecipePaths, a_dry_run_shows_what_was_chosen_and_where) {
   EXPECT_TRUE(says(train("dry", {"--dry-run", "--data.path=nowhere"}).out, "nowhere is not there")) << dry.out;
 }
 
+TEST_F(RecipePaths, a_dry_run_tells_of_data_that_cannot_be_read) {
+  write_words(project_ / "words.txt");
+  EXPECT_FALSE(says(train("dry", {"--dry-run"}).out, "\ndata   "));
+  fs::create_directories(here_ / "empty");
+  fs::create_directories(here_ / "damaged");
+  testing::write_file(here_ / "damaged/set.json", "");
+  for (const Words& data : {Words{"prepared", "nowhere"}, Words{"prepared", "empty"}, Words{"prepared", "damaged"},
+                            Words{"text", "empty"}}) {
+    const auto dry = train("dry", {"--dry-run", "--data.source=" + data[0], "--data.path=" + data[1]});
+    EXPECT_EQ(dry.code, 0) << dry.err;
+    const size_t line = dry.out.find("\ndata        ");
+    EXPECT_TRUE(line != std::string::npos && says(dry.out.substr(line), data[1])) << data[0] << dry.out;
+    EXPECT_TRUE(says(dry.out, "nothing was written")) << dry.out;
+  }
+}
+
+TEST_F(RecipePaths, a_name_too_long_for_a_folder_is_refused_by_a_dry_run_too) {
+  write_words(project_ / "words.txt");
+  for (const Words& more : {Words{}, Words{"--dry-run"}, Words{"--or-resume"}}) {
+    const auto refused = train(std::string(256, 'n'), more);
+    EXPECT_EQ(refused.code, 2) << refused.err;
+    EXPECT_TRUE(says(error_line(refused), "a run's name of 256 bytes is too long")) << refused.err;
+    EXPECT_TRUE(says(hint_line(refused), "at most 255 bytes")) << refused.err;
+  }
+}
+
 TEST_F(RecipePaths, of_prepared_files_are_found_beside_it_and_the_set_is_made_here) {
   for (const char* name : {"a.txt", "b.txt"}) write_words(project_ / "texts" / name);
   write("[prepare]\nfiles = [\"texts/*.txt\"]\noutput = \"set\"\ntokenizer = \"bytes\"\nvalidation = 0.5\n");

@@ -60,6 +60,7 @@ TEST_F(Runs, rm_leaves_what_is_no_runs) {
   const Finished done = run(scratch_, {"runs", "rm", "a", "--yes"});
   EXPECT_EQ(done.code, 0) << done.err;
   EXPECT_TRUE(says(done.err, "stays, for what is not the run's: thesis.tex")) << done.err;
+  EXPECT_EQ(done.out, "removed run a\n") << "its folder was not";
   EXPECT_EQ(testing::read_file(folder("a") / "thesis.tex"), "mine");
   EXPECT_EQ(std::distance(fs::directory_iterator(folder("a")), {}), 1);
   EXPECT_EQ(testing::read_file(folder("bench-1") / "result.json"), "{}");

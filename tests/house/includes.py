@@ -19,7 +19,7 @@ MAY = {  # where the law says less than "every lower row"
     "kernels": "base profile", "comm": "base host profile strategy", "data": "base profile",
     "report": "base profile strategy", "planner": "base profile strategy",
     "hub": "base host",
-    "nn": "base profile strategy kernels", "optim": "base profile kernels", "checkpoint": "base profile strategy comm",
+    "nn": "base profile strategy kernels", "optim": "base profile strategy kernels", "checkpoint": "base profile strategy comm",
     "models": "base strategy nn",
     "parallel": "base host profile strategy kernels comm nn optim",
     "resilience": "base host profile strategy comm report planner checkpoint",

@@ -35,8 +35,9 @@ TEST(WantedFiles, OfAModelInShardsAreTheIndexAndItsShardsNotOtherForms) {
                                      "model-00002-of-00002.safetensors", "model.safetensors.index.json"}),
       (Names{"config.json", "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors",
              "model.safetensors.index.json"}));
-  EXPECT_EQ(wanted_names(RepoKind::model, {"adapter_config.json", "adapter_model.safetensors", "adapter_model.bin"}),
-            (Names{"adapter_config.json", "adapter_model.safetensors"}));
+  EXPECT_EQ(wanted_names(RepoKind::model, {"adapter_config.json", "adapter_model.safetensors", "adapter_model.bin",
+                                           "classes.json", "preprocessor_config.json"}),
+            (Names{"adapter_config.json", "adapter_model.safetensors", "classes.json", "preprocessor_config.json"}));
 }
 
 TEST(WantedFiles, OfAModelWithPicklesAloneAreRefused) {

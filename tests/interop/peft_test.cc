@@ -132,6 +132,8 @@ TEST_F(Peft, refuses_other_functions_by_name) {
                                                       {"some_later_invention", true},
                                                       {"r", "eight"},
                                                       {"r", 0},
+                                                      {"lora_alpha", 1e30},
+                                                      {"alpha_pattern", {{"c_fc", 1e7}}},
                                                       {"target_modules", 5},
                                                       {"rank_pattern", {{"c_fc", -1e300}}}};
   for (const auto& [key, value] : cases) {
@@ -143,12 +145,50 @@ TEST_F(Peft, refuses_other_functions_by_name) {
             "read");
 }
 
+TEST_F(Peft, a_module_to_save_that_is_text_is_one_name) {
+  const auto config = parse_adapter_config(
+      R"({"peft_type": "LORA", "target_modules": "all-linear", "modules_to_save": "lm_head"})", "here");
+  EXPECT_EQ(config.config.saved, std::vector<std::string>{"lm_head"});
+}
+
 TEST_F(Peft, refuses_pickles_and_folders_without_an_adapter) {
   const Path path = folder(keep);
   std::filesystem::rename(path / "adapter_model.safetensors", path / "adapter_model.bin");
   EXPECT_TRUE(text_holds(refusal(path), "a pickle"));
   EXPECT_TRUE(text_holds(refusal(root_), "no adapter folder"));
   EXPECT_THROW(write_adapter(base::real_files(), *model_, "mine", "", {}, path), base::ConfigError);
+}
+
+TEST_F(Peft, expressions_that_would_never_end_are_refused_by_field) {
+  const std::string deep(20'000, '('), endless = "(.*)*[xy]";
+  const std::pair<const char*, base::Json> cases[] = {
+      {"target_modules", deep},       {"target_modules", endless},
+      {"exclude_modules", deep},      {"exclude_modules", endless},
+      {"rank_pattern", {{deep, 2}}},  {"rank_pattern", {{endless, 2}}},
+      {"alpha_pattern", {{deep, 2}}}, {"alpha_pattern", {{endless, 2}}},
+      {"target_modules", "(a"},       {"target_modules", std::string(70'000, 'a')}};
+  for (const auto& [key, value] : cases) {
+    const auto text = refusal(folder([&, key = key, &value = value](base::Json& json) { json[key] = value; }));
+    EXPECT_TRUE(text_holds(text, std::string(key) + ": ")) << key << ": " << text.substr(0, 500);
+    EXPECT_TRUE(text_holds(text, (root_ / "adapter").string())) << text.substr(0, 500);
+    EXPECT_TRUE(text_holds(text, "regular expression")) << text.substr(0, 500);
+    EXPECT_LT(text.size(), 1000u);
+  }
+}
+
+TEST_F(Peft, a_saved_table_of_more_tokens_makes_the_model_fit) {
+  models::Gpt2Config config;
+  config.layers = 2, config.heads = 2, config.width = 16, config.context = 12, config.vocabulary = 33;
+  model_ = models::make_gpt2(config);
+  model_->initialise(4);
+  model_->adapters().add("mine", {.rank = 2, .targets = nn::layer_names("c_fc"), .saved = {"wte"}}, 1);
+  const Path path = folder(keep);
+  auto model = fresh();
+  std::string text = model->config_json();
+  fit_to_adapter(base::real_files(), path, model, text);
+  EXPECT_EQ(base::parse_json(text, "config")["vocab_size"], 33);
+  read_adapter(base::real_files(), path, *model, "x");
+  EXPECT_EQ(logits(*model).size(-1), 33);
 }
 
 // PEFT trains copies of the modules it saves: of a table alone, its output stays the base's.
@@ -192,7 +232,7 @@ TEST_F(Peft, keeps_the_order_of_patterns) {
                                            "here")
                           .config;
   EXPECT_TRUE(config.targets.all);
-  EXPECT_EQ(config.rank_pattern.front().first, "z.*");
+  EXPECT_EQ(config.rank_pattern.front().first.text(), "z.*");
   EXPECT_EQ(config.alpha_pattern.front().second, 2.5);
   EXPECT_EQ(config.alpha, 8);  // PEFT's default
 }

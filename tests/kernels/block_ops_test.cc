@@ -361,8 +361,8 @@ TEST_P(BlockOps, attention_of_packed_heads_with_and_without_rotation) {
   measure_choices(true);
   in_each_type(agree);
   measure_choices(false);
-  // A library may know nothing of a shape: the other is taken then.
-  EXPECT_GE(kept_choices().met().size(), 2 * cases.size());
+  // Forward and backward of each shape: one case hides keys and goes another way, one has the shape of the first.
+  EXPECT_GE(kept_choices().met().size(), 2 * (cases.size() - 2));
 }
 
 TEST_P(BlockOps, cross_entropy_of_a_map_holds_no_logits) {

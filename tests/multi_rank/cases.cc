@@ -15,7 +15,7 @@
 #include "hyperion/models/adapt.h"
 #include "hyperion/models/registry.h"
 #include "hyperion/nn/without_memory.h"
-#include "hyperion/parallel/data_parallel.h"
+#include "hyperion/parallel/trained_weights.h"
 #include "hyperion/train/evaluate.h"
 #include "hyperion/train/stepper.h"
 
@@ -49,7 +49,7 @@ train::RunConfig config_of(const Case& which, int64_t processes) {
   if (which.family == "gpt2" || which.family == "llama" || which.family == "qlora")
     model.width = which.number("width", 32);
   config.train.seed = which.number("seed", 1);
-  config.train.batch = kRows;
+  config.train.batch = which.number("batch", kRows);
   config.train.accumulate = which.number("accumulate", 1);
   config.train.precision = which.value("precision", "fp32");
   config.fp8.measure = false;  // layers this small would all stay in bf16
@@ -151,7 +151,7 @@ Case read_case(const std::string& text) {
   return which;
 }
 
-Trained train_case(const Case& which, train::Processes& processes, at::Device device) {
+Trained train_case(const Case& which, parallel::Processes& processes, at::Device device) {
   const auto config = config_of(which, processes.size());
   const bool own = which.family == "own";
   const std::string json = which.family == "resnet" ? resnet_config() : own ? "" : models::config_json(config.model);
@@ -188,7 +188,7 @@ Trained train_case(const Case& which, train::Processes& processes, at::Device de
     auto batch = own ? own_batch(step, share) : feed->next();
     if (which.number("masked", 0) != 0) mask(batch);
     const auto settle = [&] {  // what an update sends has arrived
-      if (auto* cut = stepper.parallel(); cut != nullptr && !cut->weights_are_cut()) cut->begin_pass();
+      if (stepper.weights().around() == nullptr) stepper.weights().begin_pass();
     };
     settle();
     const auto before = processes.traffic_by_caller();
@@ -207,17 +207,14 @@ Trained train_case(const Case& which, train::Processes& processes, at::Device de
   trained.exposed = processes.traffic().exposed - traffic.exposed;
   trained.under_way = processes.traffic().seconds - traffic.seconds;
   if (config.parallel.same_bits) {
-    const train::Among among{processes.control(), stepper.parallel()};
+    const train::Among among{processes.control(), &stepper.weights()};
     trained.validation = train::evaluate(*model, device, split, config, &among).loss;
   }
   for (const auto& item : stepper.state())
     if (item.name.starts_with("optimizer.")) trained.optimizer += static_cast<int64_t>(item.tensor.nbytes());
-  std::optional<parallel::DataParallel::Whole> whole;
-  if (auto* cut = stepper.parallel()) {
-    const auto bytes = cut->bytes(config.train.accumulate);
-    trained.weights = bytes.weights, trained.gradients = bytes.gradients;
-    whole.emplace(*cut);
-  }
+  const auto bytes = stepper.weights().bytes(config.train.accumulate);
+  trained.weights = bytes.weights, trained.gradients = bytes.gradients;
+  const parallel::TrainedWeights::Whole whole(stepper.weights());
   base::Hasher hasher;
   for (const auto& parameter : model->parameters()) {
     const auto values = parameter.tensor.detach().cpu().contiguous();

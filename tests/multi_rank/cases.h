@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "hyperion/train/processes.h"
+#include "hyperion/parallel/processes.h"
 
 namespace hyperion::testing {
 
@@ -28,6 +28,6 @@ struct Trained {
 };
 
 // Trains for the case's `steps`, 20 by default, on a batch of 24 shared by the processes.
-Trained train_case(const Case& which, train::Processes& processes, at::Device device);
+Trained train_case(const Case& which, parallel::Processes& processes, at::Device device);
 
 }  // namespace hyperion::testing

@@ -53,7 +53,7 @@ std::string alone(const std::string& text, int ranks) {
     const std::string key = word.substr(0, word.find('='));
     if (key == "accumulate") accumulate = std::stoll(word.substr(11));
     if (key == "sync") sync = true;
-    const std::set<std::string> same{"masked", "clip", "rule", "precision", "steps", "seed"};
+    const std::set<std::string> same{"masked", "clip", "rule", "precision", "steps", "seed", "batch"};
     if (same.count(key) != 0) out += " " + word;
   }
   return out + " accumulate=" + std::to_string(sync ? accumulate : accumulate * ranks);
@@ -123,6 +123,16 @@ TEST(Losses, of_four_processes_are_those_of_one) {
           "qlora zero=3 recompute=full", "qlora zero=3 precision=bf16", "resnet zero=2 sync=1 rule=sgd recompute=full",
           "gpt2 zero=3 layout=2x2 recompute=full", "llama zero=2 layout=2x2 masked=1",
           "gpt2 zero=0 precision=bf16 wire=fp16", "llama zero=2 layout=2x2 precision=fp8"});
+}
+
+// Of 24 rows on 5 and 7 processes, and of 8 on 3 and 6, some have one more than others.
+TEST(Losses, of_shares_that_are_not_equal_are_those_of_one) {
+  expect_as_alone(3, {"gpt2 zero=2 batch=8 steps=10", "llama zero=3 accumulate=2 masked=1 batch=8 steps=10",
+                      "moe zero=1 batch=8 steps=10", "resnet zero=0 rule=sgd batch=8 steps=10"});
+  expect_as_alone(5, {"gpt2 zero=3 accumulate=2 steps=10", "llama zero=0 masked=1 steps=10", "vit zero=2 steps=10",
+                      "lora zero=1 steps=10", "own zero=3 steps=10"});
+  expect_as_alone(6, {"llama zero=2 batch=8 masked=1 steps=10", "moe zero=3 batch=8 steps=10"});
+  expect_as_alone(7, {"gpt2 zero=1 steps=10", "llama zero=3 steps=10", "moe zero=0 accumulate=2 steps=10"});
 }
 
 // script/test-gpu-ranks runs these. Ranks share the GPU, so that what they send goes by way of the host over Gloo, on

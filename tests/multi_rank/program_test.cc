@@ -211,9 +211,23 @@ TEST_F(Program, a_disk_that_is_full_on_one_rank_fails_all_and_leaves_the_earlier
   EXPECT_EQ(std::distance(fs::directory_iterator(run("full") / "checkpoints"), {}), 1);
 }
 
+TEST_F(Program, shares_of_a_batch_need_not_be_equal_also_where_ranks_come_and_go) {
+  expect_fine(1, train("alone", {"--train.batch=8"}));
+  expect_fine(3, train("three", {"--train.batch=8", "--zero", "3"}));
+  expect_near(losses("three"), losses("alone"));
+  expect_near(losses("three", true), losses("alone", true));
+  expect_fine(5, train("five", {"--train.batch=8", "--train.steps=8", "--zero", "1"}));
+  expect_fine(3, resume("five", {"--train.steps=12"}));
+  for (const auto* name : {"three", "five"}) {
+    EXPECT_EQ(last_step(name)["sample_hash"], last_step("alone")["sample_hash"]) << name;
+    EXPECT_EQ(last_step(name)["samples"], last_step("alone")["samples"]) << name;
+  }
+}
+
 TEST_F(Program, what_cannot_be_shared_is_refused_by_all_before_anything_is_made) {
   const std::vector<std::pair<Words, std::string>> refused{
-      {{"--train.batch=10"}, "cannot share train.batch = 10 evenly"},
+      {{"--train.batch=2"}, "cannot share train.batch = 2: each computes 1 part"},
+      {{"--train.batch=10", "--parallel.sync_batch_norm=true"}, "evenly, as parallel.sync_batch_norm needs it"},
       {{"--parallel", "dp=4"}, "needs 4 processes, and there are 3"},
       {{"--parallel", "dp=2x2", "--zero", "3", "--zeropp", "grads"},
        "needs 4 processes, and there are 3\nhint: start 4 of them (hyperion launch -n 4), or write --parallel dp=3"},

@@ -27,10 +27,10 @@ int main(int argc, char** argv) {
     config.sync_batch_norm = true;  // makes the group; a case uses it or not
     const std::shared_ptr<comm::World> world =
         comm::World::join(launch, {.timeout = std::chrono::seconds(60), .wires_for_one = nccl});
-    train::Processes plain(world, config, nccl);
+    parallel::Processes plain(world, config, nccl);
     for (int i = 1; i < argc; ++i) {
       const auto which = testing::read_case(argv[i]);
-      std::optional<train::Processes> laid_out;
+      std::optional<parallel::Processes> laid_out;
       if (which.settings.count("layout") + which.settings.count("zeropp") != 0) {
         auto own = config;
         if (which.settings.count("layout") != 0) own.layout = "dp=" + which.value("layout", "");

@@ -166,6 +166,24 @@ class FineTune(unittest.TestCase):
         differ(self, trained, trained.export("exported"), trained.images[::2])
         near(self, "run", trained.path / "base", trained.images[::2])  # validated as the base was
 
+    @unittest.skipIf(FAMILY == "resnet", "a ResNet has no linear layer but its head")
+    def test_an_adapter_folder_merges_into_the_names_logits_and_pixels_that_peft_gives(self):
+        half = transformers.ViTImageProcessor(size={"height": 32, "width": 32}, image_mean=[0.5] * 3, image_std=[0.5] * 3)
+        trained = Trained(LORA, processor=half, flags=("--augment.normalise=cifar", "--augment.centre=0.6"))
+        adapter, merged = trained.export("adapter", "--as-adapter"), trained.path / "merged"
+        run("export", trained.path / "base", "--adapter", adapter, "--to", merged)
+        grown = load(trained.path / "base", num_labels=len(CLASSES), ignore_mismatched_sizes=True)
+        there = peft.PeftModel.from_pretrained(grown, adapter)
+        same(self, there, trained)
+        same(self, load(merged), trained)
+        self.assertEqual(load(merged).config.id2label, dict(enumerate(sorted(CLASSES))))
+        near(self, "run", merged, trained.images[::2])
+        near(self, "run", adapter, trained.images[::2])
+        scores = [json.loads(run("classify", *model, trained.images[0], "--json"))[0]["classes"]
+                  for model in [("run",), (trained.path / "base", "--adapter", adapter), (merged,)]]
+        self.assertEqual(scores[0], scores[1])
+        self.assertEqual([one["label"] for one in scores[0]], [one["label"] for one in scores[2]])
+
     def test_classify_writes_over_neither_images_nor_models(self):
         trained = Trained()
         folder = trained.export("exported")

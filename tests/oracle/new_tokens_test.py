@@ -14,6 +14,7 @@ from models import Folder, gpt2, llama, load, make, probe, qwen2, run
 FAMILY = sys.argv.pop(1)
 STILL = dict(embd_pdrop=0, attn_pdrop=0, resid_pdrop=0)  # what is dropped depends on the parts of a batch
 CONFIG = {"gpt2": lambda **changes: gpt2(**STILL, **changes), "llama": llama, "qwen2": qwen2}[FAMILY]
+TABLE = {"gpt2": "wte"}.get(FAMILY, "embed_tokens")
 NEW = ["<|user|>", "<|answer|>", "<|end|>"]
 WORDS = [f"w{i}" for i in range(40)]
 RECIPE = """
@@ -43,22 +44,24 @@ def tokenizer(extra=()):
 
 
 class Trained:
-    def __init__(self, tied, extra="", steps=4, ranks=1, flags=()):
+    def __init__(self, tied, extra="", steps=4, ranks=1, flags=(), end=None, generation=None, new=NEW):
         self.folder = Folder()
         self.path = self.folder.path
-        make(CONFIG(vocab_size=41, tie_word_embeddings=tied, bos_token_id=3, eos_token_id=4), 3).save_pretrained(self.path / "base")
+        model = make(CONFIG(vocab_size=41, tie_word_embeddings=tied, bos_token_id=3, eos_token_id=4), 3)
+        model.generation_config.update(**(generation or {}))
+        model.save_pretrained(self.path / "base")
         tokenizer().save_pretrained(self.path / "base")
-        tokenizer(NEW).save_pretrained(self.path / "tokenizer")
+        tokenizer(new).save_pretrained(self.path / "tokenizer")
         generator = torch.Generator().manual_seed(1)
         lines = []
         for _ in range(60):
             words = [WORDS[i] for i in torch.randint(0, 40, (6,), generator=generator)]
-            lines.append(" ".join([NEW[0], *words[:3], NEW[1], *words[3:], NEW[2]]))
+            lines.append(" ".join([NEW[0], *words[:3], NEW[1], *words[3:], NEW[2]] if new else words))
         (self.path / "text.txt").write_text("\n".join(lines) + "\n")
         (self.path / "recipe.toml").write_text(RECIPE.format(folder=self.path, steps=steps) + extra)
         os.environ["HYPERION_RUNS"] = str(self.path / "runs")
         run("data", "prepare", self.path / "recipe.toml", f"--prepare.files={self.path}/text.txt", "--prepare.format=lines",
-            f"--prepare.tokenizer={self.path}/tokenizer", "--prepare.end=", "--prepare.validation=0.2", f"--prepare.output={self.path}/set")
+            f"--prepare.tokenizer={self.path}/tokenizer", f"--prepare.end={'' if end is None else [*WORDS, *NEW][end - 1]}", "--prepare.validation=0.2", f"--prepare.output={self.path}/set")
         launch = ("launch", "-n", ranks, "--logs", self.path / "logs", "--") if ranks > 1 else ()
         run(*launch, "train", self.path / "recipe.toml", "--run", "run", *flags)
 
@@ -126,15 +129,64 @@ class NewTokens(unittest.TestCase):
             asked = ("--prompt", " ".join([NEW[0], WORDS[0]]), "--tokens", "6", "--temperature", "0")
             self.assertEqual(run("generate", trained.path / "base", "--adapter", adapter, *asked), run("generate", "run", *asked))
 
+    def test_a_table_trained_whole_beside_an_adapter_holds_them(self):
+        for tied, saved in [(True, [TABLE]), (True, [TABLE, "lm_head"]), (False, [TABLE]), (False, ["lm_head"]), (False, [TABLE, "lm_head"])]:
+            trained = Trained(tied, LORA + f'modules_to_save = "{",".join(saved)}"\n')
+            adapter = trained.export("adapter", "--as-adapter")
+            settings = json.loads((adapter / "adapter_config.json").read_text())
+            rows = {} if tied else {name: [41, 42, 43] for name in [TABLE, "lm_head"] if name not in saved}
+            self.assertEqual(settings["trainable_token_indices"] or {}, rows)
+            self.assertEqual(settings["modules_to_save"], [TABLE, "lm_head"] if tied else saved)
+            base = load(trained.path / "base")
+            base.resize_token_embeddings(44, mean_resizing=False)
+            there = peft.PeftModel.from_pretrained(base, adapter)
+            same(self, there, trained)
+            there.save_pretrained(trained.path / "theirs")
+            asked = ("--prompt", " ".join([NEW[0], WORDS[0]]), "--tokens", "6", "--temperature", "0")
+            for folder in [adapter, trained.path / "theirs"]:
+                back = probe(trained.path / "base", trained.ids(), "--adapter", folder)["logits"]
+                self.assertLess((back - probe("run", trained.ids())["logits"]).abs().max().item(), 1e-6)
+            self.assertEqual(run("generate", trained.path / "base", "--adapter", adapter, *asked), run("generate", "run", *asked))
+            run("export", trained.path / "base", "--adapter", adapter, "--to", trained.path / "merged")
+            same(self, load(trained.path / "merged"), trained)
+
+    def test_an_export_keeps_how_the_base_makes_texts(self):
+        for extra, end in [("", None), (LORA, None), ("", 4), (LORA, 4), ("", 43), (LORA, 43)]:
+            trained = Trained(True, extra, steps=1, end=end, generation=dict(temperature=0.7, top_p=0.8, do_sample=True, eos_token_id=[4, 5]))
+            before = json.loads((trained.path / "base/generation_config.json").read_text())
+            if end == 43:
+                before["eos_token_id"] = 43
+            exported = trained.export("exported")
+            if extra:
+                run("export", trained.path / "base", "--adapter", trained.export("adapter", "--as-adapter"), "--to", trained.path / "merged")
+                if end == 43:
+                    self.assertEqual(json.loads((trained.path / "merged/generation_config.json").read_text()), before)
+                else:
+                    self.assertEqual((trained.path / "merged/generation_config.json").read_bytes(),
+                                     (trained.path / "base/generation_config.json").read_bytes())
+            self.assertEqual(json.loads((exported / "generation_config.json").read_text()), before)
+
+    def test_another_end_of_texts_is_kept_with_the_tokens_that_are_there(self):
+        for extra in ["", LORA]:
+            trained = Trained(True, extra, steps=1, end=7, new=(), generation=dict(temperature=0.7, do_sample=True, eos_token_id=[4, 5]))
+            folders = [trained.export("exported")]
+            if extra:
+                run("export", trained.path / "base", "--adapter", trained.export("adapter", "--as-adapter"), "--to", trained.path / "merged")
+                folders.append(trained.path / "merged")
+            for folder in folders:
+                told = json.loads((folder / "generation_config.json").read_text())
+                self.assertEqual((told["eos_token_id"], told["temperature"]), (7, 0.7), folder)
+
     def test_a_run_is_measured_as_it_was_trained_and_goes_on(self):
-        for extra, flags in [("", ()), (LORA, ()), (LORA, ("--model.quantize=nf4",))]:
+        whole = LORA + f'modules_to_save = "{TABLE}"\n'
+        for extra, flags in [("", ()), (LORA, ()), (LORA, ("--model.quantize=nf4",)), (whole, ())]:
             trained = Trained(False, extra, flags=flags)
             for steps in ["4", "6"]:
                 run("resume", "run", "--steps", steps)
                 self.assertEqual(json.loads(run("eval", "run", "--json"))["loss"], trained.losses()[-1])
 
     def test_two_ranks_train_as_one(self):
-        for extra in ["", LORA]:
+        for extra in ["", LORA, LORA + f'modules_to_save = "{TABLE}"\n']:
             for flags in [(), ("--zero", "3")]:
                 one, two = Trained(True, extra).losses(), Trained(True, extra, ranks=2, flags=flags).losses()
                 self.assertEqual(len(one), len(two))

@@ -42,6 +42,16 @@ TEST_F(RankOutputTest, keeps_every_byte_of_every_rank_whatever_is_shown) {
   EXPECT_EQ(content("shown.out") + content("shown.err"), "");
 }
 
+TEST_F(RankOutputTest, names_the_files_that_are_there) {
+  auto output = this->output(Show::none);
+  EXPECT_EQ(output.kept_text(0), "it printed nothing");
+  output.add(0, Stream::err, "one");
+  EXPECT_EQ(output.kept_text(0), "what it printed is in " + (folder_ / "logs/rank-0.err").string());
+  output.add(0, Stream::out, "two");
+  EXPECT_EQ(output.kept_text(0), "what it printed is in " + (folder_ / "logs/rank-0.out").string() + " and " +
+                                     (folder_ / "logs/rank-0.err").string());
+}
+
 TEST_F(RankOutputTest, shows_rank_0_as_it_is_and_nobody_else) {
   auto output = this->output(Show::rank0);
   output.add(0, Stream::out, "step 1");

@@ -19,6 +19,7 @@ struct Heard final : RankEvents {
 
 class RemoteRanksTest : public ::testing::Test {
  protected:
+  RemoteRanksTest() { std::signal(SIGPIPE, SIG_IGN); }  // as the program does
   std::unique_ptr<Ranks> start(const std::string& script, double greeting_seconds = 60) {
     NodePlan plan;
     plan.ranks = plan.world = 2;

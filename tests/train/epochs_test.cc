@@ -60,10 +60,27 @@ TEST(Epochs, a_last_batch_that_cannot_be_shared_is_refused_with_a_limit_that_can
     FAIL();
   } catch (const base::ConfigError& error) {
     EXPECT_STREQ(error.what(), "3 epochs of 11 samples leave 1 for the last batch, which 2 processes cannot share");
-    EXPECT_EQ(error.hint(), "--data.limit=10 leaves 1 samples out");
+    EXPECT_EQ(error.hint(), "--data.limit=10 leaves 1 sample out");
   }
   sums.config.data.limit = 10;
   EXPECT_NO_THROW(settle_epochs(sums.config, sums.split(), 2));
+}
+
+TEST(Epochs, a_last_batch_whose_shares_are_not_equal_is_shared_unless_they_must_be) {
+  Sums sums(11, 1, 8);
+  const auto split = sums.split();
+  settle_epochs(sums.config, split, 2);
+  int64_t rows = 0;
+  for (int64_t rank = 0; rank < 2; ++rank) {
+    Feed feed(split, sums.config, {}, {rank, 2});
+    feed.next();
+    const int64_t last = feed.next().rows();
+    EXPECT_EQ(last, 2 - rank);
+    rows += last;
+  }
+  EXPECT_EQ(rows, 3);
+  sums.config.parallel.sync_batch_norm = true;
+  EXPECT_THROW(settle_epochs(sums.config, split, 2), base::ConfigError);
 }
 
 TEST(Epochs, a_warm_up_longer_than_the_run_is_shortened_and_said) {

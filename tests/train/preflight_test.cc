@@ -97,6 +97,27 @@ TEST(Preflight, pixels_are_cut_and_normalised_as_the_base_says_where_the_recipe_
   std::filesystem::remove_all(folder);
 }
 
+TEST(Preflight, any_mean_and_deviation_of_the_base_is_taken) {
+  std::string name = (std::filesystem::temp_directory_path() / "hyperion-pixels-XXXXXX").string();
+  const base::Path folder = ::mkdtemp(name.data());
+  auto& files = base::real_files();
+  base::write_atomically(files, folder / "config.json", "{}");
+  const auto taken = [&](const std::string& fields) {
+    base::write_atomically(files, folder / "preprocessor_config.json", R"({"size": 32, )" + fields + "}");
+    RunConfig config;
+    config.model.from = folder.string();
+    EXPECT_NE(settle_normalisation(files, config).find("augment.normalise = \""), std::string::npos) << fields;
+    return config.data.augment.normalise;
+  };
+  // The same numbers, of which a float holds seven digits.
+  EXPECT_EQ(taken(R"("image_mean": [0.48145466, 0.4578275, 0.40821073],
+                     "image_std": [0.26862954, 0.26130258, 0.27577711])"),
+            "0.48145467,0.4578275,0.40821072/0.26862955,0.2613026,0.2757771");
+  EXPECT_EQ(taken(R"("image_mean": [0, 0, 0], "image_std": [1e-5, 2, 300000])"), "0,0,0/1e-05,2,300000");
+  EXPECT_EQ(taken(R"("do_normalize": false)"), "none");
+  std::filesystem::remove_all(folder);
+}
+
 TEST(Preflight, fp8_is_refused_where_the_gpu_has_none) {
   LoopConfig train;
   train.precision = "fp8";

@@ -86,6 +86,12 @@ TEST_F(RunFolderTest, a_name_is_a_word_that_commands_can_carry) {
   for (const char* recipe : {"my recipe.toml", "-x.toml", "recipes/a'b.toml", " .toml", "a\xff.toml"})
     EXPECT_NO_THROW(check_run_name(default_run_name(recipe, 0))) << recipe;
   EXPECT_EQ(default_run_name("my recipe.toml", 0).substr(0, 10), "my-recipe-");
+  EXPECT_NO_THROW(check_run_name(std::string(255, 'a')));
+  EXPECT_THROW(check_run_name(std::string(256, 'a')), base::ConfigError);
+  std::string long_recipe;
+  for (int i = 0; i < 80; ++i) long_recipe += "模";
+  EXPECT_NO_THROW(check_run_name(default_run_name(long_recipe + ".toml", 0)));
+  EXPECT_TRUE(default_run_name(long_recipe + ".toml", 0).starts_with("模"));
 }
 
 }  // namespace

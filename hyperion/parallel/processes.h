@@ -6,12 +6,13 @@
 #include "hyperion/parallel/config.h"
 #include "hyperion/strategy/mesh.h"
 
-namespace hyperion::train {
+namespace hyperion::parallel {
 
 class Processes {
  public:
   // Throws ConfigError where the layout asks for another number of processes. `gpu`: each has a GPU of its own.
-  Processes(std::shared_ptr<comm::World> world, const parallel::ParallelConfig& config, bool gpu = false);
+  Processes(std::shared_ptr<comm::World> world, const ParallelConfig& config, bool gpu = false);
+  static std::unique_ptr<Processes> alone(const ParallelConfig& config);
 
   int rank() const { return world_->rank(); }
   int size() const { return world_->size(); }
@@ -46,6 +47,8 @@ class Processes {
     int64_t counted = 0;  // targets
     uint64_t hash = 0;    // of samples
     int stop = 0;         // a signal that asked to stop
+    int64_t rows = 0;     // samples
+    int64_t fewest = 0;   // samples that any process has; found by `agree`
   };
   Step agree(const Step& own);
 
@@ -56,4 +59,4 @@ class Processes {
   std::unique_ptr<comm::Group> control_, gradients_, weights_, statistics_, replicas_, node_, across_nodes_;
 };
 
-}  // namespace hyperion::train
+}  // namespace hyperion::parallel

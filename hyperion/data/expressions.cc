@@ -1,17 +1,15 @@
-#define PCRE2_CODE_UNIT_WIDTH 8
-#include <pcre2.h>
+#include "hyperion/data/expressions.h"
 
 #include <cctype>
 #include <memory>
 
 #include "hyperion/base/error.h"
+#include "hyperion/base/expression.h"
 #include "hyperion/base/format.h"
-#include "hyperion/data/expressions.h"
 
 namespace hyperion::data {
 namespace {
 
-constexpr size_t kLongestExpression = 1 << 16;
 constexpr uint64_t kStepsAByte = 300, kStepsAtLeast = 1'000'000;
 // \w of Oniguruma; PCRE2's leaves out marks and has more numbers.
 constexpr std::string_view kWordChars = R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\xB2\xB3\xB9\xBC-\xBE\x{24B6}-\x{24E9})"
@@ -112,76 +110,31 @@ class Translation {
   bool in_class_ = false;
 };
 
-struct Free {
-  void operator()(pcre2_code* it) const { pcre2_code_free(it); }
-  void operator()(pcre2_match_data* it) const { pcre2_match_data_free(it); }
-  void operator()(pcre2_match_context* it) const { pcre2_match_context_free(it); }
-  void operator()(pcre2_compile_context* it) const { pcre2_compile_context_free(it); }
-};
-template <class T>
-using Owned = std::unique_ptr<T, Free>;
-
-// The expression is compiled to call back before each of its items: how far it moved since is the work that was done.
-struct Work {
-  uint64_t limit, done = 0;
-  size_t last = 0;
-};
-int count_work(pcre2_callout_block* block, void* data) {
-  auto& work = *static_cast<Work*>(data);
-  const size_t now = block->current_position;
-  work.done += 1 + (now > work.last ? now - work.last : work.last - now);
-  work.last = now;
-  return work.done > work.limit ? PCRE2_ERROR_MATCHLIMIT : 0;
-}
-
-Owned<pcre2_code> compile(const std::string& expression, const std::string& place) {
-  if (expression.size() > kLongestExpression)
+std::shared_ptr<const base::Expression> compile(const std::string& expression, const std::string& place) {
+  if (expression.size() > base::Expression::kLongest)
     unknown_component(place, base::format("a regular expression of {} bytes", expression.size()));
-  const std::string meant = Translation(expression, place).run();
-  const Owned<pcre2_compile_context> context(pcre2_compile_context_create(nullptr));
-  HYPERION_CHECK(context != nullptr, "PCRE2 has memory for a context");
-  pcre2_set_newline(context.get(), PCRE2_NEWLINE_LF);
-  int number = 0;
-  PCRE2_SIZE where = 0;
-  const uint32_t options = PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_AUTO_CALLOUT | PCRE2_NO_START_OPTIMIZE;
-  Owned<pcre2_code> code(
-      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(meant.data()), meant.size(), options, &number, &where, context.get()));
-  if (code == nullptr) {
-    PCRE2_UCHAR message[200] = {};
-    pcre2_get_error_message(number, message, sizeof message);
-    unknown_component(place, base::format("the regular expression {} ({} at {})", expression,
-                                          reinterpret_cast<const char*>(message), where));
-  }
-  uint32_t matches_nothing = 0;
-  pcre2_pattern_info(code.get(), PCRE2_INFO_MATCHEMPTY, &matches_nothing);
-  if (matches_nothing != 0)
+  std::string problem;
+  const auto code =
+      base::Expression::compile(Translation(expression, place).run(), base::Expression::Reach::part_of_lines, problem);
+  if (code == nullptr) unknown_component(place, base::format("the regular expression {} ({})", expression, problem));
+  if (code->matches_nothing())
     unknown_component(place, base::format("the regular expression {}, which matches even nothing", expression));
   return code;
 }
 
-std::vector<Stretch> find_all(const pcre2_code* code, std::string_view text, const std::string& expression) {
-  const Owned<pcre2_match_data> data(pcre2_match_data_create_from_pattern(code, nullptr));
-  const Owned<pcre2_match_context> context(pcre2_match_context_create(nullptr));
-  HYPERION_CHECK(data != nullptr && context != nullptr, "PCRE2 has memory for a match");
-  Work work{kStepsAtLeast + kStepsAByte * text.size()};
-  pcre2_set_callout(context.get(), count_work, &work);
-  pcre2_set_match_limit(context.get(), UINT32_MAX);
+std::vector<Stretch> find_all(const base::Expression& code, std::string_view text, const std::string& expression) {
   std::vector<Stretch> out;
   size_t done = 0;
-  for (;;) {
-    work.last = done;
-    const int found = pcre2_match(code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), done,
-                                  PCRE2_NO_UTF_CHECK, data.get(), context.get());
-    if (found == PCRE2_ERROR_NOMATCH) break;
-    if (found < 0)
-      throw base::CorruptError(base::format("the regular expression {} takes more than {} steps a byte on a text of {}",
-                                            expression, kStepsAByte, base::bytes_text(text.size())),
-                               "cut the text into smaller ones, or use a tokenizer with a simpler expression");
-    const PCRE2_SIZE* ends = pcre2_get_ovector_pointer(data.get());
-    if (ends[0] > done) out.push_back({done, ends[0], false});
-    if (ends[1] > ends[0]) out.push_back({ends[0], ends[1], true});
-    done = ends[1];
-  }
+  const bool ended = code.find(text, kStepsAtLeast + kStepsAByte * text.size(), [&](size_t begin, size_t end) {
+    if (begin > done) out.push_back({done, begin, false});
+    if (end > begin) out.push_back({begin, end, true});
+    done = end;
+    return true;
+  });
+  if (!ended)
+    throw base::CorruptError(base::format("the regular expression {} takes more than {} steps a byte on a text of {}",
+                                          expression, kStepsAByte, base::bytes_text(text.size())),
+                             "cut the text into smaller ones, or use a tokenizer with a simpler expression");
   if (done < text.size()) out.push_back({done, text.size(), false});
   return out;
 }
@@ -189,8 +142,9 @@ std::vector<Stretch> find_all(const pcre2_code* code, std::string_view text, con
 }  // namespace
 
 Finder find_expression(const std::string& expression, const std::string& place) {
-  const std::shared_ptr<const pcre2_code> code = compile(expression, place);
-  return [code, expression](std::string_view text) { return find_all(code.get(), text, expression); };
+  return [code = compile(expression, place), expression](std::string_view text) {
+    return find_all(*code, text, expression);
+  };
 }
 
 }  // namespace hyperion::data

@@ -1,13 +1,15 @@
-#include "hyperion/train/processes.h"
+#include "hyperion/parallel/processes.h"
 
 #include <ATen/ops/empty.h>
 
+#include <algorithm>
+
 #include "hyperion/base/format.h"
 
-namespace hyperion::train {
+namespace hyperion::parallel {
 
-Processes::Processes(std::shared_ptr<comm::World> world, const parallel::ParallelConfig& config, bool gpu)
-    : world_(std::move(world)), mesh_(parallel::layout_of(config, world_->size()), world_->rank()), zero_(config.zero) {
+Processes::Processes(std::shared_ptr<comm::World> world, const ParallelConfig& config, bool gpu)
+    : world_(std::move(world)), mesh_(layout_of(config, world_->size()), world_->rank()), zero_(config.zero) {
   using strategy::Axis;
   const auto wires = gpu ? comm::Wires::gpu : comm::Wires::host;
   const bool hybrid = mesh_.size(Axis::dp_replicate) > 1 && config.zero > 0;
@@ -16,7 +18,7 @@ Processes::Processes(std::shared_ptr<comm::World> world, const parallel::Paralle
   gradients_ = world_->group("gradients", wires, sharers);
   weights_ = world_->group("weights", wires, sharers);
   if (hybrid) replicas_ = world_->group("replicas", wires, mesh_.peers(Axis::dp_replicate));
-  if (parallel::zeropp_of(config).nodes()) {
+  if (zeropp_of(config).nodes()) {
     const int told = config.node_size > 0 ? static_cast<int>(config.node_size) : world_->local_size();
     const int local = told > 0 && size() % told == 0 ? told : size();
     std::vector<int> node, across;
@@ -29,6 +31,10 @@ Processes::Processes(std::shared_ptr<comm::World> world, const parallel::Paralle
   for (auto* group : {control_.get(), gradients_.get(), weights_.get(), statistics_.get(), replicas_.get(), node_.get(),
                       across_nodes_.get()})
     if (group != nullptr && config.check_calls) group->check_calls();
+}
+
+std::unique_ptr<Processes> Processes::alone(const ParallelConfig& config) {
+  return std::make_unique<Processes>(comm::World::join(host::Launch{}), config);
 }
 
 std::string Processes::text() const {
@@ -58,23 +64,28 @@ comm::Traffic Processes::traffic() const {
 }
 
 Processes::Step Processes::agree(const Step& own) {
-  if (size() == 1) return own;
-  const auto here = at::empty({3}, at::kLong), all = at::empty({size(), 3}, at::kLong);
-  auto* values = here.mutable_data_ptr<int64_t>();
-  values[0] = own.counted, values[1] = static_cast<int64_t>(own.hash), values[2] = own.stop;
-  control_->all_gather(all, here, "step").wait();
   Step step;
+  if (size() == 1) {
+    step = own, step.fewest = own.rows;
+    return step;
+  }
+  const auto here = at::empty({4}, at::kLong), all = at::empty({size(), 4}, at::kLong);
+  auto* values = here.mutable_data_ptr<int64_t>();
+  values[0] = own.counted, values[1] = static_cast<int64_t>(own.hash), values[2] = own.stop, values[3] = own.rows;
+  control_->all_gather(all, here, "step").wait();
+  step.fewest = own.rows;
   for (int rank = 0; rank < size(); ++rank) {
-    const auto* told = all.const_data_ptr<int64_t>() + 3 * rank;
+    const auto* told = all.const_data_ptr<int64_t>() + 4 * rank;
     // Who holds another part of one model brings the same targets, and of one sequence the same samples.
     const strategy::Mesh other(mesh_.layout(), rank);
     if (other.index(strategy::Axis::pp | strategy::Axis::tp) == 0) {
       step.counted += told[0];
-      if (other.index(strategy::Axis::cp) == 0) step.hash += static_cast<uint64_t>(told[1]);
+      if (other.index(strategy::Axis::cp) == 0) step.hash += static_cast<uint64_t>(told[1]), step.rows += told[3];
     }
+    step.fewest = std::min(step.fewest, told[3]);
     if (step.stop == 0) step.stop = static_cast<int>(told[2]);
   }
   return step;
 }
 
-}  // namespace hyperion::train
+}  // namespace hyperion::parallel

@@ -1,0 +1,189 @@
+#include "hyperion/parallel/gradient_reducer.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include "hyperion/base/error.h"
+#include "hyperion/parallel/quantised.h"
+
+namespace hyperion::parallel {
+namespace {
+
+constexpr const char* kGradients = "gradients";
+
+}  // namespace
+
+// Fires once a backward, when a weight's gradient is whole.
+class GradientReducer::ReadyHook final : public torch::autograd::PostAccumulateGradHook {
+ public:
+  ReadyHook(GradientReducer& owner, size_t weight) : owner_(owner), weight_(weight) {}
+  void operator()(const at::Tensor&) override { owner_.ready(weight_); }
+
+ private:
+  GradientReducer& owner_;
+  size_t weight_;
+};
+
+GradientReducer::GradientReducer(FlatWeights& weights, comm::Group& group, const ReduceOptions& options)
+    : weights_(weights), group_(group), options_(options), buckets_(weights.buffers().size()) {
+  for (size_t i = 0; i < weights.weights().size(); ++i)
+    if (const auto& tensor = weights.weights()[i].tensor; tensor.requires_grad())
+      torch::autograd::impl::set_post_acc_grad_hooks(tensor, std::make_unique<ReadyHook>(*this, i));
+}
+
+GradientReducer::~GradientReducer() {
+  for (const auto& weight : weights_.weights())
+    if (weight.tensor.requires_grad()) torch::autograd::impl::set_post_acc_grad_hooks(weight.tensor, nullptr);
+}
+
+void GradientReducer::begin(int64_t index, int64_t count) {
+  backward_ = {index, count, buckets_.size(), {}};
+  for (const auto& buffer : weights_.buffers()) {
+    const size_t places = buffer.plan.places.size();
+    backward_.progress.push_back({std::vector<char>(places), places, !buffer.plan.trained, false});
+  }
+}
+
+bool GradientReducer::reduces_now() const {
+  return backward_.index + 1 == backward_.count || (options_.each && !options_.same_bits);
+}
+
+at::Tensor GradientReducer::flat_gradient(size_t bucket) {
+  at::Tensor& gradient = buckets_[bucket].gradient;
+  if (!gradient.defined()) {
+    const auto& plan = weights_.buffers()[bucket].plan;
+    const bool wide = options_.same_bits || (backward_.count > 1 && !options_.each);
+    const auto like = weights_.weights()[plan.places.front().weight].tensor.options().requires_grad(false);
+    gradient = at::zeros({plan.length}, wide ? like.dtype(at::kFloat) : like);
+    backward_.progress[bucket].fresh = true;
+  }
+  return gradient;
+}
+
+void GradientReducer::ready(size_t weight) {
+  const at::NoGradGuard no_grad;
+  const auto [bucket, place] = weights_.place_of(weight);
+  Progress& progress = backward_.progress.at(bucket);
+  HYPERION_CHECK(!progress.closed || progress.taken[place] == 0, "a weight has one gradient a backward");
+  HYPERION_CHECK(!progress.closed,
+                 "a gradient came after its block's backward was over: " + weights_.weights()[weight].name);
+  take(bucket, place);
+  if (progress.missing > 0) return;
+  progress.closed = true;
+  reduce_ready();
+}
+
+void GradientReducer::take(size_t bucket, size_t place) {
+  const Place& where = weights_.buffers()[bucket].plan.places[place];
+  at::Tensor& gradient = weights_.weights()[where.weight].tensor.mutable_grad();
+  Progress& progress = backward_.progress[bucket];
+  const auto room = flat_gradient(bucket).narrow(0, where.begin, gradient.numel()).view(gradient.sizes());
+  progress.fresh ? room.copy_(gradient) : room.add_(gradient);
+  gradient.reset();
+  progress.missing -= progress.taken[place] == 0 ? 1 : 0;
+  progress.taken[place] = 1;
+}
+
+// Weights that got no gradient in this backward count as zero, whatever other ranks found.
+void GradientReducer::block_is_over(int unit) {
+  for (size_t i = 0; i < buckets_.size(); ++i)
+    if (weights_.buffers()[i].plan.unit == unit) backward_.progress[i].closed = true;
+  reduce_ready();
+}
+
+void GradientReducer::reduce_ready() {
+  if (!reduces_now()) return;
+  while (backward_.left > 0 && backward_.progress[backward_.left - 1].closed) {
+    --backward_.left;
+    if (weights_.buffers()[backward_.left].plan.trained) reduce(backward_.left);
+  }
+}
+
+void GradientReducer::reduce(size_t index) {
+  Bucket& bucket = buckets_[index];
+  at::Tensor flat = flat_gradient(index);
+  bucket.gradient.reset();
+  if (options_.same_bits) {
+    bucket.kept.push_back(flat);
+    flat = comm::tree_sum(bucket.kept);
+    bucket.kept.clear();
+  }
+  const at::Tensor sent = options_.wire == at::ScalarType::Undefined ? flat : flat.to(options_.wire);
+  if (!options_.scatter) {
+    bucket.sum = sent;
+    bucket.reductions.push_back(group_.all_reduce(sent, kGradients));
+    return;
+  }
+  const bool add = backward_.index > 0 && options_.each && !options_.same_bits;
+  if (!add) bucket.sum = at::empty({weights_.buffers()[index].plan.piece}, flat.options().dtype(at::kFloat));
+  if (options_.node != nullptr) {
+    const NodeGroups nodes{*options_.node, *options_.across_nodes};
+    bucket.reductions.push_back(reduce_quantised(nodes, bucket.sum, sent, kGradients, add));
+  } else {
+    bucket.reductions.push_back(group_.reduce_scatter(bucket.sum, sent, kGradients, add));
+  }
+  if (options_.replicas == nullptr || backward_.index + 1 < backward_.count) return;
+  // In the replicas' own thread, which first waits for our piece.
+  options_.replicas->then(bucket.sum, kGradients, [piece = bucket.reductions.back()]() mutable { piece.wait(); });
+  bucket.reductions.push_back(options_.replicas->all_reduce(bucket.sum, kGradients));
+}
+
+void GradientReducer::end() {
+  const at::NoGradGuard no_grad;
+  for (auto& progress : backward_.progress) progress.closed = true;
+  reduce_ready();
+  if (reduces_now() || !options_.same_bits) return;
+  for (size_t i = 0; i < buckets_.size(); ++i) {
+    if (!weights_.buffers()[i].plan.trained) continue;
+    buckets_[i].kept.push_back(flat_gradient(i));
+    buckets_[i].gradient.reset();
+  }
+}
+
+std::vector<at::Tensor> GradientReducer::sums() {
+  std::vector<at::Tensor> list;
+  for (size_t i = 0; i < buckets_.size(); ++i) {
+    Bucket& bucket = buckets_[i];
+    for (auto& reduction : bucket.reductions) reduction.wait();
+    bucket.reductions.clear();
+    if (!options_.scatter && options_.wire != at::ScalarType::Undefined && bucket.sum.defined())
+      bucket.sum =
+          bucket.sum.to(backward_.count > 1 || options_.same_bits ? at::kFloat : weights_.buffers()[i].plan.type);
+    list.push_back(bucket.sum);
+  }
+  return list;
+}
+
+std::vector<at::Tensor> GradientReducer::whole_sums() {
+  std::vector<at::Tensor> list(buckets_.size());
+  for (size_t i = 0; i < buckets_.size(); ++i) {
+    if (!buckets_[i].sum.defined()) continue;
+    list[i] = at::empty({weights_.buffers()[i].plan.length}, buckets_[i].sum.options());
+    group_.all_gather(list[i], buckets_[i].sum, kGradients).wait();
+  }
+  return list;
+}
+
+void GradientReducer::drop() {
+  for (const auto& weight : weights_.weights()) weight.tensor.mutable_grad().reset();
+  for (auto& bucket : buckets_) {
+    bucket.gradient.reset();
+    bucket.kept.clear();
+    bucket.sum.reset();
+  }
+}
+
+int64_t GradientReducer::bytes(int64_t micro_batches) const {
+  const bool wide = micro_batches > 1 || options_.same_bits;
+  int64_t sum = 0;
+  for (const auto& [plan, full, piece] : weights_.buffers()) {
+    if (!plan.trained) continue;
+    const auto own = static_cast<int64_t>(c10::elementSize(plan.type));
+    sum += options_.each ? 4 * plan.piece : (wide ? 4 : own) * plan.length;
+  }
+  return sum;
+}
+
+}  // namespace hyperion::parallel

@@ -1,0 +1,84 @@
+// What a step trains, wherever it and its gradients lie: whole in one process, copied on several, or cut among them
+// (DDP and ZeRO; Rajbhandari et al., 2020). A step knows no more of it than this.
+//
+//   zero  weights          gradients                       optimizer's state
+//   0     whole            whole, all-reduced              whole
+//   1     whole            whole, then reduce-scattered    a piece   updated pieces are gathered after the update
+//   2     whole            a piece, fp32                   a piece   likewise
+//   3     a piece          a piece, fp32                   a piece   gathered block by block, forward and backward
+//
+// The loss must be divided by what all ranks count, so that gradients only need to be added. Without communication
+// until the last micro-batch for 0 and 1; 2 and 3 reduce each, as they have no room for a sum.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "hyperion/nn/processes.h"
+#include "hyperion/optim/clip.h"
+#include "hyperion/optim/optimizer.h"
+#include "hyperion/parallel/buckets.h"
+#include "hyperion/parallel/config.h"
+#include "hyperion/parallel/flat_weights.h"
+
+namespace hyperion::parallel {
+
+class Processes;
+
+class TrainedWeights {
+ public:
+  virtual ~TrainedWeights() = default;
+
+  // What this process updates.
+  virtual const std::vector<optim::Parameter>& parts() const = 0;
+  // One a part, fp32: the part itself where it is fp32, else of `wide`, the values of each trained weight before it was
+  // narrowed (undefined for one that came without memory). To be asked once.
+  virtual std::vector<at::Tensor> masters(const std::vector<at::Tensor>& wide) = 0;
+
+  // Weights or gradients are on their way while a step runs: other processes wait for them.
+  virtual bool travel() const { return false; }
+  virtual nn::AroundBlocks* around() { return nullptr; }  // of weights that come and go block by block, for nn::Pass
+
+  // Around each forward; the end only where no backward follows.
+  virtual void begin_pass() {}
+  virtual void end_pass() {}
+  // Around each backward, of micro-batch `index` of `count`; others may be between forward and backward meanwhile.
+  virtual void begin_backward(int64_t index, int64_t count) = 0;
+  virtual void end_backward() = 0;
+  // After the last: one a part.
+  virtual std::vector<at::Tensor> gradients() = 0;
+  virtual void drop_gradients() = 0;
+  // The norm of the whole gradient; the loss becomes that of the whole batch on the way.
+  virtual optim::ClipResult clip(optim::Optimizer& optimizer, const std::vector<at::Tensor>& gradients, double limit,
+                                 double loss_scale, at::Tensor& loss) = 0;
+  virtual void updated() {}  // after the optimizer, or a load, changed the parts
+
+  // All weights whole until the scope ends, for work that knows no blocks.
+  class Whole {
+   public:
+    explicit Whole(TrainedWeights& owner) : owner_(owner) { owner_.hold(); }
+    ~Whole() { owner_.let_go(); }
+    Whole(const Whole&) = delete;
+    Whole& operator=(const Whole&) = delete;
+
+   private:
+    TrainedWeights& owner_;
+  };
+
+  struct Bytes {
+    int64_t weights = 0, gradients = 0;  // held by this process between steps, and until the update
+    int64_t taken_over = 0;              // of those weights, before anything was cut
+  };
+  virtual Bytes bytes(int64_t micro_batches) const = 0;
+
+ private:
+  virtual void hold() {}
+  virtual void let_go() {}
+};
+
+// As the config and the number of processes say. `root`: the tree whose blocks run one by one; null: it has none.
+// `values`: of weights without memory, which only zero = 3 takes.
+std::unique_ptr<TrainedWeights> make_trained_weights(Processes& processes, const ParallelConfig& config,
+                                                     std::vector<Weight> weights, nn::Module* root,
+                                                     const Values& values = {});
+
+}  // namespace hyperion::parallel

@@ -1,0 +1,29 @@
+// The weights of one process alone, as the model has them; gradients as autograd left them.
+#pragma once
+#include <utility>
+
+#include "hyperion/parallel/trained_weights.h"
+
+namespace hyperion::parallel {
+
+class WholeWeights final : public TrainedWeights {
+ public:
+  explicit WholeWeights(const std::vector<Weight>& weights);
+
+  const std::vector<optim::Parameter>& parts() const override { return parts_; }
+  std::vector<at::Tensor> masters(const std::vector<at::Tensor>& wide) override;
+  void begin_backward(int64_t index, int64_t count) override { index_ = index, count_ = count; }
+  void end_backward() override;
+  std::vector<at::Tensor> gradients() override { return std::exchange(sums_, {}); }
+  void drop_gradients() override;
+  optim::ClipResult clip(optim::Optimizer& optimizer, const std::vector<at::Tensor>& gradients, double limit,
+                         double loss_scale, at::Tensor& loss) override;
+  Bytes bytes(int64_t micro_batches) const override;
+
+ private:
+  std::vector<optim::Parameter> parts_;
+  std::vector<at::Tensor> sums_;
+  int64_t index_ = 0, count_ = 1;
+};
+
+}  // namespace hyperion::parallel

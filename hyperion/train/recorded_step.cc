@@ -1,0 +1,74 @@
+// The step as a graph that is recorded once and replayed (train/step_graph.h).
+#include "hyperion/base/format.h"
+#include "hyperion/base/log.h"
+#include "hyperion/kernels/choices.h"
+#include "hyperion/kernels/device.h"
+#include "hyperion/kernels/dropout.h"
+#include "hyperion/parallel/trained_weights.h"
+#include "hyperion/train/stepper.h"
+
+namespace hyperion::train {
+namespace {
+
+using base::format;
+
+std::string sizes_text(const at::Tensor& tensor) {
+  std::string text;
+  for (const auto size : tensor.sizes()) text += format("{}x", size);
+  return text;
+}
+
+}  // namespace
+
+void Stepper::make_graphs() {
+  const auto& optimize = config_.train.optimize;
+  kernels::measure_choices(optimize == "max" && !config_.train.deterministic);
+  if (device_.is_cuda() && optimize != "reference" && !config_.train.deterministic && !weights_->travel())
+    kernels::measure_convolutions();
+  if (optimize != "graph" && optimize != "max") return;
+  const std::string reason = weights_->travel()            ? "weights or gradients travel in each step"
+                             : !device_.is_cuda()          ? "it needs a GPU"
+                             : memory_.offload_activations ? "activations go to the host"
+                             : memory_.offload_optimizer   ? "the optimizer is on the host"
+                                                           : "";
+  if (!reason.empty()) return base::log_warn(format("train.optimize = \"{}\" runs as \"fused\": {}", optimize, reason));
+  graphs_ = std::make_unique<StepGraphs>([this] { optimizer_->renew_tables(); });
+  if (loss_scale_) optimizer_->scale_on_device({static_cast<float>(loss_scale_->scale()), 0, 0, 0});
+}
+
+std::optional<StepResult> Stepper::by_graph(const Batch& all, int64_t step, double lr, profile::StepTimer& timer) {
+  if (!graphs_ || graphs_->refused()) return std::nullopt;
+  std::string shape =
+      format("{} {} {} {}", sizes_text(all.inputs), sizes_text(all.targets), all.documents.defined(), accumulate_);
+  if (accumulate_ > 1)  // the parts' shares of the loss are numbers of the recording
+    for (const auto counted : all.counted) shape += format(" {}", counted);
+  kernels::SmallWrites writes;
+  optimizer_->set_numbers(lr, ++updates_, writes);
+  kernels::set_recorded_step(device_, static_cast<uint32_t>(step), writes);
+  class Untimed final : public profile::StepTimer {
+    void mark(profile::Phase) override {}
+    profile::PhaseTimes milliseconds() override { return {}; }
+  } untimed;
+  const auto compute = [&](const Batch& batch) {
+    weights_->drop_gradients();  // what a recording that failed has left
+    const auto result = update(gradients(batch, step, untimed));
+    const auto& state = optimizer_->scale_state();
+    return StepFigures{result.loss, result.grad_norm, state.defined() ? state.clone() : state};
+  };
+  StepFigures figures;
+  try {
+    figures = graphs_->run(shape, all, writes, compute);
+  } catch (const std::exception& error) {
+    if (!is_out_of_memory(error)) throw;
+    graphs_.reset();  // the plain step, tried next, adapts or says what took the memory
+    weights_->drop_gradients();
+    --updates_;
+    return std::nullopt;
+  }
+  timer.mark(profile::Phase::backward);  // of a graph only the whole is known
+  StepResult result;
+  result.loss = figures.loss, result.grad_norm = figures.grad_norm, result.undecided = figures.scale_state;
+  return result;
+}
+
+}  // namespace hyperion::train
