@@ -147,10 +147,11 @@ std::string seen_on_terminal(Body body) {
               return 0;
             }),
             0);
-  std::string seen(4096, '\0');
-  seen.resize(::read(terminal, seen.data(), seen.size()));
+  ::close(program);  // the last end on that side: reading ends in an error once everything was read
+  std::string seen;
+  char part[4096];  // the kernel passes on what was written piece by piece, and a read may come between two
+  for (ssize_t count; (count = ::read(terminal, part, sizeof part)) > 0;) seen.append(part, count);
   ::close(terminal);
-  ::close(program);
   return seen;
 }
 
