@@ -1,14 +1,13 @@
 #include "hyperion/checkpoint/manifest.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "hyperion/base/clock.h"
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/hash.h"
 #include "hyperion/base/json.h"
-#include "hyperion/base/log.h"
 
 namespace hyperion::checkpoint {
 namespace {
@@ -17,9 +16,8 @@ using base::CorruptError;
 using base::format;
 using nlohmann::ordered_json;
 
-constexpr uint64_t kFormat = 1;
-constexpr size_t kHashedAtOnce = size_t{16} << 20;
-constexpr double kQuietSeconds = 2;
+constexpr uint64_t kMostBlockBytes = uint64_t{1} << 40;
+constexpr uint64_t kBlockUnit = 16;  // so that no element is cut
 
 // The last member, of fixed length, so that the bytes it covers are known before the JSON is read.
 std::string checksum_tail(std::string_view body) {
@@ -47,45 +45,79 @@ uint64_t read_count(const base::Json& json, const char* name, const std::string&
   return count.get<uint64_t>();
 }
 
-ManifestFile read_file(const base::Json& json, const std::string& place) {
-  ManifestFile file{json.at("name").get<std::string>(), read_count(json, "bytes", place),
-                    json.at("xxh3_128").get<std::string>()};
+FileHashes read_hashes(const base::Json& json, uint64_t format_number, const std::string& place) {
+  FileHashes hashes;
+  hashes.bytes = hashes.header_bytes = read_count(json, "bytes", place);
+  hashes.header = json.at("xxh3_128").get<std::string>();
+  if (format_number == kOldestFormat) return hashes;
+  hashes.header_bytes = read_count(json, "header_bytes", place);
+  hashes.block_bytes = read_count(json, "block_bytes", place);
+  hashes.blocks = json.at("blocks").get<std::vector<std::string>>();
+  if (hashes.header_bytes > hashes.bytes) throw CorruptError(place + " lists a header longer than its file");
+  if (hashes.block_bytes == 0 || hashes.block_bytes % kBlockUnit != 0 || hashes.block_bytes > kMostBlockBytes)
+    throw CorruptError(base::format("{} has blocks of {} bytes, which cut elements", place, hashes.block_bytes));
+  return hashes;
+}
+
+ManifestFile read_file(const base::Json& json, uint64_t format_number, const std::string& place) {
+  ManifestFile file{json.at("name").get<std::string>(), read_hashes(json, format_number, place)};
   // A manifest may only speak of files beside it.
   if (file.name.empty() || file.name.front() == '.' ||
       file.name.find_first_of(std::string_view("/\0", 2)) != std::string::npos)
     throw CorruptError(format("{} lists a file \"{}\" that is not in its folder", place, file.name));
-  if (!is_hash(file.xxh3_128)) throw CorruptError(format("{} has no hash for {}", place, file.name));
+  const auto& blocks = file.hashes.blocks;
+  if (!is_hash(file.hashes.header) || !std::all_of(blocks.begin(), blocks.end(), is_hash))
+    throw CorruptError(format("{} has no hash for {}", place, file.name));
   return file;
 }
 
 Manifest read_members(const base::Json& json, const std::string& place) {
-  if (const uint64_t found = read_count(json, "format", place); found != kFormat)
-    throw CorruptError(format("{} is of format {}, this program reads format {}", place, found, kFormat),
-                       "load it with the version that wrote it");
+  const uint64_t found = read_count(json, "format", place);
+  if (found < kOldestFormat || found > kFormat)
+    throw CorruptError(
+        format("{} is of format {}, this program reads formats {} to {}", place, found, kOldestFormat, kFormat),
+        "load it with the version that wrote it");
   Manifest manifest{static_cast<int64_t>(read_count(json, "step", place)),
                     json.at("created").get<std::string>(),
                     json.at("version").get<std::string>(),
                     {},
-                    json.at("state").dump()};
+                    json.at("state").dump(),
+                    found};
   if (!json.at("state").is_object()) throw CorruptError(format("{} has a state that is not an object", place));
   std::set<std::string> names;
   for (const base::Json& file : json.at("files")) {
-    manifest.files.push_back(read_file(file, place));
+    manifest.files.push_back(read_file(file, found, place));
     if (!names.insert(manifest.files.back().name).second)
       throw CorruptError(format("{} lists {} twice", place, manifest.files.back().name));
   }
   return manifest;
 }
 
+ordered_json file_json(const ManifestFile& file, uint64_t format_number) {
+  const FileHashes& hashes = file.hashes;
+  ordered_json json = {{"name", file.name}, {"bytes", hashes.bytes}};
+  if (format_number > kOldestFormat) json["header_bytes"] = hashes.header_bytes;
+  json["xxh3_128"] = hashes.header;
+  if (format_number == kOldestFormat) return json;
+  json["block_bytes"] = hashes.block_bytes;
+  json["blocks"] = hashes.blocks;
+  return json;
+}
+
 }  // namespace
+
+std::string file_text(const ManifestFile& file) { return file_json(file, kFormat).dump(); }
+
+ManifestFile parse_file(std::string_view text, const std::string& place) {
+  return read_file(base::parse_json(text, place), kFormat, place);
+}
 
 std::string manifest_text(const Manifest& manifest) {
   ordered_json files = ordered_json::array();
-  for (const ManifestFile& file : manifest.files)
-    files.push_back({{"name", file.name}, {"bytes", file.bytes}, {"xxh3_128", file.xxh3_128}});
+  for (const ManifestFile& file : manifest.files) files.push_back(file_json(file, manifest.format));
   const ordered_json state = ordered_json::parse(manifest.state, nullptr, false);
   HYPERION_CHECK(state.is_object(), "the state of a checkpoint is not a JSON object");
-  const ordered_json json = {{"format", kFormat},           {"step", manifest.step},     {"created", manifest.created},
+  const ordered_json json = {{"format", manifest.format},   {"step", manifest.step},     {"created", manifest.created},
                              {"version", manifest.version}, {"files", std::move(files)}, {"state", state}};
   std::string body = json.dump(2);
   body.resize(body.size() - 2);  // the closing "\n}", which the tail writes
@@ -100,24 +132,6 @@ Manifest parse_manifest(std::string_view text, const std::string& place) {
   } catch (const base::Json::exception&) {
     throw CorruptError(format("{} lacks a member, or one is of a wrong type", place));
   }
-}
-
-void verify_content(const ManifestFile& expected, std::string_view content, const std::string& place) {
-  if (content.size() != expected.bytes)
-    throw CorruptError(format("{} has {} bytes, its manifest says {}", place, base::with_commas(content.size()),
-                              base::with_commas(expected.bytes)));
-  const double start = base::real_clock().seconds();
-  base::Hasher hasher;
-  std::unique_ptr<base::ProgressLine> line;
-  for (size_t done = 0; done < content.size(); done += kHashedAtOnce) {
-    hasher.update(content.substr(done, kHashedAtOnce));
-    if (base::real_clock().seconds() - start < kQuietSeconds) continue;
-    if (!line) line = std::make_unique<base::ProgressLine>();
-    line->show(format("verifying {}: {} of {}", place, base::bytes_text(done), base::bytes_text(content.size())));
-  }
-  if (line) line->clear();
-  if (hasher.hex() != expected.xxh3_128)
-    throw CorruptError(format("{} has the hash {}, its manifest says {}", place, hasher.hex(), expected.xxh3_128));
 }
 
 }  // namespace hyperion::checkpoint

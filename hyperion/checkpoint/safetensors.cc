@@ -21,32 +21,33 @@ namespace {
 using base::format;
 static_assert(std::endian::native == std::endian::little, "tensors are written as they lie in memory");
 
-// Hashed and written piece by piece, so that the hash finds each piece still in the processor's cache.
-constexpr size_t kPieceBytes = size_t{4} << 20;
-
+// Hashed and written block by block, so that the hash finds each still in the processor's cache.
 class HashedWriter {
  public:
   HashedWriter(base::FileSystem& files, const base::Path& path) : file_(files.create(path)) {}
 
-  void append(std::string_view bytes) {
-    written_ += bytes.size();
-    while (!bytes.empty()) {
-      const std::string_view piece = bytes.substr(0, kPieceBytes);
-      hasher_.update(piece);
-      file_->append(piece);
-      bytes.remove_prefix(piece.size());
-    }
+  void header(std::string_view bytes) {
+    hashes_.header_bytes = bytes.size();
+    hashes_.header = write(bytes);
   }
-
-  WrittenFile finish() {
+  void tensor(std::string_view bytes) {
+    for (; !bytes.empty(); bytes.remove_prefix(std::min<size_t>(kBlockBytes, bytes.size())))
+      hashes_.blocks.push_back(write(bytes.substr(0, kBlockBytes)));
+  }
+  FileHashes finish() {
     file_->sync();
-    return {written_, hasher_.hex()};
+    return std::move(hashes_);
   }
 
  private:
+  std::string write(std::string_view bytes) {
+    hashes_.bytes += bytes.size();
+    file_->append(bytes);
+    return base::hash_hex(bytes);
+  }
+
   std::unique_ptr<base::WritableFile> file_;
-  base::Hasher hasher_;
-  uint64_t written_ = 0;
+  FileHashes hashes_;
 };
 
 size_t type_of(const NamedTensor& named) {
@@ -92,16 +93,16 @@ bool is_aligned(const void* address, size_t bytes) { return reinterpret_cast<uin
 
 }  // namespace
 
-WrittenFile write_safetensors(base::FileSystem& files, const base::Path& path, const std::vector<NamedTensor>& tensors,
-                              const Metadata& metadata) {
+FileHashes write_safetensors(base::FileSystem& files, const base::Path& path, const std::vector<NamedTensor>& tensors,
+                             const Metadata& metadata) {
   const auto ordered = in_file_order(tensors);
   const std::string header = header_text(plan(ordered, metadata));
   HashedWriter writer(files, path);
-  writer.append(header);
+  writer.header(header);
   for (const NamedTensor* named : ordered) {
     // A lazily conjugated or negated view holds other bytes than it shows.
     const at::Tensor host = named->tensor.detach().to(at::kCPU).contiguous().resolve_conj().resolve_neg();
-    writer.append({static_cast<const char*>(host.const_data_ptr()), host.nbytes()});
+    writer.tensor({static_cast<const char*>(host.const_data_ptr()), host.nbytes()});
   }
   return writer.finish();
 }
@@ -125,6 +126,7 @@ SafetensorsFile::SafetensorsFile(const base::Path& path)
 SafetensorsFile::SafetensorsFile(std::shared_ptr<const base::MappedFile> mapping, const base::Path& path)
     : path_(path), mapping_(std::move(mapping)) {
   Header header = parse_header(mapping_->bytes(), path.string());
+  header_bytes_ = header.data_start;
   const std::string_view data = mapping_->bytes().substr(header.data_start);
   for (HeaderEntry& entry : header.entries) {
     entries_[entry.name] = {tensor_types()[entry.type].dtype, std::move(entry.shape),

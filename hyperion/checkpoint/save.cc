@@ -73,17 +73,32 @@ void sweep(base::FileSystem& files, const Path& folder) {
 
 std::string shard_name(int rank) { return format("shard-{}.safetensors", rank); }
 
-// A slice is a tensor of its own in the file; the metadata says what it is a part of.
-WrittenFile write_shard(base::FileSystem& files, const Path& partial, const Snapshot& snapshot, int rank) {
+// Of a part of a tensor its name in the file, and what the file says of it.
+std::pair<std::string, std::string> describe_part(const nn::Parameter& part) {
+  const auto& [whole, begin, offset, size] = part.placement;
+  base::Json json = {{"of", part.name}, {"begin", std::max<int64_t>(begin, 0)}, {"shape", whole}};
+  if (offset.empty()) return {format("{}@{}", part.name, begin), json.dump()};
+  json["offset"] = offset, json["size"] = size;
+  std::string place;
+  for (const int64_t at : offset) place += format("{}{}", place.empty() ? "" : ",", at);
+  return {format("{}@{}@{}", part.name, place, std::max<int64_t>(begin, 0)), json.dump()};
+}
+
+// A part is a tensor of its own in the file, of one dim; the metadata says what it is a part of.
+ManifestFile write_shard(base::FileSystem& files, const Path& partial, const Snapshot& snapshot, int rank) {
   pass("checkpoint.before_shard", partial);
-  std::vector<NamedTensor> tensors = snapshot.tensors;
+  std::vector<NamedTensor> tensors;
   Metadata metadata;
-  for (const NamedSlice& slice : snapshot.slices) {
-    const std::string name = format("{}@{}", slice.name, slice.begin);
-    tensors.push_back({name, slice.tensor});
-    metadata[name] = base::Json{{"of", slice.name}, {"begin", slice.begin}, {"shape", slice.shape}}.dump();
+  for (const nn::Parameter& item : snapshot.tensors) {
+    if (!item.placement.cut()) {
+      tensors.push_back({item.name, item.tensor});
+      continue;
+    }
+    auto [name, said] = describe_part(item);
+    tensors.push_back({name, item.tensor.reshape(-1)});
+    metadata[std::move(name)] = std::move(said);
   }
-  return write_safetensors(files, partial / shard_name(rank), tensors, metadata);
+  return {shard_name(rank), write_safetensors(files, partial / shard_name(rank), tensors, metadata)};
 }
 
 void write_manifest(base::FileSystem& files, const Path& partial, const Snapshot& snapshot,
@@ -120,8 +135,7 @@ void remove_old(base::FileSystem& files, const Path& folder, const Snapshot& wri
 void write_and_place(base::FileSystem& files, const Path& partial, const Path& complete, const Snapshot& snapshot) {
   try {
     files.create_folders(partial);
-    const WrittenFile shard = write_shard(files, partial, snapshot, 0);
-    write_manifest(files, partial, snapshot, {{shard_name(0), shard.bytes, shard.xxh3_128}});
+    write_manifest(files, partial, snapshot, {write_shard(files, partial, snapshot, 0)});
     pass("checkpoint.before_rename", partial);
     put_in_place(files, partial, complete, snapshot.step);
   } catch (...) {
@@ -164,18 +178,11 @@ void write_together(base::FileSystem& files, const Path& folder, const Path& com
                 files.create_folders(partial);
                 return partial.string();
               }).front();
-    const auto shards = all_do(ranks, [&] {
-      const WrittenFile shard = write_shard(files, partial, snapshot, ranks.rank());
-      return format("{} {}", shard.bytes, shard.xxh3_128);
-    });
+    const auto shards = all_do(ranks, [&] { return file_text(write_shard(files, partial, snapshot, ranks.rank())); });
     all_do(ranks, [&]() -> std::string {
       if (!first) return {};
       std::vector<ManifestFile> list;
-      for (int rank = 0; rank < ranks.size(); ++rank) {
-        const std::string& text = shards[static_cast<size_t>(rank)];
-        const size_t space = text.find(' ');
-        list.push_back({shard_name(rank), std::stoull(text.substr(0, space)), text.substr(space + 1)});
-      }
+      for (const std::string& text : shards) list.push_back(parse_file(text, "what a rank wrote"));
       write_manifest(files, partial, snapshot, std::move(list));
       pass("checkpoint.before_rename", partial);
       put_in_place(files, partial, complete, snapshot.step);

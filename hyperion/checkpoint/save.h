@@ -3,7 +3,8 @@
 #pragma once
 #include <optional>
 
-#include "hyperion/checkpoint/safetensors.h"
+#include "hyperion/base/files.h"
+#include "hyperion/nn/parameter.h"
 
 namespace hyperion::comm {
 class Group;
@@ -11,21 +12,12 @@ class Group;
 
 namespace hyperion::checkpoint {
 
-// A flat part of a tensor that several ranks hold together.
-struct NamedSlice {
-  std::string name;   // of the whole tensor
-  at::Tensor tensor;  // one dim
-  int64_t begin = 0;  // of the flattened whole
-  std::vector<int64_t> shape;
-};
-
 struct Snapshot {
   int64_t step = 0;
-  std::vector<NamedTensor> tensors;
-  std::string state = "{}";  // a JSON object: schedule, cursor, seed
-  std::string version;       // of the program, for the manifest
-  std::vector<NamedSlice> slices = {};
-  std::optional<int64_t> best = {};  // the step whose checkpoint stays, however old it is
+  std::vector<nn::Parameter> tensors;  // whole, or of one cut among ranks this one's part
+  std::string state = "{}";            // a JSON object: schedule, cursor, seed
+  std::string version;                 // of the program, for the manifest
+  std::optional<int64_t> best = {};    // the step whose checkpoint stays, however old it is
 };
 
 // Writes `folder`/step-N and returns its path; a step-N already there is replaced. Then removes all but the newest
@@ -34,7 +26,7 @@ struct Snapshot {
 // removed and every earlier checkpoint is as it was. One saver at a time for a folder. Fault points:
 // checkpoint.before_shard, .before_manifest, .before_rename, .after_rename.
 //
-// With `ranks` every rank of the group calls this: each writes its tensors and slices as shard-<rank>, rank 0 the
+// With `ranks` every rank of the group calls this: each writes its tensors as shard-<rank>, rank 0 the
 // manifest, last, with its own state. Where one fails all throw, and the folder is as it was.
 base::Path save_checkpoint(base::FileSystem& files, const base::Path& folder, const Snapshot& snapshot, int64_t keep,
                            comm::Group* ranks = nullptr);

@@ -323,8 +323,10 @@ int go_on(train::RunConfig& config, const base::Settings& settings, const base::
   const auto place = train::RunFolder::join(path);
   if (hold.refused) shared_folder(*meet(config, launch), [&] { return hold.take(); });
   const auto record = train::past_record(files, path);
-  auto start = train::find_start(files, place.checkpoints());
-  const int64_t step = start ? start->loaded.step : 0;
+  // Of a run that is complete nobody else would look at the tensors, and find that its last steps are lost.
+  const auto tensors = record.status == "complete" ? train::Tensors::now : train::Tensors::later;
+  auto start = train::find_start(files, place.checkpoints(), tensors);
+  const int64_t step = start ? start->checkpoint.step : 0;
   const std::string kept = start ? train::read_run_model(files, path) : "";
   const std::string model = kept.empty() ? train::model_config(files, config) : kept;
   settle_batch(config, launch);

@@ -35,7 +35,7 @@ using base::Path;
 
 bool is_checkpoint(base::FileSystem& files, const Path& path) { return files.exists(path / "manifest.json"); }
 
-void copy_weights(models::Model& model, const checkpoint::LoadedCheckpoint& loaded, at::Device device,
+void copy_weights(models::Model& model, const checkpoint::OpenedCheckpoint& loaded, at::Device device,
                   std::optional<at::ScalarType> type) {
   at::NoGradGuard no_grad;
   auto parameters = model.parameters();
@@ -154,14 +154,15 @@ Path find_run(base::FileSystem& files, const std::string& name_or_path) {
 namespace {
 
 // A checkpoint named by itself, or the newest good one of a run.
-checkpoint::LoadedCheckpoint find_checkpoint(base::FileSystem& files, const std::string& argument, Path& run) {
+checkpoint::OpenedCheckpoint find_checkpoint(base::FileSystem& files, const std::string& argument, Path& run) {
   if (is_checkpoint(files, argument)) {
     const Path above = std::filesystem::absolute(argument).lexically_normal().parent_path().parent_path();
     if (is_run(files, above)) run = above;
-    return checkpoint::load_checkpoint(files, argument);
+    return checkpoint::open_checkpoint(files, argument);
   }
   run = find_run(files, argument);
-  return checkpoint::load_newest(files, run / "checkpoints");
+  return checkpoint::open_newest(files, run / "checkpoints",
+                                 [](const checkpoint::OpenedCheckpoint& one) { one.verify("model."); });
 }
 
 // Tokens that end a text, where the checkpoint says so.
@@ -179,7 +180,7 @@ bool names_folder(base::FileSystem& files, const std::string& argument) {
   return false;
 }
 
-void copy_adapter(models::Model& model, const checkpoint::LoadedCheckpoint& loaded) {
+void copy_adapter(models::Model& model, const checkpoint::OpenedCheckpoint& loaded) {
   const at::NoGradGuard no_grad;
   for (auto& parameter : model.parameters()) {
     if (!parameter.tensor.requires_grad()) continue;
@@ -190,7 +191,7 @@ void copy_adapter(models::Model& model, const checkpoint::LoadedCheckpoint& load
   }
 }
 
-std::string config_of(const checkpoint::LoadedCheckpoint& loaded) {
+std::string config_of(const checkpoint::OpenedCheckpoint& loaded) {
   const auto state = base::parse_json(loaded.state, loaded.path.string());
   if (!state.contains("model")) throw base::CorruptError(format("{} says nothing of its model", loaded.path.string()));
   return state["model"].dump();
@@ -284,12 +285,10 @@ void move_opened(OpenedModel& opened, at::Device device, at::ScalarType type) {
 }
 
 // The type an adapter was trained in is that of the model beside it, but for the few layers that stay wide.
-at::ScalarType adapter_type(const checkpoint::LoadedCheckpoint& loaded) {
+at::ScalarType adapter_type(const checkpoint::OpenedCheckpoint& loaded) {
   constexpr std::string_view kOwn = "model.";
-  for (const auto& [name, tensor] : loaded.tensors)
-    if (name.starts_with(kOwn) && tensor.scalar_type() != at::kFloat) return tensor.scalar_type();
-  for (const auto& [name, cut] : loaded.sliced)
-    if (name.starts_with(kOwn) && cut.type != at::kFloat) return cut.type;
+  for (const auto& [name, entry] : loaded.tensors)
+    if (name.starts_with(kOwn) && entry.type != at::kFloat) return entry.type;
   return at::kFloat;
 }
 
@@ -310,7 +309,7 @@ void take_tokenizer(base::FileSystem& files, const Path& own, OpenedModel& opene
   opened.bytes = false;
 }
 
-OpenedModel open_adapted(base::FileSystem& files, const checkpoint::LoadedCheckpoint& loaded, const base::Json& state,
+OpenedModel open_adapted(base::FileSystem& files, const checkpoint::OpenedCheckpoint& loaded, const base::Json& state,
                          const Path& run, at::Device device, std::optional<at::ScalarType> type, WeightForm form) {
   const auto adapter = parse_adapter_config(state["adapter"].dump(), loaded.path.string());
   const std::string base =
@@ -449,7 +448,7 @@ ModelOutline outline_model(base::FileSystem& files, const std::string& named, He
     return outline_hugging_face(files, argument, head);
   }
   Path run;
-  const auto loaded = std::make_shared<const checkpoint::LoadedCheckpoint>(find_checkpoint(files, argument, run));
+  const auto loaded = std::make_shared<const checkpoint::OpenedCheckpoint>(find_checkpoint(files, argument, run));
   if (base::parse_json(loaded->state, loaded->path.string()).contains("adapter")) return {};
   ModelOutline outline;
   {

@@ -106,10 +106,11 @@ std::string judge_extra(const checkpoint::SafetensorsFile& file, const std::stri
   constexpr std::string_view kLayer = ".base_layer";
   std::string name = key;
   if (const size_t layer = name.find(kLayer); layer != name.npos) name.erase(layer, kLayer.size());
-  for (const auto& [parameter, tensor, decay] : model.parameters()) {
-    if (peft_key(parameter) != name || file.shape(key) != tensor.sizes()) continue;
+  for (const auto& parameter : model.parameters()) {
+    const at::Tensor& tensor = parameter.tensor;
+    if (peft_key(parameter.name) != name || file.shape(key) != tensor.sizes()) continue;
     if (file.tensor(key).to(tensor.scalar_type()).equal(tensor.detach().to(at::kCPU))) return "";
-    return format("\n  wrong: {} is not {} of this model", key, parameter);
+    return format("\n  wrong: {} is not {} of this model", key, parameter.name);
   }
   return format("\n  extra: {} {}", key, shape_text(file.shape(key)));
 }
@@ -155,9 +156,10 @@ std::string strange_layer(const Path& folder, models::Model& model) {
 // Of the head that the adapter brings, where the model's own has others; else 0.
 int64_t classes_of_head(const Path& folder, models::Model& model) {
   const checkpoint::SafetensorsFile file(folder / kWeights);
-  for (const auto& [parameter, tensor, decay] : model.parameters()) {
-    const std::string key = peft_key(parameter);
-    if (model.input() != models::Input::images || !nn::is_output(parameter) || tensor.dim() != 2 || !file.has(key))
+  for (const auto& parameter : model.parameters()) {
+    const at::Tensor& tensor = parameter.tensor;
+    const std::string key = peft_key(parameter.name);
+    if (model.input() != models::Input::images || !nn::is_output(parameter.name) || tensor.dim() != 2 || !file.has(key))
       continue;
     const auto shape = file.shape(key);
     if (shape.size() == 2 && shape[0] != tensor.size(0)) return shape[0];
@@ -170,8 +172,9 @@ int64_t tokens_of_table(const Path& folder, models::Model& model) {
   if (model.input() != models::Input::tokens) return 0;
   const checkpoint::SafetensorsFile file(folder / kWeights);
   const int64_t before = model.shape(1).vocabulary;
-  for (const auto& [parameter, tensor, decay] : model.parameters()) {
-    const std::string key = peft_key(parameter);
+  for (const auto& parameter : model.parameters()) {
+    const at::Tensor& tensor = parameter.tensor;
+    const std::string key = peft_key(parameter.name);
     if (tensor.dim() != 2 || tensor.size(0) != before || !file.has(key)) continue;
     const auto shape = file.shape(key);
     if (shape.size() == 2 && shape[1] == tensor.size(1) && shape[0] > before) return shape[0];

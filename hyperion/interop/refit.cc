@@ -159,7 +159,8 @@ Refitted refit(std::unique_ptr<models::Model>& model, const Fit& fit, const std:
   keep_packed(*model, *after);
   const Plan plan(*model, *after, missing);
   const auto fresh = after->initial_values(fit.seed);
-  for (auto& [name, tensor, decay] : after->parameters()) {
+  for (const auto& parameter : after->parameters()) {
+    const auto& [name, tensor] = std::tie(parameter.name, parameter.tensor);
     const at::Tensor& old = plan.old(name);
     at::Tensor value = old.detach();
     if (plan.part(name) == Part::grown) {

@@ -21,7 +21,7 @@ class Adapted final : public Model {
   std::vector<Parameter> parameters() override {
     std::vector<Parameter> list;
     for (const auto& item : module_->named_parameters())
-      list.push_back({item.key(), item.value(), item.value().dim() > 1});
+      list.push_back({item.key(), item.value(), {.decay = item.value().dim() > 1}});
     return list;
   }
   std::vector<Buffer> buffers() override {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "hyperion/nn/adapters.h"
+#include "hyperion/nn/parameter.h"
 #include "hyperion/nn/pass.h"
 #include "hyperion/strategy/model_shape.h"
 
@@ -17,11 +18,7 @@ class Module;
 
 namespace hyperion::models {
 
-struct Parameter {
-  std::string name;   // Hugging Face's
-  at::Tensor tensor;  // a leaf; frozen where it requires no gradient
-  bool decay;         // weight decay applies
-};
+using nn::Parameter;
 
 // State that is no parameter: running statistics. Kept in checkpoints and folders.
 struct Buffer {

@@ -4,12 +4,6 @@
 
 namespace hyperion::models {
 
-std::vector<Parameter> Tree::parameters() {
-  std::vector<Parameter> list;
-  for (auto& item : list_parameters()) list.push_back({std::move(item.name), item.tensor, item.traits.decay});
-  return list;
-}
-
 std::vector<Buffer> Tree::buffers() {
   std::vector<Buffer> list;
   for (const auto& item : named_buffers()) list.push_back({item.key(), item.value()});

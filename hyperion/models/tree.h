@@ -9,7 +9,7 @@ namespace hyperion::models {
 class Tree : public nn::Module, public Model {
  public:
   at::Tensor logits(const at::Tensor& input, nn::Pass& pass) override { return forward(input, pass); }
-  std::vector<Parameter> parameters() final;
+  std::vector<Parameter> parameters() final { return list_parameters(); }
   std::vector<Buffer> buffers() final;
   std::vector<at::Tensor> held() final;
   void initialise(uint64_t seed) final { nn::Module::initialise(seed); }

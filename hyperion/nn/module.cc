@@ -68,8 +68,8 @@ void Module::initial_values(uint64_t seed, const std::string& name, int64_t begi
   fill(owner->entries_.at(rest).init, seed, name, begin, out);
 }
 
-std::vector<NamedParameter> Module::list_parameters(const std::string& prefix) const {
-  std::vector<NamedParameter> list;
+std::vector<Parameter> Module::list_parameters(const std::string& prefix) const {
+  std::vector<Parameter> list;
   for (const auto& item : named_parameters(/*recurse=*/false))
     list.push_back({prefix + item.key(), item.value(), entries_.at(item.key()).traits});
   for (const auto& child : named_children())

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "hyperion/nn/parameter.h"
 #include "hyperion/nn/pass.h"
 
 namespace hyperion::nn {
@@ -20,18 +21,6 @@ struct Init {
   static Init normal(double deviation) { return {static_cast<float>(deviation), 0, 0}; }
   static Init uniform(double bound) { return {0, 0, static_cast<float>(bound)}; }
   static Init filled(double value) { return {0, static_cast<float>(value), 0}; }
-};
-
-// How a parameter is treated.
-struct Traits {
-  bool decay = false;  // weight decay applies: matrices, not norms, biases or tables
-  bool wide = false;   // stays fp32 whatever the model's type
-};
-
-struct NamedParameter {
-  std::string name;  // from the root of the tree
-  at::Tensor tensor;
-  Traits traits;
 };
 
 // What a module is to whatever wraps units: a block is recomputed whole, a cheap one costs less to recompute than its
@@ -52,7 +41,7 @@ class Module : public torch::nn::Module {
   void initial_values(uint64_t seed, const std::string& name, int64_t begin, const at::Tensor& out) const;
 
   // Every parameter of the tree, a module's own before its children's.
-  std::vector<NamedParameter> list_parameters(const std::string& prefix = {}) const;
+  std::vector<Parameter> list_parameters(const std::string& prefix = {}) const;
 
   // This module, then its children, each with its path from the root.
   void visit(const std::function<void(const std::string& path, Module& module)>& each, const std::string& path = {});

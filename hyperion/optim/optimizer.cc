@@ -21,12 +21,12 @@ at::Tensor as_laid_out(const at::Tensor& gradient, const at::Tensor& like) {
 
 }  // namespace
 
-Optimizer::Optimizer(std::vector<Parameter> parameters, std::vector<at::Tensor> masters, const OptimConfig& config)
-    : parameters_(std::move(parameters)), masters_(std::move(masters)), config_(config) {
-  HYPERION_CHECK(parameters_.size() == masters_.size(), "one master a parameter");
+Optimizer::Optimizer(std::vector<nn::Parameter> parameters, const OptimConfig& config)
+    : parameters_(std::move(parameters)), config_(config) {
   at::NoGradGuard no_grad;
-  for (const auto& master : masters_) {
-    HYPERION_CHECK(master.scalar_type() == at::kFloat, "masters are fp32");
+  for (const auto& parameter : parameters_) {
+    const at::Tensor& master = parameter.master;
+    HYPERION_CHECK(master.defined() && master.scalar_type() == at::kFloat, "each parameter has a master in fp32");
     first_.push_back(at::zeros_like(master));
     if (config_.rule == "adamw") second_.push_back(at::zeros_like(master));
   }
@@ -41,7 +41,7 @@ void Optimizer::update(const std::vector<at::Tensor>& gradients, const at::Tenso
 
 void Optimizer::set_numbers(double lr, int64_t step, kernels::SmallWrites& writes) {
   if (parameters_.empty()) return;
-  const auto device = parameters_.front().weight.device();
+  const auto device = parameters_.front().tensor.device();
   if (config_.rule != "adamw")
     return updates_.set_sgd(device, static_cast<float>(lr), static_cast<float>(config_.momentum), writes);
   // Of the rounded beta that the moments decay by: for 0.999999 the two differ by 1% of 1 - beta.
@@ -61,17 +61,17 @@ void Optimizer::update(const std::vector<at::Tensor>& gradients, const at::Tenso
   if (staging_ == nullptr) {
     std::vector<kernels::UpdateTensors> all;
     for (size_t i = 0; i < gradients.size(); ++i)
-      all.push_back(tensors_of(i, {masters_[i], first_[i], second(i)}, gradients[i]));
+      all.push_back(tensors_of(i, {parameters_[i].master, first_[i], second(i)}, gradients[i]));
     return apply(all, scale);
   }
   std::vector<Group> groups(gradients.size());
   for (size_t i = 0; i < gradients.size(); ++i) {
     groups[i].push_back(first_[i]);
     if (!second_.empty()) groups[i].push_back(second_[i]);
-    if (owns_master(i)) groups[i].push_back(masters_[i]);
+    if (owns_master(i)) groups[i].push_back(parameters_[i].master);
   }
   staging_->visit(groups, [&](size_t i, const Group& visiting) {
-    const at::Tensor master = owns_master(i) ? visiting.back() : masters_[i];
+    const at::Tensor master = owns_master(i) ? visiting.back() : parameters_[i].master;
     apply({tensors_of(i, {master, visiting[0], second_.empty() ? at::Tensor() : visiting[1]}, gradients[i])}, scale);
   });
 }
@@ -87,17 +87,17 @@ ClipResult Optimizer::clip(const std::vector<at::Tensor>& gradients, double limi
 
 void Optimizer::scale_on_device(const kernels::LossScaleState& state) {
   if (!parameters_.empty())
-    updates_.scale_on_device(parameters_.front().weight.device(), state, static_cast<int32_t>(LossScale::kGrowAfter));
+    updates_.scale_on_device(parameters_.front().tensor.device(), state, static_cast<int32_t>(LossScale::kGrowAfter));
 }
 
 void Optimizer::to_host() {
   if (staging_ != nullptr || parameters_.empty()) return;
-  staging_ = std::make_unique<Staging>(parameters_.front().weight.device());
+  staging_ = std::make_unique<Staging>(parameters_.front().tensor.device());
   at::NoGradGuard no_grad;
   for (size_t i = 0; i < parameters_.size(); ++i) {
     first_[i] = staging_->to_host(first_[i]);
     if (!second_.empty()) second_[i] = staging_->to_host(second_[i]);
-    if (owns_master(i)) masters_[i] = staging_->to_host(masters_[i]);
+    if (owns_master(i)) parameters_[i].master = staging_->to_host(parameters_[i].master);
   }
 }
 
@@ -106,7 +106,7 @@ Optimizer::Bytes Optimizer::bytes() const {
   for (size_t i = 0; i < parameters_.size(); ++i) {
     all += static_cast<int64_t>(first_[i].nbytes());
     if (!second_.empty()) all += static_cast<int64_t>(second_[i].nbytes());
-    if (owns_master(i)) all += static_cast<int64_t>(masters_[i].nbytes());
+    if (owns_master(i)) all += static_cast<int64_t>(parameters_[i].master.nbytes());
   }
   return on_host() ? Bytes{0, all} : Bytes{all, 0};
 }
@@ -116,23 +116,26 @@ kernels::UpdateTensors Optimizer::tensors_of(size_t index, Slot slot, const at::
   return {slot.master,
           slot.first,
           slot.second,
-          owns_master(index) ? parameter.weight : slot.master,
+          owns_master(index) ? parameter.tensor : slot.master,
           as_laid_out(gradient, slot.first),
-          static_cast<float>(parameter.decay ? config_.weight_decay : 0.0)};
+          static_cast<float>(parameter.traits.decay ? config_.weight_decay : 0.0)};
 }
 
 void Optimizer::apply(const std::vector<kernels::UpdateTensors>& tensors, const at::Tensor& scale) {
   config_.rule == "adamw" ? updates_.adamw(tensors, scale) : updates_.sgd(tensors, scale);
 }
 
-std::vector<StateTensor> Optimizer::state() const {
+std::vector<nn::Parameter> Optimizer::state() const {
   if (staging_ != nullptr) staging_->finish();
-  std::vector<StateTensor> list;
+  std::vector<nn::Parameter> list;
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    const auto& [name, weight, decay, placement] = parameters_[i];
-    if (owns_master(i)) list.push_back({"master." + name, masters_[i], placement});
-    list.push_back({"first." + name, first_[i], placement});
-    if (!second_.empty()) list.push_back({"second." + name, second_[i], placement});
+    const nn::Parameter& parameter = parameters_[i];
+    const auto add = [&](const char* kind, const at::Tensor& tensor) {
+      list.push_back({.name = kind + parameter.name, .tensor = tensor, .placement = parameter.placement});
+    };
+    if (owns_master(i)) add("master.", parameter.master);
+    add("first.", first_[i]);
+    if (!second_.empty()) add("second.", second_[i]);
   }
   return list;
 }

@@ -7,30 +7,19 @@
 #include <vector>
 
 #include "hyperion/kernels/update.h"
+#include "hyperion/nn/parameter.h"
 #include "hyperion/optim/clip.h"
 #include "hyperion/optim/config.h"
 #include "hyperion/optim/staging.h"
-#include "hyperion/strategy/placement.h"
 
 namespace hyperion::optim {
 
-struct Parameter {
-  std::string name;
-  at::Tensor weight;
-  bool decay;
-  strategy::Placement placement = {};
-};
-
-struct StateTensor {
-  std::string name;  // "master.<parameter>", "first.<parameter>", "second.<parameter>"
-  at::Tensor tensor;
-  strategy::Placement placement = {};
-};
-
 class Optimizer {
  public:
-  // `masters`, fp32, one a parameter and kept: for fp32 weights pass the weights themselves.
-  Optimizer(std::vector<Parameter> parameters, std::vector<at::Tensor> masters, const OptimConfig& config);
+  // Each has its master, fp32: of a parameter in fp32 its own tensor.
+  Optimizer(std::vector<nn::Parameter> parameters, const OptimConfig& config);
+
+  const std::vector<nn::Parameter>& parameters() const { return parameters_; }
 
   // One update; `gradients` in the order of the parameters, each multiplied by `scale` (a device scalar).
   // `step` counts from 1 and sets the bias correction.
@@ -56,8 +45,9 @@ class Optimizer {
   void to_host();
   bool on_host() const { return staging_ != nullptr; }
 
-  // Everything a checkpoint must hold besides the weights; the tensors are the live ones, at rest.
-  std::vector<StateTensor> state() const;
+  // Everything a checkpoint must hold besides the weights, as "master.<parameter>", "first.<parameter>" and
+  // "second.<parameter>"; the tensors are the live ones, at rest.
+  std::vector<nn::Parameter> state() const;
 
   struct Bytes {
     int64_t on_device = 0, on_host = 0;
@@ -71,10 +61,10 @@ class Optimizer {
   };
   kernels::UpdateTensors tensors_of(size_t index, Slot slot, const at::Tensor& gradient) const;
   void apply(const std::vector<kernels::UpdateTensors>& tensors, const at::Tensor& scale);
-  bool owns_master(size_t index) const { return !parameters_[index].weight.is_same(masters_[index]); }
+  bool owns_master(size_t index) const { return !parameters_[index].tensor.is_same(parameters_[index].master); }
 
-  std::vector<Parameter> parameters_;
-  std::vector<at::Tensor> masters_, first_, second_;
+  std::vector<nn::Parameter> parameters_;
+  std::vector<at::Tensor> first_, second_;
   OptimConfig config_;
   kernels::Updates updates_;
   std::unique_ptr<Staging> staging_;  // where the state lives in host memory

@@ -11,15 +11,16 @@ int64_t aligned(int64_t count, int64_t to) { return (count + to - 1) / to * to; 
 
 }  // namespace
 
-std::vector<Bucket> plan_buckets(const std::vector<Weight>& weights, const BucketOptions& options) {
+std::vector<Bucket> plan_buckets(const std::vector<nn::Parameter>& weights, const std::vector<int>& units,
+                                 const BucketOptions& options) {
   using Key = std::tuple<int, bool, at::ScalarType>;
   std::vector<Bucket> buckets;
   std::map<Key, size_t> open;
   for (size_t i = 0; i < weights.size(); ++i) {
-    const Weight& weight = weights[i];
+    const nn::Parameter& weight = weights[i];
     const bool trained = weight.tensor.requires_grad();
     if (!trained && !options.by_unit) continue;
-    const Key key{options.by_unit ? weight.unit : 0, trained, weight.tensor.scalar_type()};
+    const Key key{options.by_unit ? units[i] : 0, trained, weight.tensor.scalar_type()};
     auto found = open.find(key);
     if (found == open.end()) {
       found = open.emplace(key, buckets.size()).first;
@@ -39,7 +40,7 @@ std::vector<Bucket> plan_buckets(const std::vector<Weight>& weights, const Bucke
   return buckets;
 }
 
-std::vector<Slice> slices_of(const Bucket& bucket, const std::vector<Weight>& weights, int64_t rank) {
+std::vector<Slice> slices_of(const Bucket& bucket, const std::vector<nn::Parameter>& weights, int64_t rank) {
   const int64_t first = rank * bucket.piece, last = first + bucket.piece;
   std::vector<Slice> slices;
   for (const Place& place : bucket.places) {

@@ -1,18 +1,10 @@
 // Which weights travel together, and where each lies in the flat buffer they travel in. Plain arithmetic.
 #pragma once
-#include <ATen/core/Tensor.h>
-
-#include <string>
 #include <vector>
 
-namespace hyperion::parallel {
+#include "hyperion/nn/parameter.h"
 
-struct Weight {
-  std::string name;
-  at::Tensor tensor;  // a leaf; frozen where it requires no gradient
-  bool decay = false;
-  int unit = 0;  // the block it belongs to, from 1 in the order they run; 0: none
-};
+namespace hyperion::parallel {
 
 struct Place {
   size_t weight;
@@ -36,8 +28,10 @@ struct BucketOptions {
   bool by_unit = false;      // a bucket never spans units, and frozen weights have buckets too
   int64_t bytes = 25 << 20;  // where not by unit: a bucket this full is closed
 };
-// In the order the forward uses them.
-std::vector<Bucket> plan_buckets(const std::vector<Weight>& weights, const BucketOptions& options);
+// In the order the forward uses them. `units`: of each weight the block it belongs to, from 1 in the order they run; 0:
+// none.
+std::vector<Bucket> plan_buckets(const std::vector<nn::Parameter>& weights, const std::vector<int>& units,
+                                 const BucketOptions& options);
 
 // The part of one weight that lies in one rank's piece.
 struct Slice {
@@ -46,6 +40,6 @@ struct Slice {
   int64_t at;     // in the piece
   int64_t count;
 };
-std::vector<Slice> slices_of(const Bucket& bucket, const std::vector<Weight>& weights, int64_t rank);
+std::vector<Slice> slices_of(const Bucket& bucket, const std::vector<nn::Parameter>& weights, int64_t rank);
 
 }  // namespace hyperion::parallel

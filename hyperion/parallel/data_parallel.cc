@@ -29,13 +29,14 @@ GatherOptions gather_options(Processes& processes, const ParallelConfig& config)
 }  // namespace
 
 std::unique_ptr<TrainedWeights> make_trained_weights(Processes& processes, const ParallelConfig& config,
-                                                     std::vector<Weight> weights, nn::Module* root,
+                                                     std::vector<nn::Parameter> weights, nn::Module* root,
                                                      const Values& values) {
-  if (processes.size() == 1 && config.zero == 0 && !config.same_bits) return std::make_unique<WholeWeights>(weights);
+  if (processes.size() == 1 && config.zero == 0 && !config.same_bits)
+    return std::make_unique<WholeWeights>(std::move(weights));
   return std::make_unique<DataParallel>(processes, config, std::move(weights), root, values);
 }
 
-DataParallel::DataParallel(Processes& processes, const ParallelConfig& config, std::vector<Weight> weights,
+DataParallel::DataParallel(Processes& processes, const ParallelConfig& config, std::vector<nn::Parameter> weights,
                            nn::Module* root, const Values& values)
     : group_(processes.gradients()),
       replicas_(processes.replicas()),

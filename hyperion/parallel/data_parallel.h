@@ -11,12 +11,11 @@ namespace hyperion::parallel {
 
 class DataParallel final : public TrainedWeights {
  public:
-  DataParallel(Processes& processes, const ParallelConfig& config, std::vector<Weight> weights, nn::Module* root,
+  DataParallel(Processes& processes, const ParallelConfig& config, std::vector<nn::Parameter> weights, nn::Module* root,
                const Values& values);
   ~DataParallel() override;
 
-  const std::vector<optim::Parameter>& parts() const override { return weights_.parts(); }
-  std::vector<at::Tensor> masters(const std::vector<at::Tensor>& wide) override { return weights_.masters(wide); }
+  std::vector<nn::Parameter> take_parts() override { return weights_.take_parts(); }
   bool travel() const override { return true; }
   nn::AroundBlocks* around() override { return gatherer_->around(); }
   void begin_pass() override { gatherer_->begin_pass(); }

@@ -10,12 +10,12 @@ namespace hyperion::parallel {
 
 using base::format;
 
-void check_equal(comm::Group& group, const NamedTensors& tensors) {
+void check_equal(comm::Group& group, const std::vector<nn::Parameter>& tensors) {
   if (group.size() == 1 || tensors.empty()) return;
   const auto count = static_cast<int64_t>(tensors.size());
   const auto own = at::empty({count}, at::kLong), all = at::empty({group.size(), count}, at::kLong);
   for (int64_t i = 0; i < count; ++i) {
-    const auto values = tensors[static_cast<size_t>(i)].second.detach().cpu().contiguous();
+    const auto values = tensors[static_cast<size_t>(i)].tensor.detach().cpu().contiguous();
     const std::string_view bytes(static_cast<const char*>(values.const_data_ptr()), values.nbytes());
     own.mutable_data_ptr<int64_t>()[i] = static_cast<int64_t>(base::hash_64(bytes));
   }
@@ -32,7 +32,7 @@ void check_equal(comm::Group& group, const NamedTensors& tensors) {
       }
   if (ranks.empty()) return;
   throw base::Error(format("the weights of rank {} are not those of rank 0; the first that differs is {}", ranks,
-                           tensors[static_cast<size_t>(first)].first),
+                           tensors[static_cast<size_t>(first)].name),
                     "resume from the last checkpoint; if it happens again, look for a broken machine");
 }
 

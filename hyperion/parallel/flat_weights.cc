@@ -5,6 +5,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
@@ -17,17 +18,21 @@ namespace hyperion::parallel {
 namespace {
 
 // Weights in 4 bits are no parameters, but are cut all the same: what travels is the packed form.
-void add_packed(std::vector<Weight>& weights, nn::Module& root) {
+void add_packed(std::vector<nn::Parameter>& weights, nn::Module& root) {
   root.visit([&](const std::string& path, nn::Module& module) {
     if (const auto* projection = dynamic_cast<nn::Projection*>(&module))
       for (const auto& piece : projection->packed())
-        weights.push_back({base::format("{}.packed.{}", path, weights.size()), piece, false, 0});
+        weights.push_back({base::format("{}.packed.{}", path, weights.size()), piece});
   });
 }
 
-std::map<const nn::Module*, int> number_units(std::vector<Weight>& weights, nn::Module& root) {
+// The blocks in the order they run, from 1; and to which of them each weight belongs, 0: to none.
+std::pair<std::map<const nn::Module*, int>, std::vector<int>> number_units(const std::vector<nn::Parameter>& weights,
+                                                                           nn::Module* root) {
   std::map<const nn::Module*, int> units;
   std::map<const void*, int> unit_of;
+  std::vector<int> of_weights(weights.size());
+  if (root == nullptr) return {units, of_weights};
   const auto add = [&](nn::Module& block) {
     if (units.count(&block) != 0) return;
     const int unit = static_cast<int>(units.size()) + 1;
@@ -38,15 +43,15 @@ std::map<const nn::Module*, int> number_units(std::vector<Weight>& weights, nn::
         for (const auto& piece : projection->packed()) unit_of[piece.unsafeGetTensorImpl()] = unit;
     });
   };
-  root.visit([&](const std::string&, nn::Module& module) {
+  root->visit([&](const std::string&, nn::Module& module) {
     if (module.unit() == nn::Unit::block) add(module);
     if (auto* stack = dynamic_cast<nn::Stack*>(&module))
       for (const auto& block : stack->blocks()) add(*block);
   });
-  for (auto& weight : weights)
-    if (const auto found = unit_of.find(weight.tensor.unsafeGetTensorImpl()); found != unit_of.end())
-      weight.unit = found->second;
-  return units;
+  for (size_t i = 0; i < weights.size(); ++i)
+    if (const auto found = unit_of.find(weights[i].tensor.unsafeGetTensorImpl()); found != unit_of.end())
+      of_weights[i] = found->second;
+  return {units, of_weights};
 }
 
 }  // namespace
@@ -71,38 +76,55 @@ at::Tensor master_of(const at::Tensor& weight, const at::Tensor& wide) {
   return weight.detach().to(at::kFloat).copy_(wide);  // a model on a GPU may have laid its weights out anew
 }
 
-FlatWeights::FlatWeights(std::vector<Weight> weights, nn::Module* root, const Options& options)
+FlatWeights::FlatWeights(std::vector<nn::Parameter> weights, nn::Module* root, const Options& options)
     : weights_(std::move(weights)), options_(options) {
   const at::NoGradGuard no_grad;
-  const bool pieces = options.held == Held::pieces, apart = options.held == Held::apart;
+  const bool pieces = options.held == Held::pieces;
   if (root != nullptr && pieces) add_packed(weights_, *root);
-  if (root != nullptr) units_ = number_units(weights_, *root);
+  std::vector<int> units;
+  std::tie(units_, units) = number_units(weights_, root);
   for (const auto& weight : weights_) taken_over_ += static_cast<int64_t>(weight.tensor.nbytes());
   place_of_.resize(weights_.size());
-  for (auto& plan : plan_buckets(weights_, {options.ranks, pieces, options.bucket_bytes})) {
+  for (auto& plan : plan_buckets(weights_, units, {options.ranks, pieces, options.bucket_bytes})) {
     for (size_t i = 0; i < plan.places.size(); ++i) place_of_[plan.places[i].weight] = {buffers_.size(), i};
     buffers_.push_back({std::move(plan), {}, {}});
   }
-  wide_.resize(buffers_.size());
-  for (auto& buffer : buffers_)
-    if (!apart) adopt(buffer);
-  if (apart)
+  std::vector<at::Tensor> wide(buffers_.size());  // of weights that came without memory this rank's piece in fp32
+  for (size_t i = 0; i < buffers_.size() && options.held != Held::apart; ++i) {
+    const auto& places = buffers_[i].plan.places;
+    const bool there = std::all_of(places.begin(), places.end(),
+                                   [&](const Place& place) { return nn::has_memory(weights_[place.weight].tensor); });
+    if (there || !pieces)
+      adopt(buffers_[i]);
+    else
+      wide[i] = fill(buffers_[i]);
+  }
+  make_parts(wide);
+  for (auto& weight : weights_) weight.master.reset();
+}
+
+// The master of a cut weight is its slice of the whole's values, copied, so that the whole's memory goes.
+void FlatWeights::make_parts(const std::vector<at::Tensor>& wide) {
+  if (options_.held == Held::apart) {
     for (const auto& weight : weights_)
-      if (weight.tensor.requires_grad()) parts_.push_back({weight.name, weight.tensor, weight.decay});
-  if (apart) return;
+      if (weight.tensor.requires_grad()) {
+        parts_.push_back(weight);
+        parts_.back().master = master_of(weight.tensor, weight.master);
+      }
+    return;
+  }
   for (size_t i = 0; i < buffers_.size(); ++i) {
-    const auto& buffer = buffers_[i];
-    if (!buffer.plan.trained) continue;
-    for (const Slice& slice : slices_of(buffer.plan, weights_, options.rank)) {
-      const Weight& weight = weights_[slice.weight];
-      parts_.push_back({weight.name,
-                        buffer.piece.narrow(0, slice.at, slice.count),
-                        weight.decay,
-                        {weight.tensor.sizes().vec(), slice.begin}});
-      filled_.push_back(wide_[i].defined() ? wide_[i].narrow(0, slice.at, slice.count) : at::Tensor());
+    if (!buffers_[i].plan.trained) continue;
+    for (const Slice& slice : slices_of(buffers_[i].plan, weights_, options_.rank)) {
+      const nn::Parameter& weight = weights_[slice.weight];
+      nn::Parameter part{weight.name, buffers_[i].piece.narrow(0, slice.at, slice.count), weight.traits};
+      part.placement = {weight.tensor.sizes().vec(), slice.begin};
+      part.master = part.tensor.scalar_type() == at::kFloat ? part.tensor
+                    : wide[i].defined()                     ? wide[i].narrow(0, slice.at, slice.count)
+                                        : weight.master.reshape(-1).narrow(0, slice.begin, slice.count).clone();
+      parts_.push_back(std::move(part));
     }
   }
-  wide_.clear();
 }
 
 int FlatWeights::unit_of(const nn::Module& block) const {
@@ -112,13 +134,8 @@ int FlatWeights::unit_of(const nn::Module& block) const {
 
 void FlatWeights::adopt(FlatBuffer& buffer) {
   const auto options = weights_[buffer.plan.places.front().weight].tensor.options().requires_grad(false);
-  const auto& places = buffer.plan.places;
-  if (options_.held == Held::pieces && std::any_of(places.begin(), places.end(), [&](const Place& place) {
-        return !nn::has_memory(weights_[place.weight].tensor);
-      }))
-    return fill(buffer);
   buffer.full = at::zeros({buffer.plan.length}, options);
-  for (const Place& place : places) {
+  for (const Place& place : buffer.plan.places) {
     at::Tensor& weight = weights_[place.weight].tensor;
     const auto view = buffer.full.narrow(0, place.begin, weight.numel()).view(weight.sizes());
     view.copy_(weight.detach());
@@ -130,16 +147,17 @@ void FlatWeights::adopt(FlatBuffer& buffer) {
   give_memory_back(buffer.full);
 }
 
-// Of a buffer whose weights, some or all, have no memory: only our own piece ever gets any.
-void FlatWeights::fill(FlatBuffer& buffer) {
+// Of a buffer whose weights, some or all, have no memory: only our own piece ever gets any. Returns it in fp32 too,
+// where it is narrower and trained.
+at::Tensor FlatWeights::fill(FlatBuffer& buffer) {
   constexpr int64_t kAtOnce = 1 << 20;
   const auto options = weights_[buffer.plan.places.front().weight].tensor.options().requires_grad(false);
-  at::Tensor& wide = wide_[static_cast<size_t>(&buffer - buffers_.data())];
+  at::Tensor wide;
   buffer.piece = at::zeros({buffer.plan.piece}, options);
   if (buffer.plan.trained && buffer.plan.type != at::kFloat)
     wide = at::zeros({buffer.plan.piece}, options.dtype(at::kFloat));
   for (const Slice& slice : slices_of(buffer.plan, weights_, options_.rank)) {
-    const Weight& weight = weights_[slice.weight];
+    const nn::Parameter& weight = weights_[slice.weight];
     const bool there = nn::has_memory(weight.tensor);
     HYPERION_CHECK(there || options_.values, "nothing tells the values of " + weight.name);
     for (int64_t done = 0; done < slice.count; done += kAtOnce) {
@@ -157,26 +175,7 @@ void FlatWeights::fill(FlatBuffer& buffer) {
     weight.set_data(buffer.full.narrow(0, place.begin, weight.numel()).view(weight.sizes()));
   }
   give_memory_back(buffer.full);
-}
-
-std::vector<at::Tensor> FlatWeights::masters(const std::vector<at::Tensor>& wide) {
-  std::map<std::string, at::Tensor> by_name;
-  size_t next = 0;
-  for (const auto& weight : weights_)
-    if (weight.tensor.requires_grad()) by_name[weight.name] = wide.at(next++);
-  std::vector<at::Tensor> list;
-  for (size_t i = 0; i < parts_.size(); ++i) {
-    const auto& part = parts_[i];
-    const at::Tensor& values = by_name.at(part.name);
-    if (!part.placement.cut() || part.weight.scalar_type() == at::kFloat)
-      list.push_back(master_of(part.weight, values));
-    else if (filled_[i].defined())
-      list.push_back(filled_[i]);
-    else
-      list.push_back(values.reshape(-1).narrow(0, part.placement.begin, part.weight.numel()).clone());
-  }
-  filled_.clear();
-  return list;
+  return wide;
 }
 
 std::vector<at::Tensor> FlatWeights::by_weight(const std::vector<at::Tensor>& flat) const {

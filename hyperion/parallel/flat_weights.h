@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "hyperion/optim/optimizer.h"
+#include "hyperion/nn/parameter.h"
 #include "hyperion/parallel/buckets.h"
 
 namespace hyperion::nn {
@@ -42,20 +42,17 @@ class FlatWeights {
   };
   // Takes the weights over, where they do not lie apart. `root`: the tree whose blocks are its units; null: it has
   // none.
-  FlatWeights(std::vector<Weight> weights, nn::Module* root, const Options& options);
+  FlatWeights(std::vector<nn::Parameter> weights, nn::Module* root, const Options& options);
 
   Held held() const { return options_.held; }
-  const std::vector<Weight>& weights() const { return weights_; }
+  const std::vector<nn::Parameter>& weights() const { return weights_; }
   const std::vector<FlatBuffer>& buffers() const { return buffers_; }
   std::pair<size_t, size_t> place_of(size_t weight) const { return place_of_[weight]; }  // buffer, and place in it
   int unit_of(const nn::Module& block) const;  // from 1 in the order they run; 0: it is none
   int last_unit() const { return static_cast<int>(units_.size()); }
 
-  // What this rank updates: whole weights, or flat slices of them.
-  const std::vector<optim::Parameter>& parts() const { return parts_; }
-  // One a part, fp32: the part itself where it is fp32, else its values of `wide`, one a trained weight (undefined for
-  // one that came without memory). To be asked once.
-  std::vector<at::Tensor> masters(const std::vector<at::Tensor>& wide);
+  // What this rank updates, each with its master: whole weights, or flat slices of them. To be asked once.
+  std::vector<nn::Parameter> take_parts() { return std::move(parts_); }
   // One a part, of one flat tensor a trained buffer: as long as it where weights lie apart, else as its piece.
   std::vector<at::Tensor> by_part(const std::vector<at::Tensor>& flat) const;
   // One a trained weight, of flat tensors as long as the buffers.
@@ -66,16 +63,15 @@ class FlatWeights {
 
  private:
   void adopt(FlatBuffer& buffer);
-  void fill(FlatBuffer& buffer);
+  at::Tensor fill(FlatBuffer& buffer);
+  void make_parts(const std::vector<at::Tensor>& filled);
 
-  std::vector<Weight> weights_;
+  std::vector<nn::Parameter> weights_;  // their masters gone into the parts
   Options options_;
   std::map<const nn::Module*, int> units_;
   std::vector<FlatBuffer> buffers_;
   std::vector<std::pair<size_t, size_t>> place_of_;
-  std::vector<optim::Parameter> parts_;
-  std::vector<at::Tensor> wide_;    // by buffer: this rank's piece in fp32 of weights that came without memory
-  std::vector<at::Tensor> filled_;  // by part: of those, what is its
+  std::vector<nn::Parameter> parts_;
   int64_t taken_over_ = 0;
 };
 

@@ -28,11 +28,8 @@ class TrainedWeights {
  public:
   virtual ~TrainedWeights() = default;
 
-  // What this process updates.
-  virtual const std::vector<optim::Parameter>& parts() const = 0;
-  // One a part, fp32: the part itself where it is fp32, else of `wide`, the values of each trained weight before it was
-  // narrowed (undefined for one that came without memory). To be asked once.
-  virtual std::vector<at::Tensor> masters(const std::vector<at::Tensor>& wide) = 0;
+  // What this process updates, each with its master. To be asked once: they are the optimizer's from then on.
+  virtual std::vector<nn::Parameter> take_parts() = 0;
 
   // Weights or gradients are on their way while a step runs: other processes wait for them.
   virtual bool travel() const { return false; }
@@ -76,9 +73,10 @@ class TrainedWeights {
 };
 
 // As the config and the number of processes say. `root`: the tree whose blocks run one by one; null: it has none.
+// `weights`: with the values that each trained one was narrowed from as its master, but where it came without memory.
 // `values`: of weights without memory, which only zero = 3 takes.
 std::unique_ptr<TrainedWeights> make_trained_weights(Processes& processes, const ParallelConfig& config,
-                                                     std::vector<Weight> weights, nn::Module* root,
+                                                     std::vector<nn::Parameter> weights, nn::Module* root,
                                                      const Values& values = {});
 
 }  // namespace hyperion::parallel

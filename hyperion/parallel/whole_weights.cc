@@ -5,23 +5,21 @@
 
 namespace hyperion::parallel {
 
-WholeWeights::WholeWeights(const std::vector<Weight>& weights) {
-  for (const auto& weight : weights)
-    if (weight.tensor.requires_grad()) parts_.push_back({weight.name, weight.tensor, weight.decay});
-}
-
-std::vector<at::Tensor> WholeWeights::masters(const std::vector<at::Tensor>& wide) {
-  std::vector<at::Tensor> list;
-  for (size_t i = 0; i < parts_.size(); ++i) list.push_back(master_of(parts_[i].weight, wide.at(i)));
-  return list;
+WholeWeights::WholeWeights(std::vector<nn::Parameter> weights) {
+  for (auto& weight : weights) {
+    if (!weight.tensor.requires_grad()) continue;
+    weight.master = master_of(weight.tensor, weight.master);
+    weights_.push_back(weight.tensor);
+    parts_.push_back(std::move(weight));
+  }
 }
 
 // Parts of a batch add up in fp32 whatever the gradients' type.
 void WholeWeights::end_backward() {
   const at::NoGradGuard no_grad;
-  sums_.resize(parts_.size());
-  for (size_t i = 0; i < parts_.size(); ++i) {
-    const at::Tensor& weight = parts_[i].weight;
+  sums_.resize(weights_.size());
+  for (size_t i = 0; i < weights_.size(); ++i) {
+    const at::Tensor& weight = weights_[i];
     at::Tensor& gradient = weight.mutable_grad();
     if (!gradient.defined()) gradient = at::zeros_like(weight);  // not used by this part: an idle expert
     if (count_ == 1) {
@@ -36,7 +34,7 @@ void WholeWeights::end_backward() {
 }
 
 void WholeWeights::drop_gradients() {
-  for (const auto& part : parts_) part.weight.mutable_grad().reset();
+  for (const auto& weight : weights_) weight.mutable_grad().reset();
   sums_.clear();
 }
 
@@ -47,9 +45,9 @@ optim::ClipResult WholeWeights::clip(optim::Optimizer& optimizer, const std::vec
 
 TrainedWeights::Bytes WholeWeights::bytes(int64_t micro_batches) const {
   Bytes bytes;
-  for (const auto& part : parts_) {
-    bytes.gradients += static_cast<int64_t>(part.weight.nbytes());
-    if (micro_batches > 1) bytes.gradients += 4 * part.weight.numel();
+  for (const auto& weight : weights_) {
+    bytes.gradients += static_cast<int64_t>(weight.nbytes());
+    if (micro_batches > 1) bytes.gradients += 4 * weight.numel();
   }
   return bytes;  // none of the weights was taken over
 }

@@ -8,10 +8,9 @@ namespace hyperion::parallel {
 
 class WholeWeights final : public TrainedWeights {
  public:
-  explicit WholeWeights(const std::vector<Weight>& weights);
+  explicit WholeWeights(std::vector<nn::Parameter> weights);
 
-  const std::vector<optim::Parameter>& parts() const override { return parts_; }
-  std::vector<at::Tensor> masters(const std::vector<at::Tensor>& wide) override;
+  std::vector<nn::Parameter> take_parts() override { return std::move(parts_); }
   void begin_backward(int64_t index, int64_t count) override { index_ = index, count_ = count; }
   void end_backward() override;
   std::vector<at::Tensor> gradients() override { return std::exchange(sums_, {}); }
@@ -21,8 +20,8 @@ class WholeWeights final : public TrainedWeights {
   Bytes bytes(int64_t micro_batches) const override;
 
  private:
-  std::vector<optim::Parameter> parts_;
-  std::vector<at::Tensor> sums_;
+  std::vector<nn::Parameter> parts_;
+  std::vector<at::Tensor> weights_, sums_;
   int64_t index_ = 0, count_ = 1;
 };
 

@@ -49,7 +49,7 @@ void keep_schedule_end(const PastRun& past, RunConfig& config) {
 }
 
 std::string schedule_change(const PastRun& past, const RunConfig& config) {
-  const int64_t step = past.start->loaded.step, steps = config.train.steps;
+  const int64_t step = past.start->checkpoint.step, steps = config.train.steps;
   const auto before = optim::schedule_of(past.config.optim, past.config.train.steps),
              now = optim::schedule_of(config.optim, steps);
   const double last = before.at(step), next = now.at(step + 1);

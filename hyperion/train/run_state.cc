@@ -135,7 +135,7 @@ Json value_json(const base::Setting& setting) {
 
 // The tensors of a checkpoint have the shapes of the model it describes, the optimizer's too. What an adapter is
 // trained beside is not there, nor is what a model of one's own has frozen.
-void check_tensors(const checkpoint::LoadedCheckpoint& loaded, const RunState& state, const std::string& place) {
+void check_tensors(const checkpoint::OpenedCheckpoint& opened, const RunState& state, const std::string& place) {
   const nn::WithoutMemory only_names;
   const auto model = models::make_model(state.model, place);
   if (!state.adapter.empty()) {
@@ -150,12 +150,11 @@ void check_tensors(const checkpoint::LoadedCheckpoint& loaded, const RunState& s
     if (!weight && !moment) return;
     const size_t kind = name.find('.') + 1;
     const auto known = shapes.find(name.substr(weight ? kind : name.find('.', kind) + 1));
-    if (known == shapes.end() || known->second != loaded.shape(name))
+    if (known == shapes.end() || known->second != opened.shape(name))
       throw base::CorruptError(format("{}: {} is not of the model it describes, or has another shape", place, name));
-    if (moment) loaded.shape("model." + known->first);
+    if (moment) opened.shape("model." + known->first);
   };
-  for (const auto& [name, tensor] : loaded.tensors) check(name);
-  for (const auto& [name, cut] : loaded.sliced) check(name);
+  for (const auto& [name, entry] : opened.tensors) check(name);
 }
 
 // As Settings::set takes it.
@@ -238,16 +237,19 @@ std::string read_known_settings(base::FileSystem& files, const base::Path& check
   return settings_of_state(StateMembers(json, path.string() + ": state"), json);
 }
 
-std::optional<StartPoint> find_start(base::FileSystem& files, const base::Path& checkpoints) {
+std::optional<StartPoint> find_start(base::FileSystem& files, const base::Path& checkpoints, Tensors read,
+                                     int64_t before) {
   const auto all = checkpoint::list_checkpoints(files, checkpoints);
-  if (all.empty()) return {};
+  if (std::none_of(all.begin(), all.end(), [&](const auto& entry) { return entry.step < before; })) return {};
   RunState state;
-  auto loaded = checkpoint::load_newest(files, checkpoints, [&](const checkpoint::LoadedCheckpoint& one) {
+  const auto check = [&](const checkpoint::OpenedCheckpoint& one) {
     const std::string place = (one.path / checkpoint::kManifestName).string();
     state = parse_run_state(one.state, place, one.step);
     check_tensors(one, state, place);
-  });
-  return StartPoint{std::move(loaded), std::move(state), all.front().step};
+    if (read == Tensors::now) one.verify();
+  };
+  auto opened = checkpoint::open_newest(files, checkpoints, check, before);
+  return StartPoint{std::move(opened), std::move(state), all.front().step};
 }
 
 }  // namespace hyperion::train

@@ -41,13 +41,16 @@ std::string read_known_settings(base::FileSystem& files, const base::Path& check
 
 // Where a resume goes on.
 struct StartPoint {
-  checkpoint::LoadedCheckpoint loaded;
+  checkpoint::OpenedCheckpoint checkpoint;
   RunState state;
   int64_t newest_step = 0;  // of all checkpoints, good or bad
-  std::string manifest() const { return (loaded.path / "manifest.json").string(); }
+  std::string manifest() const { return (checkpoint.path / "manifest.json").string(); }
 };
 
-// The newest checkpoint that is good in all its parts; bad ones are told of and passed over. None yet: nothing.
-std::optional<StartPoint> find_start(base::FileSystem& files, const base::Path& checkpoints);
+// The newest checkpoint, of those before step `before`, that is good as far as its manifest and headers tell, and in
+// all its tensors too where these are to be read; bad ones are told of and passed over. None yet: nothing.
+enum class Tensors { later, now };
+std::optional<StartPoint> find_start(base::FileSystem& files, const base::Path& checkpoints,
+                                     Tensors read = Tensors::later, int64_t before = INT64_MAX);
 
 }  // namespace hyperion::train

@@ -115,7 +115,7 @@ StartingModel make_adapted(base::FileSystem& files, const Beginning& beginning) 
   std::string from = config.model.from;
   if (beginning.past != nullptr) {
     start.base_digest = beginning.past->state.base_digest;
-    from = interop::find_base(files, beginning.run, from, start.base_digest, beginning.past->loaded.path.string());
+    from = interop::find_base(files, beginning.run, from, start.base_digest, beginning.past->checkpoint.path.string());
     if (from != config.model.from)
       base::log_info(format("{} has not the weights any more beside which this run is trained: taken from {}",
                             config.model.from, from));

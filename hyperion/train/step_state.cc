@@ -1,8 +1,6 @@
 // What a step leaves behind: the tensors and numbers of a checkpoint.
-#include <ATen/core/grad_mode.h>
-
-#include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/base/log.h"
 #include "hyperion/checkpoint/load.h"
 #include "hyperion/parallel/equal_ranks.h"
 #include "hyperion/parallel/processes.h"
@@ -43,45 +41,41 @@ void Stepper::restore(const StepperNumbers& numbers) {
 }
 
 // What is frozen is in the model this one started from.
-std::vector<optim::StateTensor> Stepper::state() const {
-  std::vector<optim::StateTensor> list;
-  for (const auto& part : weights_->parts()) list.push_back({"model." + part.name, part.weight, part.placement});
-  for (const auto& buffer : model_.buffers()) list.push_back({"model." + buffer.name, buffer.tensor});
-  if (fp8_) list.push_back({"fp8.history", fp8_->scales().history()});
-  for (const auto& item : optimizer_->state()) list.push_back({"optimizer." + item.name, item.tensor, item.placement});
+std::vector<nn::Parameter> Stepper::state() const {
+  std::vector<nn::Parameter> list;
+  const auto add = [&](const char* kind, nn::Parameter item) {
+    item.name = kind + item.name;
+    list.push_back(std::move(item));
+  };
+  for (const auto& part : optimizer_->parameters()) add("model.", part);
+  for (const auto& buffer : model_.buffers()) add("model.", {buffer.name, buffer.tensor});
+  if (fp8_) add("fp8.", {"history", fp8_->scales().history()});
+  for (const auto& item : optimizer_->state()) add("optimizer.", item);
   return list;
 }
 
-void Stepper::load(const checkpoint::LoadedCheckpoint& loaded) {
-  const at::NoGradGuard no_grad;
-  for (const auto& [name, tensor, placement] : state()) {
-    const at::IntArrayRef shape = placement.cut() ? at::IntArrayRef(placement.whole) : tensor.sizes();
-    if (at::IntArrayRef(loaded.shape(name)) != shape || loaded.type(name) != tensor.scalar_type())
-      throw base::ConfigError(
-          base::format("{} of {} has another shape or type than this run's", name, loaded.path.string()),
-          "the model and precision of a run cannot change on resume");
-    if (placement.cut())
-      loaded.copy_stretch(name, placement.begin, tensor);
-    else
-      tensor.copy_(loaded.tensor(name));
-  }
+void Stepper::load(const checkpoint::OpenedCheckpoint& from) {
+  const auto traffic = checkpoint::load_tensors(from, state(), processes_.control());
+  base::log_debug(base::format("of the checkpoint {} were read here, {} sent to other ranks and {} received",
+                               base::bytes_text(static_cast<uint64_t>(traffic.read)),
+                               base::bytes_text(static_cast<uint64_t>(traffic.sent)),
+                               base::bytes_text(static_cast<uint64_t>(traffic.received))));
   weights_->updated();
   if (fp8_) fp8_->scales().history_changed();
 }
 
 std::vector<at::Tensor> Stepper::trained() const {
   std::vector<at::Tensor> list;
-  for (const auto& part : weights_->parts()) list.push_back(part.weight);
+  for (const auto& part : optimizer_->parameters()) list.push_back(part.tensor);
   return list;
 }
 
 void Stepper::check_processes() {
   if (processes_.size() == 1) return;
   weights_->begin_pass();  // gathered weights have arrived
-  parallel::NamedTensors same;
-  if (weights_->around() == nullptr)  // else each has a piece of its own
-    for (const auto& parameter : model_.parameters()) same.emplace_back(parameter.name, parameter.tensor);
-  for (const auto& buffer : model_.buffers()) same.emplace_back(buffer.name, buffer.tensor);
+  std::vector<nn::Parameter> same;
+  if (weights_->around() == nullptr) same = model_.parameters();  // else each has a piece of its own
+  for (const auto& buffer : model_.buffers()) same.push_back({buffer.name, buffer.tensor});
   parallel::check_equal(processes_.control(), same);
   weights_->end_pass();
 }

@@ -33,19 +33,15 @@ Stepper::Stepper(models::Model& model, const RunConfig& config, at::Device devic
       processes_(processes == nullptr ? *alone_ : *processes) {
   at::NoGradGuard no_grad;
   if (type_ == at::kHalf) loss_scale_.emplace(config.train.loss_scale);
-  std::vector<at::Tensor> wide;  // the trained values before they are narrowed
-  for (const auto& parameter : model.parameters())
-    if (parameter.tensor.requires_grad())
-      wide.push_back(nn::has_memory(parameter.tensor) ? parameter.tensor.detach().to(device, at::kFloat)
-                                                      : at::Tensor());
-  model.to(device, type_);
-  std::vector<parallel::Weight> weights;
-  for (const auto& parameter : model.parameters())
-    weights.push_back({parameter.name, parameter.tensor, parameter.decay, 0});
+  auto weights = model.parameters();
+  for (auto& weight : weights)
+    if (weight.tensor.requires_grad() && nn::has_memory(weight.tensor))
+      weight.master = weight.tensor.detach().to(device, at::kFloat);
+  model.to(device, type_);  // the same tensors, narrowed
   weights_ = parallel::make_trained_weights(processes_, config.parallel, std::move(weights), model.tree(), values);
   if (config.parallel.sync_batch_norm && weights_->travel())
     statistics_ = std::make_unique<parallel::BatchStatistics>(*processes_.statistics());
-  optimizer_ = std::make_unique<optim::Optimizer>(weights_->parts(), weights_->masters(wide), config.optim);
+  optimizer_ = std::make_unique<optim::Optimizer>(weights_->take_parts(), config.optim);
   residents_ = nn::Residents(model.held());
   make_fp8();
   use(config.memory);
@@ -110,8 +106,8 @@ void Stepper::backward(const at::Tensor& loss, int64_t index, int64_t count) {
   weights_->begin_backward(index, count);
   // Our own models use a weight once; a loss of the caller's may use it again, and hooks read gradients on the way.
   const bool ours = !weights_->travel() && !loss_ && model_.tree() != nullptr &&
-                    std::none_of(weights_->parts().begin(), weights_->parts().end(),
-                                 [](const auto& part) { return kernels::has_gradient_hooks(part.weight); });
+                    std::none_of(optimizer_->parameters().begin(), optimizer_->parameters().end(),
+                                 [](const auto& part) { return kernels::has_gradient_hooks(part.tensor); });
   std::optional<kernels::SumsAtEnd> sums;
   if (ours) sums.emplace();
   const auto scaled = !loss_scale_                          ? loss

@@ -15,7 +15,7 @@
 #include "hyperion/train/step_graph.h"
 
 namespace hyperion::checkpoint {
-struct LoadedCheckpoint;
+struct OpenedCheckpoint;
 }
 namespace hyperion::parallel {
 class BatchStatistics;
@@ -70,9 +70,10 @@ class Stepper {
   bool records() const { return graphs_ != nullptr && !graphs_->refused(); }  // its steps as graphs, as far as it knows
 
   // Every tensor a checkpoint must hold, by its name there; the live ones. Slices where they are cut among processes.
-  std::vector<optim::StateTensor> state() const;
-  // Throws ConfigError where the checkpoint's are of another shape or type.
-  void load(const checkpoint::LoadedCheckpoint& loaded);
+  std::vector<nn::Parameter> state() const;
+  // Those of the checkpoint; every process calls it. Throws ConfigError where they are of another shape or type, and
+  // CorruptError, in all processes, where they are bad.
+  void load(const checkpoint::OpenedCheckpoint& from);
   std::vector<at::Tensor> trained() const;               // the weights that this process updates
   void check_processes();                                // throws where weights that should be the same on all are not
   const nn::Fp8Maps* fp8() const { return fp8_.get(); }  // null: the precision is another

@@ -108,6 +108,7 @@ class Trainer {
   void prepare();
   void make_model();
   void plan_memory();
+  StartPoint load_newest(StartPoint start);
   double restore();  // returns the seconds trained before
   void step();
   void settle();  // reads and tells the figures of the pending step
@@ -233,21 +234,50 @@ void Trainer::prepare() {
              step_ >= config_.train.steps || validation_is_missing());
 }
 
+// Whether a checkpoint is good is known once all processes have read their parts. The one before it takes its place,
+// unless it was written under other settings: what this resume was found to change is then to be found anew.
+StartPoint Trainer::load_newest(StartPoint start) {
+  for (std::string wrong;;) {
+    const auto& bad = start.checkpoint;
+    try {
+      stepper_->load(bad);
+      return start;
+    } catch (const base::CorruptError& error) {
+      wrong += format("\n  step {}: {}", bad.step, error.what());
+      auto older = find_start(files_, request_.run.checkpoints(), Tensors::later, bad.step);
+      if (!older)
+        throw base::CorruptError(format("no checkpoint in {} is good:{}", request_.run.checkpoints().string(), wrong),
+                                 "restore a checkpoint folder from a copy, or start a new run");
+      if (older->state.settings != start.state.settings) {
+        const base::Path aside = bad.path.string() + ".bad";
+        if (first()) files_.rename(bad.path, aside);
+        throw base::CorruptError(
+            format("checkpoint of step {} is bad, and was put aside as {}: {}", bad.step, aside.string(), error.what()),
+            format("resume again, from step {}", older->checkpoint.step));
+      }
+      if (first())
+        base::log_warn(format("checkpoint of step {} is bad, falling back to step {}: {}", bad.step,
+                              older->checkpoint.step, error.what()));
+      older->newest_step = start.newest_step;
+      start = std::move(*older);
+    }
+  }
+}
+
 double Trainer::restore() {
   if (!begun()) {
     base::log_info(format("no checkpoint was written yet; starting again from step 0{}",
                           request_.changes.empty() ? ", which gives the same run" : ""));
     return 0;
   }
-  const auto [loaded, state, newest] = std::move(**request_.start);
+  const auto [checkpoint, state, newest] = load_newest(std::move(**request_.start));
   request_.start->reset();
-  stepper_->load(loaded);
   if (!state.data_digest.empty() && state.data_digest != split_.digest)
     throw base::ConfigError(
         format("the data at {} is not what this run was trained on until step {}",
-               config_.data.path.empty() ? config_.data.source : config_.data.path.front(), loaded.step),
+               config_.data.path.empty() ? config_.data.source : config_.data.path.front(), checkpoint.step),
         "put it back; or begin a new run from this one's weights: model.from = RUN");
-  step_ = saved_step_ = loaded.step;
+  step_ = saved_step_ = checkpoint.step;
   start_ = state.cursor;
   validations_ = state.validations;
   if (!config_.checkpoint.best) validations_.best.reset();
@@ -264,7 +294,7 @@ double Trainer::restore() {
     base::log_warn(format("this run used {} threads and now has {}: losses will agree to rounding, not to the bit",
                           state.threads, kernels::cpu_threads()));
   if (newest > step_) base::log_debug(format("the checkpoint of step {} was bad and passed over", newest));
-  base::log_info(format("resuming after step {} from {}", step_, loaded.path.string()));
+  base::log_info(format("resuming after step {} from {}", step_, checkpoint.path.string()));
   return state.seconds;
 }
 
@@ -475,13 +505,8 @@ void Trainer::save() {
   checkpoint::Snapshot snapshot;
   snapshot.step = step_;
   snapshot.version = base::version_text();
-  for (const auto& item : stepper_->state()) {
-    if (item.placement.cut() && !processes_.first_copy()) continue;
-    if (item.placement.cut())
-      snapshot.slices.push_back({item.name, item.tensor, item.placement.begin, item.placement.whole});
-    else if (first())
-      snapshot.tensors.push_back({item.name, item.tensor});
-  }
+  for (auto& item : stepper_->state())
+    if (item.placement.cut() ? processes_.first_copy() : first()) snapshot.tensors.push_back(std::move(item));
   snapshot.state = state_text(state());
   if (validations_.best) snapshot.best = validations_.best->step;
   checkpoint::save_checkpoint(files_, request_.run.checkpoints(), snapshot, config_.checkpoint.keep,

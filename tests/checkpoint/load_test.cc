@@ -19,7 +19,7 @@ class Load : public testing::Test {
   }
   // After `broken` was damaged: the newest good is step 1, and a warning names the file and both steps.
   void expect_fall_back(const base::Path& broken, const std::string& reason) {
-    const std::string text = logged_by([&] { EXPECT_TRUE(is_snapshot(load_newest(real_files(), folder_), 1)); });
+    const std::string text = logged_by([&] { EXPECT_TRUE(is_snapshot(open_newest(real_files(), folder_), 1)); });
     EXPECT_NE(text.find("step 2 is bad, falling back to step 1"), std::string::npos) << text;
     EXPECT_NE(text.find(broken.string()), std::string::npos) << text;
     EXPECT_NE(text.find(reason), std::string::npos) << text;
@@ -31,7 +31,7 @@ class Load : public testing::Test {
 };
 
 TEST_F(Load, takes_the_newest_without_a_warning) {
-  EXPECT_EQ(logged_by([&] { EXPECT_TRUE(is_snapshot(load_newest(real_files(), folder_), 2)); }), "");
+  EXPECT_EQ(logged_by([&] { EXPECT_TRUE(is_snapshot(open_newest(real_files(), folder_), 2)); }), "");
 }
 
 TEST_F(Load, a_flipped_bit_anywhere_in_the_shard_falls_back) {
@@ -43,7 +43,7 @@ TEST_F(Load, a_flipped_bit_anywhere_in_the_shard_falls_back) {
     expect_fall_back(shard_, "has the hash");
     flip_bit(shard_, byte, bit);
   }
-  EXPECT_TRUE(is_snapshot(load_newest(real_files(), folder_), 2));
+  EXPECT_TRUE(is_snapshot(open_newest(real_files(), folder_), 2));
 }
 
 TEST_F(Load, a_flipped_bit_anywhere_in_the_manifest_falls_back) {
@@ -82,21 +82,21 @@ TEST_F(Load, a_missing_shard_falls_back) {
 
 TEST_F(Load, a_checkpoint_without_a_manifest_is_none) {
   std::filesystem::remove(manifest_);
-  EXPECT_EQ(logged_by([&] { EXPECT_TRUE(is_snapshot(load_newest(real_files(), folder_), 1)); }), "");
+  EXPECT_EQ(logged_by([&] { EXPECT_TRUE(is_snapshot(open_newest(real_files(), folder_), 1)); }), "");
 }
 
 TEST_F(Load, a_folder_renamed_by_hand_is_not_taken_for_a_newer_step) {
   std::filesystem::rename(folder_ / "step-1", folder_ / "step-9");
-  EXPECT_NE(error_of([&] { load_checkpoint(real_files(), folder_ / "step-9"); }).find("manifest of step 1"),
+  EXPECT_NE(error_of([&] { open_checkpoint(real_files(), folder_ / "step-9"); }).find("manifest of step 1"),
             std::string::npos);
-  logged_by([&] { EXPECT_TRUE(is_snapshot(load_newest(real_files(), folder_), 2)); });
+  logged_by([&] { EXPECT_TRUE(is_snapshot(open_newest(real_files(), folder_), 2)); });
 }
 
 TEST_F(Load, when_none_is_good_each_is_told) {
   flip_bit(shard_, 100);
   flip_bit(folder_ / "step-1" / "manifest.json", 10);
   try {
-    load_newest(real_files(), folder_);
+    open_newest(real_files(), folder_);
     FAIL();
   } catch (const base::CorruptError& error) {
     const std::string text = error.what();
@@ -133,7 +133,7 @@ class BusyFiles final : public base::FileSystem {
 TEST_F(Load, looks_again_when_a_running_job_removes_what_was_listed) {
   for (const int nth : {1, 2, 3}) {
     BusyFiles files(folder_, nth);
-    EXPECT_TRUE(is_snapshot(load_newest(files, folder_), 3)) << nth;
+    EXPECT_TRUE(is_snapshot(open_newest(files, folder_), 3)) << nth;
     std::filesystem::remove_all(folder_);
     SetUp();
   }
@@ -143,7 +143,7 @@ TEST_F(Load, no_checkpoint_at_all_is_a_mistake_of_the_caller) {
   for (const char* name : {"missing", "empty"}) {
     if (name == std::string("empty")) real_files().create_folders(folder_ / name);
     try {
-      load_newest(real_files(), folder_ / name);
+      open_newest(real_files(), folder_ / name);
       FAIL();
     } catch (const base::ConfigError& error) {
       EXPECT_NE(std::string(error.what()).find("no checkpoint in"), std::string::npos);
@@ -152,14 +152,14 @@ TEST_F(Load, no_checkpoint_at_all_is_a_mistake_of_the_caller) {
 }
 
 TEST_F(Load, tensors_stay_readable_after_their_step_is_replaced_and_removed) {
-  const LoadedCheckpoint loaded = load_newest(real_files(), folder_);
+  const OpenedCheckpoint loaded = open_newest(real_files(), folder_);
   save_checkpoint(real_files(), folder_, make_snapshot(2), 2);
   std::filesystem::remove_all(folder_);
   EXPECT_TRUE(is_snapshot(loaded, 2));
 }
 
 TEST_F(Load, a_missing_tensor_is_named) {
-  const LoadedCheckpoint loaded = load_newest(real_files(), folder_);
+  const OpenedCheckpoint loaded = open_newest(real_files(), folder_);
   EXPECT_NE(error_of([&] { loaded.tensor("absent"); }).find("no tensor \"absent\""), std::string::npos);
 }
 

@@ -93,13 +93,20 @@ TEST_F(Safetensors, an_empty_list_makes_a_file_that_reads_back) {
   EXPECT_TRUE(SafetensorsFile(path_).names().empty());
 }
 
-TEST_F(Safetensors, reports_the_size_and_hash_of_what_lies_on_the_disk) {
+TEST_F(Safetensors, reports_the_size_and_hashes_of_what_lies_on_the_disk) {
   std::mt19937 random(3);
-  const WrittenFile written =
-      write_safetensors(real_files(), path_, {{"large", random_tensor(random, {3 << 20}, at::kHalf)}});
+  const FileHashes written = write_safetensors(
+      real_files(), path_,
+      {{"large", random_tensor(random, {3 << 20}, at::kHalf)}, {"none", at::empty({0})}, {"small", at::zeros({3})}});
   const std::string bytes = real_files().read(path_);
+  const SafetensorsFile file(path_);
   EXPECT_EQ(written.bytes, bytes.size());
-  EXPECT_EQ(written.xxh3_128, base::hash_hex(bytes));
+  EXPECT_EQ(written.header_bytes, file.header_bytes());
+  EXPECT_EQ(written.header, base::hash_hex(bytes.substr(0, written.header_bytes)));
+  const std::string_view large = file.bytes("large");
+  EXPECT_EQ(written.blocks,
+            (std::vector<std::string>{base::hash_hex(file.bytes("small")), base::hash_hex(large.substr(0, kBlockBytes)),
+                                      base::hash_hex(large.substr(kBlockBytes))}));
 }
 
 TEST_F(Safetensors, lays_out_the_widest_type_first_and_aligned) {

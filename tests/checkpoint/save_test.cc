@@ -34,7 +34,7 @@ class Save : public testing::Test {
     for (const base::Path& path : real_files().list(folder_)) found.push_back(path.filename().string());
     return found;
   }
-  bool newest_is(int64_t step) { return is_snapshot(load_newest(real_files(), folder_), step); }
+  bool newest_is(int64_t step) { return is_snapshot(open_newest(real_files(), folder_), step); }
 
   ScratchFolder scratch_;
   base::Path folder_ = scratch_.path() / "runs" / "x" / "checkpoints";
@@ -45,7 +45,7 @@ using Names = std::vector<std::string>;
 TEST_F(Save, a_checkpoint_reads_back_to_the_bit) {
   const base::Path path = save_checkpoint(real_files(), folder_, make_snapshot(12), 1);
   EXPECT_EQ(path, folder_ / "step-12");
-  EXPECT_TRUE(is_snapshot(load_checkpoint(real_files(), path), 12));
+  EXPECT_TRUE(is_snapshot(open_checkpoint(real_files(), path), 12));
   EXPECT_EQ(names(), Names{"step-12"});
   Names files;
   for (const base::Path& file : real_files().list(path)) files.push_back(file.filename().string());
@@ -86,7 +86,7 @@ TEST_F(Save, keeps_the_best_beside_the_newest_until_another_is) {
 TEST_F(Save, a_replaced_state_leaves_the_tensors) {
   save(5);
   replace_state(real_files(), folder_ / "step-5", R"({"other":1})");
-  const LoadedCheckpoint loaded = load_newest(real_files(), folder_);
+  const OpenedCheckpoint loaded = open_newest(real_files(), folder_);
   EXPECT_EQ(loaded.state, R"({"other":1})");
   const Snapshot written = make_snapshot(5);
   EXPECT_TRUE(same_bits(loaded.tensor(written.tensors[0].name), written.tensors[0].tensor));
@@ -115,7 +115,7 @@ TEST_F(Save, replaces_a_step_that_exists) {
   Snapshot other = make_snapshot(6);
   other.step = 5;
   save_checkpoint(real_files(), folder_, other, 3);
-  const LoadedCheckpoint loaded = load_newest(real_files(), folder_);
+  const OpenedCheckpoint loaded = open_newest(real_files(), folder_);
   EXPECT_EQ(loaded.step, 5);
   EXPECT_TRUE(same_bits(loaded.tensor(other.tensors[0].name), other.tensors[0].tensor));
   EXPECT_EQ(names(), Names{"step-5"});
@@ -147,8 +147,8 @@ int64_t fail_each_operation(const base::Path& folder, int64_t step, Break break_
       saved = false;
     }
     const auto found = list_checkpoints(real_files(), folder);
-    EXPECT_TRUE(is_snapshot(load_newest(real_files(), folder), saved ? step : 2)) << n;
-    EXPECT_TRUE(is_snapshot(load_checkpoint(real_files(), found.at(1).path), saved ? 2 : 1)) << n;
+    EXPECT_TRUE(is_snapshot(open_newest(real_files(), folder), saved ? step : 2)) << n;
+    EXPECT_TRUE(is_snapshot(open_checkpoint(real_files(), found.at(1).path), saved ? 2 : 1)) << n;
     if (!saved && clears_up) {
       EXPECT_EQ(real_files().list(folder).size(), 2u) << n;
     }
@@ -180,7 +180,7 @@ TEST_F(Save, every_operation_of_a_replacement_may_fail) {
     FaultyFileSystem faulty;
     faulty.fail_operation(n);
     const bool saved = error_of([&] { save_checkpoint(faulty, folder_, other, 2); }).empty();
-    const LoadedCheckpoint loaded = load_newest(real_files(), folder_);
+    const OpenedCheckpoint loaded = open_newest(real_files(), folder_);
     EXPECT_EQ(loaded.step, 2);
     const at::Tensor& expected = saved ? other.tensors[3].tensor : old.tensors[3].tensor;
     EXPECT_TRUE(same_bits(loaded.tensor("mask"), expected)) << n;

@@ -43,7 +43,8 @@ class Slices : public testing::Test {
     Snapshot snapshot;
     snapshot.step = 3;
     if (rank == 0) snapshot.tensors.push_back({"whole", at::full({2}, 7.0f)});
-    snapshot.slices.push_back({"cut", whole_.view(-1).narrow(0, begin, count), begin, {5, 7}});
+    snapshot.tensors.push_back(
+        {.name = "cut", .tensor = whole_.view(-1).narrow(0, begin, count), .placement = {{5, 7}, begin}});
     return snapshot;
   }
 
@@ -54,8 +55,8 @@ class Slices : public testing::Test {
 
 TEST_F(Slices, are_read_back_as_whole_tensors) {
   for (const auto& error : save(3, [&](int rank) { return third(rank); })) EXPECT_EQ(error, "");
-  const auto loaded = load_newest(real_files(), folder_);
-  EXPECT_EQ(loaded.tensors.size() + loaded.sliced.size(), 2u);
+  const auto loaded = open_newest(real_files(), folder_);
+  EXPECT_EQ(loaded.tensors.size(), 2u);
   EXPECT_TRUE(loaded.tensor("cut").equal(whole_));
   EXPECT_TRUE(loaded.tensor("whole").eq(7).all().item<bool>());
 }
@@ -64,27 +65,28 @@ TEST_F(Slices, that_leave_a_hole_or_overlap_or_disagree_are_refused) {
   const auto refused = [&](const std::function<void(NamedSlice&)>& spoil, const std::string& words) {
     save(3, [&](int rank) {
       Snapshot snapshot = third(rank);
-      if (rank == 1) spoil(snapshot.slices[0]);
+      if (rank == 1) spoil(snapshot.tensors.back());
       return snapshot;
     });
     try {
-      load_checkpoint(real_files(), folder_ / "step-3");
+      open_checkpoint(real_files(), folder_ / "step-3");
       ADD_FAILURE() << "read in spite of: " << words;
     } catch (const base::CorruptError& error) {
       EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
     }
   };
-  refused([](NamedSlice& slice) { slice.begin = 11; }, "leave a hole or overlap at element 11");
-  refused([](NamedSlice& slice) { slice.tensor = slice.tensor.narrow(0, 0, 5); }, "at element 17");
-  refused([](NamedSlice& slice) { slice.shape = {7, 5}; }, "not of the tensor that the others are of");
-  refused([](NamedSlice& slice) { slice.name = "other"; }, "leave a hole");
-  refused([](NamedSlice& slice) { slice.begin = -1; }, "begins before its tensor");
+  refused([](nn::Parameter& slice) { slice.placement.begin = 11; }, "leave a hole or overlap at element 11");
+  refused([](nn::Parameter& slice) { slice.tensor = slice.tensor.narrow(0, 0, 5); }, "at element 17");
+  refused([](nn::Parameter& slice) { slice.placement.whole = {7, 5}; }, "not of the tensor that the others are of");
+  refused([](nn::Parameter& slice) { slice.name = "other"; }, "leave a hole");
+  refused([](nn::Parameter& slice) { slice.placement.begin = -1; }, "begins before its tensor");
 }
 
 TEST_F(Slices, a_rank_that_fails_fails_all_and_nothing_is_left) {
   const auto errors = save(3, [&](int rank) {
     Snapshot snapshot = third(rank);
-    if (rank == 2) snapshot.slices.push_back(snapshot.slices[0]);  // the same name twice cannot be written
+    if (rank == 2)
+      snapshot.tensors.push_back(nn::Parameter(snapshot.tensors.back()));  // the same name twice cannot be written
     return snapshot;
   });
   for (const auto& error : errors) EXPECT_NE(error, "");

@@ -42,11 +42,11 @@ bool same_bits(const at::Tensor& a, const at::Tensor& b) {
   return left.nbytes() == 0 || std::memcmp(left.const_data_ptr(), right.const_data_ptr(), left.nbytes()) == 0;
 }
 
-bool is_snapshot(const LoadedCheckpoint& loaded, int64_t step) {
+bool is_snapshot(const OpenedCheckpoint& loaded, int64_t step) {
   const Snapshot expected = make_snapshot(step);
   if (loaded.step != step || loaded.state != expected.state || loaded.version != expected.version) return false;
   if (loaded.tensors.size() != expected.tensors.size()) return false;
-  for (const NamedTensor& named : expected.tensors)
+  for (const nn::Parameter& named : expected.tensors)
     if (!same_bits(loaded.tensor(named.name), named.tensor)) return false;
   return true;
 }

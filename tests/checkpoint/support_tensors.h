@@ -28,7 +28,7 @@ Snapshot make_snapshot(int64_t step);
 
 bool same_bits(const at::Tensor& a, const at::Tensor& b);
 // Step, state and every tensor are those of make_snapshot(step).
-bool is_snapshot(const LoadedCheckpoint& loaded, int64_t step);
+bool is_snapshot(const OpenedCheckpoint& loaded, int64_t step);
 
 void write_bytes(const base::Path& path, std::string_view bytes);
 void flip_bit(const base::Path& path, size_t byte, int bit = 0);

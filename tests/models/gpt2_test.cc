@@ -130,7 +130,7 @@ TEST(Gpt2Names, are_hugging_faces_and_decay_spares_norms_biases_and_embeddings) 
   auto model = made(config, at::kCPU);
   for (const auto& p : model->parameters()) {
     names.insert(p.name);
-    if (p.decay) decayed.insert(p.name.substr(p.name.find("h.0.") == std::string::npos ? 0 : 18));
+    if (p.traits.decay) decayed.insert(p.name.substr(p.name.find("h.0.") == std::string::npos ? 0 : 18));
     parameters += p.tensor.numel();
   }
   for (const char* name :

@@ -99,7 +99,7 @@ TEST(LlamaNames, are_hugging_faces_and_shape_counts_them) {
       int64_t parameters = 0;
       for (const auto& p : model->parameters()) {
         names.insert(p.name);
-        if (p.decay) decayed.insert(p.name);
+        if (p.traits.decay) decayed.insert(p.name);
         parameters += p.tensor.numel();
       }
       EXPECT_EQ(model->shape(40).parameters, parameters);

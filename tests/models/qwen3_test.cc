@@ -37,7 +37,7 @@ TEST(Qwen3, has_norms_of_heads_under_hugging_faces_names_and_counts_them) {
       parameters += p.tensor.numel();
       if (p.name.ends_with("_norm.weight")) {
         EXPECT_EQ(p.tensor.numel(), 10) << p.name;
-        EXPECT_FALSE(p.decay);
+        EXPECT_FALSE(p.traits.decay);
       }
     }
     EXPECT_EQ(model->shape(40).parameters, parameters);

@@ -62,17 +62,15 @@ void expect_updates_as_plain_code(const std::string& rule, bool narrow) {
   at::NoGradGuard no_grad;
   OptimConfig config;
   config.rule = rule;
-  std::vector<Parameter> parameters;
-  std::vector<at::Tensor> masters;
+  std::vector<nn::Parameter> parameters;
   std::vector<Plain> plain;
   const std::vector<std::vector<int64_t>> sizes = {{1}, {3, 37}, {16385, 3}};
   for (size_t i = 0; i < sizes.size(); ++i) {
     const auto master = random_tensor(sizes[i], "weight", 0.5, i);
-    masters.push_back(master);
-    parameters.push_back({"p" + std::to_string(i), narrow ? master.to(at::kBFloat16) : master, i != 0});
+    parameters.push_back({"p" + std::to_string(i), narrow ? master.to(at::kBFloat16) : master, {i != 0}, master});
     plain.emplace_back(master);
   }
-  Optimizer optimizer(parameters, masters, config);
+  Optimizer optimizer(parameters, config);
   for (int64_t step = 1; step <= 10; ++step) {
     std::vector<at::Tensor> gradients;
     for (size_t i = 0; i < sizes.size(); ++i)
@@ -85,8 +83,9 @@ void expect_updates_as_plain_code(const std::string& rule, bool narrow) {
                       : plain[i].sgd(numbers(gradients[i]), scale, lr, i != 0, config);
   }
   for (size_t i = 0; i < sizes.size(); ++i) {
-    expect_near(masters[i], plain[i].weight, 2e-5);
-    EXPECT_TRUE(at::equal(parameters[i].weight, masters[i].to(parameters[i].weight.scalar_type()))) << i;
+    const auto& [name, tensor, traits, master, placement] = parameters[i];
+    expect_near(master, plain[i].weight, 2e-5);
+    EXPECT_TRUE(at::equal(tensor, master.to(tensor.scalar_type()))) << i;
   }
 }
 
@@ -99,8 +98,8 @@ TEST(AdamW, takes_a_strided_gradient) {
   at::NoGradGuard no_grad;
   const auto start = random_tensor({5, 3}, "weight"), gradient = random_tensor({3, 5}, "gradient");
   const auto one = start.clone(), other = start.clone();
-  Optimizer({{"p", one, true}}, {one}, {}).update({gradient.t()}, scalar(1), 0.1, 1);
-  Optimizer({{"p", other, true}}, {other}, {}).update({gradient.t().contiguous()}, scalar(1), 0.1, 1);
+  Optimizer({{"p", one, {true}, one}}, {}).update({gradient.t()}, scalar(1), 0.1, 1);
+  Optimizer({{"p", other, {true}, other}}, {}).update({gradient.t().contiguous()}, scalar(1), 0.1, 1);
   EXPECT_TRUE(at::equal(one, other));
   EXPECT_FALSE(at::equal(one, start));
 }
@@ -113,7 +112,7 @@ TEST(AdamW, corrects_its_bias_however_slow_the_moments) {
     OptimConfig config;
     config.beta1 = config.beta2 = beta2;
     const auto weight = at::full({3}, 1.0, at::kFloat);
-    Optimizer({{"p", weight, false}}, {weight}, config).update({at::full({3}, 0.5, at::kFloat)}, scalar(1), 0.125, 1);
+    Optimizer({{"p", weight, {}, weight}}, config).update({at::full({3}, 0.5, at::kFloat)}, scalar(1), 0.125, 1);
     expect_near(weight, {0.875, 0.875, 0.875}, 1e-6);
   }
 }
@@ -125,7 +124,7 @@ TEST(Optimizer, decays_only_where_told) {
     config.rule = rule;
     config.weight_decay = 0.5;
     const auto kept = at::full({3}, 2.0, at::kFloat), decayed = at::full({3}, 2.0, at::kFloat);
-    Optimizer optimizer({{"kept", kept, false}, {"decayed", decayed, true}}, {kept, decayed}, config);
+    Optimizer optimizer({{"kept", kept, {}, kept}, {"decayed", decayed, {true}, decayed}}, config);
     const auto zero = at::full({3}, 0.0, at::kFloat);
     optimizer.update({zero, zero}, scalar(1), 0.5, 1);
     expect_near(kept, {2, 2, 2}, 0);
@@ -139,7 +138,7 @@ TEST(Optimizer, a_rate_of_zero_changes_no_weight) {
     OptimConfig config;
     config.rule = rule;
     const auto weight = random_tensor({7}, "weight"), before = weight.clone();
-    Optimizer({{"p", weight, true}}, {weight}, config).update({random_tensor({7}, "gradient")}, scalar(1), 0, 1);
+    Optimizer({{"p", weight, {true}, weight}}, config).update({random_tensor({7}, "gradient")}, scalar(1), 0, 1);
     EXPECT_TRUE(at::equal(weight, before));
   }
 }
@@ -154,10 +153,10 @@ TEST(Optimizer, names_all_that_a_checkpoint_must_hold) {
   const auto a = random_tensor({3}, "a"), b = random_tensor({2, 2}, "b");
   OptimConfig config;
   using Names = std::vector<std::string>;
-  EXPECT_EQ(names(Optimizer({{"a", a, true}, {"b", b.to(at::kBFloat16), true}}, {a, b}, config)),
+  EXPECT_EQ(names(Optimizer({{"a", a, {true}, a}, {"b", b.to(at::kBFloat16), {true}, b}}, config)),
             (Names{"first.a", "second.a", "master.b", "first.b", "second.b"}));
   config.rule = "sgd";
-  EXPECT_EQ(names(Optimizer({{"a", a, true}, {"b", b.to(at::kBFloat16), true}}, {a, b}, config)),
+  EXPECT_EQ(names(Optimizer({{"a", a, {true}, a}, {"b", b.to(at::kBFloat16), {true}, b}}, config)),
             (Names{"first.a", "master.b", "first.b"}));
 }
 
@@ -168,11 +167,11 @@ TEST(Optimizer, continues_exactly_from_the_state_it_names) {
     config.rule = rule;
     const auto gradient = [](int64_t step) { return random_tensor({9}, "gradient", 1, step).to(at::kBFloat16); };
     const auto master = random_tensor({9}, "weight");
-    Optimizer whole({{"p", master.to(at::kBFloat16), true}}, {master}, config);
+    Optimizer whole({{"p", master.to(at::kBFloat16), {true}, master}}, config);
     for (int64_t step = 1; step <= 3; ++step) whole.update({gradient(step)}, scalar(1), 0.1, step);
 
     const auto other = at::full({9}, 0.0, at::kFloat), weight = other.to(at::kBFloat16);
-    Optimizer resumed({{"p", weight, true}}, {other}, config);
+    Optimizer resumed({{"p", weight, {true}, other}}, config);
     for (size_t i = 0; i < whole.state().size(); ++i) resumed.state()[i].tensor.copy_(whole.state()[i].tensor);
     whole.update({gradient(4)}, scalar(1), 0.1, 4);
     resumed.update({gradient(4)}, scalar(1), 0.1, 4);
@@ -184,9 +183,9 @@ TEST(Optimizer, continues_exactly_from_the_state_it_names) {
 TEST(Optimizer, refuses_lists_that_do_not_match) {
   at::NoGradGuard no_grad;
   const auto weight = random_tensor({3}, "weight");
-  EXPECT_THROW(Optimizer({{"p", weight, true}}, {}, {}), base::Error);
-  EXPECT_THROW(Optimizer({{"p", weight, true}}, {weight.to(at::kBFloat16)}, {}), base::Error);
-  Optimizer optimizer({{"p", weight, true}}, {weight}, {});
+  EXPECT_THROW(Optimizer({{"p", weight, {true}}}, {}), base::Error);
+  EXPECT_THROW(Optimizer({{"p", weight, {true}, weight.to(at::kBFloat16)}}, {}), base::Error);
+  Optimizer optimizer({{"p", weight, {true}, weight}}, {});
   EXPECT_THROW(optimizer.update({}, scalar(1), 0.1, 1), base::Error);
   EXPECT_THROW(optimizer.update({random_tensor({4}, "gradient")}, scalar(1), 0.1, 1), base::Error);
 }

@@ -8,12 +8,12 @@
 namespace hyperion::parallel {
 namespace {
 
-Weight weight(const std::string& name, int64_t count, int unit, bool trained = true, at::ScalarType type = at::kFloat) {
-  return {name, at::zeros({count}, type).requires_grad_(trained), false, unit};
+nn::Parameter weight(const std::string& name, int64_t count, bool trained = true, at::ScalarType type = at::kFloat) {
+  return {name, at::zeros({count}, type).requires_grad_(trained)};
 }
 
 // Every element of every weight is in exactly one rank's slice.
-void expect_covered(const std::vector<Bucket>& buckets, const std::vector<Weight>& weights, int64_t ranks) {
+void expect_covered(const std::vector<Bucket>& buckets, const std::vector<nn::Parameter>& weights, int64_t ranks) {
   std::map<size_t, int64_t> ends;
   for (const auto& bucket : buckets) {
     EXPECT_EQ(bucket.length, ranks * bucket.piece);
@@ -30,10 +30,10 @@ void expect_covered(const std::vector<Bucket>& buckets, const std::vector<Weight
 }
 
 TEST(Buckets, close_when_full_and_leave_frozen_weights_out) {
-  const std::vector<Weight> weights{weight("a", 100, 1), weight("b", 7, 1), weight("frozen", 50, 1, false),
-                                    weight("c", 300, 2), weight("d", 1, 0)};
+  const std::vector<nn::Parameter> weights{weight("a", 100), weight("b", 7), weight("frozen", 50, false),
+                                           weight("c", 300), weight("d", 1)};
   for (const int64_t ranks : {1, 2, 3, 7}) {
-    const auto buckets = plan_buckets(weights, {ranks, false, 500});
+    const auto buckets = plan_buckets(weights, {1, 1, 1, 2, 0}, {ranks, false, 500});
     EXPECT_EQ(buckets.size(), 3u);
     expect_covered(buckets, weights, ranks);
     for (const auto& bucket : buckets)
@@ -42,9 +42,9 @@ TEST(Buckets, close_when_full_and_leave_frozen_weights_out) {
 }
 
 TEST(Buckets, by_unit_keep_units_types_and_frozen_weights_apart_in_the_order_they_run) {
-  const std::vector<Weight> weights{weight("block2", 40, 2), weight("rest", 5, 0), weight("block1", 33, 1),
-                                    weight("frozen1", 20, 1, false), weight("narrow1", 20, 1, true, at::kBFloat16)};
-  const auto buckets = plan_buckets(weights, {3, true, 1});
+  const std::vector<nn::Parameter> weights{weight("block2", 40), weight("rest", 5), weight("block1", 33),
+                                           weight("frozen1", 20, false), weight("narrow1", 20, true, at::kBFloat16)};
+  const auto buckets = plan_buckets(weights, {2, 0, 1, 1, 1}, {3, true, 1});
   ASSERT_EQ(buckets.size(), 5u);
   std::vector<int> units;
   for (const auto& bucket : buckets) {

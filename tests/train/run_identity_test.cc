@@ -15,8 +15,8 @@ struct Resumed {
   explicit Resumed(int64_t step = 20, const std::function<void(RunConfig&)>& begun = {}) {
     before.train.steps = after.train.steps = 60;
     if (begun) begun(before), begun(after);
-    start.loaded.step = step;
-    start.loaded.path = "runs/r/checkpoints/step-20";
+    start.checkpoint.step = step;
+    start.checkpoint.path = "runs/r/checkpoints/step-20";
     start.state.settings = settings_json(was);
     start.state.data_digest = "0123";
     apply_settings(start.state.settings, was, start.manifest());
