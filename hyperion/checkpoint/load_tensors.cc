@@ -12,7 +12,7 @@
 #include "hyperion/base/json.h"
 #include "hyperion/checkpoint/load.h"
 #include "hyperion/checkpoint/reading_line.h"
-#include "hyperion/comm/group.h"
+#include "hyperion/checkpoint/together.h"
 
 namespace hyperion::checkpoint {
 namespace {
@@ -244,8 +244,10 @@ void check_alike(const OpenedCheckpoint& from, const std::vector<nn::Parameter>&
 LoadTraffic load_tensors(const OpenedCheckpoint& from, const std::vector<nn::Parameter>& into, comm::Group& ranks) {
   const at::NoGradGuard no_grad;
   const base::OperationScope scope("checkpoint.load");
-  check_alike(from, into);
-  check_step(ranks.gather_text(std::to_string(from.step), "checkpoint"));
+  check_step(together(ranks, "the checkpoint cannot be loaded by ", "", [&] {
+    check_alike(from, into);
+    return std::to_string(from.step);
+  }));
   std::map<std::string, at::Tensor> own;
   for (const auto& item : into)
     HYPERION_CHECK(own.emplace(item.name, item.tensor).second, "a rank holds one part of " + item.name);

@@ -14,7 +14,7 @@
 #include "hyperion/base/read_file.h"
 #include "hyperion/checkpoint/manifest.h"
 #include "hyperion/checkpoint/step_folder.h"
-#include "hyperion/comm/group.h"
+#include "hyperion/checkpoint/together.h"
 
 namespace hyperion::checkpoint {
 namespace {
@@ -144,26 +144,10 @@ void write_and_place(base::FileSystem& files, const Path& partial, const Path& c
   }
 }
 
-// One step of the common work: what each rank has to tell, or the error that stopped one of them, on all.
+// One step of the common work.
 template <class Work>
 std::vector<std::string> all_do(comm::Group& ranks, Work work) {
-  std::string told;
-  std::exception_ptr error;
-  try {
-    told = "+" + work();
-  } catch (const std::exception& failed) {
-    error = std::current_exception();
-    told = format("-rank {}: {}", ranks.rank(), failed.what());
-  }
-  auto all = ranks.gather_text(told, "checkpoint");
-  if (error) std::rethrow_exception(error);
-  for (auto& text : all) {
-    if (text.starts_with('-'))
-      throw base::Error("the checkpoint could not be written by " + text.substr(1),
-                        "earlier checkpoints are as they were");
-    text.erase(0, 1);
-  }
-  return all;
+  return together(ranks, "the checkpoint could not be written by ", "earlier checkpoints are as they were", work);
 }
 
 void write_together(base::FileSystem& files, const Path& folder, const Path& complete, const Snapshot& snapshot,

@@ -41,6 +41,7 @@ void Shard::verify(const std::string& tensor, int64_t begin, int64_t end) const 
   if (begin >= end || good_.empty()) return;
   const std::string_view bytes = file_.bytes(tensor);
   const auto size = static_cast<int64_t>(hashes_.block_bytes);
+  end = std::min(end, static_cast<int64_t>(bytes.size()));
   for (int64_t at = begin / size; at * size < end; ++at) {
     const size_t block = first_block_.at(tensor) + static_cast<size_t>(at);
     if (good_[block]) continue;

@@ -37,7 +37,7 @@ CheckpointEntry describe(base::FileSystem& files, int64_t step, const base::Path
     const std::string text = base::read_description(files, manifest_path);
     const Manifest manifest = parse_manifest(text, manifest_path.string());
     entry.bytes = text.size();
-    for (const ManifestFile& file : manifest.files) entry.bytes += file.bytes;
+    for (const ManifestFile& file : manifest.files) entry.bytes += file.hashes.bytes;
     entry.created = manifest.created;
   } catch (const base::Error&) {
     // Listed all the same: loading it tells what is wrong.

@@ -12,6 +12,11 @@ namespace {
 
 using base::real_files;
 
+// With every byte of it verified.
+OpenedCheckpoint newest_good(const base::Path& folder) {
+  return open_newest(real_files(), folder, [](const OpenedCheckpoint& one) { one.verify(); });
+}
+
 class Load : public testing::Test {
  protected:
   void SetUp() override {
@@ -19,7 +24,7 @@ class Load : public testing::Test {
   }
   // After `broken` was damaged: the newest good is step 1, and a warning names the file and both steps.
   void expect_fall_back(const base::Path& broken, const std::string& reason) {
-    const std::string text = logged_by([&] { EXPECT_TRUE(is_snapshot(open_newest(real_files(), folder_), 1)); });
+    const std::string text = logged_by([&] { EXPECT_TRUE(is_snapshot(newest_good(folder_), 1)); });
     EXPECT_NE(text.find("step 2 is bad, falling back to step 1"), std::string::npos) << text;
     EXPECT_NE(text.find(broken.string()), std::string::npos) << text;
     EXPECT_NE(text.find(reason), std::string::npos) << text;
@@ -31,7 +36,7 @@ class Load : public testing::Test {
 };
 
 TEST_F(Load, takes_the_newest_without_a_warning) {
-  EXPECT_EQ(logged_by([&] { EXPECT_TRUE(is_snapshot(open_newest(real_files(), folder_), 2)); }), "");
+  EXPECT_EQ(logged_by([&] { EXPECT_TRUE(is_snapshot(newest_good(folder_), 2)); }), "");
 }
 
 TEST_F(Load, a_flipped_bit_anywhere_in_the_shard_falls_back) {
@@ -43,7 +48,7 @@ TEST_F(Load, a_flipped_bit_anywhere_in_the_shard_falls_back) {
     expect_fall_back(shard_, "has the hash");
     flip_bit(shard_, byte, bit);
   }
-  EXPECT_TRUE(is_snapshot(open_newest(real_files(), folder_), 2));
+  EXPECT_TRUE(is_snapshot(newest_good(folder_), 2));
 }
 
 TEST_F(Load, a_flipped_bit_anywhere_in_the_manifest_falls_back) {
@@ -82,21 +87,21 @@ TEST_F(Load, a_missing_shard_falls_back) {
 
 TEST_F(Load, a_checkpoint_without_a_manifest_is_none) {
   std::filesystem::remove(manifest_);
-  EXPECT_EQ(logged_by([&] { EXPECT_TRUE(is_snapshot(open_newest(real_files(), folder_), 1)); }), "");
+  EXPECT_EQ(logged_by([&] { EXPECT_TRUE(is_snapshot(newest_good(folder_), 1)); }), "");
 }
 
 TEST_F(Load, a_folder_renamed_by_hand_is_not_taken_for_a_newer_step) {
   std::filesystem::rename(folder_ / "step-1", folder_ / "step-9");
   EXPECT_NE(error_of([&] { open_checkpoint(real_files(), folder_ / "step-9"); }).find("manifest of step 1"),
             std::string::npos);
-  logged_by([&] { EXPECT_TRUE(is_snapshot(open_newest(real_files(), folder_), 2)); });
+  logged_by([&] { EXPECT_TRUE(is_snapshot(newest_good(folder_), 2)); });
 }
 
 TEST_F(Load, when_none_is_good_each_is_told) {
   flip_bit(shard_, 100);
   flip_bit(folder_ / "step-1" / "manifest.json", 10);
   try {
-    open_newest(real_files(), folder_);
+    newest_good(folder_);
     FAIL();
   } catch (const base::CorruptError& error) {
     const std::string text = error.what();
@@ -143,7 +148,7 @@ TEST_F(Load, no_checkpoint_at_all_is_a_mistake_of_the_caller) {
   for (const char* name : {"missing", "empty"}) {
     if (name == std::string("empty")) real_files().create_folders(folder_ / name);
     try {
-      open_newest(real_files(), folder_ / name);
+      newest_good(folder_ / name);
       FAIL();
     } catch (const base::ConfigError& error) {
       EXPECT_NE(std::string(error.what()).find("no checkpoint in"), std::string::npos);
@@ -152,14 +157,14 @@ TEST_F(Load, no_checkpoint_at_all_is_a_mistake_of_the_caller) {
 }
 
 TEST_F(Load, tensors_stay_readable_after_their_step_is_replaced_and_removed) {
-  const OpenedCheckpoint loaded = open_newest(real_files(), folder_);
+  const OpenedCheckpoint loaded = newest_good(folder_);
   save_checkpoint(real_files(), folder_, make_snapshot(2), 2);
   std::filesystem::remove_all(folder_);
   EXPECT_TRUE(is_snapshot(loaded, 2));
 }
 
 TEST_F(Load, a_missing_tensor_is_named) {
-  const OpenedCheckpoint loaded = open_newest(real_files(), folder_);
+  const OpenedCheckpoint loaded = newest_good(folder_);
   EXPECT_NE(error_of([&] { loaded.tensor("absent"); }).find("no tensor \"absent\""), std::string::npos);
 }
 

@@ -11,8 +11,9 @@ namespace hyperion::checkpoint::test {
 namespace {
 
 std::string valid_file(const base::Path& path) {
-  const Snapshot snapshot = make_snapshot(5);
-  write_safetensors(base::real_files(), path, snapshot.tensors, {{"format", "pt"}, {"note", "fuzz"}});
+  std::vector<NamedTensor> tensors;
+  for (const auto& item : make_snapshot(5).tensors) tensors.push_back({item.name, item.tensor});
+  write_safetensors(base::real_files(), path, tensors, {{"format", "pt"}, {"note", "fuzz"}});
   return base::real_files().read(path);
 }
 

@@ -69,7 +69,9 @@ TEST(Placement, runs_are_the_elements_of_boxes_and_stretches_one_by_one) {
     std::vector<int64_t> found;
     for (size_t i = 0; i < runs.size(); ++i) {
       EXPECT_EQ(runs[i].held, static_cast<int64_t>(found.size()));
-      if (i > 0) EXPECT_GT(runs[i].whole, runs[i - 1].whole + runs[i - 1].count) << "neighbours are joined";
+      if (i > 0) {
+        EXPECT_GT(runs[i].whole, runs[i - 1].whole + runs[i - 1].count) << "neighbours are joined";
+      }
       for (int64_t k = 0; k < runs[i].count; ++k) found.push_back(runs[i].whole + k);
     }
     ASSERT_EQ(found, expected) << round;
