@@ -35,6 +35,7 @@
 #include "hyperion/cli/text_flags.h"
 #include "hyperion/cli/timing_commands.h"
 #include "hyperion/cli/usage.h"
+#include "hyperion/host/blas.h"
 #include "hyperion/kernels/device.h"
 #include "hyperion/train/memory.h"
 
@@ -581,6 +582,7 @@ void hyperion::cli::program(int argc, char** argv) {
   open_standard_streams();
   hyperion::base::raise_descriptor_limit();
   ::setenv("ONEDNN_JIT_PROFILE", "0", /*overwrite=*/0);  // it leaves a file in /tmp for each process
+  hyperion::host::settle_blas();
   hyperion::base::watch_stop_signals();
   hyperion::kernels::log_library_warnings();
   hyperion::base::watch_mapped_files();

@@ -122,11 +122,13 @@ std::unique_ptr<const Tokenizer> made_of(const std::string& place, Read read) {
 
 }  // namespace
 
-std::unique_ptr<const Tokenizer> open_tokenizer(const Path& path, std::string_view pattern) {
+std::unique_ptr<const Tokenizer> open_tokenizer(const Path& path, std::string_view pattern, Lengths lengths) {
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) throw ConfigError(format("{} does not exist", path.string()), kTaken);
   return made_of(path.string(), [&] {
-    return std::filesystem::is_directory(path, ignored) ? open_folder(path, pattern) : open_file(path, pattern);
+    auto stages = std::filesystem::is_directory(path, ignored) ? open_folder(path, pattern) : open_file(path, pattern);
+    if (lengths == Lengths::free) stages.truncation.reset(), stages.padding.reset();
+    return stages;
   });
 }
 

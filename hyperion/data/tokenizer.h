@@ -44,9 +44,9 @@ struct Decoded {
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
-  // With `special`, also what the file's template puts around a text. Truncated and padded where the file says so.
-  // Bytes that are not UTF-8 are encoded by byte-level tokenizers, as tiktoken does: all from the last piece before
-  // them to the end of the text is one piece. Other tokenizers throw CorruptError.
+  // With `special`, also what the file's template puts around a text. Truncated and padded where the file says so,
+  // unless it was opened for free lengths. Bytes that are not UTF-8 are encoded by byte-level tokenizers, as tiktoken
+  // does: all from the last piece before them to the end of the text is one piece. Other tokenizers throw CorruptError.
   // The ids are the same for any number of threads; more than one are of use to byte-level tokenizers on megabytes.
   virtual std::vector<TokenId> encode(std::string_view text, bool special = true, int threads = 1) const = 0;
   // The same ids, and which bytes of `text` each came from. What was changed into something longer or shorter is in the
@@ -63,14 +63,19 @@ class Tokenizer {
   virtual const std::vector<AddedToken>& added_tokens() const = 0;  // by id
 };
 
+// A tokenizer.json may cut texts and fill them up, as its last user had it do ("truncation", "padding"). What is
+// trained on or asked must not: transformers passes over both, and `tokenizers` does as the file says.
+enum class Lengths { free, as_file };
+
 // A Hugging Face folder, a tokenizer.json, a vocab.json with a merges.txt beside it, or a .tiktoken file of ranks. A
 // rank file does not say how text is cut into pieces: `pattern` does (gpt2, llama3, qwen2, cl100k or o200k); empty: by
 // the file's name, else its number of ranks. A rank file has no added tokens. Throws ConfigError where nothing can be
 // opened, CorruptError where a file is not what its format says, or has a component that is not known here.
-std::unique_ptr<const Tokenizer> open_tokenizer(const base::Path& path, std::string_view pattern = {});
+std::unique_ptr<const Tokenizer> open_tokenizer(const base::Path& path, std::string_view pattern = {},
+                                                Lengths lengths = Lengths::free);
 
-// The same from what is in a tokenizer.json or a rank file; and from a vocab.json, a merges.txt and what there is of a
-// tokenizer_config.json. `place` is their name in messages.
+// The same, lengths as in the file, from what is in a tokenizer.json or a rank file; and from a vocab.json, a
+// merges.txt and what there is of a tokenizer_config.json. `place` is their name in messages.
 std::unique_ptr<const Tokenizer> read_tokenizer(std::string_view content, const std::string& place,
                                                 std::string_view pattern = {});
 std::unique_ptr<const Tokenizer> read_tokenizer(std::string_view vocabulary, std::string_view merges,

@@ -151,6 +151,26 @@ TEST_F(TokenizerFiles, an_unknown_component_is_named) {
             std::string::npos);
 }
 
+// transformers leaves both in the file where its user asked for them once, and passes over them when it reads it.
+TEST_F(TokenizerFiles, lengths_that_a_file_asks_for_are_those_of_who_asks_for_them) {
+  const std::string text = "one two three four five";
+  const auto ids = open(trained())->encode(text);
+  ASSERT_GT(ids.size(), 4u);
+  auto json = trained();
+  json["truncation"] = {{"max_length", 3}, {"strategy", "LongestFirst"}, {"stride", 0}, {"direction", "Right"}};
+  EXPECT_EQ(open(json)->encode(text), ids);
+  EXPECT_EQ(open_tokenizer(folder_ / "tokenizer.json", {}, Lengths::as_file)->encode(text).size(), 3u);
+  json.erase("truncation");
+  json["padding"] = {{"strategy", {{"Fixed", 90}}},
+                     {"direction", "Right"},
+                     {"pad_to_multiple_of", nullptr},
+                     {"pad_id", 0},
+                     {"pad_type_id", 0},
+                     {"pad_token", "<pad>"}};
+  EXPECT_EQ(open(json)->encode(text), ids);
+  EXPECT_EQ(open_tokenizer(folder_ / "tokenizer.json", {}, Lengths::as_file)->encode(text).size(), 90u);
+}
+
 TEST_F(TokenizerFiles, a_damaged_file_is_refused_with_its_name) {
   auto json = trained();
   json["model"]["merges"].push_back({"\xC4\xA0", "nowhere"});

@@ -148,6 +148,28 @@ TEST_F(Program, resumes_after_a_kill_in_every_mode_and_on_another_number_of_proc
   }
 }
 
+TEST_F(Program, damage_that_one_rank_finds_sends_all_back_to_the_checkpoint_before) {
+  expect_fine(1, train("alone", {"--train.accumulate=2"}));
+  for (const std::string zero : {"0", "3"}) {
+    SCOPED_TRACE("zero " + zero);
+    const std::string name = "damaged-" + zero;
+    const Environment killed{{"HYPERION_FAULTS", "train.step=kill@10"}};
+    Ranks(2, train(name, {"--zero", zero, "--checkpoint.keep=3"}), environment(), {{1, killed}}).wait();
+    const fs::path shard =
+        run(name) / "checkpoints/step-8" / (zero == "3" ? "shard-1.safetensors" : "shard-0.safetensors");
+    std::string content = read(shard);
+    content[content.size() - 1] ^= 1;
+    std::ofstream(shard, std::ios::binary) << content;
+    const auto results = Ranks(2, resume(name), environment()).wait();
+    for (const auto& result : results) EXPECT_EQ(result.code, 0) << result.err;
+    EXPECT_NE(results[0].err.find("checkpoint of step 8 is bad, falling back to step 4: " + shard.string()),
+              std::string::npos)
+        << results[0].err;
+    EXPECT_EQ(results[1].err, "");
+    expect_near(losses(name), losses("alone"));
+  }
+}
+
 TEST_F(Program, begins_with_the_pieces_of_other_weights_that_each_rank_holds) {
   expect_fine(2, train("base", {"--zero", "3"}));
   expect_fine(1, {HYPERION_PROGRAM, "export", "base", "--to", folder_ / "exported"});

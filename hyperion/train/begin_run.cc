@@ -1,0 +1,90 @@
+#include <algorithm>
+#include <filesystem>
+
+#include "hyperion/base/error.h"
+#include "hyperion/base/log.h"
+#include "hyperion/comm/nccl_settings.h"
+#include "hyperion/interop/base_weights.h"
+#include "hyperion/interop/open_model.h"
+#include "hyperion/kernels/device.h"
+#include "hyperion/models/registry.h"
+#include "hyperion/train/feed.h"
+#include "hyperion/train/model_for_data.h"
+#include "hyperion/train/preflight.h"
+#include "hyperion/train/session.h"
+#include "hyperion/train/trainer.h"
+
+namespace hyperion::train {
+namespace {
+
+strategy::ModelShape shape_of_model(const RunConfig& config, const std::string& model) {
+  return models::config_shape(model, "the model", config.train.length);
+}
+
+// A start that was refused for what it asked leaves no folder that stands in the way of the next try.
+void drop_if_never_begun(base::FileSystem& files, const RunFolder& run, const base::Error& error) {
+  const bool refused =
+      error.exit_code() == 2 || error.exit_code() == 3 || dynamic_cast<const base::CorruptError*>(&error) != nullptr;
+  const bool begun = files.exists(run.checkpoints()) || (files.exists(run.metrics()) && files.size(run.metrics()) > 0);
+  if (refused && !begun) files.remove_all(run.path());
+}
+
+}  // namespace
+
+void apply_nccl(const Session& session) {
+  const auto done = comm::apply(session.config.parallel.nccl);
+  if (!done.empty() && session.launch.rank == 0) base::log_info("environment: " + done);
+}
+
+void settle_device(const Session& session) {
+  const int capability = kernels::gpu_capability(kernels::open_device(session.config.train.device));
+  const auto said = settle_precision(session.config.train, capability);
+  if (!said.empty() && session.launch.rank == 0) base::log_warn(said);
+}
+
+void settle_batch(RunConfig& config, const host::Launch& launch) {
+  if (config.train.batch_per_rank > 0) config.train.batch = config.train.batch_per_rank * launch.world;
+}
+
+void make_data_absolute(RunConfig& config) {
+  for (auto& path : config.data.path) path = std::filesystem::absolute(path).lexically_normal();
+}
+void fix_model(RunConfig& config) {
+  if (!config.model.from.empty()) config.model.from = interop::fixed_model(base::real_files(), config.model.from);
+}
+
+void check_start(const Session& session, const std::string& model, Behind behind) {
+  RunConfig& config = session.config;
+  const host::Launch& launch = session.launch;
+  check(config, shape_of_model(config, model));
+  check_processes(config, launch.world);
+  check_memory(config, shape_of_model(config, model), kernels::open_device(config.train.device), launch.world);
+  const auto split = open_split(config, shape_of_model(config, model));
+  const auto said = settle_epochs(config, split, launch.world, behind);
+  if (!said.empty() && launch.rank == 0) base::log_warn(said);
+  check_fit(split, shape_of_model(config, model_for_data(config, model, split).config), config);
+}
+
+void begin_run(const Session& session, const std::string& name, bool numbered, const std::string& recipe) {
+  RunConfig& config = session.config;
+  const base::Settings& settings = session.settings;
+  const host::Launch& launch = session.launch;
+  auto& files = base::real_files();
+  if (!numbered) check_run_name(name);
+  if (const auto said = settle_normalisation(files, config); !said.empty() && launch.rank == 0) base::log_info(said);
+  check_start(session, model_config(files, config));
+  make_data_absolute(config), fix_model(config);
+  auto processes = join(meet(config, launch), config, settings.toml(false), launch, -1);
+  auto run = shared_folder(processes.world(), [&] {
+    const auto create = numbered ? RunFolder::create_numbered : RunFolder::create;
+    return create(files, interop::runs_folder(), name, settings.toml(false));
+  });
+  try {
+    train(files, {config, settings, run, recipe, false, &processes});
+  } catch (const base::Error& error) {
+    if (processes.first()) drop_if_never_begun(files, run, error);
+    throw;
+  }
+}
+
+}  // namespace hyperion::train
