@@ -162,7 +162,7 @@ TEST_F(Program, damage_that_one_rank_finds_sends_all_back_to_the_checkpoint_befo
     std::ofstream(shard, std::ios::binary) << content;
     const auto results = Ranks(2, resume(name), environment()).wait();
     for (const auto& result : results) EXPECT_EQ(result.code, 0) << result.err;
-    EXPECT_NE(results[0].err.find("checkpoint of step 8 is bad, falling back to step 4: " + shard.string()),
+    EXPECT_NE(results[0].err.find("checkpoint of step 8 is bad, falling back to step 6: " + shard.string()),
               std::string::npos)
         << results[0].err;
     EXPECT_EQ(results[1].err, "");
