@@ -29,12 +29,8 @@ using Needs = std::map<std::string, std::vector<std::vector<Run>>>;
 
 std::string needs_text(const std::vector<nn::Parameter>& into) {
   auto list = base::Json::array();
-  for (const auto& item : into) {
-    auto runs = base::Json::array();
-    for (const Run& run : strategy::runs_of(item.placement, item.tensor.numel()))
-      runs.push_back({run.whole, run.held, run.count});
-    list.push_back({item.name, std::move(runs)});
-  }
+  for (const auto& [name, tensor, traits, master, placement] : into)
+    list.push_back({name, tensor.numel(), placement.begin, placement.offset, placement.size});
   return list.dump();
 }
 
@@ -47,15 +43,18 @@ void check_step(const std::vector<std::string>& steps) {
           "all ranks must see the same folder of runs");
 }
 
-Needs gather_needs(const std::vector<nn::Parameter>& into, comm::Group& ranks) {
+Needs gather_needs(const OpenedCheckpoint& from, const std::vector<nn::Parameter>& into, comm::Group& ranks) {
   Needs needs;
   const auto texts = ranks.gather_text(needs_text(into), "checkpoint");
   for (size_t rank = 0; rank < texts.size(); ++rank)
     for (const auto& item : base::parse_json(texts[rank], "what a rank needs")) {
-      auto& by_rank = needs[item.at(0).get<std::string>()];
+      const auto name = item.at(0).get<std::string>();
+      const strategy::Placement placement{from.shape(name), item.at(2).get<int64_t>(),
+                                          item.at(3).get<std::vector<int64_t>>(),
+                                          item.at(4).get<std::vector<int64_t>>()};
+      auto& by_rank = needs[name];
       by_rank.resize(texts.size());
-      for (const auto& run : item.at(1))
-        by_rank[rank].push_back({run.at(0).get<int64_t>(), run.at(1).get<int64_t>(), run.at(2).get<int64_t>()});
+      by_rank[rank] = strategy::runs_of(placement, item.at(1).get<int64_t>());
     }
   return needs;
 }
@@ -251,7 +250,7 @@ LoadTraffic load_tensors(const OpenedCheckpoint& from, const std::vector<nn::Par
   std::map<std::string, at::Tensor> own;
   for (const auto& item : into)
     HYPERION_CHECK(own.emplace(item.name, item.tensor).second, "a rank holds one part of " + item.name);
-  const Needs needs = gather_needs(into, ranks);
+  const Needs needs = gather_needs(from, into, ranks);
   int64_t all = 0;
   for (const auto& [name, by_rank] : needs)
     for (const auto& piece : from.entry(name).pieces)
