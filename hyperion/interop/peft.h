@@ -15,7 +15,7 @@ constexpr const char* kAdapterConfig = "adapter_config.json";
 std::string peft_key(const std::string& parameter);
 
 struct AdapterConfig {
-  nn::LoraConfig config;
+  nn::LoraConfig config;   // token_rows of no name are those of the input's table
   std::string base_model;  // what it belongs to; may be empty
 };
 

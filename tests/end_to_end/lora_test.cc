@@ -87,6 +87,22 @@ TEST_F(LoraRun, comes_out_merged_or_as_an_adapter_and_can_be_started_from) {
   EXPECT_EQ(train("on", {"--model.from=tuned", "--steps=2", "--optim.warmup=0"}).code, 0);
 }
 
+TEST_F(LoraRun, of_experts_says_at_its_start_that_it_cannot_be_written_for_peft) {
+  const Words few = {"--steps=1", "--optim.warmup=0"};
+  ASSERT_EQ(train("mixture", few + Words{"--model.preset=mixtral-tiny", "--model.layers=1"}).code, 0);
+  const Words from = few + Words{"--model.from=mixture", "--lora.rank=2"};
+  const Finished experts = train("experts", from);
+  ASSERT_EQ(experts.code, 0) << experts.err;
+  const size_t said = experts.err.find("experts and routers get adapters, of which PEFT has none");
+  EXPECT_NE(said, std::string::npos) << experts.err;
+  EXPECT_LT(said, experts.err.find("step 1")) << experts.err;
+  EXPECT_EQ(run(scratch_, {"export", "experts", "--as-adapter", "--to", scratch_.path() / "experts"}).code, 2);
+  const Finished attention = train("attention", from + Words{"--lora.targets=q_proj,v_proj"});
+  ASSERT_EQ(attention.code, 0) << attention.err;
+  EXPECT_EQ(attention.err.find("PEFT"), std::string::npos) << attention.err;
+  EXPECT_EQ(run(scratch_, {"export", "attention", "--as-adapter", "--to", scratch_.path() / "attention"}).code, 0);
+}
+
 TEST_F(LoraRun, refuses_settings_that_contradict) {
   const Finished alone = train("x", {"--lora.rank=4"});
   EXPECT_EQ(alone.code, 2);
