@@ -235,7 +235,8 @@ std::string table_of_tokens(models::Model& model) {
 
 std::string peft_key(const std::string& parameter) { return "base_model.model." + parameter; }
 
-void read_adapter(base::FileSystem& files, const Path& place, models::Model& model, const std::string& name) {
+void read_adapter(base::FileSystem& files, const Path& place, models::Model& model, const std::string& name,
+                  bool in_own_type) {
   const base::OperationScope scope("reading an adapter");
   const Path folder = hub::locate(files, place.string());
   const Path path = folder / kAdapterConfig;
@@ -259,7 +260,13 @@ void read_adapter(base::FileSystem& files, const Path& place, models::Model& mod
     throw CorruptError(format("{}: the tensors are not those of {} on this model:{}", (folder / kWeights).string(),
                               kAdapterConfig, text));
   const at::NoGradGuard no_grad;
-  for (auto& [parameter, tensor] : parameters) tensor.copy_(file.tensor(peft_key(parameter)));
+  for (auto& [parameter, tensor] : parameters) {
+    const at::Tensor value = file.tensor(peft_key(parameter));
+    if (in_own_type)
+      model.adapters().set_in_own_type(tensor, value);
+    else
+      tensor.copy_(value);
+  }
 }
 
 namespace {

@@ -200,6 +200,17 @@ std::vector<Adapters::Entry> Adapters::parameters(const std::string& name) const
   return list;
 }
 
+void Adapters::set_in_own_type(const at::Tensor& parameter, const at::Tensor& value) {
+  in_own_type_.emplace_back(parameter, parameter.scalar_type());
+  in_own_type_.back().first.set_data(value.detach().to(parameter.device(), value.scalar_type(), false, /*copy=*/true));
+}
+
+std::optional<Adapters::Rounding> Adapters::rounding() const {
+  for (const auto& [parameter, type] : in_own_type_)
+    if (parameter.scalar_type() != type && type != at::kFloat) return Rounding{parameter.scalar_type(), type};
+  return {};
+}
+
 std::vector<std::string> Adapters::layers(const std::string& name) const {
   std::set<std::string> paths, ends;
   const auto all = projections_of(root_);
@@ -228,6 +239,8 @@ void Adapters::merge(const std::string& name) {
     projection->merge_adapter(merged);
     projection->drop_adapters();
   }
+  for (auto& [parameter, type] : in_own_type_) parameter.set_data(parameter.data().to(type));
+  in_own_type_.clear();
   root_.visit([](const std::string&, Module& module) {
     if (auto* table = dynamic_cast<Embedding*>(&module)) table->merge_rows();
     if (auto* output = dynamic_cast<Projection*>(&module)) output->merge_rows();

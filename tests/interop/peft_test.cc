@@ -182,6 +182,40 @@ TEST_F(Peft, modules_to_save_are_named_by_how_their_paths_end) {
   EXPECT_THROW(saved(config), base::ConfigError) << "likewise";
 }
 
+TEST_F(Peft, an_adapter_keeps_its_type_beside_a_narrower_base_and_is_rounded_once_when_merged) {
+  auto& files = base::real_files();
+  model_ = fresh();
+  model_->adapters().add("mine", {.rank = 2, .targets = nn::layer_names("c_fc"), .saved = {"ln_f"}}, 1);
+  {
+    const at::NoGradGuard no_grad;
+    for (auto& [parameter, tensor] : model_->adapters().parameters("mine")) tensor.add_(at::randn(tensor.sizes()), 0.1);
+  }
+  const Path path = folder(keep);
+  auto model = fresh();
+  model->to(at::kCPU, at::kBFloat16);
+  read_adapter(files, path, *model, "x", /*in_own_type=*/true);
+  write_adapter(files, *model, "x", "", {}, root_ / "again");
+  const checkpoint::SafetensorsFile first(path / "adapter_model.safetensors"),
+      again(root_ / "again/adapter_model.safetensors");
+  for (const auto& name : first.names()) EXPECT_TRUE(first.tensor(name).equal(again.tensor(name))) << name;
+  ASSERT_TRUE(model->adapters().rounding());
+  EXPECT_EQ(model->adapters().rounding()->from, at::kFloat);
+  EXPECT_EQ(model->adapters().rounding()->to, at::kBFloat16);
+
+  auto narrow = fresh();
+  narrow->to(at::kCPU, at::kBFloat16);
+  narrow->to(at::kCPU, at::kFloat);
+  read_adapter(files, path, *narrow, "x");
+  narrow->adapters().merge("x");
+  model->adapters().merge("x");
+  const auto merged = model->parameters(), wide = narrow->parameters();
+  ASSERT_EQ(merged.size(), wide.size());
+  for (size_t i = 0; i < merged.size(); ++i) {
+    EXPECT_EQ(merged[i].tensor.scalar_type(), at::kBFloat16) << merged[i].name;
+    EXPECT_TRUE(merged[i].tensor.equal(wide[i].tensor.to(at::kBFloat16))) << merged[i].name;
+  }
+}
+
 TEST_F(Peft, refuses_pickles_and_folders_without_an_adapter) {
   const Path path = folder(keep);
   std::filesystem::rename(path / "adapter_model.safetensors", path / "adapter_model.bin");
