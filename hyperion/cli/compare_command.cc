@@ -38,9 +38,7 @@ std::string result_path(const std::string& name) {
   return !here && std::filesystem::exists(among_runs, error) ? among_runs.string() : name;
 }
 
-bool is_training_run(const std::string& name) {
-  return interop::is_run(base::real_files(), result_path(name));
-}
+bool is_training_run(const std::string& name) { return interop::is_run(base::real_files(), result_path(name)); }
 
 int compare_results(const CompareOptions& options) {
   if (options.names.size() != 2 || !options.html.empty())
@@ -48,6 +46,10 @@ int compare_results(const CompareOptions& options) {
                           ? format("results of a bench are compared by two, and there are {}", options.names.size())
                           : "--html draws the curves of training runs, and these are none",
                       "name two results, or runs: `hyperion runs ls` lists them");
+  std::error_code error;
+  for (const auto& name : options.names)
+    if (base::Path(name).extension() != ".json" && !std::filesystem::exists(result_path(name), error))
+      interop::find_run(base::real_files(), name);  // says what there is
   const double fail_over = bench::part_of(options.fail_over.empty() ? "3%" : options.fail_over);
   const auto result = bench::compare(bench::open_figures(result_path(options.names[0])),
                                      bench::open_figures(result_path(options.names[1])), fail_over, options.judge_once);

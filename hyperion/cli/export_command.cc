@@ -10,6 +10,7 @@
 #include "hyperion/interop/hugging_face.h"
 #include "hyperion/interop/open_model.h"
 #include "hyperion/interop/peft.h"
+#include "hyperion/train/config.h"
 
 namespace hyperion::cli {
 namespace {
@@ -40,17 +41,24 @@ int export_command(const ExportOptions& options) {
     interop::write_adapter(files, *opened.model, adapters.names().front(), name.empty() ? base_model : name,
                            opened.folder, options.folder, opened.base_folder);
     if (!base_run.empty())
-      base::log_info(base::format("its base is a run, which PEFT cannot read: export that merged (hyperion export {} "
-                                  "--to DIR), and name it as base_model_name_or_path",
-                                  base_model));
+      base::log_info(
+          base::format("its base is a run, which PEFT cannot read: export that merged (hyperion export {} "
+                       "--to DIR), and name it as base_model_name_or_path",
+                       base_model));
     if (opened.trained_quantized && options.adapter.empty())
       base::log_info("the adapter was trained beside 4-bit weights (nf4); its folder cannot say so: --quantize nf4");
     print_files(files, options.folder);
     return 0;
   }
+  const auto rounding = adapters.rounding();
   if (!adapters.empty()) adapters.merge(adapters.names().front());
   interop::export_hugging_face(files, *opened.model, opened.config, opened.folder, options.folder, opened.ends,
                                opened.base_folder);
+  if (rounding)
+    base::log_info(
+        base::format("the adapter is in {}; merged, it is rounded to {}, the type of the base's files. "
+                     "--as-adapter writes it as it is",
+                     train::precision_name(rounding->from), train::precision_name(rounding->to)));
   if (opened.trained_quantized)
     base::log_info("the adapter was trained beside 4-bit weights (nf4); the base itself is exported whole");
   print_files(files, options.folder);

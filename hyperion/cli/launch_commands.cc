@@ -208,6 +208,9 @@ int launch_command(const LaunchOptions& options, const std::vector<std::string>&
     throw base::ConfigError("`hyperion launch` needs to know how many ranks", "add -n 4");
   const bool ours = std::find(commands.begin(), commands.end(), options.command[0]) != commands.end();
   if (!ours) refuse_slip(options.command[0], commands);
+  if (options.command[0] == "export")
+    throw base::ConfigError("`hyperion export` is one process, and each rank of a launch would write the same folder",
+                            "run it without launch, also of a run of many ranks");
   // A job finds the program on its own machines; what it runs must be known for it to go on after a restart.
   const bool whole = base::Path(options.command[0]).filename() == "hyperion" && options.command.size() > 1;
   if (!options.emit.empty() && whole)

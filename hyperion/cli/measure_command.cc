@@ -22,10 +22,6 @@ namespace {
 using base::format;
 using base::Json;
 
-const char* precision_name(at::ScalarType type) {
-  return type == at::kBFloat16 ? "bf16" : type == at::kHalf ? "fp16" : "fp32";
-}
-
 // What a run's checkpoint knows of its settings; an empty object for a folder.
 Json settings_known(const base::Path& checkpoint) {
   if (checkpoint.empty()) return Json::object();
@@ -76,7 +72,7 @@ void Measuring::add_row(const std::string& model, const interop::OpenedModel& op
   base::ProgressLine progress;
   progress.show(format("measuring {}{}{}", model, form.empty() ? "" : ", ", form));
   MeasuredRow row{model, form, adapter, opened.step, {}, opened.quantized, {}};
-  row.precision = precision_name(opened.model->parameters().front().tensor.scalar_type());
+  row.precision = train::precision_name(opened.model->parameters().front().tensor.scalar_type());
   row.result = train::measure(opened, device_, set_, size_);
   progress.clear();
   if (row.result.counted == 0)
@@ -88,21 +84,22 @@ void Measuring::add_row(const std::string& model, const interop::OpenedModel& op
   rows_.push_back(std::move(row));
 }
 
-// As `export` writes it: into whole weights, as they are kept.
+// As `export` writes it: into whole weights, as they are kept, and only then in the type that was asked for.
 void Measuring::add_merged(const std::string& model, const std::vector<std::string>& adapters,
                            const std::string& name) {
   const auto open = adapters.empty() ? interop::open_model : interop::open_beneath;
-  auto opened = open(base::real_files(), model, device_, type_, interop::WeightForm::as_kept);
+  auto opened = open(base::real_files(), model, device_, {}, interop::WeightForm::as_kept);
   add_adapters(opened, adapters);
   opened.model->adapters().merge(name);
+  if (type_) opened.model->to(device_, *type_);
   add_row(model, opened, "merged", name);
 }
 
 void Measuring::add(const std::string& model, const std::vector<std::string>& adapters) {
   std::vector<std::string> names;
   {
-    auto opened = open_in_form(model, device_, options_.quantize, type_,
-                               adapters.empty() ? Laid::nothing : Laid::an_adapter);
+    auto opened =
+        open_in_form(model, device_, options_.quantize, type_, adapters.empty() ? Laid::nothing : Laid::an_adapter);
     const std::string trained = settings_known(opened.checkpoint).value("train.precision", std::string());
     kernels::allow_tf32((options_.precision.empty() ? trained : options_.precision) == "tf32");
     const base::Path pixels_of_base = opened.folder;
@@ -119,7 +116,7 @@ void Measuring::add(const std::string& model, const std::vector<std::string>& ad
       add_row(model, opened, "base", "");
       opened.folder = pixels;
     } else {
-      base::log_info(format("{} has no row for its base: the adapter brings a head or tokens of its own", model));
+      base::log_info(format("{} has no row for its base: the adapter has modules or tokens of its own", model));
     }
     for (const auto& name : names) {
       beside.use(name);

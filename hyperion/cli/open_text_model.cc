@@ -2,6 +2,7 @@
 
 #include <cctype>
 
+#include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/log.h"
 #include "hyperion/interop/peft.h"
@@ -57,6 +58,9 @@ void add_adapters(interop::OpenedModel& opened, const std::vector<std::string>& 
 interop::OpenedModel open_text_model(const TextOptions& options, at::Device device) {
   auto opened = open_in_form(options.model, device, options.quantize, {},
                              options.adapters.empty() ? Laid::nothing : Laid::an_adapter);
+  if (opened.model->input() == models::Input::images)
+    throw base::ConfigError(base::format("{} takes images, not text", options.model),
+                            base::format("`hyperion classify {} IMAGE` says what it sees", options.model));
   add_adapters(opened, options.adapters);
   if (const auto name = adapter_in_use(options, opened); !name.empty()) opened.model->adapters().use(name);
   return opened;

@@ -180,14 +180,17 @@ bool names_folder(base::FileSystem& files, const std::string& argument) {
   return false;
 }
 
-void copy_adapter(models::Model& model, const checkpoint::OpenedCheckpoint& loaded) {
+void copy_adapter(models::Model& model, const checkpoint::OpenedCheckpoint& loaded, bool in_own_type) {
   const at::NoGradGuard no_grad;
   for (auto& parameter : model.parameters()) {
     if (!parameter.tensor.requires_grad()) continue;
     const at::Tensor& saved = loaded.tensor("model." + parameter.name);
     if (saved.sizes() != parameter.tensor.sizes())
       throw base::CorruptError(format("{}: {} has another shape than the model", loaded.path.string(), parameter.name));
-    parameter.tensor.copy_(saved);
+    if (in_own_type)
+      model.adapters().set_in_own_type(parameter.tensor, saved);
+    else
+      parameter.tensor.copy_(saved);
   }
 }
 
@@ -316,17 +319,19 @@ OpenedModel open_adapted(base::FileSystem& files, const checkpoint::OpenedCheckp
       find_base(files, run, adapter.base_model, digest_in(state, loaded.path), loaded.path.string());
   const bool was_packed = was_quantized(files, state, run);
   const bool packed = form == WeightForm::nf4 || (form == WeightForm::as_trained && was_packed);
-  if (!type && form != WeightForm::as_kept) type = adapter_type(loaded);
+  const bool as_kept = !type && form == WeightForm::as_kept;
+  if (!type && !as_kept) type = adapter_type(loaded);
   const Fit fit{config_of(loaded)};
   auto adapted = open_base(files, base, packed ? at::kCPU : device, type, &fit);
   if (packed) quantize_opened(adapted);
   adapted.model->adapters().add(kRunAdapter, adapter.config, /*seed=*/0);
-  copy_adapter(*adapted.model, loaded);
+  copy_adapter(*adapted.model, loaded, as_kept);
   adapted.missing.clear();
   if (packed) move_opened(adapted, device, *type);
   adapted.run = run, adapted.step = loaded.step, adapted.checkpoint = loaded.path;
   adapted.base_model = base;
   adapted.trained_quantized = was_packed;
+  adapted.as_kept = as_kept;
   if (!run.empty()) take_tokenizer(files, run / kRunTokenizer, adapted);
   find_processor(files, adapted);
   return adapted;
@@ -379,6 +384,7 @@ OpenedModel open_beneath(base::FileSystem& files, const std::string& named, at::
                                               : open_model(files, argument, first, type, merged_in);
   if (auto& own = opened.model->adapters(); !own.empty()) own.merge(own.names().front());
   opened.base_model.clear();
+  opened.as_kept = !type && form == WeightForm::as_kept;
   const auto kept = opened.model->parameters().front().tensor.scalar_type();
   if (packs) quantize_opened(opened), move_opened(opened, device, kept);
   return opened;
@@ -420,7 +426,7 @@ void add_adapter(base::FileSystem& files, const Path& place, OpenedModel& opened
   const Path folder = hub::locate(files, place.string());
   opened.others.push_back(folder);
   if (!opened.model->adapters().empty()) {
-    read_adapter(files, place, *opened.model, name);
+    read_adapter(files, place, *opened.model, name, opened.as_kept);
     return refuse_other_images(files, folder, opened);
   }
   const auto tokens = [&] {
@@ -428,7 +434,7 @@ void add_adapter(base::FileSystem& files, const Path& place, OpenedModel& opened
   };
   const int64_t before = tokens();
   fit_to_adapter(files, place, opened.model, opened.config);
-  read_adapter(files, place, *opened.model, name);
+  read_adapter(files, place, *opened.model, name, opened.as_kept);
   expect_head(folder, opened, name);
   opened.others.push_back(opened.folder);
   if (opened.model->input() == models::Input::tokens)

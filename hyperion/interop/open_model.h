@@ -26,7 +26,7 @@ enum class WeightForm {
   as_trained,  // as the run was; of a folder as its files are
   whole,       // likewise, but never in 4 bits
   nf4,         // likewise, with all linear layers but the output in 4 bits
-  as_kept,     // as the files are, also of a run's base: to be written or trained on
+  as_kept,     // as the files are, also of a run's base, and an adapter as it was trained: to be written or trained on
 };
 
 struct OpenedModel {
@@ -35,6 +35,7 @@ struct OpenedModel {
   bool bytes = true;               // the tokens are bytes
   bool quantized = false;          // its linear layers are in 4 bits now
   bool trained_quantized = false;  // the run was trained beside 4-bit weights
+  bool as_kept = false;            // in no type that was asked for; adapters in their own, to be written or merged
   std::vector<int64_t> ends;       // tokens that end a text of the data it was trained on
   int64_t step = 0;                // 0 for a Hugging Face folder
   base::Path checkpoint, run;      // run: the folder that holds checkpoints/, empty for a checkpoint lying alone

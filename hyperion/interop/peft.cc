@@ -80,8 +80,7 @@ std::string tied_key() { return peft_key(std::string(kTiedOutput) + ".weight"); 
 bool saves_tied_table(models::Model& model, const std::string& name) {
   const auto table = tied_table(model);
   if (!table.tensor.defined()) return false;
-  const auto& saved = model.adapters().config(name).saved;
-  return nn::fits({.names = saved}, table.name.substr(0, table.name.rfind('.')));
+  return nn::saves(model.adapters().config(name).saved, table.name.substr(0, table.name.rfind('.')));
 }
 
 void refuse_untied(const checkpoint::SafetensorsFile& file, models::Model& model, const std::string& name,
@@ -224,16 +223,30 @@ void fit_to_adapter(base::FileSystem& files, const Path& place, std::unique_ptr<
   config = wanted.dump();
 }
 
+namespace {
+
+// The last part of its path.
+std::string table_of_tokens(models::Model& model) {
+  const std::string name = model.parameters().front().name, path = name.substr(0, name.rfind('.'));
+  return path.substr(path.rfind('.') + 1);
+}
+
+}  // namespace
+
 std::string peft_key(const std::string& parameter) { return "base_model.model." + parameter; }
 
-void read_adapter(base::FileSystem& files, const Path& place, models::Model& model, const std::string& name) {
+void read_adapter(base::FileSystem& files, const Path& place, models::Model& model, const std::string& name,
+                  bool in_own_type) {
   const base::OperationScope scope("reading an adapter");
   const Path folder = hub::locate(files, place.string());
   const Path path = folder / kAdapterConfig;
   if (!files.exists(path))
     throw base::ConfigError(format("{} is no adapter folder: it holds no {}", folder.string(), kAdapterConfig),
                             "give a folder that PEFT's save_pretrained wrote");
-  const auto config = parse_adapter_config(base::read_description(files, path), path.string()).config;
+  auto config = parse_adapter_config(base::read_description(files, path), path.string()).config;
+  config.routed = false;
+  for (auto& [table, tokens] : config.token_rows)
+    if (table.empty()) table = table_of_tokens(model);
   refuse_without_adapter(files, folder);
   const checkpoint::SafetensorsFile file(folder / kWeights);
   try {
@@ -247,7 +260,13 @@ void read_adapter(base::FileSystem& files, const Path& place, models::Model& mod
     throw CorruptError(format("{}: the tensors are not those of {} on this model:{}", (folder / kWeights).string(),
                               kAdapterConfig, text));
   const at::NoGradGuard no_grad;
-  for (auto& [parameter, tensor] : parameters) tensor.copy_(file.tensor(peft_key(parameter)));
+  for (auto& [parameter, tensor] : parameters) {
+    const at::Tensor value = file.tensor(peft_key(parameter));
+    if (in_own_type)
+      model.adapters().set_in_own_type(tensor, value);
+    else
+      tensor.copy_(value);
+  }
 }
 
 namespace {
@@ -255,11 +274,10 @@ namespace {
 // transformers holds the experts of a layer in two tensors, and its routers are no linear layers: PEFT would drop such
 // adapters without a word, or refuse the whole.
 void refuse_experts(const std::string& parameter) {
-  for (const char* part : {".experts.", ".mlp.gate.", ".block_sparse_moe.gate.", ".shared_expert_gate."})
-    if (parameter.find(part) != parameter.npos)
-      throw base::ConfigError(format("PEFT has no adapters of experts and routers, such as {}", parameter),
-                              "export the merged model, without --as-adapter; or train with lora.targets = "
-                              "\"q_proj,k_proj,v_proj,o_proj\"");
+  if (nn::is_routed(parameter))
+    throw base::ConfigError(format("PEFT has no adapters of experts and routers, such as {}", parameter),
+                            "export the merged model, without --as-adapter; or train with lora.targets = "
+                            "\"q_proj,k_proj,v_proj,o_proj\"");
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ constexpr const char* kAdapterConfig = "adapter_config.json";
 std::string peft_key(const std::string& parameter);
 
 struct AdapterConfig {
-  nn::LoraConfig config;
+  nn::LoraConfig config;   // token_rows of no name are those of the input's table
   std::string base_model;  // what it belongs to; may be empty
 };
 
@@ -33,8 +33,10 @@ void fit_to_adapter(base::FileSystem& files, const base::Path& place, std::uniqu
                     std::string& config);
 
 // Adds the adapter of a folder, or of that name in Hugging Face's cache, to the model under `name`. All wrong, missing
-// and extra tensors are listed in one CorruptError; the model is then not to be used.
-void read_adapter(base::FileSystem& files, const base::Path& place, models::Model& model, const std::string& name);
+// and extra tensors are listed in one CorruptError; the model is then not to be used. `in_own_type`: in the file's
+// type, whatever the model's (nn::Adapters::set_in_own_type).
+void read_adapter(base::FileSystem& files, const base::Path& place, models::Model& model, const std::string& name,
+                  bool in_own_type = false);
 
 // Writes a folder that PEFT loads; `base_model` says what it belongs to. With it go the tokenizer or the image
 // processor of `inputs` (may be empty) and the names of classes (adapter_classes.h): they may be others than the

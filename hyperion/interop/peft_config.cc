@@ -100,14 +100,14 @@ class ConfigFields {
     }
     return list;
   }
-  // Of one table, PEFT's list; of several an object of lists.
+  // Of the input's table a list; of tables by name an object of lists.
   std::vector<std::pair<std::string, std::vector<int64_t>>> token_rows() const {
     const OrderedJson* value = find("trainable_token_indices");
     if (value == nullptr) return {};
-    if (!value->is_object())
-      refuse("trainable_token_indices does not name its table", "write it as {\"embed_tokens\": [...]}");
+    if (!value->is_structured()) refuse("trainable_token_indices is neither a list nor an object of lists");
     std::vector<std::pair<std::string, std::vector<int64_t>>> list;
-    for (const auto& [name, tokens] : value->items()) {
+    const OrderedJson tables = value->is_array() ? OrderedJson::object({{"", *value}}) : *value;
+    for (const auto& [name, tokens] : tables.items()) {
       auto& rows = list.emplace_back(name, std::vector<int64_t>()).second;
       for (const OrderedJson& token : tokens.is_array() ? tokens : OrderedJson::array({nullptr})) {
         if (!token.is_number_integer()) refuse("trainable_token_indices holds something else than token ids");

@@ -42,22 +42,33 @@ bool saves_table(Module& root, const std::vector<std::string>& saved) {
   return found;
 }
 
+// Whether one of the names stands in the path as whole parts of it.
+bool stands_in(const std::vector<std::string>& names, const std::string& path) {
+  return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+    return ("." + path + ".").find("." + name + ".") != std::string::npos;
+  });
+}
+
 // The paths of the modules that are trained whole beside the adapter. An output that is tied to the table of tokens is
-// no module: it is trained with the table.
+// no module: it is trained with the table. What lies inside a linear layer or a table is an adapter's.
 std::vector<std::string> saved_modules(Module& root, const LoraConfig& config) {
   std::vector<std::string> list;
   bool tied = false;
   for (const auto& name : config.saved) {
     const size_t before = list.size();
-    LayerNames one;
-    one.names = {name};
-    root.visit([&](const std::string& path, Module&) {
-      if (fits(one, path)) list.push_back(path);
+    std::string inside = ".";
+    root.visit([&](const std::string& path, Module& module) {
+      if (path.starts_with(inside)) return;
+      if (dynamic_cast<Projection*>(&module) != nullptr || dynamic_cast<Embedding*>(&module) != nullptr)
+        inside = path + ".";
+      if (saves({name}, path)) list.push_back(path);
     });
-    if (list.size() == before && name != kOutput)
+    if (list.size() > before) continue;
+    const bool output = saves({name}, kOutput);
+    if (!output && config.each_name_fits)
       throw ConfigError(format("the model has no module \"{}\" to be trained beside the adapter", name),
                         "lora.modules_to_save names modules such as classifier or lm_head");
-    tied = tied || list.size() == before;
+    tied = tied || output;
   }
   if (tied && !saves_table(root, list))
     throw ConfigError("the model has no output of its own to be trained beside the adapter: it is tied to the tokens",
@@ -97,22 +108,25 @@ std::vector<Layer> layers_meant(Module& root, const LoraConfig& config, const st
   const std::string known = layer_kinds(root);
   std::string inside = ".";  // what lies inside a linear layer is an earlier adapter
   root.visit([&](const std::string& path, Module& module) {
-    if (path.starts_with(inside) || lies_in(path, saved)) return;
+    if (path.starts_with(inside) || (lies_in(path, saved) && stands_in(config.saved, path))) return;
     auto* projection = dynamic_cast<Projection*>(&module);
     if (projection != nullptr) inside = path + ".";
     const bool meant = (projection != nullptr || !config.targets.all) && fits(config.targets, path);
-    if (!meant || fits(config.excluded, path)) return;
+    if (!meant || fits(config.excluded, path) || (!config.routed && is_routed(path))) return;
     if (projection == nullptr)
       throw ConfigError(
           format("an adapter is asked for at {}, which is not a linear layer", path.empty() ? "the whole model" : path),
           "name linear layers only, such as " + known);
+    if (lies_in(path, saved))  // PEFT would do both, one inside the other
+      throw ConfigError(format("{} would be trained whole, by the end of a name, and have an adapter as well", path),
+                        "lora.modules_to_save with whole parts of names, such as self_attn, leaves the adapter out");
     list.push_back({path, projection});
   });
   if (list.empty() && known.empty())
     throw ConfigError("the model has no linear layer that an adapter could lie beside",
                       "train it whole: leave lora.rank out");
   if (list.empty()) throw ConfigError("no layer of the model is among the adapter's", "its linear layers: " + known);
-  if (config.each_target_fits)
+  if (config.each_name_fits)
     for (const auto& name : config.targets.names) {
       const LayerNames one{.names = {name}};
       if (std::none_of(list.begin(), list.end(), [&](const Layer& layer) { return fits(one, layer.path); }))
@@ -140,7 +154,7 @@ void Adapters::add(const std::string& name, const LoraConfig& config, uint64_t s
   check_name(name, choice_->names);
   if (!empty() && (has_own_weights(config) || has_own_weights(configs_.front())))
     throw ConfigError(
-        format("adapter \"{}\" cannot lie beside another: one of the two has a head or tokens of its own", name),
+        format("adapter \"{}\" cannot lie beside another: one of the two has modules or tokens of its own", name),
         "use one of them at a time");
   const auto saved = saved_modules(root_, config);
   const auto layers = layers_meant(root_, config, saved);
@@ -186,6 +200,17 @@ std::vector<Adapters::Entry> Adapters::parameters(const std::string& name) const
   return list;
 }
 
+void Adapters::set_in_own_type(const at::Tensor& parameter, const at::Tensor& value) {
+  in_own_type_.emplace_back(parameter, parameter.scalar_type());
+  in_own_type_.back().first.set_data(value.detach().to(parameter.device(), value.scalar_type(), false, /*copy=*/true));
+}
+
+std::optional<Adapters::Rounding> Adapters::rounding() const {
+  for (const auto& [parameter, type] : in_own_type_)
+    if (parameter.scalar_type() != type && type != at::kFloat) return Rounding{parameter.scalar_type(), type};
+  return {};
+}
+
 std::vector<std::string> Adapters::layers(const std::string& name) const {
   std::set<std::string> paths, ends;
   const auto all = projections_of(root_);
@@ -214,6 +239,8 @@ void Adapters::merge(const std::string& name) {
     projection->merge_adapter(merged);
     projection->drop_adapters();
   }
+  for (auto& [parameter, type] : in_own_type_) parameter.set_data(parameter.data().to(type));
+  in_own_type_.clear();
   root_.visit([](const std::string&, Module& module) {
     if (auto* table = dynamic_cast<Embedding*>(&module)) table->merge_rows();
     if (auto* output = dynamic_cast<Projection*>(&module)) output->merge_rows();

@@ -3,7 +3,9 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "hyperion/nn/lora.h"
@@ -38,6 +40,15 @@ class Adapters {
   };
   std::vector<Entry> parameters(const std::string& name) const;
 
+  // Gives a parameter of an adapter, one of the root's tree, a value in the value's own type. Such an adapter is to be
+  // written or merged, which rounds once; passes want the model's type.
+  void set_in_own_type(const at::Tensor& parameter, const at::Tensor& value);
+  // A type of values so set, and the other type of the model that merging rounds them to; none where it rounds nothing.
+  struct Rounding {
+    at::ScalarType from, to;
+  };
+  std::optional<Rounding> rounding() const;
+
   // The layers of an adapter as names: the last parts of their paths where these mean just them, else the paths.
   std::vector<std::string> layers(const std::string& name) const;
   bool first_is_in_out(const std::string& name) const;  // its first layer stores its weight [in, out]
@@ -49,6 +60,7 @@ class Adapters {
   Module& root_;
   std::shared_ptr<AdapterChoice> choice_;
   std::vector<LoraConfig> configs_;
+  std::vector<std::pair<at::Tensor, at::ScalarType>> in_own_type_;  // with the model's type
 };
 
 }  // namespace hyperion::nn

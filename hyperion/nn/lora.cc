@@ -52,6 +52,17 @@ bool fits(const LayerNames& layers, const std::string& path) {
   return std::any_of(layers.names.begin(), layers.names.end(), [&](const auto& name) { return is_end(path, name); });
 }
 
+bool saves(const std::vector<std::string>& saved, const std::string& path) {
+  return std::any_of(saved.begin(), saved.end(), [&](const auto& name) { return path.ends_with(name); });
+}
+
+bool is_routed(const std::string& path) {
+  const std::string whole = path + ".";
+  for (const char* part : {".experts.", ".mlp.gate.", ".block_sparse_moe.gate."})
+    if (whole.find(part) != whole.npos) return true;
+  return false;
+}
+
 bool is_output(const std::string& path) {
   return path == "lm_head" || path == "classifier" || path.starts_with("classifier.");
 }
@@ -95,7 +106,7 @@ void describe(base::Settings& settings, LoraSettings& lora) {
       .text("targets", lora.targets,
             "layers with an adapter: all-linear, names (\"q_proj,v_proj\"), or an expression of whole paths")
       .text("modules_to_save", lora.modules_to_save,
-            "modules trained whole beside it, by name (\"classifier\"); a new head always is");
+            "modules trained whole beside it, by how their names end (\"classifier\"); a new head always is");
 }
 
 namespace {
@@ -118,7 +129,7 @@ LoraConfig config_of(const LoraSettings& lora) {
   config.rank_stabilised = lora.rslora;
   config.targets = layer_names(lora.targets);
   config.saved = names_alone(lora.modules_to_save, "lora.modules_to_save");
-  config.each_target_fits = true;
+  config.each_name_fits = true;
   check(config);
   return config;
 }

@@ -29,10 +29,11 @@ struct LoraConfig {
   bool rank_stabilised = false;  // scale = alpha / sqrt(rank)
   LayerNames targets{.all = true};
   LayerNames excluded = {};
-  bool each_target_fits = false;        // a name among the targets that is no layer's is an error; PEFT passes over it
-  std::vector<std::string> saved = {};  // modules trained whole beside it, by the last parts of their paths: a new head
+  bool each_name_fits = false;          // a name that is no layer's or module's is an error; PEFT passes over it
+  std::vector<std::string> saved = {};  // modules trained whole beside it, by how their paths end: a new head
   // Rows of the token table and the output that are trained beside it, by the last part of the module's path.
   std::vector<std::pair<std::string, std::vector<int64_t>>> token_rows = {};
+  bool routed = true;  // layers of routed experts and their routers are meant too; PEFT knows none of these
   // Of these, the first whose expression fits the end of a layer's path counts for that layer.
   std::vector<std::pair<PathExpression, int64_t>> rank_pattern = {};
   std::vector<std::pair<PathExpression, double>> alpha_pattern = {};
@@ -44,6 +45,10 @@ constexpr int64_t kMostRank = 1 << 14;
 void check(const LoraConfig& config);
 
 bool fits(const LayerNames& layers, const std::string& path);
+// Whether one of the names is how the path ends. PEFT does not ask for whole parts of it here: "norm" is also an
+// input_layernorm.
+bool saves(const std::vector<std::string>& saved, const std::string& path);
+bool is_routed(const std::string& path);  // of an expert among several, or of what chooses among them
 bool is_output(const std::string& path);  // over a vocabulary or classes: such a layer is never put into 4 bits
 int64_t rank_of(const LoraConfig& config, const std::string& path);
 double alpha_of(const LoraConfig& config, const std::string& path);

@@ -91,6 +91,10 @@ at::ScalarType compute_type(const std::string& precision) {
   return precision == "bf16" || precision == "fp8" ? at::kBFloat16 : precision == "fp16" ? at::kHalf : at::kFloat;
 }
 
+const char* precision_name(at::ScalarType type) {
+  return type == at::kBFloat16 ? "bf16" : type == at::kHalf ? "fp16" : "fp32";
+}
+
 std::string model_config(base::FileSystem& files, const RunConfig& config) {
   if (config.model.from.empty()) return models::config_json(config.model);
   models::check_from(config.model);

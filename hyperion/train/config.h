@@ -28,6 +28,7 @@ struct LoopConfig {
 };
 // fp32 for fp32 and tf32, bf16 for fp8.
 at::ScalarType compute_type(const std::string& precision);
+const char* precision_name(at::ScalarType type);  // of weights: fp32, bf16 or fp16
 
 struct Fp8Config {
   std::string scale = "delayed";

@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "hyperion/base/format.h"
@@ -84,8 +85,8 @@ void fill_token_rows(const StartingModel& start, const std::vector<int64_t>& tok
 // Whether the module is trained whole: it, or one that it lies in, is named.
 bool is_saved(const std::string& module, const std::vector<std::string>& saved) {
   for (size_t end = module.find('.'); end != module.npos; end = module.find('.', end + 1))
-    if (nn::fits({.names = saved}, module.substr(0, end))) return true;
-  return nn::fits({.names = saved}, module);
+    if (nn::saves(saved, module.substr(0, end))) return true;
+  return nn::saves(saved, module);
 }
 
 // What the model was given anew is trained beside the adapter: a head whole, of the tables of tokens their new rows,
@@ -105,6 +106,12 @@ void add_adapter(const StartingModel& start, const Beginning& beginning, const i
         adapter.token_rows.emplace_back(module.substr(module.rfind('.') + 1), tokens);
   }
   start.model->adapters().add(interop::kRunAdapter, adapter, config.train.seed);
+  const auto trained = start.model->adapters().parameters(interop::kRunAdapter);
+  if (beginning.past == nullptr &&
+      std::any_of(trained.begin(), trained.end(), [](const auto& item) { return nn::is_routed(item.name); }))
+    base::log_info(
+        "experts and routers get adapters, of which PEFT has none: the run can be exported merged, and not "
+        "with --as-adapter; lora.targets = \"q_proj,k_proj,v_proj,o_proj\" leaves them out");
   fill_token_rows(start, tokens);
 }
 

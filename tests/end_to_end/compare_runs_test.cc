@@ -104,6 +104,8 @@ TEST_F(CompareRuns, what_cannot_be_compared_is_told) {
     EXPECT_TRUE(says(done.err, "hint: ")) << done.err;
   };
   refused({"fast", "slw"}, "did you mean slow?");
+  refused({"fst", "other"}, "did you mean fast?");
+  refused({"nothing-like-it", "other"}, "no run called \"nothing-like-it\"");
   refused({"fast"}, "nothing to compare fast with");
   refused({"fast", "fast"}, "is named twice");
   refused({"fast", "slow", "--fail-over", "3%"}, "--fail-over judges results of a bench");

@@ -56,6 +56,15 @@ TEST_F(ImageAdapter, names_the_classes_and_sees_the_pixels_it_was_trained_on) {
     EXPECT_EQ(read_file(in("again") + name), read_file(in("mine-lora") + name)) << name;
 }
 
+TEST_F(ImageAdapter, and_its_base_answer_no_text_and_say_what_they_take) {
+  for (const Words& words : {Words{"generate", in("base-hf"), "--prompt", "hello"}, Words{"chat", in("base-hf")}}) {
+    const Finished done = hyperion(words);
+    EXPECT_EQ(done.code, 2) << done.err;
+    EXPECT_TRUE(says(done.err, "base-hf takes images, not text")) << done.err;
+    EXPECT_TRUE(says(done.err, "hyperion classify")) << done.err;
+  }
+}
+
 TEST_F(ImageAdapter, is_measured_by_its_names_and_pixels_and_its_base_by_its_own) {
   adapt("pets", "mine");
   write_file(in("set.toml"), "[prepare]\nfiles = \"" + in("pets") +

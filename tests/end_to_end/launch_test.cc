@@ -363,7 +363,8 @@ TEST(Launch, what_cannot_be_started_is_a_usage_error) {
   for (const Words& words : {Words{"launch", "-n", "2", "--", "no-such-program"}, Words{"launch", "-n", "2"},
                              Words{"launch", "--", "presets"}, Words{"launch", "-n", "0", "--", "presets"},
                              Words{"launch", "-n", "2", "--emit", "slurm", "--nodes", "a:2", "--", "presets"},
-                             Words{"launch", "-n", "2", "--name", "mine", "--", "presets"}}) {
+                             Words{"launch", "-n", "2", "--name", "mine", "--", "presets"},
+                             Words{"launch", "-n", "2", "--", "export", "mine", "--to", "folder"}}) {
     const Finished done = run(scratch, words);
     EXPECT_EQ(done.code, 2) << done.err;
     EXPECT_NE(done.err.find("hint:"), std::string::npos) << done.err;

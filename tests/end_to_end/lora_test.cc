@@ -87,6 +87,46 @@ TEST_F(LoraRun, comes_out_merged_or_as_an_adapter_and_can_be_started_from) {
   EXPECT_EQ(train("on", {"--model.from=tuned", "--steps=2", "--optim.warmup=0"}).code, 0);
 }
 
+TEST_F(LoraRun, is_written_in_the_type_it_was_trained_in_whatever_its_base_is_kept_in) {
+  ASSERT_EQ(train("narrow",
+                  {"--model.width=32", "--model.heads=2", "--model.layers=2", "--model.context=32", "--precision=bf16"})
+                .code,
+            0);
+  const std::string merged = scratch_.path() / "merged", adapter = scratch_.path() / "adapter";
+  ASSERT_EQ(
+      train("tuned", {"--model.from=narrow", "--lora.rank=4", "--precision=fp32", "--lora.modules_to_save=ln_f"}).code,
+      0);
+  const Finished alone = run(scratch_, {"export", "tuned", "--as-adapter", "--to", adapter});
+  ASSERT_EQ(alone.code, 0) << alone.err;
+  EXPECT_EQ(alone.err.find("rounded"), std::string::npos) << alone.err;
+  const std::string weights = testing::read_file(adapter + "/adapter_model.safetensors");
+  EXPECT_NE(weights.find("\"F32\""), std::string::npos);
+  EXPECT_EQ(weights.find("\"BF16\""), std::string::npos);
+  const Finished whole = run(scratch_, {"export", "tuned", "--to", merged});
+  ASSERT_EQ(whole.code, 0) << whole.err;
+  EXPECT_NE(whole.err.find("the adapter is in fp32; merged, it is rounded to bf16"), std::string::npos) << whole.err;
+  EXPECT_EQ(testing::read_file(merged + "/model.safetensors").find("\"F32\""), std::string::npos);
+  ASSERT_EQ(adapt("alike").code, 0);
+  EXPECT_EQ(run(scratch_, {"export", "alike", "--to", scratch_.path() / "alike"}).err.find("rounded"),
+            std::string::npos);
+}
+
+TEST_F(LoraRun, of_experts_says_at_its_start_that_it_cannot_be_written_for_peft) {
+  const Words few = {"--steps=1", "--optim.warmup=0"};
+  ASSERT_EQ(train("mixture", few + Words{"--model.preset=mixtral-tiny", "--model.layers=1"}).code, 0);
+  const Words from = few + Words{"--model.from=mixture", "--lora.rank=2"};
+  const Finished experts = train("experts", from);
+  ASSERT_EQ(experts.code, 0) << experts.err;
+  const size_t said = experts.err.find("experts and routers get adapters, of which PEFT has none");
+  EXPECT_NE(said, std::string::npos) << experts.err;
+  EXPECT_LT(said, experts.err.find("step 1")) << experts.err;
+  EXPECT_EQ(run(scratch_, {"export", "experts", "--as-adapter", "--to", scratch_.path() / "experts"}).code, 2);
+  const Finished attention = train("attention", from + Words{"--lora.targets=q_proj,v_proj"});
+  ASSERT_EQ(attention.code, 0) << attention.err;
+  EXPECT_EQ(attention.err.find("PEFT"), std::string::npos) << attention.err;
+  EXPECT_EQ(run(scratch_, {"export", "attention", "--as-adapter", "--to", scratch_.path() / "attention"}).code, 0);
+}
+
 TEST_F(LoraRun, refuses_settings_that_contradict) {
   const Finished alone = train("x", {"--lora.rank=4"});
   EXPECT_EQ(alone.code, 2);

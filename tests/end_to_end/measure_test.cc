@@ -87,6 +87,27 @@ TEST_F(Measure, a_run_with_an_adapter_is_measured_as_base_adapter_and_merged) {
     EXPECT_NEAR(by_hand[row]["loss"].get<double>(), rows[2]["loss"].get<double>(), 1e-5) << row;
 }
 
+TEST_F(Measure, merged_is_what_an_export_holds_in_whatever_type_it_is_measured) {
+  write_base();
+  write_file(in("full.toml"), "[train]\nsteps = 1\nbatch = 4\nlength = 24\nprecision = \"bf16\"\n[model]\nfrom = \"" +
+                                  in("folder") + "\"\n[data]\nsource = \"prepared\"\npath = \"" + in("set") +
+                                  "\"\n[optim]\nwarmup = 0\n");
+  expect_fine(hyperion(train("full.toml", "full")));
+  std::filesystem::remove_all(in("folder"));
+  expect_fine(hyperion({"export", "full", "--to", in("folder")}));
+  train_adapter("wide", {});
+  const Finished said = hyperion({"export", "wide", "--to", in("bf16")});
+  EXPECT_TRUE(says(said.err, "rounded to bf16")) << said.err;
+  for (const Words& type : {Words{}, Words{"--precision", "fp32"}}) {
+    const json rows = found(Words{"wide", in("bf16"), "--set", in("set"), "--length", "24"} + type)["rows"];
+    ASSERT_EQ(rows.size(), 4u);
+    EXPECT_EQ(rows[2]["form"], "merged");
+    EXPECT_EQ(rows[2]["precision"], rows[3]["precision"]);
+    EXPECT_EQ(rows[2]["loss"], rows[3]["loss"]);
+    EXPECT_NE(rows[2]["loss"], rows[1]["loss"]) << "it was rounded";
+  }
+}
+
 TEST_F(Measure, a_run_beside_4_bits_is_measured_in_them_and_merged_whole) {
   write_base();
   train_adapter("qlora", {"--model.quantize=nf4"});

@@ -124,7 +124,7 @@ TEST_F(Peft, refuses_other_functions_by_name) {
                                                       {"use_dora", true},
                                                       {"bias", "all"},
                                                       {"modules_to_save", 5},
-                                                      {"trainable_token_indices", {1, 2}},
+                                                      {"trainable_token_indices", "some"},
                                                       {"lora_bias", true},
                                                       {"layers_to_transform", {0}},
                                                       {"target_parameters", {"x"}},
@@ -149,6 +149,71 @@ TEST_F(Peft, a_module_to_save_that_is_text_is_one_name) {
   const auto config = parse_adapter_config(
       R"({"peft_type": "LORA", "target_modules": "all-linear", "modules_to_save": "lm_head"})", "here");
   EXPECT_EQ(config.config.saved, std::vector<std::string>{"lm_head"});
+}
+
+TEST_F(Peft, a_list_of_tokens_is_of_the_inputs_table) {
+  model_->adapters().merge("mine");
+  nn::LoraConfig config{.rank = 2, .targets = nn::layer_names("c_fc")};
+  config.token_rows = {{"wte", {3, 7}}};
+  model_->adapters().add("mine", config, 1);
+  const Path path = folder([](base::Json& json) { json["trainable_token_indices"] = {3, 7}; });
+  auto model = fresh();
+  read_adapter(base::real_files(), path, *model, "x");
+  EXPECT_EQ(model->adapters().config("x").token_rows, config.token_rows);
+}
+
+TEST_F(Peft, modules_to_save_are_named_by_how_their_paths_end) {
+  const auto saved = [](const nn::LoraConfig& config) {
+    auto model = fresh();
+    model->adapters().add("mine", config, 1);
+    std::vector<std::string> names;
+    for (const auto& [name, tensor] : model->adapters().parameters("mine"))
+      if (name.ends_with(".weight") && !text_holds(name, "lora_")) names.push_back(name);
+    return names;
+  };
+  nn::LoraConfig config{.rank = 2, .targets = nn::layer_names("c_fc"), .saved = {"_2", "A", "no_such"}};
+  EXPECT_EQ(saved(config), (std::vector<std::string>{"transformer.h.0.ln_2.weight", "transformer.h.1.ln_2.weight"}))
+      << "sides of an adapter, lora_A, are no modules of the model";
+  config.each_name_fits = true;
+  EXPECT_THROW(saved(config), base::ConfigError);
+  config.saved = {"_fc"};
+  EXPECT_THROW(saved(config), base::ConfigError) << "an adapter inside a module trained whole";
+  config.saved = {"lp"};
+  EXPECT_THROW(saved(config), base::ConfigError) << "likewise";
+}
+
+TEST_F(Peft, an_adapter_keeps_its_type_beside_a_narrower_base_and_is_rounded_once_when_merged) {
+  auto& files = base::real_files();
+  model_ = fresh();
+  model_->adapters().add("mine", {.rank = 2, .targets = nn::layer_names("c_fc"), .saved = {"ln_f"}}, 1);
+  {
+    const at::NoGradGuard no_grad;
+    for (auto& [parameter, tensor] : model_->adapters().parameters("mine")) tensor.add_(at::randn(tensor.sizes()), 0.1);
+  }
+  const Path path = folder(keep);
+  auto model = fresh();
+  model->to(at::kCPU, at::kBFloat16);
+  read_adapter(files, path, *model, "x", /*in_own_type=*/true);
+  write_adapter(files, *model, "x", "", {}, root_ / "again");
+  const checkpoint::SafetensorsFile first(path / "adapter_model.safetensors"),
+      again(root_ / "again/adapter_model.safetensors");
+  for (const auto& name : first.names()) EXPECT_TRUE(first.tensor(name).equal(again.tensor(name))) << name;
+  ASSERT_TRUE(model->adapters().rounding());
+  EXPECT_EQ(model->adapters().rounding()->from, at::kFloat);
+  EXPECT_EQ(model->adapters().rounding()->to, at::kBFloat16);
+
+  auto narrow = fresh();
+  narrow->to(at::kCPU, at::kBFloat16);
+  narrow->to(at::kCPU, at::kFloat);
+  read_adapter(files, path, *narrow, "x");
+  narrow->adapters().merge("x");
+  model->adapters().merge("x");
+  const auto merged = model->parameters(), wide = narrow->parameters();
+  ASSERT_EQ(merged.size(), wide.size());
+  for (size_t i = 0; i < merged.size(); ++i) {
+    EXPECT_EQ(merged[i].tensor.scalar_type(), at::kBFloat16) << merged[i].name;
+    EXPECT_TRUE(merged[i].tensor.equal(wide[i].tensor.to(at::kBFloat16))) << merged[i].name;
+  }
 }
 
 TEST_F(Peft, refuses_pickles_and_folders_without_an_adapter) {

@@ -9,21 +9,26 @@ import warnings
 import peft
 import torch
 
-from models import Folder, batch, bytes_config, gpt2, llama, load, make, mistral, probe, qwen2, qwen3, relative, run
+from models import Folder, batch, bytes_config, gpt2, llama, load, make, mistral, probe, qwen2, qwen2_moe, qwen3, relative, run
 
 FAMILY = sys.argv.pop(1)
-CONFIG = {"gpt2": gpt2, "llama": llama, "qwen2": qwen2, "mistral": mistral, "qwen3": qwen3}[FAMILY]
+CONFIG = {"gpt2": gpt2, "llama": llama, "qwen2": qwen2, "mistral": mistral, "qwen2_moe": qwen2_moe, "qwen3": qwen3}[FAMILY]
 NAMES = {"gpt2": ["c_attn", "c_fc"]}.get(FAMILY, ["q_proj", "down_proj"])
+TRAINED = {"qwen2_moe": ["q_proj", "shared_expert.down_proj"]}.get(FAMILY, NAMES)  # here, names are those of routed experts too
+NORMS = {"gpt2": "_1"}.get(FAMILY, "norm")  # PEFT asks only how a name ends: input_layernorm, q_norm
 REGEX = {"gpt2": r".*h\.[02]\.(attn|mlp)\.c_proj"}.get(FAMILY, r".*layers\.[02]\.(self_attn\.[vo]_proj|mlp\.up_proj)")
 # PEFT sorts patterns when it writes them, and takes the first that fits: a "." comes before letters.
-INNER = {"gpt2": r".*h.1.mlp.c_fc"}.get(FAMILY, r".*layers.1.mlp.down_proj")
-LAST = {"gpt2": "h.2.mlp.c_fc"}.get(FAMILY, "layers.2.mlp.down_proj")
+DOWN = {"gpt2": "mlp.c_fc", "qwen2_moe": "mlp.shared_expert.down_proj"}.get(FAMILY, "mlp.down_proj")
+INNER = f".*{'h' if FAMILY == 'gpt2' else 'layers'}.1.{DOWN}"
+LAST = f"{'h' if FAMILY == 'gpt2' else 'layers'}.2.{DOWN}"
 ADAPTERS = {
     "names": dict(r=4, lora_alpha=7, target_modules=NAMES),
     "rank_stabilised_of_all": dict(r=16, lora_alpha=3, use_rslora=True, target_modules="all-linear", lora_dropout=0.3),
     "expression": dict(r=1, lora_alpha=2, target_modules=REGEX),
     "patterns": dict(r=4, lora_alpha=8, target_modules=NAMES, exclude_modules=[LAST],
                      rank_pattern={INNER: 2, NAMES[1]: 6}, alpha_pattern={"^.*" + NAMES[0]: 3}),
+    "norms_beside_it": dict(r=2, lora_alpha=5, target_modules=NAMES, modules_to_save=[NORMS, "no_such_module"]),
+    "tokens_in_a_list": dict(r=2, lora_alpha=5, target_modules=NAMES, trainable_token_indices=[3, 7]),
 }
 if FAMILY != "gpt2":
     ADAPTERS["with_the_output"] = dict(r=3, lora_alpha=6, target_modules=["lm_head", "k_proj"])
@@ -65,6 +70,8 @@ def adapted(settings, seed):
         for name, parameter in model.named_parameters():
             if ".lora_" in name:
                 parameter.copy_(0.3 * torch.randn_like(parameter))
+            elif parameter.requires_grad:
+                parameter.add_(0.3 * torch.randn_like(parameter))
     model.save_pretrained(folder.path / "adapter")
     return folder, model
 
@@ -88,7 +95,7 @@ class Peft(unittest.TestCase):
         seen = tensors["attention_mask"] == 1
         self.assertLess((got.pop("logits") - expected.logits)[seen].abs().max().item(), 1e-4)
         self.assertAlmostEqual(got.pop("loss").item(), expected.loss.item(), delta=1e-4)
-        names = {name.replace(".default", ""): p for name, p in model.named_parameters() if p.requires_grad}
+        names = {name.replace(".modules_to_save.default", "").replace(".default", ""): p for name, p in model.named_parameters() if p.requires_grad}
         self.assertEqual(set(got), set(names))
         for name, parameter in names.items():
             self.assertLess(relative(got[name], parameter.grad), 1e-4, name)
@@ -116,6 +123,30 @@ class Peft(unittest.TestCase):
             there = load(folder.path / "merged").eval()(**tensors).logits
         self.assertLess((there - model.merge_and_unload()(**tensors).logits).abs().max().item(), 1e-4)
 
+    def test_norms_trained_whole_go_both_ways(self):
+        folder, model = adapted(ADAPTERS["norms_beside_it"], 5)
+        self.assertGreater(sum(".modules_to_save." in name for name, _ in model.named_parameters()), 2)
+        tensors = {"input_ids": batch(model.config, 2, 9, 5)["input_ids"]}
+        with torch.no_grad():
+            theirs = model(**tensors).logits
+        ours = probe(folder.path / "base", tensors, "--adapter", folder.path / "adapter")["logits"]
+        self.assertLess((ours - theirs).abs().max().item(), 1e-5 * max(1, theirs.abs().max().item()))
+
+        os.environ["HYPERION_RUNS"] = str(folder.path / "runs")
+        make(bytes_config(FAMILY), 6).save_pretrained(folder.path / "base")
+        (folder.path / "text").write_bytes(bytes(random.Random(4).choices(range(32, 127), k=3000)))
+        recipe = folder.path / "recipe.toml"
+        recipe.write_text(RECIPE.format(folder=folder.path, length=12, rows=4, targets=",".join(TRAINED)))
+        run("train", recipe, "--run", "norms", "--steps", 5, f"--lora.modules_to_save={NORMS}", "--optim.lr=0.05", "--optim.warmup=0")
+        run("export", "norms", "--as-adapter", "--to", folder.path / "ours")
+        base = load(folder.path / "base").eval()
+        with torch.no_grad():
+            before = base(**tensors).logits
+            theirs = peft.PeftModel.from_pretrained(base, folder.path / "ours").eval()(**tensors).logits
+        ours = probe("norms", tensors)["logits"]
+        self.assertLess((ours - theirs).abs().max().item(), 1e-5 * max(1, theirs.abs().max().item()))
+        self.assertGreater((before - theirs).abs().max().item(), 0.1)
+
     def test_ten_steps_lose_the_same(self):
         """From a start written here; the text repeats every `length` bytes, so that all samples are the same."""
         folder, length, rows = Folder(), 24, 6
@@ -128,7 +159,7 @@ class Peft(unittest.TestCase):
         text = bytes(random.Random(4).choices(range(32, 127), k=length))
         (folder.path / "text").write_bytes(text * 200)
         recipe = folder.path / "recipe.toml"
-        recipe.write_text(RECIPE.format(folder=folder.path, length=length, rows=rows, targets=",".join(NAMES)))
+        recipe.write_text(RECIPE.format(folder=folder.path, length=length, rows=rows, targets=",".join(TRAINED)))
         run("train", recipe, "--run", "start", "--steps", 1, "--optim.lr=0", "--optim.warmup=0")
         run("export", "start", "--as-adapter", "--to", folder.path / "start")
         run("train", recipe, "--run", "ten", "--steps", 10)
