@@ -99,18 +99,6 @@ ModelForData for_tokens(const RunConfig& config, Json json, const data::Source& 
 
 }  // namespace
 
-bool extends_tokenizer(const std::string& tokenizer, const std::string& other) {
-  if (tokenizer == other) return true;
-  const Json large = base::parse_json(tokenizer, "tokenizer.json"), small = base::parse_json(other, "tokenizer.json");
-  if (!large.is_object() || !small.is_object()) return false;
-  for (const char* part : {"model", "normalizer", "pre_tokenizer", "decoder"})
-    if (large.value(part, Json()) != small.value(part, Json())) return false;
-  const Json added = large.value("added_tokens", Json::array());
-  for (const Json& token : small.value("added_tokens", Json::array()))
-    if (std::find(added.begin(), added.end(), token) == added.end()) return false;
-  return true;
-}
-
 ModelForData model_for_data(const RunConfig& config, const std::string& model, const data::Split& split) {
   const Json whole = base::parse_json(model, "the model");
   Json json = base::parse_json(models::make_config(model, "the model"), "the model");

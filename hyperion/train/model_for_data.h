@@ -18,8 +18,4 @@ struct ModelForData {
 // where the recipe says fewer than the data has.
 ModelForData model_for_data(const RunConfig& config, const std::string& model, const data::Split& split);
 
-// Whether a tokenizer.json is another, or that one with more tokens added: what the other makes of a text, it makes
-// too.
-bool extends_tokenizer(const std::string& tokenizer, const std::string& other);
-
 }  // namespace hyperion::train

@@ -88,16 +88,5 @@ TEST(ModelForData, nothing_is_said_of_the_classes_of_a_model_without_a_head) {
   EXPECT_TRUE(said_of(2, "ring", "ViTModel").empty());
 }
 
-TEST(ModelForData, a_tokenizer_with_more_tokens_extends_another) {
-  const std::string small = R"({"model": {"vocab": {"a": 0}}, "added_tokens": [{"id": 1, "content": "<s>"}]})";
-  const std::string large =
-      R"({"model": {"vocab": {"a": 0}}, "added_tokens": [{"id": 1, "content": "<s>"}, {"id": 2, "content": "<u>"}]})";
-  const std::string other = R"({"model": {"vocab": {"b": 0}}, "added_tokens": [{"id": 1, "content": "<s>"}]})";
-  EXPECT_TRUE(extends_tokenizer(small, small));
-  EXPECT_TRUE(extends_tokenizer(large, small));
-  EXPECT_FALSE(extends_tokenizer(small, large));
-  EXPECT_FALSE(extends_tokenizer(other, small));
-}
-
 }  // namespace
 }  // namespace hyperion::train
