@@ -51,4 +51,10 @@ std::string check_tokenizer(base::FileSystem& files, const RunConfig& config) {
       base::format("prepare it with --prepare.tokenizer={}", config.model.from));
 }
 
+std::vector<int64_t> tokens_new_to_base(base::FileSystem& files, const RunConfig& config) {
+  if (config.model.from.empty() || config.data.source != "prepared") return {};
+  return data::tokens_added(files, base::Path(config.data.path.front()) / data::kSetTokenizer,
+                            interop::tokenizer_folder(files, config.model.from));
+}
+
 }  // namespace hyperion::train
