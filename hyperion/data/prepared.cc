@@ -9,6 +9,7 @@
 #include "hyperion/base/hash.h"
 #include "hyperion/base/json.h"
 #include "hyperion/base/read_file.h"
+#include "hyperion/data/compare_tokenizers.h"
 #include "hyperion/data/image_set.h"
 #include "hyperion/data/token_samples.h"
 
@@ -147,8 +148,16 @@ void check_same_tokenizer(const std::vector<std::string>& folders) {
       files.erase(std::string(kSetTokenizer) + "/" + name);
     return files;
   };
+  const auto described = [](const std::string& folder) {
+    const base::Path path = base::Path(folder) / kSetTokenizer / "tokenizer.json";
+    return base::real_files().exists(path) ? base::read_description(base::real_files(), path) : std::string();
+  };
+  const auto saved_otherwise = [&](const std::string& one, const std::string& other) {
+    const std::string here = described(one), there = described(other);
+    return !here.empty() && !there.empty() && same_tokenizer(here, there);
+  };
   for (const auto& folder : folders)
-    if (tokenizer(folder) != tokenizer(folders[0]))
+    if (tokenizer(folder) != tokenizer(folders[0]) && !saved_otherwise(folder, folders[0]))
       throw ConfigError(format("{} and {} were prepared with different tokenizers", folders[0], folder),
                         "prepare both with the tokenizer of the model");
 }

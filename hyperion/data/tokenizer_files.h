@@ -27,6 +27,9 @@ struct BpeParts {
 };
 std::unique_ptr<const TokenModel> make_bpe(BpeParts parts, bool byte_level, const std::string& place);
 
+// Of the model in a tokenizer.json; older files do not name it.
+std::string type_of_model(const base::Json& model);
+
 // An entry of added_tokens in tokenizer.json, or of added_tokens_decoder in tokenizer_config.json.
 AddedToken read_added(const base::Json& json, int64_t id);
 

@@ -49,13 +49,6 @@ auto in_part(const char* name, const std::string& place, Read read) {
   }
 }
 
-std::string type_of(const Json& model) {  // older files do not name it
-  if (is_set(model, "type")) return model.at("type").get<std::string>();
-  if (model.contains("merges")) return "BPE";
-  if (model.at("vocab").is_array()) return "Unigram";
-  return model.contains("max_input_chars_per_word") ? "WordPiece" : "WordLevel";
-}
-
 Vocabulary read_vocabulary(const Json& json) {
   Vocabulary out;
   for (const auto& [token, id] : json.items()) out.add(token, id_in(id));
@@ -117,7 +110,7 @@ void spell_pieces(PreTokenizer& pre) {
 }
 
 std::unique_ptr<const TokenModel> read_model(const Json& json, PreTokenizer& pre, const std::string& place) {
-  const auto type = type_of(json);
+  const auto type = type_of_model(json);
   if (type == "BPE") return read_bpe(json, pre.byte_level, place);
   if (pre.byte_level) spell_pieces(pre);
   if (type == "Unigram") return read_unigram(json);
@@ -136,6 +129,13 @@ void check_apart(const std::vector<AddedToken>& added) {
 }
 
 }  // namespace
+
+std::string type_of_model(const Json& model) {
+  if (is_set(model, "type")) return model.at("type").get<std::string>();
+  if (model.contains("merges")) return "BPE";
+  if (model.at("vocab").is_array()) return "Unigram";
+  return model.contains("max_input_chars_per_word") ? "WordPiece" : "WordLevel";
+}
 
 AddedToken read_added(const Json& json, int64_t id) {
   AddedToken out;

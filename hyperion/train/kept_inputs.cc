@@ -3,12 +3,12 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/read_file.h"
+#include "hyperion/data/compare_tokenizers.h"
 #include "hyperion/data/image_processing.h"
 #include "hyperion/data/images.h"
 #include "hyperion/data/prepared.h"
 #include "hyperion/interop/generation_config.h"
 #include "hyperion/interop/open_model.h"
-#include "hyperion/train/model_for_data.h"
 
 namespace hyperion::train {
 
@@ -42,12 +42,19 @@ std::string check_tokenizer(base::FileSystem& files, const RunConfig& config) {
         "something else: to train it on text, prepare a set (`hyperion data prepare`)",
         config.data.source, config.model.from);
   const base::Path set = base::Path(config.data.path.front()) / data::kSetTokenizer / "tokenizer.json";
-  if (files.exists(set) && extends_tokenizer(base::read_description(files, set), base::read_description(files, own)))
+  if (files.exists(set) &&
+      data::extends_tokenizer(base::read_description(files, set), base::read_description(files, own)))
     return {};
   throw base::ConfigError(
       base::format("{} was not prepared with the tokenizer of model.from = \"{}\", nor with one that only adds to it",
                    config.data.path.front(), config.model.from),
       base::format("prepare it with --prepare.tokenizer={}", config.model.from));
+}
+
+std::vector<int64_t> tokens_new_to_base(base::FileSystem& files, const RunConfig& config) {
+  if (config.model.from.empty() || config.data.source != "prepared") return {};
+  return data::tokens_added(files, base::Path(config.data.path.front()) / data::kSetTokenizer,
+                            interop::tokenizer_folder(files, config.model.from));
 }
 
 }  // namespace hyperion::train

@@ -7,8 +7,8 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
 #include "hyperion/base/read_file.h"
+#include "hyperion/data/compare_tokenizers.h"
 #include "hyperion/data/prepared.h"
-#include "hyperion/train/model_for_data.h"
 
 namespace hyperion::train {
 namespace {
@@ -64,7 +64,7 @@ std::string check_tokenizers(base::FileSystem& files, const data::MeasuredSet& s
                   known ? set.folder().string() : name, set.folder().string());
   const std::string here = base::read_description(files, of_set / "tokenizer.json"),
                     there = base::read_description(files, own);
-  if (!extends_tokenizer(here, there) && !extends_tokenizer(there, here)) refuse("with another tokenizer");
+  if (!data::extends_tokenizer(here, there) && !data::extends_tokenizer(there, here)) refuse("with another tokenizer");
   return {};
 }
 

@@ -76,7 +76,8 @@ ModelForData for_images(const RunConfig& config, Json json, const data::ImageSou
   return fitted;
 }
 
-ModelForData for_tokens(const RunConfig& config, Json json, const data::Source& tokens) {
+ModelForData for_tokens(const RunConfig& config, Json json, const data::Source& tokens,
+                        const std::vector<int64_t>& new_tokens) {
   ModelForData fitted;
   const std::string& from = config.model.from;
   const int64_t before = json.at("vocab_size"), wanted = config.model.vocabulary;
@@ -93,25 +94,19 @@ ModelForData for_tokens(const RunConfig& config, Json json, const data::Source& 
                needed, from, before, needed - before));
     json["vocab_size"] = needed;
   }
+  const auto spare = std::count_if(new_tokens.begin(), new_tokens.end(), [&](int64_t id) { return id < before; });
+  if (spare > 0)
+    fitted.said.push_back(format(
+        "the data has {} new {} that model.from = \"{}\" has spare rows for: they begin as the mean of the others",
+        spare, spare == 1 ? "token" : "tokens", from));
   fitted.config = json.dump();
   return fitted;
 }
 
 }  // namespace
 
-bool extends_tokenizer(const std::string& tokenizer, const std::string& other) {
-  if (tokenizer == other) return true;
-  const Json large = base::parse_json(tokenizer, "tokenizer.json"), small = base::parse_json(other, "tokenizer.json");
-  if (!large.is_object() || !small.is_object()) return false;
-  for (const char* part : {"model", "normalizer", "pre_tokenizer", "decoder"})
-    if (large.value(part, Json()) != small.value(part, Json())) return false;
-  const Json added = large.value("added_tokens", Json::array());
-  for (const Json& token : small.value("added_tokens", Json::array()))
-    if (std::find(added.begin(), added.end(), token) == added.end()) return false;
-  return true;
-}
-
-ModelForData model_for_data(const RunConfig& config, const std::string& model, const data::Split& split) {
+ModelForData model_for_data(const RunConfig& config, const std::string& model, const data::Split& split,
+                            const std::vector<int64_t>& new_tokens) {
   const Json whole = base::parse_json(model, "the model");
   Json json = base::parse_json(models::make_config(model, "the model"), "the model");
   for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"})  // of no use here, but to whoever gets it
@@ -120,7 +115,7 @@ ModelForData model_for_data(const RunConfig& config, const std::string& model, c
   const bool takes_images = models::config_shape(model, "the model", config.train.length).context == 0;
   if (split.train_images && takes_images) return for_images(config, json, *split.train_images, has_head(whole));
   if (split.train && !takes_images && !config.model.from.empty() && json.contains("vocab_size"))
-    return for_tokens(config, json, *split.train);
+    return for_tokens(config, json, *split.train, new_tokens);
   return {json.dump()};
 }
 

@@ -14,12 +14,10 @@ struct ModelForData {
 };
 
 // `config` is that of the recipe or of model.from. Images: where the recipe does not say how many classes, the data
-// does; class names are the data's. Tokens: a model.from whose tokenizer has grown gets as many ids. Throws ConfigError
-// where the recipe says fewer than the data has.
-ModelForData model_for_data(const RunConfig& config, const std::string& model, const data::Split& split);
-
-// Whether a tokenizer.json is another, or that one with more tokens added: what the other makes of a text, it makes
-// too.
-bool extends_tokenizer(const std::string& tokenizer, const std::string& other);
+// does; class names are the data's. Tokens: a model.from whose tokenizer has grown gets as many ids; `new_tokens`, ids
+// that it does not know (kept_inputs.h), are told of where it has rows for them already. Throws ConfigError where the
+// recipe says fewer than the data has.
+ModelForData model_for_data(const RunConfig& config, const std::string& model, const data::Split& split,
+                            const std::vector<int64_t>& new_tokens = {});
 
 }  // namespace hyperion::train

@@ -4,7 +4,6 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "hyperion/base/format.h"
 #include "hyperion/base/log.h"
@@ -36,7 +35,7 @@ void pack_one_by_one(models::Model& model, at::ScalarType type, const models::Va
 
 interop::Fit fit_of_base(const Beginning& beginning) {
   return {beginning.model_config, static_cast<uint64_t>(beginning.config.train.seed),
-          beginning.past == nullptr ? interop::Head::may_be_missing : interop::Head::brought};
+          beginning.past == nullptr ? interop::Head::may_be_missing : interop::Head::brought, beginning.new_tokens};
 }
 
 StartingModel make_whole(base::FileSystem& files, const Beginning& beginning) {
@@ -67,18 +66,18 @@ StartingModel make_outline(base::FileSystem& files, const Beginning& beginning) 
 }
 
 // Where the tables have no memory, the rows that are trained beside them have no values yet.
-void fill_token_rows(const StartingModel& start, const std::vector<int64_t>& tokens) {
+void fill_token_rows(const StartingModel& start, const nn::LoraConfig& adapter) {
   if (!start.values) return;
   const at::NoGradGuard no_grad;
   for (const auto& [name, rows] : start.model->adapters().parameters(interop::kRunAdapter)) {
     if (!name.ends_with(nn::kTokenRowsParameter)) continue;
-    const std::string table =
-        name.substr(0, name.size() - std::string_view(nn::kTokenRowsParameter).size()) + ".weight";
+    const std::string module = name.substr(0, name.size() - std::string_view(nn::kTokenRowsParameter).size());
     const auto row = at::empty({rows.size(1)}, at::kFloat);
-    for (size_t i = 0; i < tokens.size(); ++i) {
-      start.values(table, tokens[i] * rows.size(1), row);
-      rows.select(0, static_cast<int64_t>(i)).copy_(row);
-    }
+    for (const auto& [table, tokens] : adapter.token_rows)
+      for (size_t i = 0; i < tokens.size() && nn::fits({.names = {table}}, module); ++i) {
+        start.values(module + ".weight", tokens[i] * rows.size(1), row);
+        rows.select(0, static_cast<int64_t>(i)).copy_(row);
+      }
   }
 }
 
@@ -95,15 +94,13 @@ void add_adapter(const StartingModel& start, const Beginning& beginning, const i
   const RunConfig& config = beginning.config;
   auto adapter = nn::config_of(config.lora);
   for (const auto& module : refitted.new_modules) adapter.saved.push_back(module);
-  std::vector<int64_t> tokens(static_cast<size_t>(refitted.rows - refitted.first_new));
-  std::iota(tokens.begin(), tokens.end(), refitted.first_new);
   if (beginning.past != nullptr) {
     const auto before = interop::parse_adapter_config(beginning.past->state.adapter, beginning.past->manifest());
     adapter.token_rows = before.config.token_rows;
   } else {
-    for (const auto& module : refitted.grown)
+    for (const auto& module : refitted.tables)
       if (!is_saved(module, adapter.saved))
-        adapter.token_rows.emplace_back(module.substr(module.rfind('.') + 1), tokens);
+        adapter.token_rows.emplace_back(module.substr(module.rfind('.') + 1), refitted.new_rows);
   }
   start.model->adapters().add(interop::kRunAdapter, adapter, config.train.seed);
   const auto trained = start.model->adapters().parameters(interop::kRunAdapter);
@@ -112,7 +109,7 @@ void add_adapter(const StartingModel& start, const Beginning& beginning, const i
     base::log_info(
         "experts and routers get adapters, of which PEFT has none: the run can be exported merged, and not "
         "with --as-adapter; lora.targets = \"q_proj,k_proj,v_proj,o_proj\" leaves them out");
-  fill_token_rows(start, tokens);
+  fill_token_rows(start, adapter);
 }
 
 // The frozen model in the type it is used in, with an adapter; also on resume, as checkpoints hold the adapter alone.

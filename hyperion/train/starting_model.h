@@ -3,6 +3,7 @@
 #pragma once
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "hyperion/base/files.h"
 #include "hyperion/models/model.h"
@@ -19,10 +20,11 @@ struct StartingModel {
 
 struct Beginning {
   const RunConfig& config;
-  const std::string& model_config;  // as Hugging Face's config.json
-  base::Path run;                   // its folder
-  const StartPoint* past;           // the checkpoint that it goes on from; null: it begins
-  bool first;                       // of the processes: it keeps what others need
+  const std::string& model_config;       // as Hugging Face's config.json
+  base::Path run;                        // its folder
+  const StartPoint* past;                // the checkpoint that it goes on from; null: it begins
+  bool first;                            // of the processes: it keeps what others need
+  std::vector<int64_t> new_tokens = {};  // of the data, that the base does not know (kept_inputs.h)
 };
 StartingModel make_starting_model(base::FileSystem& files, const Beginning& beginning);
 

@@ -144,7 +144,8 @@ class Trainer {
   parallel::Processes& processes_;
   at::Device device_;
   data::Split split_;
-  std::string model_config_;  // as Hugging Face's config.json
+  std::vector<int64_t> new_tokens_;  // of the data, where the run begins
+  std::string model_config_;         // as Hugging Face's config.json
   strategy::ModelShape shape_;
   std::unique_ptr<models::Model> model_;
   models::Values values_;    // of what the model was made without
@@ -174,7 +175,8 @@ std::string Trainer::described_model() const {
 std::string Trainer::keep_model_config() {
   const base::Path path = request_.run.model();
   if (const auto kept = begun() ? read_run_model(files_, request_.run.path()) : ""; !kept.empty()) return kept;
-  const auto [text, said] = model_for_data(config_, described_model(), split_);
+  if (split_.train && !begun()) new_tokens_ = tokens_new_to_base(files_, config_);
+  const auto [text, said] = model_for_data(config_, described_model(), split_, new_tokens_);
   if (first()) base::write_atomically(files_, path, text + "\n");
   for (const auto& line : said) base::log_info(line);
   if (first() && !split_.passed_over.empty()) base::log_warn(split_.passed_over);
@@ -184,8 +186,8 @@ std::string Trainer::keep_model_config() {
 }
 
 void Trainer::make_model() {
-  auto start = make_starting_model(
-      files_, {config_, model_config_, request_.run.path(), begun() ? &**request_.start : nullptr, first()});
+  auto start = make_starting_model(files_, {config_, model_config_, request_.run.path(),
+                                            begun() ? &**request_.start : nullptr, first(), new_tokens_});
   model_ = std::move(start.model), values_ = std::move(start.values), base_digest_ = std::move(start.base_digest);
   if (config_.lora.rank == 0) return;
   shape_ = models::adapted_shape(*model_, interop::kRunAdapter, config_.train.length);

@@ -44,10 +44,11 @@ def tokenizer(extra=()):
 
 
 class Trained:
-    def __init__(self, tied, extra="", steps=4, ranks=1, flags=(), end=None, generation=None, new=NEW):
+    def __init__(self, tied, extra="", steps=4, ranks=1, flags=(), end=None, generation=None, new=NEW, rows=41):
         self.folder = Folder()
         self.path = self.folder.path
-        model = make(CONFIG(vocab_size=41, tie_word_embeddings=tied, bos_token_id=3, eos_token_id=4), 3)
+        self.rows = max(44, rows)
+        model = make(CONFIG(vocab_size=rows, tie_word_embeddings=tied, bos_token_id=3, eos_token_id=4), 3)
         model.generation_config.update(**(generation or {}))
         model.save_pretrained(self.path / "base")
         tokenizer().save_pretrained(self.path / "base")
@@ -82,12 +83,15 @@ def same(self, there, trained):
     with torch.no_grad():
         theirs = there.eval()(**trained.ids()).logits
     ours = probe("run", trained.ids())["logits"]
-    self.assertEqual(ours.shape[-1], 44)
+    self.assertEqual(ours.shape[-1], trained.rows)
     self.assertLess((theirs - ours).abs().max().item(), 1e-5 * max(1, theirs.abs().max().item()))
 
 
 def tables(model):
     return [model.get_input_embeddings().weight.detach(), model.get_output_embeddings().weight.detach()]
+
+
+SPARE = [42, 47]  # rows of a base that knows 41 tokens: of the three that are new, one or all lie in them
 
 
 class NewTokens(unittest.TestCase):
@@ -128,6 +132,49 @@ class NewTokens(unittest.TestCase):
             self.assertLess((back - probe("run", trained.ids())["logits"]).abs().max().item(), 1e-6)
             asked = ("--prompt", " ".join([NEW[0], WORDS[0]]), "--tokens", "6", "--temperature", "0")
             self.assertEqual(run("generate", trained.path / "base", "--adapter", adapter, *asked), run("generate", "run", *asked))
+
+    def test_they_begin_near_the_mean_in_rows_that_the_base_has_to_spare(self):
+        for rows in SPARE:
+            for extra in ["", LORA, LORA + f'modules_to_save = "{TABLE}"\n']:
+                for flags in [(), ("--zero", "3")]:
+                    trained = Trained(False, extra, steps=1, flags=("--optim.lr=0", *flags), rows=rows)
+                    for before, after in zip(tables(load(trained.path / "base")), tables(load(trained.export("exported")))):
+                        others = [i for i in range(rows) if i not in [41, 42, 43]]
+                        self.assertTrue(torch.equal(before[others], after[others]))
+                        self.assertLess((after[41:44] - before[others].mean(0)).abs().max().item(), 0.01 * before.std().item())
+                        self.assertFalse(torch.equal(after[41], after[42]))
+
+    def test_an_adapter_learns_them_in_rows_that_the_base_has_to_spare(self):
+        for tied in [True, False]:
+            for rows in SPARE:
+                trained = Trained(tied, LORA, rows=rows)
+                merged = load(trained.export("merged"))
+                same(self, merged, trained)
+                for before, after in zip(tables(load(trained.path / "base")), tables(merged)):
+                    others = [i for i in range(rows) if i not in [41, 42, 43]]
+                    self.assertTrue(torch.equal(before[others], after[others]))
+                    for row in after[41:44]:
+                        self.assertGreater((row - before[others].mean(0)).abs().max().item(), 0.01)
+                adapter = trained.export("adapter", "--as-adapter")
+                settings = json.loads((adapter / "adapter_config.json").read_text())
+                self.assertEqual(settings["trainable_token_indices"], {name: [41, 42, 43] for name in [TABLE] + ["lm_head"] * (not tied)})
+                base = load(trained.path / "base")
+                if rows < 44:
+                    base.resize_token_embeddings(44, mean_resizing=False)
+                there = peft.PeftModel.from_pretrained(base, adapter)
+                same(self, there, trained)
+                there.save_pretrained(trained.path / "theirs")
+                for folder in [adapter, trained.path / "theirs"]:
+                    back = probe(trained.path / "base", trained.ids(), "--adapter", folder)["logits"]
+                    self.assertLess((back - probe("run", trained.ids())["logits"]).abs().max().item(), 1e-6)
+                asked = ("--prompt", " ".join([NEW[0], WORDS[0]]), "--tokens", "6", "--temperature", "0")
+                self.assertEqual(run("generate", trained.path / "base", "--adapter", adapter, *asked), run("generate", "run", *asked))
+
+    def test_spare_rows_of_no_token_stay_as_they_are(self):
+        trained = Trained(True, LORA, steps=1, new=(), rows=64)
+        adapter = trained.export("adapter", "--as-adapter")
+        self.assertIsNone(json.loads((adapter / "adapter_config.json").read_text())["trainable_token_indices"])
+        self.assertTrue(torch.equal(tables(load(trained.path / "base"))[0], tables(load(trained.export("merged")))[0]))
 
     def test_a_table_trained_whole_beside_an_adapter_holds_them(self):
         for tied, saved in [(True, [TABLE]), (True, [TABLE, "lm_head"]), (False, [TABLE]), (False, ["lm_head"]), (False, [TABLE, "lm_head"])]:
@@ -179,16 +226,18 @@ class NewTokens(unittest.TestCase):
 
     def test_a_run_is_measured_as_it_was_trained_and_goes_on(self):
         whole = LORA + f'modules_to_save = "{TABLE}"\n'
-        for extra, flags in [("", ()), (LORA, ()), (LORA, ("--model.quantize=nf4",)), (whole, ())]:
-            trained = Trained(False, extra, flags=flags)
+        ways = [("", (), 41), (LORA, (), 41), (LORA, ("--model.quantize=nf4",), 41), (whole, (), 41),
+                ("", (), 47), (LORA, (), 47), (LORA, ("--model.quantize=nf4", "--zero=3"), 47), (whole, (), 47)]
+        for extra, flags, rows in ways:
+            trained = Trained(False, extra, flags=flags, rows=rows)
             for steps in ["4", "6"]:
                 run("resume", "run", "--steps", steps)
                 self.assertEqual(json.loads(run("eval", "run", "--json"))["loss"], trained.losses()[-1])
 
     def test_two_ranks_train_as_one(self):
-        for extra in ["", LORA, LORA + f'modules_to_save = "{TABLE}"\n']:
+        for extra, rows in [("", 41), (LORA, 41), (LORA + f'modules_to_save = "{TABLE}"\n', 41), ("", 47), (LORA, 47)]:
             for flags in [(), ("--zero", "3")]:
-                one, two = Trained(True, extra).losses(), Trained(True, extra, ranks=2, flags=flags).losses()
+                one, two = Trained(True, extra, rows=rows).losses(), Trained(True, extra, ranks=2, flags=flags, rows=rows).losses()
                 self.assertEqual(len(one), len(two))
                 for a, b in zip(one, two):
                     self.assertLess(abs(a - b), 1e-5 * a)

@@ -6,6 +6,7 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/json.h"
+#include "hyperion/models/gpt2.h"
 #include "hyperion/train/feed.h"
 
 namespace hyperion::train {
@@ -88,15 +89,23 @@ TEST(ModelForData, nothing_is_said_of_the_classes_of_a_model_without_a_head) {
   EXPECT_TRUE(said_of(2, "ring", "ViTModel").empty());
 }
 
-TEST(ModelForData, a_tokenizer_with_more_tokens_extends_another) {
-  const std::string small = R"({"model": {"vocab": {"a": 0}}, "added_tokens": [{"id": 1, "content": "<s>"}]})";
-  const std::string large =
-      R"({"model": {"vocab": {"a": 0}}, "added_tokens": [{"id": 1, "content": "<s>"}, {"id": 2, "content": "<u>"}]})";
-  const std::string other = R"({"model": {"vocab": {"b": 0}}, "added_tokens": [{"id": 1, "content": "<s>"}]})";
-  EXPECT_TRUE(extends_tokenizer(small, small));
-  EXPECT_TRUE(extends_tokenizer(large, small));
-  EXPECT_FALSE(extends_tokenizer(small, large));
-  EXPECT_FALSE(extends_tokenizer(other, small));
+TEST(ModelForData, new_tokens_are_told_of_where_the_table_has_rows_for_them) {
+  RunConfig config;
+  config.model.from = "base";
+  config.data.sums = 1000;
+  models::Gpt2Config small;
+  small.layers = 1, small.heads = 1, small.width = 8, small.context = 16, small.vocabulary = 255;
+  const std::string base = models::make_gpt2(small)->config_json();
+  strategy::ModelShape shape;
+  shape.context = 16, shape.vocabulary = 255;
+  const auto said = model_for_data(config, base, open_split(config, shape), {253, 254, 255}).said;
+  ASSERT_EQ(said.size(), 2u);
+  EXPECT_EQ(
+      said[0],
+      "the data has 256 token ids and model.from = \"base\" 255: it gets 1 new, which begin as the mean of the others");
+  EXPECT_EQ(
+      said[1],
+      "the data has 2 new tokens that model.from = \"base\" has spare rows for: they begin as the mean of the others");
 }
 
 }  // namespace
