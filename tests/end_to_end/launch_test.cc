@@ -358,13 +358,20 @@ TEST(Launch, a_slip_in_the_command_is_met_with_what_was_meant) {
       << bare.err;
 }
 
+TEST(Launch, an_export_is_the_work_of_one_process) {
+  Scratch scratch;
+  const Finished done = run(scratch, {"launch", "-n", "2", "--", "export", "mine", "--to", "folder"});
+  EXPECT_EQ(done.code, 2);
+  EXPECT_NE(done.err.find("`hyperion export` is one process"), std::string::npos) << done.err;
+  EXPECT_NE(done.err.find("hint: run it without launch"), std::string::npos) << done.err;
+}
+
 TEST(Launch, what_cannot_be_started_is_a_usage_error) {
   Scratch scratch;
   for (const Words& words : {Words{"launch", "-n", "2", "--", "no-such-program"}, Words{"launch", "-n", "2"},
                              Words{"launch", "--", "presets"}, Words{"launch", "-n", "0", "--", "presets"},
                              Words{"launch", "-n", "2", "--emit", "slurm", "--nodes", "a:2", "--", "presets"},
-                             Words{"launch", "-n", "2", "--name", "mine", "--", "presets"},
-                             Words{"launch", "-n", "2", "--", "export", "mine", "--to", "folder"}}) {
+                             Words{"launch", "-n", "2", "--name", "mine", "--", "presets"}}) {
     const Finished done = run(scratch, words);
     EXPECT_EQ(done.code, 2) << done.err;
     EXPECT_NE(done.err.find("hint:"), std::string::npos) << done.err;
