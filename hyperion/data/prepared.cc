@@ -143,7 +143,8 @@ void check_same_tokenizer(const std::vector<std::string>& folders) {
   const auto tokenizer = [](const std::string& folder) {
     nlohmann::json files = read_set_record(base::real_files(), folder).at("files");
     files.erase(kTrainSet), files.erase(kValidationSet);
-    for (const char* name : {"generation_config.json", "chat_template.jinja", "tokenizer_config.json"})
+    for (const char* name :
+         {"generation_config.json", "chat_template.jinja", "tool_use.jinja", "tokenizer_config.json"})
       files.erase(std::string(kSetTokenizer) + "/" + name);
     return files;
   };

@@ -29,6 +29,8 @@ TEST(PrepareConfig, settings_that_a_format_has_no_use_for_are_refused_by_name) {
             std::string::npos);
   EXPECT_NE(refused([](PrepareConfig& c) { c.format = "jsonl", c.chat_template = "t"; }).find("prepare.chat_template"),
             std::string::npos);
+  EXPECT_NE(refused([](PrepareConfig& c) { c.format = "jsonl", c.tools = "t"; }).find("prepare.tools"),
+            std::string::npos);
   EXPECT_EQ(refused([](PrepareConfig& c) { c.format = "jsonl", c.text = "body"; }), "");
   EXPECT_EQ(refused([](PrepareConfig& c) { c.format = "json", c.chat = {"user:a"}, c.chat_template = "t"; }), "");
 }
