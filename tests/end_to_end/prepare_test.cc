@@ -339,6 +339,34 @@ TEST_F(Prepare, calls_of_tools_are_written_by_a_template_that_has_a_place_for_th
   expect_fine(hyperion({"data", "prepare", in("calls.toml")}));  // it was there already
 }
 
+// With one image a process, or three, partners are another process's.
+TEST_F(Prepare, mixed_images_give_the_same_bits_on_one_two_and_four_processes) {
+  std::filesystem::create_directories(in("cifar"));
+  std::string bytes;
+  for (int i = 0; i < 12 * 3073; ++i) bytes += static_cast<char>(i % 3073 == 0 ? i / 3073 % 10 : random_());
+  for (int part = 1; part <= 5; ++part) write_file(in("cifar/data_batch_" + std::to_string(part) + ".bin"), bytes);
+  write_file(in("cifar/test_batch.bin"), bytes);
+  write_file(in("cifar.toml"), "[augment]\nmixup = 0.5\ncutmix = 1\n" + image_training("vit-tiny", 0));
+  const auto losses = [&](int ranks, int batch) {
+    const std::string name = std::to_string(batch) + "-by-" + std::to_string(ranks);
+    const Words launch{"launch", "-n", std::to_string(ranks), "--logs", in("logs-" + name), "--"};
+    const Words flags{"--deterministic=layout",
+                      "--data.source=cifar",
+                      "--data.path=" + in("cifar"),
+                      "--model.layers=1",
+                      "--train.batch=" + std::to_string(batch),
+                      "--train.accumulate=" + std::to_string(4 / ranks)};
+    expect_fine(hyperion(launch + train("cifar.toml", name) + flags));
+    return testing::losses(scratch_.runs() / name);
+  };
+  for (const int batch : {4, 12}) {
+    const auto alone = losses(1, batch);
+    EXPECT_EQ(alone.size(), 4u);
+    EXPECT_EQ(losses(2, batch), alone) << batch;
+    EXPECT_EQ(losses(4, batch), alone) << batch;
+  }
+}
+
 TEST_F(Prepare, cifar_is_prepared_inspected_verified_and_trained_on) {
   std::filesystem::create_directories(in("cifar"));
   const auto batch = [&](const std::string& name, int count) {
