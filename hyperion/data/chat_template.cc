@@ -14,6 +14,8 @@
 namespace hyperion::data {
 namespace {
 
+using nlohmann::ordered_json;
+
 constexpr size_t kMaxSource = size_t{4} << 20;
 constexpr size_t kMaxMessage = 500;  // bytes of what a template, or a part of it, says in an error
 
@@ -36,11 +38,49 @@ std::string message_of(const jinja::Fault& fault) {
   return text.substr(0, end) + "...";
 }
 
-nlohmann::ordered_json variables_of(const std::vector<ChatMessage>& messages, const std::string& bos_token,
-                                    const std::string& eos_token) {
-  auto list = nlohmann::ordered_json::array();
-  for (const auto& each : messages) list.push_back({{"role", each.role}, {"content", each.content}});
-  return {{"messages", std::move(list)}, {"bos_token", bos_token}, {"eos_token", eos_token}};
+ordered_json parsed(const std::string& text) {
+  try {
+    return ordered_json::parse(text);
+  } catch (const nlohmann::json::exception& error) {  // as a number beyond all bounds
+    throw base::ConfigError(base::format("the chat cannot be read as JSON: {}", error.what()));
+  }
+}
+
+ordered_json variables_of(const std::vector<ChatMessage>& messages, const std::string& bos_token,
+                          const std::string& eos_token, const std::string& tools = {}) {
+  auto list = ordered_json::array();
+  for (const auto& each : messages)
+    list.push_back(each.whole.empty() ? ordered_json{{"role", each.role}, {"content", each.content}}
+                                      : parsed(each.whole));
+  ordered_json all = {{"messages", std::move(list)}, {"bos_token", bos_token}, {"eos_token", eos_token}};
+  if (!tools.empty()) all["tools"] = parsed(tools);
+  return all;
+}
+
+bool says_something(const ordered_json& object, const char* name) {
+  const auto found = object.find(name);
+  if (found == object.end() || found->is_null()) return false;
+  return found->is_string() ? *found != "" : !found->is_structured() || !found->empty();
+}
+
+// By its name in the list that tokenizer_config.json may have; "default" also where it is no list.
+std::optional<std::string> configured_template(base::FileSystem& files, const base::Path& folder,
+                                               const std::string& name) {
+  const auto path = folder / "tokenizer_config.json";
+  if (!files.exists(path)) return std::nullopt;
+  const auto config = base::parse_json(base::read_description(files, path), path.string());
+  const auto found = config.is_object() ? config.find("chat_template") : config.end();
+  if (found == config.end() || found->is_null()) return std::nullopt;
+  const bool is_default = name == "default";
+  if (found->is_string()) return is_default ? std::optional(found->get<std::string>()) : std::nullopt;
+  if (found->is_array())
+    for (const auto& each : *found)
+      if (each.is_object() && each.value("name", base::Json()) == name && each.contains("template") &&
+          each["template"].is_string())
+        return each["template"].get<std::string>();
+  if (!is_default) return std::nullopt;
+  throw base::CorruptError(
+      base::format("{}: chat_template is neither a text nor a list with a \"default\"", path.string()));
 }
 
 }  // namespace
@@ -90,8 +130,34 @@ std::string ChatTemplate::render(const std::vector<ChatMessage>& messages, bool 
 }
 
 ChatTurns ChatTemplate::render_with_turns(const std::vector<ChatMessage>& messages, const std::string& bos_token,
-                                          const std::string& eos_token) const {
-  return render_with_turns(variables_of(messages, bos_token, eos_token), static_cast<int64_t>(std::time(nullptr)));
+                                          const std::string& eos_token, const std::string& tools) const {
+  const auto variables = variables_of(messages, bos_token, eos_token, tools);
+  const auto now = static_cast<int64_t>(std::time(nullptr));
+  check_nothing_lost(variables, now);
+  return render_with_turns(variables, now);
+}
+
+// A template that names such a member decides itself where it writes it. One that does not may still write messages
+// whole: then the text is another without the member.
+void ChatTemplate::check_nothing_lost(const ordered_json& variables, int64_t now) const {
+  const auto check = [&](const std::string& of, const char* name, const ordered_json::json_pointer& place) {
+    if (!says_something(variables.at(place), name) || jinja::names(*tree_, name)) return;
+    try {
+      auto without = variables;
+      without.at(place).erase(name);
+      if (run(variables, now, nullptr) != run(without, now, nullptr)) return;
+    } catch (const base::Error&) {  // it cannot do without a text, for example
+    }
+    throw base::ConfigError(
+        base::format("{} has \"{}\", which the chat template {} does not write", of, name, place_),
+        base::format("name a template that does: prepare.chat_template = \"FILE\"; or take \"{}\" out of the data",
+                     name));
+  };
+  check("the record", "tools", ordered_json::json_pointer(""));
+  const ordered_json::json_pointer messages("/messages");
+  for (size_t i = 0; i < variables["messages"].size(); ++i)
+    for (const char* name : {"tool_calls", "function_call", "reasoning_content", "reasoning", "thinking"})
+      check(base::format("message {}", i + 1), name, messages / i);
 }
 
 ChatTurns ChatTemplate::render_with_turns(const nlohmann::ordered_json& variables, int64_t now) const {
@@ -111,19 +177,13 @@ ChatTurns ChatTemplate::render_with_turns(const nlohmann::ordered_json& variable
 
 std::optional<std::string> find_chat_template(base::FileSystem& files, const base::Path& folder) {
   if (const auto path = folder / "chat_template.jinja"; files.exists(path)) return base::read_description(files, path);
-  const auto path = folder / "tokenizer_config.json";
-  if (!files.exists(path)) return std::nullopt;
-  const auto config = base::parse_json(base::read_description(files, path), path.string());
-  const auto found = config.is_object() ? config.find("chat_template") : config.end();
-  if (found == config.end() || found->is_null()) return std::nullopt;
-  if (found->is_string()) return found->get<std::string>();
-  if (found->is_array())
-    for (const auto& each : *found)
-      if (each.is_object() && each.value("name", base::Json()) == "default" && each.contains("template") &&
-          each["template"].is_string())
-        return each["template"].get<std::string>();
-  throw base::CorruptError(
-      base::format("{}: chat_template is neither a text nor a list with a \"default\"", path.string()));
+  return configured_template(files, folder, "default");
+}
+
+std::optional<std::string> find_tool_template(base::FileSystem& files, const base::Path& folder) {
+  for (const char* name : kToolTemplates)
+    if (const auto path = folder / name; files.exists(path)) return base::read_description(files, path);
+  return configured_template(files, folder, "tool_use");
 }
 
 // A special token is written as a string, or as an object with its content.

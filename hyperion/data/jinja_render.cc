@@ -405,6 +405,12 @@ class Renderer {
   int line_ = 0, calls_ = 0;
 };
 
+bool names_in(const Expression& expression, std::string_view word) {
+  return expression.name == word || (expression.constant.is_text() && expression.constant.text() == word) ||
+         std::any_of(expression.children.begin(), expression.children.end(),
+                     [&](const Expression& child) { return names_in(child, word); });
+}
+
 }  // namespace
 
 std::string render(const std::vector<Statement>& tree, const Value& variables, int64_t now,
@@ -415,6 +421,14 @@ std::string render(const std::vector<Statement>& tree, const Value& variables, i
 bool has_generation_blocks(const std::vector<Statement>& tree) {
   return std::any_of(tree.begin(), tree.end(), [](const Statement& each) {
     return each.kind == S::kGeneration || has_generation_blocks(each.body) || has_generation_blocks(each.other);
+  });
+}
+
+bool names(const std::vector<Statement>& tree, std::string_view word) {
+  return std::any_of(tree.begin(), tree.end(), [&](const Statement& each) {
+    return names(each.body, word) || names(each.other, word) ||
+           std::any_of(each.expressions.begin(), each.expressions.end(),
+                       [&](const Expression& expression) { return names_in(expression, word); });
   });
 }
 

@@ -12,4 +12,7 @@ std::string render(const std::vector<Statement>& tree, const Value& variables, i
 
 bool has_generation_blocks(const std::vector<Statement>& tree);
 
+// Whether a template names a variable, an attribute or a key so; else it can only be written along with what it is in.
+bool names(const std::vector<Statement>& tree, std::string_view word);
+
 }  // namespace hyperion::data::jinja

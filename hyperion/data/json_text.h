@@ -29,6 +29,7 @@ bool json_key_is(std::string_view key, std::string_view wanted);
 const char* json_kind(std::string_view value);
 inline bool json_is_text(std::string_view value) { return value[0] == '"'; }
 inline bool json_is_object(std::string_view value) { return value[0] == '{'; }
+inline bool json_is_null(std::string_view value) { return value[0] == 'n'; }
 inline bool json_is_array(std::string_view value) { return value[0] == '['; }
 
 // What a string says that was checked, its escapes resolved.

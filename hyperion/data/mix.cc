@@ -33,13 +33,26 @@ double beta_number(double alpha, Draws& draws) {
 
 }  // namespace
 
-Mix mix_of(const MixConfig& config, ImageSize size, uint64_t seed, int64_t step, int64_t row, int64_t rows) {
-  const int64_t partner = row ^ 1;
-  if (partner >= rows || config.mixup + config.cutmix == 0) return {row, 1, {}};
-  Draws draws(base::stream_key(seed, "data.mix"), row, step);
+std::vector<int64_t> BatchShare::positions() const {
+  std::vector<int64_t> all;
+  for (int64_t row = rank; row < rows; row += count) all.push_back(first + row);
+  return all;
+}
+
+int64_t mix_partner(int64_t position, int64_t first, int64_t rows) {
+  if (rows == 1) return position ^ 1;
+  int64_t divisor = 2;
+  while (rows % divisor != 0 && divisor * divisor < rows) ++divisor;
+  if (rows % divisor != 0) divisor = rows;
+  return first + (position - first + rows / divisor) % rows;
+}
+
+Mix mix_at(const MixConfig& config, ImageSize size, uint64_t seed, int64_t position) {
+  if (!config.any()) return {};
+  Draws draws(base::stream_key(seed, "data.mix"), position, 0);
   const bool cuts = config.mixup == 0 || (config.cutmix > 0 && draws.below(2) == 1);
   const double own = beta_number(cuts ? config.cutmix : config.mixup, draws);
-  if (!cuts) return {partner, static_cast<float>(own), {}};
+  if (!cuts) return {.own = static_cast<float>(own), .box = {}};
   const double half = 0.5 * std::sqrt(1 - own);
   const auto cut = [&](int64_t length) {
     const int64_t centre = draws.below(length), reach = static_cast<int64_t>(half * static_cast<double>(length));
@@ -48,38 +61,48 @@ Mix mix_of(const MixConfig& config, ImageSize size, uint64_t seed, int64_t step,
   const auto [left, right] = cut(size.width);
   const auto [top, bottom] = cut(size.height);
   const Box box{left, top, right - left, bottom - top};
-  if (box.width == 0 || box.height == 0) return {row, 1, {}};
+  if (box.width == 0 || box.height == 0) return {};
   const auto covered = static_cast<double>(box.width * box.height);
-  return {partner, static_cast<float>(1 - covered / static_cast<double>(size.pixels())), box};
+  return {.own = static_cast<float>(1 - covered / static_cast<double>(size.pixels())), .box = box};
 }
 
-std::vector<Mix> mixes_of(const MixConfig& config, ImageSize size, uint64_t seed, int64_t step, int64_t rows) {
-  std::vector<Mix> mixes;
-  for (int64_t row = 0; row < rows; ++row) mixes.push_back(mix_of(config, size, seed, step, row, rows));
-  return mixes;
+MixPlan mix_plan(const MixConfig& config, ImageSize size, uint64_t seed, const BatchShare& share) {
+  MixPlan plan{share.positions(), {}};
+  const auto own = static_cast<int64_t>(plan.positions.size());
+  for (int64_t row = 0; row < own; ++row) {
+    const int64_t position = plan.positions[row], partner = mix_partner(position, share.first, share.rows);
+    const int64_t place = partner - share.first - share.rank;
+    const bool is_here = place >= 0 && place % share.count == 0 && place / share.count < own;
+    Mix mix = mix_at(config, size, seed, position);
+    mix.partner = is_here ? place / share.count : static_cast<int64_t>(plan.positions.size());
+    if (!is_here) plan.positions.push_back(partner);  // no two rows have the same partner
+    plan.mixes.push_back(mix);
+  }
+  return plan;
 }
 
-void mix_images(std::span<float> pixels, const ImageShape& shape, std::span<const Mix> mixes) {
-  const int64_t count = shape.pixels();
-  HYPERION_CHECK(pixels.size() == mixes.size() * static_cast<size_t>(count), "each image has its mix");
-  std::vector<float> line(static_cast<size_t>(shape.width));
-  // The row as it was is needed for its partner: both are done together, line by line.
-  const auto mixed = [&](const Mix& mix, int64_t y, const float* own, const float* other, float* out) {
-    if (mix.box.width == 0) {
-      for (int64_t x = 0; x < shape.width; ++x) out[x] = mix.own * own[x] + (1 - mix.own) * other[x];
-      return;
-    }
-    const bool crosses = y >= mix.box.top && y < mix.box.top + mix.box.height;
-    for (int64_t x = 0; x < shape.width; ++x)
-      out[x] = crosses && x >= mix.box.left && x < mix.box.left + mix.box.width ? other[x] : own[x];
-  };
-  for (size_t row = 0; row + 1 < mixes.size(); row += 2) {
-    float *one = pixels.data() + static_cast<int64_t>(row) * count, *other = one + count;
-    for (int64_t at = 0; at < count; at += shape.width) {
-      const int64_t y = at / shape.width % shape.height;
-      mixed(mixes[row], y, one + at, other + at, line.data());
-      mixed(mixes[row + 1], y, other + at, one + at, other + at);
-      std::copy(line.begin(), line.end(), one + at);
+void mix_images(std::span<float> pixels, std::span<const float> others, const ImageShape& shape,
+                std::span<const Mix> mixes) {
+  const auto rows = static_cast<int64_t>(mixes.size()), count = shape.pixels(), width = shape.width;
+  HYPERION_CHECK(static_cast<int64_t>(pixels.size()) == rows * count, "each image has its mix");
+  for (const Mix& mix : mixes)
+    HYPERION_CHECK(mix.partner < rows + static_cast<int64_t>(others.size()) / count, "each partner is there");
+  // A row as it was is needed for whoever has it as a partner: a line of all images is kept at a time.
+  std::vector<float> before(static_cast<size_t>(rows * width));
+  for (int64_t at = 0; at < count; at += width) {
+    const int64_t y = at / width % shape.height;
+    for (int64_t row = 0; row < rows; ++row)
+      std::copy_n(pixels.data() + row * count + at, width, before.data() + row * width);
+    for (int64_t row = 0; row < rows; ++row) {
+      const Mix& mix = mixes[row];
+      const float* other =
+          mix.partner < rows ? before.data() + mix.partner * width : others.data() + (mix.partner - rows) * count + at;
+      float* out = pixels.data() + row * count + at;
+      if (mix.box.width == 0) {
+        for (int64_t x = 0; x < width; ++x) out[x] = mix.own * out[x] + (1 - mix.own) * other[x];
+      } else if (y >= mix.box.top && y < mix.box.top + mix.box.height) {
+        std::copy_n(other + mix.box.left, mix.box.width, out + mix.box.left);
+      }
     }
   }
 }

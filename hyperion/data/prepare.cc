@@ -31,6 +31,7 @@ std::string settings_text(const PrepareConfig& config) {
       {"format", config.format}, {"pattern", config.pattern},       {"end", config.end},
       {"text", config.text},     {"messages", config.messages},     {"chat", config.chat},
       {"on_bad", config.on_bad}, {"validation", config.validation}, {"bytes", config.tokenizer == "bytes"}};
+  if (!config.messages.empty()) all["tools"] = config.tools;
   return all.dump();
 }
 
@@ -78,6 +79,7 @@ void describe(base::Settings& settings, PrepareConfig& config) {
       .text("text", config.text, "the JSON field with a document's text")
       .list("chat", config.chat, "JSON fields as turns of a dialogue: [\"user:query\", \"assistant:response\"]")
       .text("messages", config.messages, "the JSON field with a list of messages")
+      .text("tools", config.tools, "beside messages, the JSON field with what the assistant may call; empty: none")
       .text("chat_template", config.chat_template, "a file; empty: the one in the tokenizer's folder")
       .choice("on_bad", config.on_bad, {"fail", "skip"}, "what cannot be read: stop there, or leave it out and list it")
       .integer("bad_limit", config.bad_limit, {0, 1'000'000'000}, "most records to leave out")
@@ -107,6 +109,7 @@ void check(const PrepareConfig& config) {
                         {"text", config.text != usual.text, fields && !dialogues},
                         {"chat", !config.chat.empty(), fields},
                         {"messages", !config.messages.empty(), fields},
+                        {"tools", config.tools != usual.tools, !config.messages.empty()},
                         {"chat_template", !config.chat_template.empty(), dialogues}};
   for (const auto& [name, is_set, is_used] : settings)
     if (is_set && !is_used)

@@ -15,7 +15,7 @@ namespace hyperion::data {
 
 struct PrepareConfig {
   std::string output, format = "text", tokenizer = "bytes", pattern, end = "auto", text = "text", messages,
-                      chat_template, on_bad = "fail", store = "jpeg";
+                      tools = "tools", chat_template, on_bad = "fail", store = "jpeg";
   std::vector<std::string> files, validation_files, chat;
   double validation = 0.01, safe_seconds = 10;
   int64_t bad_limit = 1000, threads = 0, side = 256;

@@ -70,7 +70,7 @@ std::vector<base::Path> files_of(const base::Path& tokenizer) {
   }
   std::vector<base::Path> files;
   for (const char* name : {"tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt", "chat_template.jinja",
-                           "special_tokens_map.json", "added_tokens.json"})
+                           kToolTemplates[0], kToolTemplates[1], "special_tokens_map.json", "added_tokens.json"})
     if (base::real_files().exists(tokenizer / name)) files.push_back(tokenizer / name);
   for (const auto& path : base::real_files().list(tokenizer))
     if (path.extension() == ".tiktoken") files.push_back(path);
@@ -94,8 +94,11 @@ Encoded encode(const RawRecord& record, const TextRecipe& recipe, int threads) {
   try {
     const Document document = parse_record(record, recipe.format, recipe.mapping);
     if (recipe.chat) {
-      auto tokens =
-          tokens_of_turns(*recipe.tokenizer, recipe.chat->render_with_turns(document.messages, recipe.bos, recipe.eos));
+      if (!document.tools.empty() && !recipe.tool_chat_fault.empty())
+        throw base::CorruptError(recipe.tool_chat_fault, "name another: prepare.chat_template = \"FILE\"");
+      const auto& chat = !document.tools.empty() && recipe.tool_chat ? *recipe.tool_chat : *recipe.chat;
+      auto tokens = tokens_of_turns(*recipe.tokenizer,
+                                    chat.render_with_turns(document.messages, recipe.bos, recipe.eos, document.tools));
       encoded.ids = std::move(tokens.ids), encoded.learned = std::move(tokens.learned);
       return encoded;
     }
@@ -109,7 +112,10 @@ Encoded encode(const RawRecord& record, const TextRecipe& recipe, int threads) {
   } catch (const base::Interrupted&) {
     throw;
   } catch (const base::Error& error) {  // the tokenizer or the template refuses it
-    encoded.bad = BadRecord(*record.file, record.line, error.what(), error.hint());
+    // An array may be one long line: there only the byte finds the record.
+    const bool of_array = recipe.format == RecordFormat::json;
+    encoded.bad = BadRecord(*record.file, record.line,
+                            error.what() + (of_array ? format(" (record at byte {})", record.byte) : ""), error.hint());
   }
   return encoded;
 }
@@ -268,7 +274,7 @@ PrepareSummary text_summary(const Preparation& preparation) {
 TextRecipe text_recipe(const PrepareConfig& config) {
   TextRecipe recipe;
   recipe.format = record_format_from_name(config.format);
-  recipe.mapping = {config.text, turns_of(config.chat), config.messages};
+  recipe.mapping = {config.text, turns_of(config.chat), config.messages, config.tools};
   recipe.on_bad = on_bad_from_name(config.on_bad), recipe.bad_limit = config.bad_limit;
   recipe.validation = config.validation, recipe.safe_seconds = config.safe_seconds;
   check_mapping(recipe.format, recipe.mapping);
@@ -305,6 +311,11 @@ TextRecipe text_recipe(const PrepareConfig& config) {
   if (!config.chat_template.empty()) recipe.tokenizer_files.emplace_back(config.chat_template);
   recipe.chat =
       std::make_unique<ChatTemplate>(*source, config.chat_template.empty() ? folder.string() : config.chat_template);
+  if (const auto for_tools = config.chat_template.empty() ? find_tool_template(files, folder) : std::nullopt) try {
+      recipe.tool_chat = std::make_unique<ChatTemplate>(*for_tools, folder.string() + " (tool_use)");
+    } catch (const base::CorruptError& error) {  // which matters once a dialogue has tools
+      recipe.tool_chat_fault = error.what();
+    }
   return recipe;
 }
 

@@ -97,6 +97,16 @@ class Joined final : public Source {
   int64_t samples_ = 0, vocabulary_ = 0;
 };
 
+// No length of samples helps here. One of every 1 / prepare.validation records is held out.
+void check_held_out(const base::Path& folder) {
+  if (SetFile(folder / kValidationSet).records() > 0) return;
+  const int64_t records = std::max<int64_t>(SetFile(folder / kTrainSet).records(), 1);
+  throw ConfigError(
+      format("{} has nothing to validate on: none of its {} records was held out", folder.string(), records),
+      format("prepare it under another name with --prepare.validation={:.2f}, or with prepare.validation_files",
+             static_cast<double>(std::clamp<int64_t>((100 + records - 1) / records, 1, 50)) / 100));
+}
+
 std::unique_ptr<Source> open_tokens(const base::Path& path, const DataConfig& config, int64_t length) {
   auto set = std::make_shared<const TokenSet>(path);
   const int64_t tokens = set->tokens(), documents = set->documents();
@@ -132,6 +142,7 @@ Split open_prepared_images(const DataConfig& config, int64_t side, uint64_t seed
     Augmenter augmenter(augment, side, seed, training, set->normalisation());
     return make_image_source(std::move(set), side, std::move(augmenter));
   };
+  check_held_out(config.path[0]);
   Split split;
   for (const char* name : {kTrainSet, kValidationSet})
     split.digest += SetFile(base::Path(config.path[0]) / name).digest();
@@ -144,7 +155,8 @@ void check_same_tokenizer(const std::vector<std::string>& folders) {
   const auto tokenizer = [](const std::string& folder) {
     nlohmann::json files = read_set_record(base::real_files(), folder).at("files");
     files.erase(kTrainSet), files.erase(kValidationSet);
-    for (const char* name : {"generation_config.json", "chat_template.jinja", "tokenizer_config.json"})
+    for (const char* name :
+         {"generation_config.json", "chat_template.jinja", "tool_use.jinja", "tokenizer_config.json"})
       files.erase(std::string(kSetTokenizer) + "/" + name);
     return files;
   };
@@ -214,6 +226,7 @@ Split open_prepared(const DataConfig& config, SampleSize size, uint64_t seed) {
   for (const base::Path folder : config.path) {
     split.digest += SetFile(folder / kTrainSet).digest() + SetFile(folder / kValidationSet).digest();
     train.push_back(open_tokens(folder / kTrainSet, config, size.length));
+    check_held_out(folder);
     if (const int64_t left_out = train.back()->cut().unlearned; left_out > 0) split.digest += format("-{}", left_out);
     validation.push_back(open_tokens(folder / kValidationSet, config, size.length));
     split.sets.push_back(train.back()->samples());

@@ -1,6 +1,7 @@
 #include "hyperion/data/record_parser.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "hyperion/base/format.h"
 #include "hyperion/data/bad_records.h"
@@ -47,26 +48,80 @@ class Fields {
     for (const std::string_view element : json_elements(value)) {
       const std::string name = format("{}[{}]", field, messages.size());
       if (!json_is_object(element)) fail(format("\"{}\" is {}, and an object is needed", name, json_kind(element)));
-      messages.push_back(message(json_members(element), name));
+      messages.push_back(message(element, name));
     }
     if (messages.empty()) fail(format("field \"{}\" has no message", field));
     return messages;
   }
 
+  // As a JSON array; empty where there are none.
+  std::string tools(const std::string& field) const {
+    const auto value = field.empty() ? std::nullopt : seek(members_, field);
+    if (!value) {
+      const JsonMember* others = field == "tools" ? last(members_, "functions") : nullptr;
+      if (others != nullptr && json_is_array(others->value) && !json_elements(others->value).empty())
+        fail("has \"functions\", which are not taken", "prepare.tools = \"functions\" takes them, and \"\" none");
+      return {};
+    }
+    std::string tools = json_is_text(*value) ? json_string(*value) : std::string(*value);
+    if (tools.empty() || tools == "null") return {};
+    try {
+      for (const std::string_view tool : json_elements(tools))
+        if (!json_is_object(tool)) fail(format("\"{}\" has {}, and objects are needed", field, json_kind(tool)));
+    } catch (const JsonError& error) {
+      fail(format("field \"{}\" is not a JSON array: {}", field, error.what));
+    }
+    return tools;
+  }
+
  private:
-  ChatMessage message(const std::vector<JsonMember>& members, const std::string& name) const {
+  ChatMessage message(std::string_view object, const std::string& name) const {
+    const auto members = json_members(object);
     const bool share_gpt = last(members, "role") == nullptr && last(members, "from") != nullptr;
+    const char *role_key = share_gpt ? "from" : "role", *content_key = share_gpt ? "value" : "content";
     const auto text = [&](const char* key) {
       const std::string_view value = find(members, key, name + "." + key);
       if (!json_is_text(value)) fail(format("\"{}.{}\" is {}, and text is needed", name, key, json_kind(value)));
       return json_string(value);
     };
-    ChatMessage message{text(share_gpt ? "from" : "role"), text(share_gpt ? "value" : "content")};
+    ChatMessage message{text(role_key), {}};
+    if (message.role.empty()) fail(format("\"{}\" has an empty role", name));
     if (share_gpt && message.role == "human") message.role = "user";
     if (share_gpt && message.role == "gpt") message.role = "assistant";
-    if (message.role.empty()) fail(format("\"{}\" has an empty role", name));
-    if (message.content.empty() && message.role != "system") fail(format("the text of \"{}\" is empty", name));
+    const JsonMember* content = last(members, content_key);
+    const bool is_null = content == nullptr || json_is_null(content->value), calls = has_calls(members);
+    if (!is_null || !calls) message.content = text(content_key);
+    if (message.content.empty() && !calls && message.role != "system" && message.role != "tool")
+      fail(format("the text of \"{}\" is empty", name));
+
+    const auto is_role = [&](const JsonMember& member) { return json_key_is(member.key, role_key); };
+    const auto is_content = [&](const JsonMember& member) { return json_key_is(member.key, content_key); };
+    // Tables of one shape for all messages have a null where a message has nothing.
+    const auto is_nothing = [&](const JsonMember& member) { return json_is_null(member.value) && !is_content(member); };
+    if (!is_null && std::all_of(members.begin(), members.end(), [&](const JsonMember& member) {
+          return is_role(member) || is_content(member) || is_nothing(member);
+        }))
+      return message;
+    for (const JsonMember& member : members) {
+      if (is_nothing(member)) continue;
+      message.whole += message.whole.empty() ? "{" : ", ";
+      if (is_role(member) && share_gpt && message.role != json_string(member.value))
+        message.whole += format("\"role\": \"{}\"", message.role);
+      else
+        message.whole += format("\"{}\": {}",
+                                is_role(member)      ? "role"
+                                : is_content(member) ? "content"
+                                                     : member.key,
+                                member.value);
+    }
+    message.whole += "}";
     return message;
+  }
+
+  static bool has_calls(const std::vector<JsonMember>& members) {
+    const JsonMember *calls = last(members, "tool_calls"), *call = last(members, "function_call");
+    return (calls != nullptr && json_is_array(calls->value) && !json_elements(calls->value).empty()) ||
+           (call != nullptr && json_is_object(call->value));
   }
 
   // Where a key stands twice the last one counts, as for most readers of JSON.
@@ -87,6 +142,14 @@ class Fields {
     return find(json_members(outer->value), path.substr(dot + 1), whole);
   }
 
+  static std::optional<std::string_view> seek(const std::vector<JsonMember>& members, std::string_view path) {
+    if (const JsonMember* member = last(members, path)) return member->value;
+    const size_t dot = path.find('.');
+    const JsonMember* outer = dot == std::string_view::npos ? nullptr : last(members, path.substr(0, dot));
+    if (outer == nullptr || !json_is_object(outer->value)) return std::nullopt;
+    return seek(json_members(outer->value), path.substr(dot + 1));
+  }
+
   static std::string names(const std::vector<JsonMember>& members) {
     constexpr size_t kMost = 10, kMostBytes = 40;
     std::string list;
@@ -99,9 +162,9 @@ class Fields {
   }
 
   // An array may be one long line: there only the byte finds the record.
-  [[noreturn]] void fail(const std::string& what) const {
+  [[noreturn]] void fail(const std::string& what, const std::string& hint = {}) const {
     throw BadRecord(*record_.file, record_.line,
-                    one_of_an_array_ ? format("{} (record at byte {})", what, record_.byte) : what);
+                    one_of_an_array_ ? format("{} (record at byte {})", what, record_.byte) : what, hint);
   }
 
   [[noreturn]] void fail_at(size_t byte, const std::string& what) const {
@@ -138,6 +201,7 @@ Document parse_record(const RawRecord& record, RecordFormat record_format, const
   const Fields fields(record, record_format);
   if (!mapping.messages.empty()) {
     document.messages = fields.messages(mapping.messages);
+    document.tools = fields.tools(mapping.tools);
   } else if (!mapping.chat.empty()) {
     for (const auto& [role, field] : mapping.chat) document.messages.push_back({role, fields.text(field)});
   } else {

@@ -39,8 +39,9 @@ constexpr int64_t kIgnored = -100;
 // A batch that is being filled; rows may be filled by different threads.
 class Filling {
  public:
-  Filling(const data::Split& split, const RunConfig& config, int64_t rows, bool pinned)
-      : split_(split), reset_(config.data.reset), hashes_(rows) {
+  // Rows from `rows` on, `others` of them, are read to be mixed with those, and are no part of the batch.
+  Filling(const data::Split& split, const RunConfig& config, int64_t rows, bool pinned, int64_t others = 0)
+      : split_(split), reset_(config.data.reset), hashes_(rows), other_labels_(others) {
     const auto room = [&](at::IntArrayRef sizes, at::ScalarType type) {
       return at::empty(sizes, at::TensorOptions().dtype(type).pinned_memory(pinned));
     };
@@ -54,6 +55,7 @@ class Filling {
     const auto shape = images(split).shape();
     batch_.inputs = room({rows, shape.channels, shape.height, shape.width}, at::kFloat);
     batch_.targets = room({rows}, at::kLong);
+    if (others > 0) others_ = at::empty({others, shape.channels, shape.height, shape.width}, at::kFloat);
   }
 
   // `training`: from the training half.
@@ -61,6 +63,10 @@ class Filling {
     if (has_tokens(split_))
       return fill_tokens(row, position, drawn.index, training ? *split_.train : *split_.validation);
     const auto& source = training ? *split_.train_images : *split_.validation_images;
+    if (const int64_t other = row - batch_.rows(); other >= 0) {
+      other_labels_[other] = source.read(drawn.index, drawn.epoch, row_of<float>(others_, other));
+      return;
+    }
     const auto pixels = row_of<float>(batch_.inputs, row);
     auto& label = row_of<int64_t>(batch_.targets, row)[0];
     label = source.read(drawn.index, drawn.epoch, pixels);
@@ -73,19 +79,19 @@ class Filling {
   }
 
   // Once all rows are there: blends pairs of images, and makes their labels parts of two classes, fp32 [rows, classes].
-  void mix(const data::MixConfig& how, uint64_t seed, int64_t position) {
-    const auto shape = images(split_).shape();
-    const auto mixes = data::mixes_of(how, {shape.height, shape.width}, seed, position, batch_.rows());
-    data::mix_images({batch_.inputs.mutable_data_ptr<float>(), static_cast<size_t>(batch_.inputs.numel())}, shape,
-                     mixes);
+  void mix(std::span<const data::Mix> mixes) {
+    data::mix_images(numbers_of(batch_.inputs), numbers_of(others_), images(split_).shape(), mixes);
     auto parts = at::zeros({batch_.rows(), images(split_).classes()}, batch_.inputs.options());
-    const std::span<const int64_t> labels(batch_.targets.const_data_ptr<int64_t>(), batch_.rows());
+    std::vector<int64_t> labels(batch_.targets.const_data_ptr<int64_t>(),
+                                batch_.targets.const_data_ptr<int64_t>() + batch_.rows());
+    labels.insert(labels.end(), other_labels_.begin(), other_labels_.end());
     for (int64_t row = 0; row < batch_.rows(); ++row) {
       const auto of = row_of<float>(parts, row);
       of[labels[row]] += mixes[row].own;
       of[labels[mixes[row].partner]] += 1 - mixes[row].own;
     }
     batch_.targets = parts;
+    others_.reset();
   }
 
  private:
@@ -93,6 +99,11 @@ class Filling {
   static bool has_tokens(const data::Split& split) { return split.train || split.validation; }
   static const data::ImageSource& images(const data::Split& split) {
     return split.train_images ? *split.train_images : *split.validation_images;
+  }
+
+  static std::span<float> numbers_of(at::Tensor& tensor) {
+    if (!tensor.defined()) return {};
+    return {tensor.mutable_data_ptr<float>(), static_cast<size_t>(tensor.numel())};
   }
 
   void fill_tokens(int64_t row, int64_t position, int64_t index, const data::Source& source) {
@@ -121,20 +132,46 @@ class Filling {
   bool reset_;
   std::vector<uint64_t> hashes_;
   Batch batch_;
+  at::Tensor others_;  // images that are only mixed with those of the batch
+  std::vector<int64_t> other_labels_;
 };
 
-// What a training batch gets once its rows are read.
-Batch finished(Filling& filling, const data::Split& split, const RunConfig& config, int64_t position) {
-  const data::MixConfig how{config.data.augment.mixup, config.data.augment.cutmix};
-  if (split.train_images && how.mixup + how.cutmix > 0) filling.mix(how, config.train.seed, position);
-  return filling.take();
-}
+// A process's share of a training batch, while it is read.
+class FillingShare {
+ public:
+  FillingShare(const data::Split& split, const RunConfig& config, const data::BatchShare& share, bool pinned)
+      : plan_(plan(split, config, share)),
+        own_(static_cast<int64_t>(share.positions().size())),
+        filling_(split, config, own_, pinned, rows() - own_) {}
+
+  int64_t rows() const { return static_cast<int64_t>(plan_.positions.size()); }  // to be read
+  void fill(int64_t row, const data::Order& order) {
+    const int64_t position = plan_.positions[row];
+    filling_.fill(row, position, order.at(position), true);
+  }
+  Batch take() {
+    if (!plan_.mixes.empty()) filling_.mix(plan_.mixes);
+    return filling_.take();
+  }
+
+ private:
+  static data::MixPlan plan(const data::Split& split, const RunConfig& config, const data::BatchShare& share) {
+    const data::MixConfig how{config.data.augment.mixup, config.data.augment.cutmix};
+    if (!split.train_images || !how.any()) return {share.positions(), {}};
+    const auto shape = split.train_images->shape();
+    return data::mix_plan(how, {shape.height, shape.width}, config.train.seed, share);
+  }
+
+  data::MixPlan plan_;
+  int64_t own_;
+  Filling filling_;
+};
 
 // Of the batch at a position, this process's share.
-int64_t rows_of(const RunConfig& config, Share share, int64_t in_all, int64_t position) {
+data::BatchShare share_at(const RunConfig& config, Share share, int64_t in_all, int64_t position) {
   const int64_t rows = rows_at(config.train.batch, in_all, position);
   HYPERION_CHECK(rows >= share.count, "each process has a row of the batch");
-  return (rows - share.rank + share.count - 1) / share.count;
+  return {position, rows, share.rank, share.count};
 }
 
 }  // namespace
@@ -208,7 +245,7 @@ class Feed::Work {
     lock.unlock();
     changed_.notify_all();
     if (slot->error) std::rethrow_exception(slot->error);
-    Batch batch = finished(slot->filling, split_, config_, slot->position);
+    Batch batch = slot->filling.take();
     cursor_.samples += rows_at(config_.train.batch, in_all_, cursor_.samples);
     cursor_.hash += batch.hash;
     return batch;
@@ -219,8 +256,9 @@ class Feed::Work {
   static constexpr size_t kAhead = 3;
   static constexpr std::chrono::milliseconds kLook{100};
   struct Slot {
-    Filling filling;
-    int64_t rows, position, claimed = 0, left;  // rows begun by someone, and not yet done
+    explicit Slot(FillingShare share) : filling(std::move(share)), left(filling.rows()) {}
+    FillingShare filling;
+    int64_t claimed = 0, left;  // rows begun by someone, and not yet done
     std::exception_ptr error;
   };
 
@@ -243,8 +281,7 @@ class Feed::Work {
       lock.unlock();
       std::exception_ptr error;
       try {
-        const int64_t position = slot->position + row * share_.count + share_.rank;
-        slot->filling.fill(row, position, order_.at(position), true);
+        slot->filling.fill(row, order_);
       } catch (...) {
         error = std::current_exception();
       }
@@ -257,10 +294,10 @@ class Feed::Work {
   // One with rows that nobody has begun; null where there is nothing to do.
   std::shared_ptr<Slot> open_slot() {
     for (const auto& slot : slots_)
-      if (slot->claimed < slot->rows) return slot;
+      if (slot->claimed < slot->filling.rows()) return slot;
     if (slots_.size() >= kAhead || (in_all_ > 0 && next_position_ >= in_all_)) return nullptr;
-    const int64_t rows = rows_of(config_, share_, in_all_, next_position_);
-    slots_.push_back(std::make_shared<Slot>(Slot{{split_, config_, rows, pinned_}, rows, next_position_, 0, rows, {}}));
+    slots_.push_back(std::make_shared<Slot>(
+        FillingShare(split_, config_, share_at(config_, share_, in_all_, next_position_), pinned_)));
     next_position_ += rows_at(config_.train.batch, in_all_, next_position_);
     if (threads_.size() > 1) changed_.notify_all();
     return slots_.back();
@@ -290,13 +327,9 @@ const data::Cursor& Feed::cursor() const { return work_->cursor(); }
 
 Batch batch_at(const data::Split& split, const RunConfig& config, int64_t position, Share share) {
   const auto order = split.order(config.train.seed);
-  const int64_t rows = rows_of(config, share, samples_in_all(config, split), position);
-  Filling filling(split, config, rows, false);
-  for (int64_t row = 0; row < rows; ++row) {
-    const int64_t at = position + row * share.count + share.rank;
-    filling.fill(row, at, order.at(at), true);
-  }
-  return finished(filling, split, config, position);
+  FillingShare filling(split, config, share_at(config, share, samples_in_all(config, split), position), false);
+  for (int64_t row = 0; row < filling.rows(); ++row) filling.fill(row, order);
+  return filling.take();
 }
 
 int64_t validation_samples(const data::Split& split) {

@@ -156,6 +156,51 @@ TEST_F(ChatTemplateFolder, PrefersItsOwnFileThenTheTokenizersSetting) {
   EXPECT_EQ(found(), "own");
 }
 
+TEST_F(ChatTemplateFolder, MayHaveATemplateApartForTools) {
+  const auto for_tools = [&] { return find_tool_template(base::real_files(), folder_); };
+  EXPECT_EQ(for_tools(), std::nullopt);
+  write("tokenizer_config.json", R"({"chat_template": "s"})");
+  EXPECT_EQ(for_tools(), std::nullopt);
+  write("tokenizer_config.json", R"({"chat_template": [{"name": "default", "template": "d"}]})");
+  EXPECT_EQ(for_tools(), std::nullopt);
+  write("tokenizer_config.json",
+        R"({"chat_template": [{"name": "default", "template": "d"}, {"name": "tool_use", "template": "t"}]})");
+  EXPECT_EQ(for_tools(), "t");
+  std::filesystem::create_directories(folder_ / "additional_chat_templates");
+  write("additional_chat_templates/tool_use.jinja", "own");
+  EXPECT_EQ(for_tools(), "own");
+}
+
+// A model of a text without the call would learn to stop where it stood.
+TEST(ChatTemplate, RefusesCallsAndToolsThatItDoesNotWrite) {
+  const std::string plain = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}";
+  const auto text = [](const std::string& source, const std::string& more, const std::string& tools = "") {
+    const std::vector<ChatMessage> messages = {
+        {"user", "a"}, {"assistant", "b", R"({"role": "assistant", "content": "b")" + more + "}"}};
+    try {
+      return ChatTemplate(source, "t.jinja").render_with_turns(messages, "", "", tools).text;
+    } catch (const base::ConfigError& error) {
+      return std::string(error.what());
+    }
+  };
+  const std::string calls = R"(, "tool_calls": [{"name": "f"}])", said = "<user>a<assistant>b";
+  EXPECT_EQ(text(plain, calls), "message 2 has \"tool_calls\", which the chat template t.jinja does not write");
+  EXPECT_EQ(text(plain, R"(, "function_call": {"name": "f"})"),
+            "message 2 has \"function_call\", which the chat template t.jinja does not write");
+  EXPECT_EQ(text(plain, "", R"([{"name": "f"}])"),
+            "the record has \"tools\", which the chat template t.jinja does not write");
+  EXPECT_EQ(text(plain, R"(, "tool_calls": [], "function_call": null, "weight": 1, "tool_call_id": "x")", "[]"), said);
+  for (const char* named : {"m.tool_calls[0].name", "m['tool_calls'][0].name", "m.get('tool_calls')[0].name"})
+    EXPECT_EQ(text("{% for m in messages %}{% if m.role == 'assistant' %}{{ " + std::string(named) +
+                       " }}{% endif %}{% endfor %}",
+                   calls),
+              "f");
+  EXPECT_EQ(text("{% if tools %}{{ tools[0].name }}{% endif %}" + plain, "", R"([{"name": "f"}])"), "f" + said);
+  EXPECT_EQ(text("{% for m in messages %}{{ m | tojson }}{% endfor %}", calls),
+            R"({"role": "user", "content": "a"})"
+            R"({"role": "assistant", "content": "b", "tool_calls": [{"name": "f"}]})");
+}
+
 TEST_F(ChatTemplateFolder, RefusesASettingThatIsNoTemplate) {
   write("tokenizer_config.json", R"({"chat_template": [{"name": "tool_use", "template": "t"}]})");
   EXPECT_THROW(found(), base::CorruptError);

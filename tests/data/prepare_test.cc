@@ -6,6 +6,7 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/data/prepared.h"
+#include "hyperion/data/source.h"
 #include "tests/base/support_child.h"
 
 namespace hyperion::data {
@@ -29,6 +30,8 @@ TEST(PrepareConfig, settings_that_a_format_has_no_use_for_are_refused_by_name) {
             std::string::npos);
   EXPECT_NE(refused([](PrepareConfig& c) { c.format = "jsonl", c.chat_template = "t"; }).find("prepare.chat_template"),
             std::string::npos);
+  EXPECT_NE(refused([](PrepareConfig& c) { c.format = "jsonl", c.tools = "t"; }).find("prepare.tools"),
+            std::string::npos);
   EXPECT_EQ(refused([](PrepareConfig& c) { c.format = "jsonl", c.text = "body"; }), "");
   EXPECT_EQ(refused([](PrepareConfig& c) { c.format = "json", c.chat = {"user:a"}, c.chat_template = "t"; }), "");
 }
@@ -46,6 +49,26 @@ TEST(CheckPrepared, a_set_that_is_not_there_is_told_with_the_place_that_was_look
       << relative;
   EXPECT_EQ(refused("/no-such-set", "--set /no-such-set").find("there is no"), std::string::npos);
   EXPECT_EQ(refused("/no-such-set", "--set /no-such-set").find("hyperion resume"), std::string::npos);
+}
+
+TEST(OpenPrepared, a_set_that_held_nothing_out_is_refused_with_the_part_that_would_do) {
+  base::test::TestFolder folder;
+  const auto opened = [&](const std::string& name, double part) {
+    PrepareConfig config;
+    config.files = {(folder.path() / "few.txt").string()}, config.output = (folder.path() / name).string();
+    config.format = "lines", config.validation = part;
+    prepare(base::real_files(), config, {});
+    DataConfig data;
+    data.source = "prepared", data.path = {config.output};
+    return base::test::error_of<base::ConfigError>([&] { open_data(data, {4, 0}, 1); });
+  };
+  std::string lines;
+  for (int i = 0; i < 12; ++i) lines += "a line of text\n";
+  base::write_atomically(base::real_files(), folder.path() / "few.txt", lines);
+  const std::string told = opened("none", 0.0001);
+  EXPECT_NE(told.find("none of its 12 records was held out"), std::string::npos) << told;
+  EXPECT_NE(told.find("--prepare.validation=0.09"), std::string::npos) << told;
+  EXPECT_EQ(opened("some", 0.09), "");
 }
 
 }  // namespace

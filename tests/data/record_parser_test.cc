@@ -92,6 +92,52 @@ TEST(RecordParser, messages_make_a_chat_in_both_spellings) {
   EXPECT_EQ(told(R"([{"role": "", "content": "a"}])"), "f.jsonl:7: \"conversations[0]\" has an empty role");
 }
 
+TEST(RecordParser, messages_are_kept_whole_where_they_are_more_than_a_role_and_a_text) {
+  const auto whole = [](const std::string& message) {
+    return parse_record(raw(base::format("{{\"conversations\": [{}]}}", message)), RecordFormat::jsonl,
+                        {.text = {}, .chat = {}, .messages = "conversations"})
+        .messages.at(0)
+        .whole;
+  };
+  EXPECT_EQ(whole(R"({"role": "user", "content": "hi", "name": null})"), "");
+  EXPECT_EQ(whole(R"({"name": "Ann", "content": "\u00e9", "role": "user", "id": null})"),
+            R"({"name": "Ann", "content": "\u00e9", "role": "user"})");
+  EXPECT_EQ(whole(R"({"from": "gpt", "value": "hi", "tool_calls": [{"n": 1.0}]})"),
+            R"({"role": "assistant", "content": "hi", "tool_calls": [{"n": 1.0}]})");
+  for (const char* content : {R"("content": null, )", R"("content": "", )", ""})
+    EXPECT_EQ(whole(base::format(R"({{"role": "assistant", {}"tool_calls": [{{}}]}})", content)),
+              base::format(R"({{"role": "assistant", {}"tool_calls": [{{}}]}})", content));
+  EXPECT_EQ(whole(R"({"role": "assistant", "content": null, "function_call": {"name": "f"}})"),
+            R"({"role": "assistant", "content": null, "function_call": {"name": "f"}})");
+  EXPECT_EQ(whole(R"({"role": "tool", "content": ""})"), "");
+  for (const char* calls : {"[]", "null", "\"x\""})
+    EXPECT_EQ(
+        refusal([&] { whole(base::format(R"({{"role": "assistant", "content": null, "tool_calls": {}}})", calls)); }),
+        "f.jsonl:7: \"conversations[0].content\" is null, and text is needed");
+}
+
+TEST(RecordParser, tools_of_a_record_go_with_its_messages) {
+  const auto tools = [](const std::string& members, const std::string& field = "tools") {
+    return parse_record(raw(R"({"messages": [{"role": "user", "content": "a"}])" + members + "}"), RecordFormat::jsonl,
+                        {.text = {}, .chat = {}, .messages = "messages", .tools = field})
+        .tools;
+  };
+  EXPECT_EQ(tools(""), "");
+  for (const char* none : {"null", "\"\"", "\"null\""}) EXPECT_EQ(tools(base::format(", \"tools\": {}", none)), "");
+  EXPECT_EQ(tools(R"(, "tools": [])"), "[]");
+  EXPECT_EQ(tools(R"(, "tools": [{"name": "f"}])"), R"([{"name": "f"}])");
+  EXPECT_EQ(tools(R"(, "tools": "[{\"name\": \"f\"}]")"), R"([{"name": "f"}])");
+  EXPECT_EQ(tools(R"(, "functions": [{"name": "f"}])", "functions"), R"([{"name": "f"}])");
+  EXPECT_EQ(tools(R"(, "meta": {"tools": [{"name": "f"}]})", "meta.tools"), R"([{"name": "f"}])");
+  EXPECT_EQ(tools(R"(, "meta": 1)", "meta.tools"), "");
+  EXPECT_EQ(tools(R"(, "tools": 5, "functions": [{}])", ""), "");
+  const auto told = [&](const char* members) { return refusal([&] { tools(members); }); };
+  EXPECT_EQ(told(R"(, "functions": [{"name": "f"}])"), "f.jsonl:7: has \"functions\", which are not taken");
+  EXPECT_EQ(told(R"(, "tools": [3])"), "f.jsonl:7: \"tools\" has a number, and objects are needed");
+  EXPECT_EQ(told(R"(, "tools": {})"), "f.jsonl:7: field \"tools\" is not a JSON array: it is not an array");
+  EXPECT_EQ(told(R"(, "tools": "f")"), "f.jsonl:7: field \"tools\" is not a JSON array: it is not an array");
+}
+
 TEST(RecordParser, wrong_types_and_empty_texts_are_refused) {
   EXPECT_EQ(refusal([] { text_of(R"({"text": 5})"); }), "f.jsonl:7: field \"text\" is a number, and text is needed");
   EXPECT_EQ(refusal([] { text_of(R"({"text": true})"); }),

@@ -309,6 +309,64 @@ TEST_F(BadData, empty_and_damaged_files_are_named) {
   }
 }
 
+TEST_F(Prepare, calls_of_tools_are_written_by_a_template_that_has_a_place_for_them_and_else_refused) {
+  write_chat_tokenizer();
+  const std::string
+      plain = R"({"messages": [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "hi"}]})",
+      calls = R"({"messages": [{"role": "user", "content": "hello"}, {"role": "assistant", "content": null, )"
+              R"("tool_calls": [{"function": {"name": "weather", "arguments": {"at": "home"}}}]}], )"
+              R"("tools": [{"type": "function", "function": {"name": "weather"}}]})";
+  write_file(in("calls.jsonl"), plain + "\n" + calls + "\n");
+  write_file(in("calls.toml"), "[prepare]\nfiles = \"" + in("calls.jsonl") + "\"\nvalidation_files = \"" +
+                                   in("calls.jsonl") +
+                                   "\"\nformat = \"jsonl\"\nmessages = \"messages\"\ntokenizer = \"" + in("chat") +
+                                   "\"\noutput = \"" + in("calls") + "\"\n");
+  const auto refused = hyperion({"data", "prepare", in("calls.toml")});
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_NE(refused.err.find("calls.jsonl:2: the record has \"tools\""), std::string::npos) << refused.err;
+  write_file(in("no-tools.toml"), read_file(in("calls.toml")) + "tools = \"\"\n");
+  const auto without = hyperion({"data", "prepare", in("no-tools.toml")});
+  EXPECT_NE(without.err.find("calls.jsonl:2: message 2 has \"tool_calls\""), std::string::npos) << without.err;
+
+  std::filesystem::create_directories(in("chat/additional_chat_templates"));
+  write_file(in("chat/additional_chat_templates/tool_use.jinja"),
+             "{{ tools | tojson }}{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content or '' }}{% for call in "
+             "m.tool_calls %}{{ call.function | tojson }}{% endfor %}<|im_end|>\n{% endfor %}");
+  expect_fine(hyperion({"data", "prepare", in("calls.toml")}));
+  expect_fine(hyperion({"data", "verify", in("calls")}));
+  const auto shown = hyperion({"data", "inspect", in("calls"), "--samples", "2"});
+  EXPECT_NE(shown.out.find(R"({"name": "weather", "arguments": {"at": "home"}})"), std::string::npos) << shown.out;
+  expect_fine(hyperion({"data", "prepare", in("calls.toml")}));  // it was there already
+}
+
+// With one image a process, or three, partners are another process's.
+TEST_F(Prepare, mixed_images_give_the_same_bits_on_one_two_and_four_processes) {
+  std::filesystem::create_directories(in("cifar"));
+  std::string bytes;
+  for (int i = 0; i < 12 * 3073; ++i) bytes += static_cast<char>(i % 3073 == 0 ? i / 3073 % 10 : random_());
+  for (int part = 1; part <= 5; ++part) write_file(in("cifar/data_batch_" + std::to_string(part) + ".bin"), bytes);
+  write_file(in("cifar/test_batch.bin"), bytes);
+  write_file(in("cifar.toml"), "[augment]\nmixup = 0.5\ncutmix = 1\n" + image_training("vit-tiny", 0));
+  const auto losses = [&](int ranks, int batch) {
+    const std::string name = std::to_string(batch) + "-by-" + std::to_string(ranks);
+    const Words launch{"launch", "-n", std::to_string(ranks), "--logs", in("logs-" + name), "--"};
+    const Words flags{"--deterministic=layout",
+                      "--data.source=cifar",
+                      "--data.path=" + in("cifar"),
+                      "--model.layers=1",
+                      "--train.batch=" + std::to_string(batch),
+                      "--train.accumulate=" + std::to_string(4 / ranks)};
+    expect_fine(hyperion(launch + train("cifar.toml", name) + flags));
+    return testing::losses(scratch_.runs() / name);
+  };
+  for (const int batch : {4, 12}) {
+    const auto alone = losses(1, batch);
+    EXPECT_EQ(alone.size(), 4u);
+    EXPECT_EQ(losses(2, batch), alone) << batch;
+    EXPECT_EQ(losses(4, batch), alone) << batch;
+  }
+}
+
 TEST_F(Prepare, cifar_is_prepared_inspected_verified_and_trained_on) {
   std::filesystem::create_directories(in("cifar"));
   const auto batch = [&](const std::string& name, int count) {

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
 #include "hyperion/data/images.h"
 #include "hyperion/data/token_samples.h"
 #include "hyperion/models/registry.h"
@@ -95,6 +96,64 @@ TEST(Feed, a_stop_on_some_processes_goes_on_with_others_and_misses_no_sample) {
       EXPECT_EQ(sum, hashes[feeds[0]->cursor().samples / 24 - 1]) << ranks << " processes";
       cursor = {feeds[0]->cursor().samples, sum};
     }
+  }
+}
+
+class Spots final : public data::ImageSource {
+ public:
+  int64_t samples() const override { return 39; }
+  data::ImageShape shape() const override { return {3, 6, 8}; }
+  int64_t classes() const override { return 7; }
+  int64_t read(int64_t index, int64_t epoch, std::span<float> out) const override {
+    std::mt19937 random(static_cast<unsigned>(100 * index + epoch));
+    for (float& pixel : out) pixel = static_cast<float>(random() % 1000) / 500 - 1;
+    return index % 7;
+  }
+};
+
+// Every part that is computed alone must be the same rows of the whole batch, whoever computes it.
+TEST(Feed, mixes_images_alike_whatever_shares_the_batch) {
+  data::Split split;
+  split.train_images = std::make_unique<Spots>();
+  RunConfig config = small(0, 16);
+  config.train.epochs = 1;  // the last batch has what is left
+  for (const double cutmix : {0.0, 1.0})
+    for (const int64_t rows : {3, 6, 7, 8, 9, 12})
+      for (const int64_t ranks : {1, 2, 3})
+        for (int64_t rank = 0; rank < ranks; ++rank) {
+          config.train.batch = rows;
+          config.data.augment.mixup = 0.8, config.data.augment.cutmix = cutmix;
+          RunConfig unmixed = config;
+          unmixed.data.augment = {};
+          Feed feed(split, config, {}, {rank, ranks});
+          for (int64_t position = 0; position < 39; position += rows) {
+            SCOPED_TRACE(base::format("{} rows at {}, process {} of {}", rows, position, rank, ranks));
+            const Batch share = feed.next(), whole = batch_at(split, config, position);
+            EXPECT_EQ(share.hash, batch_at(split, unmixed, position, {rank, ranks}).hash);
+            for (const int64_t parts : {1, 2})
+              for (int64_t part = 0; part < std::min(parts, share.rows()); ++part) {
+                const Batch here = share.part(part, parts), there = whole.part(part * ranks + rank, parts * ranks);
+                EXPECT_TRUE(here.inputs.equal(there.inputs) && here.targets.equal(there.targets));
+              }
+            if (cutmix > 0) continue;  // its box may be empty
+            const Batch before = batch_at(split, unmixed, position);
+            for (int64_t row = 0; row < whole.rows(); ++row)
+              EXPECT_FALSE(whole.inputs[row].equal(before.inputs[row])) << row;
+          }
+        }
+}
+
+TEST(Feed, mixes_a_batch_of_one_image_with_the_one_beside_it) {
+  data::Split split;
+  split.train_images = std::make_unique<Spots>();
+  RunConfig config = small(1, 16), unmixed = config;
+  config.data.augment.mixup = 0.8;
+  for (int64_t position = 0; position < 4; ++position) {
+    const auto image = [&](const RunConfig& how, int64_t at) { return batch_at(split, how, at).inputs; };
+    const auto own = image(unmixed, position), other = image(unmixed, position ^ 1), mixed = image(config, position);
+    EXPECT_FALSE(mixed.equal(own));
+    const auto part = mixed.sub(other).sum().div(own.sub(other).sum());
+    EXPECT_TRUE(mixed.allclose(own.mul(part).add(other.mul(part.neg().add(1))), 1e-3, 1e-3));
   }
 }
 
