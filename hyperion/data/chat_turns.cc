@@ -101,10 +101,13 @@ class Turns {
     const auto prompt = first(i, true);
     if (text_.starts_with(prompt)) return prompt.size();
     // The prompt may say more than stands before a turn that is there, as "<think>".
-    const size_t begin = std::min(common_start(prompt, text_), around_content(i).before);
+    const size_t same = common_start(prompt, text_), begin = std::min(same, around_content(i).before);
     const auto before = first(i);
-    if (!text_.starts_with(before) || begin < before.size()) lost(i);
-    return begin;
+    if (text_.starts_with(before) && begin >= before.size()) return begin;
+    // What a tool says may end with white space where a turn follows, and without where the dialogue ends.
+    const size_t there = text_.find(std::string_view(prompt).substr(same), same);
+    if (there == text_.npos || text_.substr(same, there - same).find_first_not_of(" \n") != text_.npos) lost(i);
+    return there + prompt.size() - same;
   }
 
   size_t end_of(size_t i, size_t begin) const {

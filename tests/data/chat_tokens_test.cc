@@ -91,6 +91,12 @@ TEST(ChatTurns, BeginBeforeWhatOnlyThePromptSays) {
   EXPECT_EQ(said(prompts, chat, "</s>"), "[<b>Hello.</b></s>][So long!</s>]");
 }
 
+TEST(ChatTurns, MayFollowWhiteSpaceThatIsOnlyThereBeforeThem) {
+  EXPECT_EQ(said("{% for m in messages %}<{{ m.role }}>{{ m.content }}{{ '' if loop.last or m.role == 'assistant' else "
+                 "'\n' }}|{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"),
+            "[Hello.|][So long!|]");
+}
+
 TEST(ChatTurns, ThatCannotBeFoundAreAnErrorThatNamesTheMessage) {
   const std::string counts =
       "{{ messages | length }}{% for m in messages %}{{ m.content }}{% endfor %}{% if add_generation_prompt %}:{% "

@@ -128,7 +128,7 @@ def compare(name, template, folder):
     theirs = transformers.PreTrainedTokenizerFast(tokenizer_object=made_tokenizer(), bos_token="<s>", eos_token="</s>")
     theirs.chat_template = template
     theirs.save_pretrained(folder)
-    marked = "generation" in str(template)
+    marked = "endgeneration" in str(template)
     # Some write all tools as a text in JSON, as tables of one shape need it.
     records = [record | {"tools": json.dumps(record["tools"])} if i % 2 else record for i, record in enumerate(RECORDS)]
     done = prepare(folder, records)
