@@ -1,4 +1,5 @@
 #include "hyperion/train/trainer.h"
+#include "hyperion/train/load_start.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
@@ -108,7 +109,6 @@ class Trainer {
   void prepare();
   void make_model();
   void plan_memory();
-  StartPoint load_newest(StartPoint start);
   double restore();  // returns the seconds trained before
   void step();
   void settle();  // reads and tells the figures of the pending step
@@ -236,43 +236,14 @@ void Trainer::prepare() {
              step_ >= config_.train.steps || validation_is_missing());
 }
 
-// Whether a checkpoint is good is known once all processes have read their parts. The one before it takes its place,
-// unless it was written under other settings: what this resume was found to change is then to be found anew.
-StartPoint Trainer::load_newest(StartPoint start) {
-  for (std::string wrong;;) {
-    const auto& bad = start.checkpoint;
-    try {
-      stepper_->load(bad);
-      return start;
-    } catch (const base::CorruptError& error) {
-      wrong += format("\n  step {}: {}", bad.step, error.what());
-      auto older = find_start(files_, request_.run.checkpoints(), Tensors::later, bad.step);
-      if (!older)
-        throw base::CorruptError(format("no checkpoint in {} is good:{}", request_.run.checkpoints().string(), wrong),
-                                 "restore a checkpoint folder from a copy, or start a new run");
-      if (older->state.settings != start.state.settings) {
-        const base::Path aside = bad.path.string() + ".bad";
-        if (first()) files_.rename(bad.path, aside);
-        throw base::CorruptError(
-            format("checkpoint of step {} is bad, and was put aside as {}: {}", bad.step, aside.string(), error.what()),
-            format("resume again, from step {}", older->checkpoint.step));
-      }
-      if (first())
-        base::log_warn(format("checkpoint of step {} is bad, falling back to step {}: {}", bad.step,
-                              older->checkpoint.step, error.what()));
-      older->newest_step = start.newest_step;
-      start = std::move(*older);
-    }
-  }
-}
-
 double Trainer::restore() {
   if (!begun()) {
     base::log_info(format("no checkpoint was written yet; starting again from step 0{}",
                           request_.changes.empty() ? ", which gives the same run" : ""));
     return 0;
   }
-  const auto [checkpoint, state, newest] = load_newest(std::move(**request_.start));
+  const auto [checkpoint, state, newest] =
+      load_start(files_, request_.run, std::move(**request_.start), *stepper_, first());
   request_.start->reset();
   if (!state.data_digest.empty() && state.data_digest != split_.digest)
     throw base::ConfigError(

@@ -4,14 +4,10 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
-#include <thread>
-
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/hash.h"
 #include "hyperion/checkpoint/manifest.h"
-#include "hyperion/comm/group.h"
-#include "hyperion/comm/local_transport.h"
 #include "tests/checkpoint/support_tensors.h"
 
 namespace hyperion::checkpoint::test {
@@ -80,22 +76,8 @@ class LoadTensors : public testing::Test {
     return list;
   }
 
-  // What each rank of a group threw, or "".
-  static std::vector<std::string> together(int ranks, const std::function<void(int rank, comm::Group& group)>& work) {
-    auto transports = comm::make_local_transports(ranks);
-    std::vector<std::string> errors(static_cast<size_t>(ranks));
-    std::vector<std::thread> threads;
-    for (int rank = 0; rank < ranks; ++rank)
-      threads.emplace_back([&, rank] {
-        comm::Group group("test", std::move(transports[static_cast<size_t>(rank)]));
-        errors[static_cast<size_t>(rank)] = error_of([&] { work(rank, group); });
-      });
-    for (auto& thread : threads) thread.join();
-    return errors;
-  }
-
   void save(Cut cut, int ranks, int64_t step = 3) {
-    const auto errors = together(ranks, [&](int rank, comm::Group& group) {
+    const auto errors = on_ranks(ranks, [&](int rank, comm::Group& group) {
       Snapshot snapshot;
       snapshot.step = step;
       if (cut != Cut::none || rank == 0) snapshot.tensors = held(cut, rank, ranks);
@@ -107,7 +89,7 @@ class LoadTensors : public testing::Test {
   // Into memory of zeros; every rank opens the checkpoint for itself.
   std::vector<LoadTraffic> load(Cut cut, int ranks) {
     std::vector<LoadTraffic> traffic(static_cast<size_t>(ranks));
-    const auto errors = together(ranks, [&](int rank, comm::Group& group) {
+    const auto errors = on_ranks(ranks, [&](int rank, comm::Group& group) {
       const auto expected = held(cut, rank, ranks);
       Parameters into = expected;
       for (auto& item : into) item.tensor = at::zeros(item.tensor.sizes(), item.tensor.options());
@@ -196,7 +178,7 @@ TEST_F(LoadTensors, a_bad_block_is_told_on_all_ranks_and_only_where_it_is_needed
   ASSERT_NE(at, content.npos);
   flip_bit(shard, at);
   for (const int ranks : {1, 3}) {
-    const auto errors = together(ranks, [&](int rank, comm::Group& group) {
+    const auto errors = on_ranks(ranks, [&](int rank, comm::Group& group) {
       load_tensors(open_checkpoint(real_files(), step_), held(Cut::stretch, rank, ranks), group);
     });
     for (const auto& error : errors)
@@ -223,7 +205,7 @@ TEST_F(LoadTensors, a_stretch_reads_its_blocks_once_and_no_other) {
 
 TEST_F(LoadTensors, memory_of_any_order_is_filled) {
   save(Cut::none, 1);
-  together(2, [&](int, comm::Group& group) {
+  on_ranks(2, [&](int, comm::Group& group) {
     const auto turned = at::zeros({1013, 1201}).t();
     load_tensors(open_checkpoint(real_files(), step_), {{"model.large", turned}}, group);
     EXPECT_TRUE(same_bits(turned, wholes_.front().second));
@@ -234,7 +216,7 @@ TEST_F(LoadTensors, another_shape_type_or_step_is_refused) {
   save(Cut::none, 1);
   save(Cut::none, 1, 4);
   const auto refusal = [&](const at::Tensor& tensor, int64_t second = 3) {
-    return together(2, [&](int rank, comm::Group& group) {
+    return on_ranks(2, [&](int rank, comm::Group& group) {
       const auto step = folder_ / format("step-{}", rank == 0 ? 3 : second);
       load_tensors(open_checkpoint(real_files(), step), {{"model.narrow", tensor.clone()}}, group);
     });
@@ -245,7 +227,7 @@ TEST_F(LoadTensors, another_shape_type_or_step_is_refused) {
   for (const auto& error : refusal(at::zeros({17, 24}, at::kBFloat16), 4))
     EXPECT_NE(error.find("rank 0 finds the checkpoint of step 3, rank 1 that of step 4"), error.npos) << error;
   for (const auto& error : refusal(at::zeros({17, 24}, at::kBFloat16))) EXPECT_EQ(error, "");
-  const auto errors = together(2, [&](int rank, comm::Group& group) {
+  const auto errors = on_ranks(2, [&](int rank, comm::Group& group) {
     const Parameters none, absent{{"absent", at::zeros({1})}};
     load_tensors(open_checkpoint(real_files(), step_), rank == 0 ? none : absent, group);
   });

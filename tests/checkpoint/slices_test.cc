@@ -3,13 +3,9 @@
 #include <ATen/ops/full.h>
 #include <gtest/gtest.h>
 
-#include <thread>
-
 #include "hyperion/base/error.h"
 #include "hyperion/checkpoint/load.h"
 #include "hyperion/checkpoint/save.h"
-#include "hyperion/comm/group.h"
-#include "hyperion/comm/local_transport.h"
 #include "tests/checkpoint/support_tensors.h"
 
 namespace hyperion::checkpoint::test {
@@ -21,20 +17,8 @@ class Slices : public testing::Test {
  protected:
   // Every rank's snapshot is made by `make`; what each threw, or "".
   std::vector<std::string> save(int ranks, const std::function<Snapshot(int rank)>& make) {
-    auto transports = comm::make_local_transports(ranks);
-    std::vector<std::string> errors(static_cast<size_t>(ranks));
-    std::vector<std::thread> threads;
-    for (int rank = 0; rank < ranks; ++rank)
-      threads.emplace_back([&, rank] {
-        comm::Group group("test", std::move(transports[static_cast<size_t>(rank)]));
-        try {
-          save_checkpoint(real_files(), folder_, make(rank), 2, &group);
-        } catch (const base::Error& error) {
-          errors[static_cast<size_t>(rank)] = error.what();
-        }
-      });
-    for (auto& thread : threads) thread.join();
-    return errors;
+    return on_ranks(
+        ranks, [&](int rank, comm::Group& group) { save_checkpoint(real_files(), folder_, make(rank), 2, &group); });
   }
 
   // 35 numbers of shape [5, 7], in pieces of 12.

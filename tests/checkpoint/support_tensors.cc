@@ -4,10 +4,12 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <thread>
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/log.h"
+#include "hyperion/comm/local_transport.h"
 
 namespace hyperion::checkpoint::test {
 
@@ -60,6 +62,19 @@ void flip_bit(const base::Path& path, size_t byte, int bit) {
   std::string bytes = base::real_files().read(path);
   bytes.at(byte) ^= static_cast<char>(1 << bit);
   write_bytes(path, bytes);
+}
+
+std::vector<std::string> on_ranks(int ranks, const std::function<void(int rank, comm::Group& group)>& work) {
+  auto transports = comm::make_local_transports(ranks);
+  std::vector<std::string> errors(static_cast<size_t>(ranks));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank)
+    threads.emplace_back([&, rank] {
+      comm::Group group("test", std::move(transports[static_cast<size_t>(rank)]));
+      errors[static_cast<size_t>(rank)] = error_of([&] { work(rank, group); });
+    });
+  for (auto& thread : threads) thread.join();
+  return errors;
 }
 
 std::string logged_by(const std::function<void()>& work) {

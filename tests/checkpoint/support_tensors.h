@@ -5,6 +5,7 @@
 
 #include "hyperion/checkpoint/load.h"
 #include "hyperion/checkpoint/save.h"
+#include "hyperion/comm/group.h"
 
 namespace hyperion::checkpoint::test {
 
@@ -32,6 +33,9 @@ bool is_snapshot(const OpenedCheckpoint& loaded, int64_t step);
 
 void write_bytes(const base::Path& path, std::string_view bytes);
 void flip_bit(const base::Path& path, size_t byte, int bit = 0);
+
+// What each rank of a group threw, or "".
+std::vector<std::string> on_ranks(int ranks, const std::function<void(int rank, comm::Group& group)>& work);
 
 // What the work logs, as text.
 std::string logged_by(const std::function<void()>& work);
