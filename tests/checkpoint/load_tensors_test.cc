@@ -57,8 +57,8 @@ class LoadTensors : public testing::Test {
  protected:
   LoadTensors() {
     std::mt19937 random(5);
-    const auto add = [&](const char* name, std::vector<int64_t> shape, at::ScalarType type) {
-      wholes_.emplace_back(name, random_tensor(random, std::move(shape), type));
+    const auto add = [&](const char* name, const std::vector<int64_t>& shape, at::ScalarType type) {
+      wholes_.emplace_back(name, random_tensor(random, shape, type));
       bytes_ += static_cast<int64_t>(wholes_.back().second.nbytes());
     };
     add("model.large", {1201, 1013}, at::kFloat);  // of two blocks

@@ -23,7 +23,7 @@ class Slices : public testing::Test {
 
   // 35 numbers of shape [5, 7], in pieces of 12.
   Snapshot third(int rank) {
-    const int64_t begin = 12 * rank, count = std::min<int64_t>(12, 35 - begin);
+    const int64_t begin = int64_t{12} * rank, count = std::min<int64_t>(12, 35 - begin);
     Snapshot snapshot;
     snapshot.step = 3;
     if (rank == 0) snapshot.tensors.push_back({"whole", at::full({2}, 7.0f)});

@@ -20,7 +20,7 @@ ScratchFolder::ScratchFolder() {
 }
 ScratchFolder::~ScratchFolder() { std::filesystem::remove_all(path_); }
 
-at::Tensor random_tensor(std::mt19937& random, std::vector<int64_t> shape, at::ScalarType dtype) {
+at::Tensor random_tensor(std::mt19937& random, const std::vector<int64_t>& shape, at::ScalarType dtype) {
   at::Tensor tensor = at::empty(shape, at::TensorOptions().dtype(dtype));
   auto* bytes = static_cast<unsigned char*>(tensor.mutable_data_ptr());
   for (size_t i = 0; i < tensor.nbytes(); ++i) bytes[i] = dtype == at::kBool ? random() & 1 : random() & 0xff;

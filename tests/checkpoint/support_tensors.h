@@ -22,7 +22,7 @@ class ScratchFolder {
   base::Path path_;
 };
 
-at::Tensor random_tensor(std::mt19937& random, std::vector<int64_t> shape, at::ScalarType dtype);
+at::Tensor random_tensor(std::mt19937& random, const std::vector<int64_t>& shape, at::ScalarType dtype);
 
 // A few tensors of odd shapes and types, and a state, all made from the step.
 Snapshot make_snapshot(int64_t step);
