@@ -16,10 +16,10 @@ std::vector<int64_t> scaled(const Transport::Counts& counts, int64_t width) {
 
 class C10dTransport final : public Transport {
  public:
-  C10dTransport(std::string kind, c10::intrusive_ptr<c10d::Backend> backend, bool queues,
+  C10dTransport(std::string kind, c10::intrusive_ptr<c10d::Backend> backend, bool stream_ordered,
                 const c10::intrusive_ptr<c10d::Store>& store)
       : kind_(std::move(kind)),
-        queues_(queues),
+        stream_ordered_(stream_ordered),
         ranks_(store, backend->getRank(), backend->getSize()),
         backend_(std::move(backend)) {}
 
@@ -33,17 +33,27 @@ class C10dTransport final : public Transport {
     Reachable here(*this, in, /*read=*/true, /*write=*/false), there(*this, out, false, true);
     auto to = bytes(there.tensor), from = bytes(here.tensor);
     auto out_bytes = scaled(out_counts, width), in_bytes = scaled(in_counts, width);
-    backend_->alltoall_base(to, from, out_bytes, in_bytes, {})->wait();
+    backend_->alltoall_base(to, from, out_bytes, in_bytes, in_order<c10d::AllToAllOptions>())->wait();
   }
   void all_gather(const at::Tensor& out, const at::Tensor& in) override {
     Reachable here(*this, in, true, false), there(*this, out, false, true);
     auto to = bytes(there.tensor), from = bytes(here.tensor);
-    backend_->_allgather_base(to, from, {})->wait();
+    backend_->_allgather_base(to, from, in_order<c10d::AllgatherOptions>())->wait();
+  }
+  void all_reduce(const at::Tensor& tensor) override {
+    Reachable here(*this, tensor, true, true);
+    std::vector<at::Tensor> list{here.tensor.view(-1)};
+    backend_->allreduce(list, in_order<c10d::AllreduceOptions>())->wait();
+  }
+  void reduce_scatter(const at::Tensor& out, const at::Tensor& in) override {
+    Reachable here(*this, in, true, false), there(*this, out, false, true);
+    auto to = there.tensor.view(-1), from = here.tensor.view(-1);
+    backend_->_reduce_scatter_base(to, from, in_order<c10d::ReduceScatterOptions>())->wait();
   }
   void broadcast(const at::Tensor& tensor, int root) override {
     Reachable here(*this, tensor, rank() == root, rank() != root);
     std::vector<at::Tensor> list{bytes(here.tensor)};
-    c10d::BroadcastOptions options;
+    auto options = in_order<c10d::BroadcastOptions>();
     options.rootRank = root;
     backend_->broadcast(list, options)->wait();
   }
@@ -64,12 +74,12 @@ class C10dTransport final : public Transport {
       held.push_back(std::make_unique<Reachable>(*this, letter.tensor, sent, !sent));
       std::vector<at::Tensor> list{bytes(held.back()->tensor)};
       auto work = sent ? backend_->send(list, letter.peer, letter.tag) : backend_->recv(list, letter.peer, letter.tag);
-      if (!queues_) works.push_back(std::move(work));
+      if (!stream_ordered_) works.push_back(std::move(work));
     };
-    if (queues_) backend_->startCoalescing();
+    if (stream_ordered_) backend_->startCoalescing();
     for (const auto& letter : receives) post(letter, false);
     for (const auto& letter : sends) post(letter, true);
-    if (queues_) works.push_back(backend_->endCoalescing());
+    if (stream_ordered_) works.push_back(backend_->endCoalescing());
     for (const auto& work : works) work->wait();
   }
   void barrier() override { backend_->barrier()->wait(); }
@@ -80,16 +90,24 @@ class C10dTransport final : public Transport {
   std::string missing(int64_t call, const std::string& doing) override {
     return ranks_.missing("waiting", call, doing, std::chrono::seconds(1));
   }
-  bool queues() const override { return queues_; }
+  bool is_stream_ordered() const override { return stream_ordered_; }
 
  private:
+  // NCCL then launches on the current stream, not on one of its own beside it.
+  template <class Options>
+  static Options in_order() {
+    Options options;
+    options.asyncOp = false;
+    return options;
+  }
+
   // A tensor where the backend reaches it: itself, or of a GPU's a copy in host memory, there and back.
   struct Reachable {
     Reachable(const C10dTransport& owner, const at::Tensor& given, bool read, bool write)
-        : given(given), copied_back(write && !(owner.queues_ || given.is_cpu())) {
-      tensor = owner.queues_ || given.is_cpu() ? given
-               : read                          ? given.cpu()
-                                               : at::empty_like(given, given.options().device(at::kCPU));
+        : given(given), copied_back(write && !(owner.stream_ordered_ || given.is_cpu())) {
+      tensor = owner.stream_ordered_ || given.is_cpu() ? given
+               : read                                  ? given.cpu()
+                                                       : at::empty_like(given, given.options().device(at::kCPU));
     }
     ~Reachable() noexcept(false) {
       if (copied_back) given.copy_(tensor);
@@ -101,16 +119,16 @@ class C10dTransport final : public Transport {
   };
 
   std::string kind_;
-  bool queues_;
+  bool stream_ordered_;
   RollCall ranks_;
   c10::intrusive_ptr<c10d::Backend> backend_;
 };
 
 }  // namespace
 
-std::unique_ptr<Transport> make_c10d_transport(std::string kind, c10::intrusive_ptr<c10d::Backend> backend, bool queues,
-                                               const c10::intrusive_ptr<c10d::Store>& store) {
-  return std::make_unique<C10dTransport>(std::move(kind), std::move(backend), queues, store);
+std::unique_ptr<Transport> make_c10d_transport(std::string kind, c10::intrusive_ptr<c10d::Backend> backend,
+                                               bool stream_ordered, const c10::intrusive_ptr<c10d::Store>& store) {
+  return std::make_unique<C10dTransport>(std::move(kind), std::move(backend), stream_ordered, store);
 }
 
 }  // namespace hyperion::comm

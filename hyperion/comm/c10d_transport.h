@@ -9,9 +9,9 @@
 
 namespace hyperion::comm {
 
-// `queues`: it moves a GPU's memory itself, in the order of the current stream; else what lies there goes by way of the
-// host. The ranks ask each other through the store who is missing.
-std::unique_ptr<Transport> make_c10d_transport(std::string kind, c10::intrusive_ptr<c10d::Backend> backend, bool queues,
-                                               const c10::intrusive_ptr<c10d::Store>& store);
+// `stream_ordered`: it moves a GPU's memory itself, in the order of the current stream; else what lies there goes by
+// way of the host. The ranks ask each other through the store who is missing.
+std::unique_ptr<Transport> make_c10d_transport(std::string kind, c10::intrusive_ptr<c10d::Backend> backend,
+                                               bool stream_ordered, const c10::intrusive_ptr<c10d::Store>& store);
 
 }  // namespace hyperion::comm

@@ -2,27 +2,16 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
-#include <c10/core/Event.h>
-#include <c10/core/GradMode.h>
-#include <c10/core/StreamGuard.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
-#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
-#include <deque>
-#include <mutex>
-#include <optional>
 #include <span>
-#include <thread>
 
-#include "hyperion/base/clock.h"
 #include "hyperion/base/error.h"
 #include "hyperion/base/fault.h"
 #include "hyperion/base/format.h"
-#include "hyperion/comm/waiting.h"
-#include "hyperion/comm/watch.h"
+#include "hyperion/comm/calls.h"
 
 namespace hyperion::comm {
 namespace {
@@ -30,8 +19,6 @@ namespace {
 using base::format;
 
 constexpr int64_t kSmall = 1024;  // elements: gathered whole and summed, which is one round trip instead of two
-
-using base::now;
 
 int64_t bytes_of(const at::Tensor& tensor) { return static_cast<int64_t>(tensor.nbytes()); }
 
@@ -49,202 +36,9 @@ at::Tensor tree(const std::vector<at::Tensor>& pieces, size_t first, size_t stri
   return tree(pieces, first, 2 * stride).add(tree(pieces, first + stride, 2 * stride));
 }
 
-// The stream of the group's thread on a GPU; on the CPU nothing.
-std::optional<c10::Stream> stream_beside(c10::Device device) {
-  if (device.is_cpu()) return std::nullopt;
-  return c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device, /*isHighPriority=*/true);
-}
-
-std::optional<c10::Event> marked(c10::Device device) {
-  if (device.is_cpu()) return std::nullopt;
-  std::optional<c10::Event> event(std::in_place, device.type());
-  event->record(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
-  return event;
-}
-
-using base::first_line;
-
 }  // namespace
 
 at::Tensor tree_sum(const std::vector<at::Tensor>& pieces) { return tree(pieces, 0, 1); }
-
-struct Pending::Work {
-  std::string operation, caller;
-  int64_t bytes = 0;
-  c10::Device device = c10::kCPU;
-  std::function<void()> run;
-  std::optional<c10::Event> asked, done_on_device;
-
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool done = false;
-  std::exception_ptr error;
-  std::function<void(double)> waited;  // tells how long a caller stood still
-};
-
-void Pending::wait() {
-  if (!work_) return;
-  const auto work = std::move(work_);
-  work_ = nullptr;
-  std::unique_lock lock(work->mutex);
-  if (!work->done) {
-    const double start = now();
-    work->changed.wait(lock, [&] { return work->done; });
-    if (work->waited) work->waited(now() - start);
-  }
-  if (work->error) std::rethrow_exception(work->error);
-  if (!work->done_on_device) return;
-  work->done_on_device->block(c10::impl::VirtualGuardImpl(work->device.type()).getStream(work->device));
-  work->run = nullptr;
-}
-
-class Group::Thread {
- public:
-  Thread(std::string group, Transport& transport)
-      : group_(std::move(group)), transport_(transport), watch_(group_, transport) {
-    if (const char* text = std::getenv("HYPERION_SLOW_LINK")) slow_ = slow_link_of(text);
-  }
-  ~Thread() {
-    {
-      const std::lock_guard lock(mutex_);
-      stopped_ = true;
-    }
-    changed_.notify_all();
-    if (thread_.joinable()) thread_.join();
-    for (const auto& work : lingering_) work->done_on_device->synchronize();
-  }
-
-  Watch& watch() { return watch_; }
-
-  void add(std::shared_ptr<Pending::Work> work) {
-    work->waited = [this, key = key_of(*work)](double seconds) {
-      const std::lock_guard lock(mutex_);
-      traffic_[key].exposed += seconds;
-    };
-    {
-      const std::lock_guard lock(mutex_);
-      queue_.push_back(std::move(work));
-      if (!thread_.joinable()) thread_ = std::thread([this] { loop(); });  // a group that is never asked has none
-    }
-    changed_.notify_all();
-  }
-
-  std::map<std::string, Traffic> traffic() const {
-    const std::lock_guard lock(mutex_);
-    return traffic_;
-  }
-  void reset() {
-    const std::lock_guard lock(mutex_);
-    traffic_.clear();
-  }
-  void set_slow_link(SlowLink link) {
-    const std::lock_guard lock(mutex_);
-    slow_ = link;
-  }
-
- private:
-  static std::string key_of(const Pending::Work& work) { return work.operation + " " + work.caller; }
-
-  void loop() {
-    const c10::AutoGradMode no_grad(false);
-    std::unique_lock lock(mutex_);
-    while (true) {
-      changed_.wait(lock, [&] { return stopped_ || !queue_.empty(); });
-      if (queue_.empty()) return;
-      const auto work = std::move(queue_.front());
-      queue_.pop_front();
-      const SlowLink slow = slow_;
-      const double start = now();
-      ++calls_;
-      lock.unlock();
-      watch_.begun({work->operation, work->caller, work->bytes, calls_});
-      carry_out(*work, slow);
-      const double seconds = now() - start;
-      const bool queued = work->done_on_device && transport_.queues();
-      watch_.ended(queued ? [work] { return work->done_on_device->query(); } : std::function<bool()>());
-      lock.lock();
-      Traffic& traffic = traffic_[key_of(*work)];
-      ++traffic.calls;
-      traffic.bytes += work->bytes;
-      traffic.seconds += seconds;
-      lock.unlock();
-      finish(*work);
-      if (work->done_on_device) linger(work);
-      lock.lock();
-    }
-  }
-
-  void carry_out(Pending::Work& work, SlowLink slow) {
-    if (broken_) {
-      work.error = broken_;
-      return;
-    }
-    const Waiting here(format("{} of {} in group {}", work.operation, work.caller, group_));
-    try {
-      if (slow.latency > 0 || slow.bytes_per_second > 0)
-        std::this_thread::sleep_for(std::chrono::duration<double>(
-            slow.latency + (slow.bytes_per_second > 0 ? static_cast<double>(work.bytes) / slow.bytes_per_second : 0)));
-      run(work);
-    } catch (const base::Error&) {
-      work.error = broken_ = std::current_exception();
-    } catch (const std::exception& error) {
-      work.error = broken_ = std::make_exception_ptr(failure(work, error.what()));
-    }
-  }
-
-  void run(Pending::Work& work) {
-    if (work.device.is_cpu()) return work.run();
-    if (!stream_) stream_ = stream_beside(work.device);
-    const c10::StreamGuard guard(*stream_);
-    work.asked->block(*stream_);
-    work.run();
-    work.done_on_device = marked(work.device);
-  }
-
-  // Once one call has failed the ranks no longer agree on what comes next: everything after it fails the same way.
-  base::Error failure(const Pending::Work& work, const std::string& words) {
-    const std::string doing = format("{} of {}", work.operation, work.caller);
-    const std::string who = transport_.blame(calls_, doing);
-    return base::Error(format("{} ({}, {}) in group {} failed on rank {}{}: {}", work.operation, work.caller,
-                              base::bytes_text(static_cast<uint64_t>(work.bytes)), group_, transport_.rank(),
-                              who.empty() ? "" : "; " + who, first_line(words)),
-                       "look at the log of the rank that is named, or of the first that failed");
-  }
-
-  static void finish(Pending::Work& work) {
-    {
-      const std::lock_guard lock(work.mutex);
-      if (!work.done_on_device) work.run = nullptr;  // its tensors go with it
-      work.done = true;
-    }
-    work.changed.notify_all();
-  }
-
-  // What a call uses on a GPU stays until the device is done with it, or a caller has put his own work behind it: freed
-  // before that, its memory could already be another's.
-  void linger(std::shared_ptr<Pending::Work> work) {
-    lingering_.push_back(std::move(work));
-    while (!lingering_.empty() && lingering_.front()->done_on_device->query()) {
-      const std::lock_guard lock(lingering_.front()->mutex);
-      lingering_.front()->run = nullptr;
-      lingering_.pop_front();
-    }
-  }
-
-  std::string group_;
-  Transport& transport_;
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::shared_ptr<Pending::Work>> queue_, lingering_;
-  std::map<std::string, Traffic> traffic_;
-  SlowLink slow_;
-  bool stopped_ = false;
-  int64_t calls_ = 0;
-  std::exception_ptr broken_;
-  std::optional<c10::Stream> stream_;
-  Watch watch_;
-  std::thread thread_;
-};
 
 SlowLink slow_link_of(const std::string& text) {
   SlowLink link;
@@ -273,27 +67,33 @@ Group::Group(std::string name, std::unique_ptr<Transport> transport)
       transport_(std::move(transport)),
       alone_(transport_->size() == 1 && transport_->kind() == "local"),
       serial_(std::getenv("HYPERION_SERIAL_COMM") != nullptr),
-      thread_(std::make_unique<Thread>(name_, *transport_)) {}
+      calls_(std::make_unique<Calls>(name_, *transport_)) {
+  if (const char* text = std::getenv("HYPERION_SLOW_LINK")) set_slow_link(slow_link_of(text));
+}
 Group::~Group() = default;
 
 int Group::rank() const { return transport_->rank(); }
 int Group::size() const { return transport_->size(); }
 std::string Group::kind() const { return transport_->kind(); }
-std::map<std::string, Traffic> Group::traffic() const { return thread_->traffic(); }
-void Group::reset_traffic() { thread_->reset(); }
+TrafficByCaller Group::traffic() const { return calls_->ledger()->traffic(); }
+void Group::reset_traffic() { calls_->ledger()->reset(); }
 void Group::watch(std::chrono::milliseconds after, std::function<void(const std::string&)> report) {
-  thread_->watch().start(after, std::move(report));
+  calls_->watch().start(after, std::move(report));
 }
-void Group::set_slow_link(SlowLink link) { thread_->set_slow_link(link); }
+void Group::set_slow_link(SlowLink link) { calls_->set_slow_link(link); }
+
+// Comparing calls needs the host, and a slow link is played by it.
+bool Group::in_place(c10::Device device) const {
+  return (transport_->is_stream_ordered() || (alone_ && !device.is_cpu())) && !checked_ && !calls_->slow();
+}
+bool Group::recordable(c10::Device device) const { return !device.is_cpu() && in_place(device); }
+void Group::begin_recording() { calls_->begin_recording(); }
+TrafficByCaller Group::end_recording() { return calls_->end_recording(); }
+void Group::replayed(const TrafficByCaller& recorded) { calls_->ledger()->replayed(recorded); }
 
 Traffic Group::total() const {
   Traffic all;
-  for (const auto& [key, traffic] : thread_->traffic()) {
-    all.calls += traffic.calls;
-    all.bytes += traffic.bytes;
-    all.seconds += traffic.seconds;
-    all.exposed += traffic.exposed;
-  }
+  for (const auto& [key, traffic] : traffic()) all += traffic;
   return all;
 }
 
@@ -355,8 +155,8 @@ Pending Group::ask(const char* operation, const at::Tensor& like, int64_t bytes,
   } else {
     asked->run = std::move(call.work);
   }
-  asked->asked = marked(asked->device);
-  thread_->add(asked);
+  asked->asked = mark(asked->device, /*timed=*/false);
+  in_place(asked->device) ? calls_->in_place(asked) : calls_->in_thread(asked);
   Pending pending(asked);
   if (serial_) Pending(asked).wait();
   return pending;
@@ -373,7 +173,7 @@ void Group::compare_calls(const std::string& operation, const at::Tensor& like, 
   const auto here = at::zeros({kWords}, at::kByte);
   std::memcpy(here.mutable_data_ptr(), own.data(), own.size());
   // NCCL moves the memory of GPUs alone.
-  const at::Device wires = like.defined() && transport_->queues() ? like.device() : at::Device(at::kCPU);
+  const at::Device wires = like.defined() && transport_->is_stream_ordered() ? like.device() : at::Device(at::kCPU);
   const auto told = at::zeros({size(), kWords}, at::TensorOptions(wires).dtype(at::kByte));
   transport_->all_gather(told, here.to(wires));
   const auto all = told.to(at::kCPU);
@@ -403,11 +203,20 @@ void Group::sum_pieces(const at::Tensor& out, const at::Tensor& in, bool add) {
   add ? out.view(-1).add_(sum) : out.view(-1).copy_(sum);
 }
 
+// In the type that travels, which is what the library adds up in.
+void Group::sum_by_library(const at::Tensor& out, const at::Tensor& in, bool add) {
+  if (alone_) return sum_pieces(out, in, add);
+  if (!add && out.scalar_type() == in.scalar_type()) return transport_->reduce_scatter(out.view(-1), in.view(-1));
+  const auto sum = at::empty({out.numel()}, in.options());
+  transport_->reduce_scatter(sum, in.view(-1));
+  add ? out.view(-1).add_(sum) : out.view(-1).copy_(sum);
+}
+
 Pending Group::reduce_scatter(const at::Tensor& out, const at::Tensor& in, const std::string& caller, bool add) {
   HYPERION_CHECK(in.numel() == out.numel() * size(), "a reduce-scatter gives each rank an equal piece");
   check_flat(in), check_flat(out);
   return ask("reduce_scatter", in, bytes_of(in) / size() * (size() - 1), caller, [this, out, in, add] {
-    sum_pieces(out, in, add);
+    reduce_ == Reduce::library ? sum_by_library(out, in, add) : sum_pieces(out, in, add);
     arrived(out);
   });
 }
@@ -439,11 +248,14 @@ void Group::reduce_large(const at::Tensor& tensor) {
 
 Pending Group::all_reduce(const at::Tensor& tensor, const std::string& caller) {
   check_flat(tensor);
-  const bool small = tensor.numel() <= kSmall;
+  const bool small = tensor.numel() <= kSmall && reduce_ == Reduce::fixed;
   const int64_t bytes = small ? bytes_of(tensor) * (size() - 1) : 2 * bytes_of(tensor) / size() * (size() - 1);
   return ask("all_reduce", tensor, bytes, caller, [this, tensor, small] {
     if (alone_) return;
-    small ? reduce_small(tensor) : reduce_large(tensor);
+    if (reduce_ == Reduce::library)
+      transport_->all_reduce(tensor);
+    else
+      small ? reduce_small(tensor) : reduce_large(tensor);
     arrived(tensor);
   });
 }

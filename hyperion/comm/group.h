@@ -1,24 +1,27 @@
-// Processes that act together. What is asked of a group is done by a thread of its own, one after the other in the
-// order asked, while the caller goes on; so every rank must ask for the same things in the same order. Sums are made in
-// fp32 over the ranks in a fixed tree, so that a sum has the same bits on every rank and in every run.
+// Processes that act together. What is asked of a group is done one after the other in the order asked, while the
+// caller goes on; so every rank must ask for the same things in the same order. Sums are made in fp32 over the ranks in
+// a fixed tree, so that a sum has the same bits on every rank and in every run; or as the library of the wires does.
 //
 // Tensors are contiguous and must not be touched between the call and the end of wait(). On a GPU the work runs on a
 // stream beside the caller's: the call orders it after what the caller has queued, wait() orders what the caller queues
-// next after it, without stopping the host for longer than the host's part takes.
+// next after it, without stopping the host for longer than the host's part takes. Over NCCL the host has no part: the
+// call only queues, and a graph can record it. Elsewhere a thread of the group's own does what is asked.
 #pragma once
 #include <ATen/core/Tensor.h>
 
 #include <chrono>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "hyperion/base/fault.h"
+#include "hyperion/comm/traffic.h"
 #include "hyperion/comm/transport.h"
 
 namespace hyperion::comm {
+
+class Calls;
 
 // Something under way. May be dropped without waiting.
 class Pending {
@@ -28,19 +31,12 @@ class Pending {
   void wait();
   bool valid() const { return work_ != nullptr; }
 
+  struct Work;  // comm/calls.h
+
  private:
   friend class Group;
-  struct Work;
   explicit Pending(std::shared_ptr<Work> work) : work_(std::move(work)) {}
   std::shared_ptr<Work> work_;
-};
-
-// Of one operation for one caller.
-struct Traffic {
-  int64_t calls = 0;
-  int64_t bytes = 0;   // that this rank sent
-  double seconds = 0;  // under way
-  double exposed = 0;  // that a caller waited
 };
 
 // A link slower than it is, for tests: HYPERION_SLOW_LINK="50MB/s,200us" or either alone.
@@ -48,6 +44,9 @@ struct SlowLink {
   double bytes_per_second = 0, latency = 0;  // 0: as it is
 };
 SlowLink slow_link_of(const std::string& text);  // throws ConfigError
+
+// Who adds up: we, in an order that never changes, or the library of the wires, as it is fastest.
+enum class Reduce { fixed, library };
 
 class Group {
  public:
@@ -60,6 +59,7 @@ class Group {
   int size() const;
   const std::string& name() const { return name_; }
   std::string kind() const;
+  bool alone() const { return alone_; }  // one rank without wires: nothing moves
 
   // `caller` is who the bytes are counted for: "gradients", "weights".
   // The sum over ranks in place; floating types through fp32, integers exactly.
@@ -84,8 +84,17 @@ class Group {
   // What each rank has to say, by rank. Returns when all have.
   std::vector<std::string> gather_text(const std::string& text, const std::string& caller);
 
-  // "all_gather weights" -> what it moved, since the last reset.
-  std::map<std::string, Traffic> traffic() const;
+  void reduce_by(Reduce reduce) { reduce_ = reduce; }
+
+  // Whether a graph can record what is asked for tensors of this device. From begin to end all is: it is counted, and
+  // returned, and runs where the graph is replayed, which is told with `replayed`.
+  bool recordable(c10::Device device) const;
+  void begin_recording();
+  TrafficByCaller end_recording();
+  void replayed(const TrafficByCaller& recorded);
+
+  // What it moved since the last reset.
+  TrafficByCaller traffic() const;
   void reset_traffic();
   Traffic total() const;
 
@@ -99,13 +108,14 @@ class Group {
   void check_calls();
 
  private:
-  class Thread;
   struct Call;
+  bool in_place(c10::Device device) const;
   void ask_wrongly(base::Fault fault, Call& call);
   Pending ask(const char* operation, const at::Tensor& like, int64_t bytes, const std::string& caller,
               std::function<void()> work);
   void compare_calls(const std::string& operation, const at::Tensor& like, const std::string& caller);
   void sum_pieces(const at::Tensor& out, const at::Tensor& in, bool add);
+  void sum_by_library(const at::Tensor& out, const at::Tensor& in, bool add);
   void reduce_small(const at::Tensor& tensor);
   void reduce_large(const at::Tensor& tensor);
 
@@ -114,7 +124,8 @@ class Group {
   bool alone_;  // with no wires at all
   bool checked_ = false;
   bool serial_;  // HYPERION_SERIAL_COMM is set: nothing is hidden, to see what hiding is worth
-  std::unique_ptr<Thread> thread_;
+  Reduce reduce_ = Reduce::fixed;
+  std::unique_ptr<Calls> calls_;
 };
 
 // The sum of pieces[0], pieces[1], ...: (the even ones) + (the odd ones), each the same again. So the sum over all of

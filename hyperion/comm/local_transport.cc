@@ -1,5 +1,8 @@
 #include "hyperion/comm/local_transport.h"
 
+#include <c10/core/Event.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
 #include <condition_variable>
 #include <map>
 #include <mutex>
@@ -20,9 +23,29 @@ struct Offer {
   int64_t bytes = 0;  // that must be the same on all; -1: may differ
   at::Tensor in, out;
   Counts counts;
+  std::optional<c10::Event> ready = {}, taken = {};  // on a GPU: `in` is there; what this rank took is there
 };
 
-// Where the ranks meet: all bring their offers, each takes what it needs, and no one leaves before all have.
+c10::Stream stream_of(const at::Tensor& tensor) {
+  return c10::impl::VirtualGuardImpl(tensor.device().type()).getStream(tensor.device());
+}
+
+bool on_gpu(const at::Tensor& tensor) { return tensor.defined() && !tensor.is_cpu(); }
+
+std::optional<c10::Event> here_on_stream(const at::Tensor& tensor) {
+  if (!on_gpu(tensor)) return std::nullopt;
+  std::optional<c10::Event> event(std::in_place, tensor.device().type());
+  event->record(stream_of(tensor));
+  return event;
+}
+
+// What is queued next on the current stream comes after the event.
+void after(const std::optional<c10::Event>& event, const at::Tensor& tensor) {
+  if (event) event->block(stream_of(tensor));
+}
+
+// Where the ranks meet: all bring their offers, each takes what it needs, and no one leaves before all have. On a GPU
+// the hosts meet so, and the streams of the ranks wait for each other where a device's memory is taken.
 class LocalMeeting {
  public:
   LocalMeeting(int size, std::chrono::milliseconds timeout) : offers_(size), here_(size), timeout_(timeout) {}
@@ -32,15 +55,20 @@ class LocalMeeting {
   void meet(int rank, Offer offer, Take take) {
     std::unique_lock lock(mutex_);
     const int64_t round = round_;
+    offer.ready = here_on_stream(offer.in);
+    const at::Tensor own = offer.in;
     offers_[rank] = std::move(offer);
     here_[rank] = true;
     arrive(lock, round, rank);
     check(rank);
     lock.unlock();
+    for (const auto& other : offers_) after(other.ready, own);
     take(offers_);
+    offers_[rank].taken = here_on_stream(own);
     lock.lock();
     here_[rank] = true;
     arrive(lock, round + 1, rank);
+    for (const auto& other : offers_) after(other.taken, own);
   }
 
   // Ranks that others wait for now.
@@ -51,17 +79,18 @@ class LocalMeeting {
 
   void post(int from, int to, int tag, const at::Tensor& tensor) {
     const std::lock_guard lock(mutex_);
-    letters_[{from, to, tag}].push_back(tensor.clone());
+    const auto letter = tensor.clone();
+    letters_[{from, to, tag}].push_back({letter, here_on_stream(letter)});
     changed_.notify_all();
   }
-  at::Tensor collect(int from, int to, int tag) {
+  void collect(int from, int to, int tag, const at::Tensor& out) {
     std::unique_lock lock(mutex_);
     auto& box = letters_[{from, to, tag}];
     if (!changed_.wait_for(lock, timeout_, [&] { return !box.empty(); }))
       throw base::Error(format("rank {} sent nothing to rank {} within {} ms", from, to, timeout_.count()));
-    const auto letter = box.front();
+    after(box.front().ready, out);
+    out.copy_(box.front().tensor);
     box.erase(box.begin());
-    return letter;
   }
 
  private:
@@ -97,7 +126,11 @@ class LocalMeeting {
   std::condition_variable changed_;
   std::vector<Offer> offers_;
   std::vector<char> here_;
-  std::map<std::tuple<int, int, int>, std::vector<at::Tensor>> letters_;
+  struct Posted {
+    at::Tensor tensor;
+    std::optional<c10::Event> ready;
+  };
+  std::map<std::tuple<int, int, int>, std::vector<Posted>> letters_;
   std::chrono::milliseconds timeout_;
   int arrived_ = 0;
   int64_t round_ = 0;
@@ -144,10 +177,16 @@ class LocalTransport final : public Transport {
                      if (rank_ != root) tensor.copy_(offers[root].in);
                    });
   }
-  void send(const at::Tensor& tensor, int to, int tag) override { meeting_->post(rank_, to, tag, tensor); }
-  void receive(const at::Tensor& tensor, int from, int tag) override {
-    tensor.copy_(meeting_->collect(from, rank_, tag));
+  void all_reduce(const at::Tensor& tensor) override {
+    meeting_->meet(rank_, {"all_reduce", static_cast<int64_t>(tensor.nbytes()), tensor.view(-1).clone(), tensor, {}},
+                   [&](const std::vector<Offer>& offers) { sum_into(tensor.view(-1), offers, 0); });
   }
+  void reduce_scatter(const at::Tensor& out, const at::Tensor& in) override {
+    meeting_->meet(rank_, {"reduce_scatter", static_cast<int64_t>(in.nbytes()), in.view(-1), out, {}},
+                   [&](const std::vector<Offer>& offers) { sum_into(out.view(-1), offers, rank_ * out.numel()); });
+  }
+  void send(const at::Tensor& tensor, int to, int tag) override { meeting_->post(rank_, to, tag, tensor); }
+  void receive(const at::Tensor& tensor, int from, int tag) override { meeting_->collect(from, rank_, tag, tensor); }
   void exchange(const std::vector<Letter>& sends, const std::vector<Letter>& receives) override {
     for (const auto& letter : sends) send(letter.tensor, letter.peer, letter.tag);
     for (const auto& letter : receives) receive(letter.tensor, letter.peer, letter.tag);
@@ -161,6 +200,11 @@ class LocalTransport final : public Transport {
   }
 
  private:
+  static void sum_into(const at::Tensor& out, const std::vector<Offer>& offers, int64_t begin) {
+    out.copy_(offers[0].in.narrow(0, begin, out.numel()));
+    for (size_t i = 1; i < offers.size(); ++i) out.add_(offers[i].in.narrow(0, begin, out.numel()));
+  }
+
   std::shared_ptr<LocalMeeting> meeting_;
   int rank_;
 };

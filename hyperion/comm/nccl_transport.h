@@ -9,6 +9,8 @@
 
 namespace hyperion::comm {
 
+bool has_nccl();  // this build
+
 // Tensors on this process's GPU only, which no other rank may share. Calls queue on the current stream and return. Null
 // in a build without GPUs.
 std::unique_ptr<Transport> make_nccl_transport(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,

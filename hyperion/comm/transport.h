@@ -1,6 +1,6 @@
 // The wires of one group: the few movements that everything else is built from. Each call returns when it is done here,
-// and all ranks make the same calls in the same order. Tensors are contiguous; their type does not matter, bytes are
-// moved. Throws what the wires throw.
+// or queued on the current stream of the tensors' GPU; all ranks make the same calls in the same order. Tensors are
+// contiguous; but for sums their type does not matter, bytes are moved. Throws what the wires throw.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -30,6 +30,10 @@ class Transport {
   // `out` holds size() times what `in` holds, by rank; `in` may be our own piece of it.
   virtual void all_gather(const at::Tensor& out, const at::Tensor& in) = 0;
   virtual void broadcast(const at::Tensor& tensor, int root) = 0;
+  // Sums over the ranks in the tensors' own type, in whatever order is fastest: in place, or of `in`, which holds size()
+  // equal pieces, our piece into `out`.
+  virtual void all_reduce(const at::Tensor& tensor) = 0;
+  virtual void reduce_scatter(const at::Tensor& out, const at::Tensor& in) = 0;
   virtual void send(const at::Tensor& tensor, int to, int tag) = 0;
   virtual void receive(const at::Tensor& tensor, int from, int tag) = 0;
   // All of them at once, none before another: ranks that send to each other at the same time do not wait for ever.
@@ -40,8 +44,8 @@ class Transport {
   // it. May take two seconds. From any thread. Empty: cannot be told.
   virtual std::string blame(int64_t /*call*/, const std::string& /*doing*/) { return {}; }
   virtual std::string missing(int64_t /*call*/, const std::string& /*doing*/) { return {}; }
-  // Whether calls return when they are done, or only queued on a GPU's stream.
-  virtual bool queues() const { return false; }
+  // Calls only queue work on the current stream: the host waits for no other rank.
+  virtual bool is_stream_ordered() const { return false; }
 };
 
 }  // namespace hyperion::comm

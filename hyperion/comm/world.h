@@ -15,11 +15,13 @@ struct WorldOptions {
   std::chrono::milliseconds timeout = std::chrono::seconds(60);  // of one collective, and of finding one another
   // A collective that waits so long, or half of the timeout where that is less, is told of; 0: none is.
   std::chrono::milliseconds stall = std::chrono::seconds(15);
-  bool wires_for_one = false;  // a group of one, too, moves what it moves over the wires it asks for: to try NCCL
+  // A group of one, too, moves what it moves over the wires it asks for, to try NCCL: HYPERION_WIRES_FOR_ONE is set.
+  bool wires_for_one = false;
 };
 
 // Host memory, and GPU memory by way of it, over Gloo; or GPU to GPU over NCCL, where this build has it.
 enum class Wires { host, gpu };
+bool has_gpu_wires();  // this build has
 
 class World {
  public:

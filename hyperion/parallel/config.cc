@@ -18,6 +18,9 @@ void describe(base::Settings& settings, ParallelConfig& config) {
       .integer("prefetch", config.prefetch, {0, 64}, "zero = 3: blocks whose weights are fetched ahead of their use")
       .choice("wire", config.wire, {"own", "fp32", "bf16", "fp16"},
               "type of gradients between processes; own: as they are")
+      .choice("reduce", config.reduce, {"auto", "library", "fixed"},
+              "who adds up: NCCL or Gloo in their own order and the type that travels, or we in fp32 in a fixed order, "
+              "the same bits in every run; auto: the library over NCCL, else fixed")
       .text("zeropp", config.zeropp,
             "zero = 3 with fewer bytes between machines, any of weights,secondary,grads: weights in 8 bits, a second "
             "copy in each machine for the backward, gradients in 8 bits")
@@ -80,6 +83,10 @@ strategy::Layout layout_of(const ParallelConfig& config, int64_t processes) {
   if (const auto plus = zeropp_of(config); plus.nodes() && config.node_size > 0 && processes % config.node_size != 0)
     throw base::ConfigError(format("parallel.node_size = {} does not divide {} processes", config.node_size, processes),
                             "every machine has as many");
+  if (config.same_bits && config.reduce == "library")
+    throw base::ConfigError(
+        "parallel.reduce = \"library\" adds up in an order of its own, and parallel.same_bits asks for one",
+        "leave one of them out");
   strategy::Layout layout;
   layout.dp_shard = processes;
   if (config.layout.empty()) return layout;

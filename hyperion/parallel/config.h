@@ -15,7 +15,7 @@ namespace hyperion::parallel {
 struct ParallelConfig {
   std::string layout;  // "dp=4"; empty: all processes share the batch
   int64_t zero = 0, bucket = 25, prefetch = 1, check_every = 100, timeout = 60, stall = 15;
-  std::string wire = "own", zeropp;
+  std::string wire = "own", reduce = "auto", zeropp;
   int64_t node_size = 0;
   comm::NcclConfig nccl;
   bool sync_batch_norm = false, same_bits = false, check_calls = false;

@@ -31,7 +31,7 @@ GatherOptions gather_options(Processes& processes, const ParallelConfig& config)
 std::unique_ptr<TrainedWeights> make_trained_weights(Processes& processes, const ParallelConfig& config,
                                                      std::vector<nn::Parameter> weights, nn::Module* root,
                                                      const Values& values) {
-  if (processes.size() == 1 && config.zero == 0 && !config.same_bits)
+  if (processes.gradients().alone() && processes.size() == 1 && config.zero == 0 && !config.same_bits)
     return std::make_unique<WholeWeights>(std::move(weights));
   return std::make_unique<DataParallel>(processes, config, std::move(weights), root, values);
 }

@@ -27,6 +27,7 @@ class DataParallel final : public TrainedWeights {
   optim::ClipResult clip(optim::Optimizer& optimizer, const std::vector<at::Tensor>& gradients, double limit,
                          double loss_scale, at::Tensor& loss) override;
   void updated() override;
+  void settle() override { gatherer_->settle(); }
   Bytes bytes(int64_t micro_batches) const override;
 
  private:

@@ -5,16 +5,36 @@
 #include <algorithm>
 
 #include "hyperion/base/format.h"
+#include "hyperion/base/log.h"
 
 namespace hyperion::parallel {
+namespace {
+
+// GPU to GPU only where every rank can.
+comm::Wires agreed_wires(comm::Group& control, bool gpu) {
+  if (control.size() == 1) return gpu ? comm::Wires::gpu : comm::Wires::host;
+  const auto all = control.gather_text(gpu && comm::has_gpu_wires() ? "gpu" : "host", "wires");
+  const auto without = std::count(all.begin(), all.end(), "host");
+  if (without == 0) return comm::Wires::gpu;
+  if (without < control.size() && control.rank() == 0) {
+    const auto rank = std::find(all.begin(), all.end(), "host") - all.begin();
+    base::log_warn(
+        base::format("rank {}{} cannot reach other GPUs from a GPU of its own: all ranks talk by way of the host", rank,
+                     without > 1 ? base::format(" and {} others", without - 1) : ""));
+  }
+  return comm::Wires::host;
+}
+
+}  // namespace
 
 Processes::Processes(std::shared_ptr<comm::World> world, const ParallelConfig& config, bool gpu)
     : world_(std::move(world)), mesh_(layout_of(config, world_->size()), world_->rank()), zero_(config.zero) {
   using strategy::Axis;
-  const auto wires = gpu ? comm::Wires::gpu : comm::Wires::host;
   const bool hybrid = mesh_.size(Axis::dp_replicate) > 1 && config.zero > 0;
   const auto sharers = mesh_.peers(hybrid ? strategy::Axes(Axis::dp_shard) : strategy::kBatchAxes);
   control_ = world_->group("control");
+  const auto wires = agreed_wires(*control_, gpu);
+  saves_ = world_->group("saves");
   gradients_ = world_->group("gradients", wires, sharers);
   weights_ = world_->group("weights", wires, sharers);
   if (hybrid) replicas_ = world_->group("replicas", wires, mesh_.peers(Axis::dp_replicate));
@@ -28,13 +48,50 @@ Processes::Processes(std::shared_ptr<comm::World> world, const ParallelConfig& c
     across_nodes_ = world_->group("across nodes", wires, across);
   }
   if (config.sync_batch_norm) statistics_ = world_->group("statistics", wires);
-  for (auto* group : {control_.get(), gradients_.get(), weights_.get(), statistics_.get(), replicas_.get(), node_.get(),
-                      across_nodes_.get()})
-    if (group != nullptr && config.check_calls) group->check_calls();
+  const bool library = config.reduce == "library" || (config.reduce == "auto" && !config.same_bits &&
+                                                      wires == comm::Wires::gpu && comm::has_gpu_wires());
+  for (auto* group : step_groups()) group->reduce_by(library ? comm::Reduce::library : comm::Reduce::fixed);
+  if (config.check_calls)
+    for (auto* group : groups()) group->check_calls();
 }
 
-std::unique_ptr<Processes> Processes::alone(const ParallelConfig& config) {
-  return std::make_unique<Processes>(comm::World::join(host::Launch{}), config);
+std::vector<comm::Group*> Processes::step_groups() const {
+  std::vector<comm::Group*> list = {gradients_.get(), weights_.get(), statistics_.get(),
+                                    replicas_.get(),  node_.get(),    across_nodes_.get()};
+  std::erase(list, nullptr);
+  return list;
+}
+
+std::vector<comm::Group*> Processes::groups() const {
+  auto list = step_groups();
+  list.insert(list.begin(), {control_.get(), saves_.get()});
+  return list;
+}
+
+void Processes::follow_first(const at::Tensor& tensor, const std::string& caller) {
+  if (replicas_) replicas_->broadcast(tensor, 0, caller).wait();
+  gradients_->broadcast(tensor, 0, caller).wait();
+}
+
+bool Processes::recordable(c10::Device device) const {
+  const auto list = step_groups();
+  return std::all_of(list.begin(), list.end(), [&](const auto* group) { return group->recordable(device); });
+}
+
+void Processes::begin_recording() {
+  for (auto* group : step_groups()) group->begin_recording();
+}
+
+std::function<void()> Processes::end_recording() {
+  std::vector<std::pair<comm::Group*, comm::TrafficByCaller>> recorded;
+  for (auto* group : step_groups()) recorded.emplace_back(group, group->end_recording());
+  return [recorded = std::move(recorded)] {
+    for (const auto& [group, traffic] : recorded) group->replayed(traffic);
+  };
+}
+
+std::unique_ptr<Processes> Processes::alone(const ParallelConfig& config, bool gpu) {
+  return std::make_unique<Processes>(comm::World::join(host::Launch{}), config, gpu);
 }
 
 std::string Processes::text() const {
@@ -45,21 +102,14 @@ std::string Processes::text() const {
 
 std::map<std::string, comm::Traffic> Processes::traffic_by_caller() const {
   std::map<std::string, comm::Traffic> all;
-  for (const auto* group : {control_.get(), gradients_.get(), weights_.get(), statistics_.get(), replicas_.get(),
-                            node_.get(), across_nodes_.get()})
-    if (group != nullptr)
-      for (const auto& [key, traffic] : group->traffic()) all[group->name() + " " + key] = traffic;
+  for (const auto* group : groups())
+    for (const auto& [key, traffic] : group->traffic()) all[group->name() + " " + key] = traffic;
   return all;
 }
 
 comm::Traffic Processes::traffic() const {
   comm::Traffic sum;
-  for (const auto& [key, traffic] : traffic_by_caller()) {
-    sum.calls += traffic.calls;
-    sum.bytes += traffic.bytes;
-    sum.seconds += traffic.seconds;
-    sum.exposed += traffic.exposed;
-  }
+  for (const auto& [key, traffic] : traffic_by_caller()) sum += traffic;
   return sum;
 }
 

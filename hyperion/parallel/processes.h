@@ -1,6 +1,8 @@
 // The processes of a run, and the groups they talk in. A run of one process has them too: they talk to no one.
 #pragma once
+#include <functional>
 #include <memory>
+#include <vector>
 
 #include "hyperion/comm/world.h"
 #include "hyperion/parallel/config.h"
@@ -12,7 +14,7 @@ class Processes {
  public:
   // Throws ConfigError where the layout asks for another number of processes. `gpu`: each has a GPU of its own.
   Processes(std::shared_ptr<comm::World> world, const ParallelConfig& config, bool gpu = false);
-  static std::unique_ptr<Processes> alone(const ParallelConfig& config);
+  static std::unique_ptr<Processes> alone(const ParallelConfig& config, bool gpu = false);
 
   int rank() const { return world_->rank(); }
   int size() const { return world_->size(); }
@@ -24,10 +26,11 @@ class Processes {
   comm::World& world() { return *world_; }
   std::string text() const;  // "4 processes over gloo, dp=4, zero 2"; empty for one
 
-  // Each with wires of its own, so that none waits behind another: agreements and checkpoints, gradients, gathered
+  // Each with wires of its own, so that none waits behind another: agreements, checkpoints, gradients, gathered
   // weights, and batch norms (where asked for). Of dp=RxS, gradients and weights are those of the S processes that hold
   // one copy of the state between them, and replicas the R processes that hold the same part of it (else null).
   comm::Group& control() { return *control_; }
+  comm::Group& saves() { return *saves_; }
   comm::Group& gradients() { return *gradients_; }
   comm::Group& weights() { return *weights_; }
   comm::Group* statistics() { return statistics_.get(); }
@@ -35,7 +38,15 @@ class Processes {
   // ZeRO++: the processes of this machine, and those of the same place on each; else null.
   comm::Group* node() { return node_.get(); }
   comm::Group* across_nodes() { return across_nodes_.get(); }
+  // All that share the batch go on with the first one's values.
+  void follow_first(const at::Tensor& tensor, const std::string& caller);
   bool first_copy() const { return !replicas_ || replicas_->rank() == 0; }  // what it holds is in checkpoints
+
+  // Whether a graph can record what a step asks of them on this device. Between the two it does; what the second
+  // returns is to be called at each replay, so that its calls count.
+  bool recordable(c10::Device device) const;
+  void begin_recording();
+  std::function<void()> end_recording();
 
   // Of all groups since the start.
   comm::Traffic traffic() const;
@@ -53,10 +64,13 @@ class Processes {
   Step agree(const Step& own);
 
  private:
+  std::vector<comm::Group*> groups() const;  // that are there
+  std::vector<comm::Group*> step_groups() const;
+
   std::shared_ptr<comm::World> world_;
   strategy::Mesh mesh_;
   int64_t zero_;
-  std::unique_ptr<comm::Group> control_, gradients_, weights_, statistics_, replicas_, node_, across_nodes_;
+  std::unique_ptr<comm::Group> control_, saves_, gradients_, weights_, statistics_, replicas_, node_, across_nodes_;
 };
 
 }  // namespace hyperion::parallel

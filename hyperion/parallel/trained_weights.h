@@ -48,6 +48,7 @@ class TrainedWeights {
   virtual optim::ClipResult clip(optim::Optimizer& optimizer, const std::vector<at::Tensor>& gradients, double limit,
                                  double loss_scale, at::Tensor& loss) = 0;
   virtual void updated() {}  // after the optimizer, or a load, changed the parts
+  virtual void settle() {}   // waits for what `updated` has sent: nothing of a step is under way after it
 
   // All weights whole until the scope ends, for work that knows no blocks.
   class Whole {

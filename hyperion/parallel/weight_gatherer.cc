@@ -42,10 +42,11 @@ class GatherAfterUpdate final : public WeightGatherer {
  public:
   GatherAfterUpdate(FlatWeights& weights, comm::Group& group)
       : weights_(weights), group_(group), gathering_(weights.buffers().size()) {}
-  void begin_pass() override {
+  void begin_pass() override { settle(); }
+  void hold() override { settle(); }
+  void settle() override {
     for (auto& gathering : gathering_) gathering.wait();
   }
-  void hold() override { begin_pass(); }
   void updated() override {
     for (size_t i = 0; i < gathering_.size(); ++i)
       gathering_[i] = group_.all_gather(weights_.buffers()[i].full, weights_.buffers()[i].piece, kWeights);

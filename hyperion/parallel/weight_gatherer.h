@@ -17,6 +17,7 @@ class WeightGatherer {
   virtual void begin_pass() {}
   virtual void end_pass() {}
   virtual void updated() {}  // the pieces were changed
+  virtual void settle() {}   // what that has sent is there
   // All weights are whole from one to the other; may be nested.
   virtual void hold() {}
   virtual void let_go() {}

@@ -7,7 +7,6 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
-#include <numeric>
 #include <thread>
 
 #include "hyperion/base/error.h"
@@ -187,7 +186,12 @@ Batch Batch::part(int64_t index, int64_t of) const {
   return some;
 }
 
-int64_t Batch::counted_in_all() const { return std::accumulate(counted.begin(), counted.end(), int64_t{0}); }
+int64_t Batch::counted_in_part(int64_t index, int64_t of) const {
+  int64_t sum = 0;
+  for (size_t row = static_cast<size_t>(index); row < counted.size(); row += static_cast<size_t>(of))
+    sum += counted[row];
+  return sum;
+}
 
 void Batch::tell(nn::Pass& pass) const {
   if (!documents.defined()) return;

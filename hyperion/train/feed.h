@@ -27,7 +27,9 @@ struct Batch {
   // Every `of`-th row from `index` on. So the parts of a batch do not depend on how many processes share it: part i of
   // n on process r of p is part i * p + r of n * p.
   Batch part(int64_t index, int64_t of) const;
-  int64_t counted_in_all() const;
+  int64_t counted_in_all() const { return counted_in_part(0, 1); }
+  int64_t counted_in_part(int64_t index, int64_t of) const;
+  int64_t rows_of_part(int64_t index, int64_t of) const { return (rows() - index + of - 1) / of; }
   // What the forward must know besides the inputs.
   void tell(nn::Pass& pass) const;
 };

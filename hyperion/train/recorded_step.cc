@@ -1,9 +1,15 @@
 // The step as a graph that is recorded once and replayed (train/step_graph.h).
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <span>
+
 #include "hyperion/base/format.h"
 #include "hyperion/base/log.h"
 #include "hyperion/kernels/choices.h"
 #include "hyperion/kernels/device.h"
 #include "hyperion/kernels/dropout.h"
+#include "hyperion/parallel/processes.h"
 #include "hyperion/parallel/trained_weights.h"
 #include "hyperion/train/stepper.h"
 
@@ -26,22 +32,51 @@ void Stepper::make_graphs() {
   if (device_.is_cuda() && optimize != "reference" && !config_.train.deterministic && !weights_->travel())
     kernels::measure_convolutions();
   if (optimize != "graph" && optimize != "max") return;
-  const std::string reason = weights_->travel()            ? "weights or gradients travel in each step"
-                             : !device_.is_cuda()          ? "it needs a GPU"
-                             : memory_.offload_activations ? "activations go to the host"
-                             : memory_.offload_optimizer   ? "the optimizer is on the host"
-                                                           : "";
+  const std::string reason = !device_.is_cuda()                ? "it needs a GPU"
+                             : memory_.offload_activations     ? "activations go to the host"
+                             : memory_.offload_optimizer       ? "the optimizer is on the host"
+                             : !processes_.recordable(device_) ? "the processes talk by way of the host"
+                                                               : "";
   if (!reason.empty()) return base::log_warn(format("train.optimize = \"{}\" runs as \"fused\": {}", optimize, reason));
-  graphs_ = std::make_unique<StepGraphs>([this] { optimizer_->renew_tables(); });
+  graphs_ = std::make_unique<StepGraphs>(
+      [this] {
+        optimizer_->renew_tables();
+        processes_.begin_recording();
+      },
+      [this] {
+        optimizer_->renew_tables();
+        return processes_.end_recording();
+      });
   if (loss_scale_) optimizer_->scale_on_device({static_cast<float>(loss_scale_->scale()), 0, 0, 0});
 }
 
+// How the parts' losses weigh differs from batch to batch, so a recording finds it on the device.
+void Stepper::tell_shares(const Batch& all) {
+  constexpr size_t kAtOnce = 16;
+  if (accumulate_ == 1 && !weights_->travel()) return;
+  const int64_t parts = std::min(accumulate_, fewest_);
+  std::vector<float> shares;
+  for (int64_t index = 0; index < parts; ++index)
+    shares.push_back(
+        static_cast<float>(1 / share_of(all.rows_of_part(index, parts), all.counted_in_part(index, parts))));
+  if (!shares_.defined() || shares_.numel() < parts)
+    shares_ = at::empty({accumulate_}, at::TensorOptions(device_).dtype(at::kFloat));
+  for (size_t at = 0; at < shares.size(); at += kAtOnce) {
+    const auto some = std::span(shares).subspan(at, std::min(kAtOnce, shares.size() - at));
+    kernels::SmallWrites writes;
+    writes.set(shares_.narrow(0, static_cast<int64_t>(at), static_cast<int64_t>(some.size())), some);
+    writes.queue();
+  }
+}
+
 std::optional<StepResult> Stepper::by_graph(const Batch& all, int64_t step, double lr, profile::StepTimer& timer) {
-  if (!graphs_ || graphs_->refused()) return std::nullopt;
-  std::string shape =
-      format("{} {} {} {}", sizes_text(all.inputs), sizes_text(all.targets), all.documents.defined(), accumulate_);
-  if (accumulate_ > 1)  // the parts' shares of the loss are numbers of the recording
-    for (const auto counted : all.counted) shape += format(" {}", counted);
+  if (!graphs_ || graphs_->refused()) {
+    shares_.reset();
+    return std::nullopt;
+  }
+  // The same on all processes in the same steps, so that all record together.
+  const std::string shape = format("{} {} {} {} of {}", sizes_text(all.inputs), sizes_text(all.targets),
+                                   all.documents.defined(), accumulate_, rows_);
   kernels::SmallWrites writes;
   optimizer_->set_numbers(lr, ++updates_, writes);
   kernels::set_recorded_step(device_, static_cast<uint32_t>(step), writes);
@@ -49,9 +84,11 @@ std::optional<StepResult> Stepper::by_graph(const Batch& all, int64_t step, doub
     void mark(profile::Phase) override {}
     profile::PhaseTimes milliseconds() override { return {}; }
   } untimed;
+  tell_shares(all);
   const auto compute = [&](const Batch& batch) {
     weights_->drop_gradients();  // what a recording that failed has left
     const auto result = update(gradients(batch, step, untimed));
+    weights_->settle();
     const auto& state = optimizer_->scale_state();
     return StepFigures{result.loss, result.grad_norm, state.defined() ? state.clone() : state};
   };
@@ -60,7 +97,7 @@ std::optional<StepResult> Stepper::by_graph(const Batch& all, int64_t step, doub
     figures = graphs_->run(shape, all, writes, compute);
   } catch (const std::exception& error) {
     if (!is_out_of_memory(error)) throw;
-    graphs_.reset();  // the plain step, tried next, adapts or says what took the memory
+    graphs_.reset(), shares_.reset();  // the plain step, tried next, adapts or says what took the memory
     weights_->drop_gradients();
     --updates_;
     return std::nullopt;

@@ -49,9 +49,11 @@ struct StepGraphs::Recorded {
   Batch batch;
   std::unique_ptr<kernels::Graph> graph;
   StepFigures figures;
+  Replayed replayed;
 };
 
-StepGraphs::StepGraphs(std::function<void()> around) : around_(std::move(around)) {}
+StepGraphs::StepGraphs(std::function<void()> begin, std::function<Replayed()> end)
+    : begin_(std::move(begin)), end_(std::move(end)) {}
 StepGraphs::~StepGraphs() = default;
 
 StepFigures StepGraphs::run(const std::string& shape, const Batch& batch, kernels::SmallWrites& writes,
@@ -71,24 +73,25 @@ StepFigures StepGraphs::run(const std::string& shape, const Batch& batch, kernel
   if (!entry->graph) {
     entry->batch = copy_of(batch);
     auto graph = std::make_unique<kernels::Graph>();
-    around_();
+    begin_();
     try {
       graph->record([&] { entry->figures = compute(entry->batch); });
     } catch (const std::exception& error) {
       refused_ = true;
       entry.reset();
-      around_();
+      end_();
       base::log_warn(
           base::format("the step cannot be recorded as a graph, and runs one operation at a time: {}", error.what()));
       writes.queue();
       return compute(batch);
     }
-    around_();
+    entry->replayed = end_();
     entry->graph = std::move(graph);
   }
   fill(entry->batch, batch, writes);
   writes.queue();
   entry->graph->replay();
+  entry->replayed();
   return copy_of(entry->figures);
 }
 

@@ -19,8 +19,10 @@ struct StepFigures {
 
 class StepGraphs {
  public:
-  // `around` is called before and after each recording.
-  explicit StepGraphs(std::function<void()> around);
+  // `begin` is called before each recording, and `end` after it, also where it failed; what that returns, at each
+  // replay of it.
+  using Replayed = std::function<void()>;
+  StepGraphs(std::function<void()> begin, std::function<Replayed()> end);
   ~StepGraphs();
   // One step through `compute`, which must do the same for equal `shape`s but for the batch's values and what it reads
   // from device memory. The first steps of a shape run as they are; then one is recorded. Where that fails, every later
@@ -34,7 +36,8 @@ class StepGraphs {
  private:
   struct Recorded;
   std::map<std::string, std::unique_ptr<Recorded>> recorded_;
-  std::function<void()> around_;
+  std::function<void()> begin_;
+  std::function<Replayed()> end_;
   bool refused_ = false;
 };
 

@@ -29,7 +29,7 @@ Stepper::Stepper(models::Model& model, const RunConfig& config, at::Device devic
       type_(compute_type(config.train.precision)),
       loss_(std::move(loss)),
       accumulate_(config.train.accumulate),
-      alone_(processes == nullptr ? parallel::Processes::alone(config.parallel) : nullptr),
+      alone_(processes == nullptr ? parallel::Processes::alone(config.parallel, device.is_cuda()) : nullptr),
       processes_(processes == nullptr ? *alone_ : *processes) {
   at::NoGradGuard no_grad;
   if (type_ == at::kHalf) loss_scale_.emplace(config.train.loss_scale);
@@ -75,8 +75,10 @@ void Stepper::next_fp8_step() {
   fp8_->scales().next_step();
 }
 
-double Stepper::parts_like(const Batch& part) const {
-  return static_cast<double>(rows_) / static_cast<double>(part.rows());
+double Stepper::parts_like(int64_t rows) const { return static_cast<double>(rows_) / static_cast<double>(rows); }
+
+double Stepper::share_of(int64_t rows, int64_t counted) const {
+  return counted > 0 ? counted_ / static_cast<double>(counted) : parts_like(rows);
 }
 
 at::Tensor Stepper::forward(const Batch& part, int64_t step, int64_t index, double share, nn::SavedBytesMeter* meter) {
@@ -97,8 +99,8 @@ at::Tensor Stepper::forward(const Batch& part, int64_t step, int64_t index, doub
   const ForwardMemory techniques(memory_, residents_, meter, pass);
   const auto value =
       loss_ ? loss_(model_.logits(part.inputs, pass), part.targets) : model_.loss(part.inputs, part.targets, pass);
-  const auto loss = share == 1 ? value : value.div(share);
-  return pass.auxiliary_loss.defined() ? loss.add(pass.auxiliary_loss.div(parts_like(part))) : loss;
+  const auto loss = shares_.defined() ? value.mul(shares_[index]) : share == 1 ? value : value.div(share);
+  return pass.auxiliary_loss.defined() ? loss.add(pass.auxiliary_loss.div(parts_like(part.rows()))) : loss;
 }
 
 void Stepper::backward(const at::Tensor& loss, int64_t index, int64_t count) {
@@ -134,10 +136,7 @@ at::Tensor Stepper::gradients(const Batch& all, int64_t step, profile::StepTimer
   parts_here_ = std::min(accumulate_, fewest_);
   for (int64_t index = 0; index < parts_here_; ++index) {
     const Batch part = all.part(index, parts_here_);
-    // A part's loss is the mean over its own targets, and weighs by how many of the batch's they are.
-    const auto counted = static_cast<double>(part.counted_in_all());
-    const double share = counted > 0 ? counted_ / counted : parts_like(part);
-    losses.push_back(micro_batch(part, step, index, share, timer));
+    losses.push_back(micro_batch(part, step, index, share_of(part.rows(), part.counted_in_all()), timer));
   }
   if (config_.parallel.same_bits) return comm::tree_sum(losses);
   at::Tensor loss = losses.front();
@@ -189,7 +188,7 @@ StepResult Stepper::update(at::Tensor loss) {
 // Running statistics learn from each process's own rows: all go on with those of the first.
 void Stepper::equalise_buffers() {
   if (processes_.size() == 1) return;
-  for (const auto& buffer : model_.buffers()) processes_.control().broadcast(buffer.tensor, 0, "buffers").wait();
+  for (const auto& buffer : model_.buffers()) processes_.follow_first(buffer.tensor, "buffers");
 }
 
 }  // namespace hyperion::train

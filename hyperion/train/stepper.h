@@ -93,7 +93,10 @@ class Stepper {
   at::Tensor forward(const Batch& part, int64_t step, int64_t index, double share, nn::SavedBytesMeter* meter);
   void backward(const at::Tensor& loss, int64_t index, int64_t count);
   void equalise_buffers();
-  double parts_like(const Batch& part) const;  // that the batch of all processes has, counted in rows
+  double parts_like(int64_t rows) const;  // so many rows, that the batch of all processes has
+  // What a part's mean loss is divided by: it weighs by how many of the batch's targets are its own.
+  double share_of(int64_t rows, int64_t counted) const;
+  void tell_shares(const Batch& all);
   [[noreturn]] void out_of_memory(int64_t step) const;
   // The step by a graph; nothing where this run's steps are not such.
   std::optional<StepResult> by_graph(const Batch& all, int64_t step, double lr, profile::StepTimer& timer);
@@ -110,6 +113,7 @@ class Stepper {
   int64_t accumulate_;
   int64_t parts_here_ = 1;  // of each process's rows: accumulate_, but a short last batch may have fewer
   at::Tensor one_;          // where gradients begin
+  at::Tensor shares_;       // of a recorded step: what the parts' losses are multiplied by, on the device
   const char* doing_ = "";  // for the message where memory runs out
   std::unique_ptr<parallel::Processes> alone_;  // where none were given
   parallel::Processes& processes_;

@@ -483,7 +483,7 @@ void Trainer::save() {
   snapshot.state = state_text(state());
   if (validations_.best) snapshot.best = validations_.best->step;
   checkpoint::save_checkpoint(files_, request_.run.checkpoints(), snapshot, config_.checkpoint.keep,
-                              &processes_.control());
+                              &processes_.saves());
   saved_step_ = step_;
   log_.write_record("running");
 }

@@ -78,6 +78,32 @@ TEST_P(Ranks, reduce_scatter_sums_narrow_types_in_fp32_and_adds_where_asked) {
   }));
 }
 
+TEST_P(Ranks, sums_of_the_library_are_made_in_the_type_that_travels) {
+  const auto work = [](Group& group) {
+    group.reduce_by(Reduce::library);
+    const double all = group.size() * (group.size() + 1) / 2.0;
+    for (const int64_t count : {1, 5, 5000})
+      for (const auto type : {at::kFloat, at::kBFloat16, at::kLong, at::kDouble}) {
+        const auto tensor = at::full({count}, group.rank() + 1).to(type);
+        group.all_reduce(tensor, "test").wait();
+        EXPECT_TRUE(tensor.eq(all).all().item<bool>()) << count << " of " << tensor.scalar_type();
+      }
+    for (const auto type : {at::kFloat, at::kBFloat16}) {
+      const auto in = at::arange(2 * group.size()).add(group.rank()).to(type);
+      const auto expected = at::arange(2).add(2 * group.rank()).mul(group.size()).add(all - group.size());
+      const auto out = at::empty({2}, at::kFloat);
+      group.reduce_scatter(out, in, "test").wait();
+      EXPECT_TRUE(out.eq(expected).all().item<bool>()) << type;
+      group.reduce_scatter(out, in, "test", /*add=*/true).wait();
+      EXPECT_TRUE(out.eq(expected.mul(2)).all().item<bool>()) << type;
+    }
+  };
+  expect_none(on_ranks(GetParam(), work));
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  expect_none(on_ranks(
+      GetParam(), [&](int rank) { return make_gloo_transport(store, rank, GetParam(), "127.0.0.1", 20s); }, work));
+}
+
 TEST_P(Ranks, all_gather_orders_by_rank_and_takes_its_own_piece_in_place) {
   expect_none(on_ranks(GetParam(), [&](Group& group) {
     const auto out = at::zeros({group.size() * 3});

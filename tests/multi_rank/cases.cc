@@ -68,6 +68,7 @@ train::RunConfig config_of(const Case& which, int64_t processes) {
   config.parallel.node_size = which.number("node_size", 0);
   config.parallel.sync_batch_norm = which.number("sync", 0) != 0;
   config.parallel.same_bits = which.number("same_bits", 0) != 0;
+  config.train.optimize = which.value("optimize", config.train.optimize);
   if (config.parallel.same_bits) config.data.sums = 1000, config.data.validation = 0.1;  // 4 batches and 4 samples
   train::check_processes(config, processes);
   return config;
@@ -200,9 +201,11 @@ Trained train_case(const Case& which, parallel::Processes& processes, at::Device
     settle();
     for (const auto& [key, traffic] : processes.traffic_by_caller())
       if (const auto found = before.find(key); found != before.end())
-        trained.sent[key] = traffic.bytes - found->second.bytes;
+        trained.sent[key] = traffic.bytes - found->second.bytes,
+        trained.calls[key] = traffic.calls - found->second.calls;
     stepper.check_processes();
   }
+  trained.recorded = stepper.records();
   trained.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   trained.exposed = processes.traffic().exposed - traffic.exposed;
   trained.under_way = processes.traffic().seconds - traffic.seconds;

@@ -135,6 +135,12 @@ TEST(Losses, of_shares_that_are_not_equal_are_those_of_one) {
   expect_as_alone(7, {"gpt2 zero=1 steps=10", "llama zero=3 steps=10", "moe zero=0 accumulate=2 steps=10"});
 }
 
+TEST(Losses, added_up_by_the_library_are_those_of_one) {
+  expect_as_alone(2, {"gpt2 zero=0 reduce=library steps=10", "llama zero=2 reduce=library accumulate=2 steps=10"});
+  expect_as_alone(3, {"gpt2 zero=1 reduce=library steps=10", "llama zero=3 reduce=library masked=1 steps=10",
+                      "resnet zero=0 reduce=library sync=1 rule=sgd steps=10"});
+}
+
 // script/test-gpu-ranks runs these. Ranks share the GPU, so that what they send goes by way of the host over Gloo, on
 // streams beside the computation.
 TEST(OneGpu, shared_by_two_and_four_processes_trains_as_one_does) {
@@ -160,6 +166,40 @@ TEST(OneGpu, of_one_process_over_nccl_trains_as_without) {
                    "llama zero=2 accumulate=2 steps=10", "llama zero=3 accumulate=2 steps=10", "lora zero=3 steps=10",
                    "resnet zero=2 sync=1 rule=sgd steps=10", "llama zero=3 precision=bf16 steps=10"},
                   {{"HYPERION_TEST_WIRES", "nccl"}});
+}
+
+// As graphs, which hold the calls: as many in each step, and the same losses.
+TEST(OneGpu, over_nccl_records_every_call_and_replays_it) {
+  if (!on_gpu()) GTEST_SKIP() << "HYPERION_TEST_DEVICE is not cuda";
+  Cases plain{"gpt2 zero=0 steps=10",
+              "gpt2 zero=1 accumulate=2 steps=10",
+              "llama zero=2 accumulate=2 masked=1 steps=10",
+              "llama zero=3 masked=1 steps=10",
+              "llama zero=3 recompute=full steps=10",
+              "lora zero=3 steps=10",
+              "vit zero=0 steps=10",
+              "resnet zero=2 sync=1 rule=sgd steps=10",
+              "gpt2 zero=0 reduce=fixed steps=10",
+              "gpt2 zero=2 reduce=fixed steps=10",
+              "llama zero=3 precision=bf16 steps=10",
+              "llama zero=0 precision=fp16 steps=10"};
+  for (const Environment& environment : {Environment{{"HYPERION_TEST_WIRES", "nccl"}}, Environment{}}) {
+    Cases cases = plain;
+    for (const auto& text : plain) cases.push_back(text + " optimize=graph");
+    const auto outcomes = train(1, cases, environment);
+    for (const auto& text : plain) {
+      const auto &one = outcomes.at(text), &other = outcomes.at(text + " optimize=graph");
+      const double off = distance(one["losses"], other["losses"]);
+      int64_t calls = 0;
+      for (const auto& [key, count] : other["calls"].items()) calls += count.get<int64_t>();
+      std::printf("%-6s %-46s %3lld calls a step, %.1e\n", environment.empty() ? "alone" : "nccl", text.c_str(),
+                  static_cast<long long>(calls), off);
+      EXPECT_LT(off, text.find("precision") != text.npos ? 3e-2 : 1e-5) << text;
+      EXPECT_TRUE(other["recorded"].get<bool>()) << text;
+      EXPECT_EQ(one["calls"], other["calls"]) << text;
+      EXPECT_TRUE(calls > 0 || environment.empty()) << text;
+    }
+  }
 }
 
 // Every family in every mode, with what can be switched on besides; script/test-matrix runs it.

@@ -31,10 +31,10 @@ int main(int argc, char** argv) {
     for (int i = 1; i < argc; ++i) {
       const auto which = testing::read_case(argv[i]);
       std::optional<parallel::Processes> laid_out;
-      if (which.settings.count("layout") + which.settings.count("zeropp") != 0) {
+      if (which.settings.count("layout") + which.settings.count("zeropp") + which.settings.count("reduce") != 0) {
         auto own = config;
         if (which.settings.count("layout") != 0) own.layout = "dp=" + which.value("layout", "");
-        own.zero = which.number("zero", 0);
+        own.zero = which.number("zero", 0), own.reduce = which.value("reduce", own.reduce);
         own.zeropp = which.value("zeropp", ""), own.node_size = which.number("node_size", 0);
         laid_out.emplace(world, own, nccl);
       }
@@ -52,6 +52,8 @@ int main(int argc, char** argv) {
                                          {"exposed", trained.exposed},
                                          {"under_way", trained.under_way},
                                          {"sent", trained.sent},
+                                         {"calls", trained.calls},
+                                         {"recorded", trained.recorded},
                                          {"model", trained.model},
                                          {"made", trained.made},
                                          {"wires", plain.gradients().kind()},
