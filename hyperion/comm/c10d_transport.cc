@@ -1,5 +1,7 @@
 #include "hyperion/comm/c10d_transport.h"
 
+#include <atomic>
+
 #include "hyperion/comm/roll_call.h"
 
 namespace hyperion::comm {
@@ -23,6 +25,10 @@ class C10dTransport final : public Transport {
         ranks_(store, backend->getRank(), backend->getSize()),
         backend_(std::move(backend)) {}
 
+  ~C10dTransport() override {
+    if (stream_ordered_ && !failed_) backend_->shutdown();  // after a failure it could wait for who is gone
+  }
+
   int rank() const override { return backend_->getRank(); }
   int size() const override { return backend_->getSize(); }
   std::string kind() const override { return kind_; }
@@ -33,29 +39,29 @@ class C10dTransport final : public Transport {
     Reachable here(*this, in, /*read=*/true, /*write=*/false), there(*this, out, false, true);
     auto to = bytes(there.tensor), from = bytes(here.tensor);
     auto out_bytes = scaled(out_counts, width), in_bytes = scaled(in_counts, width);
-    backend_->alltoall_base(to, from, out_bytes, in_bytes, in_order<c10d::AllToAllOptions>())->wait();
+    finish(backend_->alltoall_base(to, from, out_bytes, in_bytes, in_order<c10d::AllToAllOptions>()));
   }
   void all_gather(const at::Tensor& out, const at::Tensor& in) override {
     Reachable here(*this, in, true, false), there(*this, out, false, true);
     auto to = bytes(there.tensor), from = bytes(here.tensor);
-    backend_->_allgather_base(to, from, in_order<c10d::AllgatherOptions>())->wait();
+    finish(backend_->_allgather_base(to, from, in_order<c10d::AllgatherOptions>()));
   }
   void all_reduce(const at::Tensor& tensor) override {
     Reachable here(*this, tensor, true, true);
     std::vector<at::Tensor> list{here.tensor.view(-1)};
-    backend_->allreduce(list, in_order<c10d::AllreduceOptions>())->wait();
+    finish(backend_->allreduce(list, in_order<c10d::AllreduceOptions>()));
   }
   void reduce_scatter(const at::Tensor& out, const at::Tensor& in) override {
     Reachable here(*this, in, true, false), there(*this, out, false, true);
     auto to = there.tensor.view(-1), from = here.tensor.view(-1);
-    backend_->_reduce_scatter_base(to, from, in_order<c10d::ReduceScatterOptions>())->wait();
+    finish(backend_->_reduce_scatter_base(to, from, in_order<c10d::ReduceScatterOptions>()));
   }
   void broadcast(const at::Tensor& tensor, int root) override {
     Reachable here(*this, tensor, rank() == root, rank() != root);
     std::vector<at::Tensor> list{bytes(here.tensor)};
     auto options = in_order<c10d::BroadcastOptions>();
     options.rootRank = root;
-    backend_->broadcast(list, options)->wait();
+    finish(backend_->broadcast(list, options));
   }
   void send(const at::Tensor& tensor, int to, int tag) override {
     Reachable here(*this, tensor, true, false);
@@ -85,6 +91,7 @@ class C10dTransport final : public Transport {
   void barrier() override { backend_->barrier()->wait(); }
 
   std::string blame(int64_t call, const std::string& doing) override {
+    failed_ = true;
     return ranks_.missing("failed", call, doing, std::chrono::seconds(2));
   }
   std::string missing(int64_t call, const std::string& doing) override {
@@ -99,6 +106,10 @@ class C10dTransport final : public Transport {
     Options options;
     options.asyncOp = false;
     return options;
+  }
+
+  static void finish(const c10::intrusive_ptr<c10d::Work>& work) {
+    if (work) work->wait();  // none where it was launched on the current stream
   }
 
   // A tensor where the backend reaches it: itself, or of a GPU's a copy in host memory, there and back.
@@ -120,6 +131,7 @@ class C10dTransport final : public Transport {
 
   std::string kind_;
   bool stream_ordered_;
+  std::atomic<bool> failed_ = false;
   RollCall ranks_;
   c10::intrusive_ptr<c10d::Backend> backend_;
 };

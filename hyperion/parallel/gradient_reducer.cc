@@ -2,7 +2,6 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include "hyperion/base/error.h"
@@ -56,10 +55,27 @@ at::Tensor GradientReducer::flat_gradient(size_t bucket) {
     const auto& plan = weights_.buffers()[bucket].plan;
     const bool wide = options_.same_bits || (backward_.count > 1 && !options_.each);
     const auto like = weights_.weights()[plan.places.front().weight].tensor.options().requires_grad(false);
-    gradient = at::zeros({plan.length}, wide ? like.dtype(at::kFloat) : like);
+    gradient = at::empty({plan.length}, wide ? like.dtype(at::kFloat) : like);
     backward_.progress[bucket].fresh = true;
   }
   return gradient;
+}
+
+// Weights without a gradient count as zero, and so does what lies between them.
+void GradientReducer::fill_gaps(size_t bucket) {
+  const at::Tensor gradient = flat_gradient(bucket);
+  Progress& progress = backward_.progress[bucket];
+  if (!progress.fresh) return;
+  progress.fresh = false;
+  const auto& plan = weights_.buffers()[bucket].plan;
+  int64_t filled = 0;
+  for (size_t place = 0; place < plan.places.size(); ++place) {
+    if (progress.taken[place] == 0) continue;
+    const int64_t begin = plan.places[place].begin;
+    if (begin > filled) gradient.narrow(0, filled, begin - filled).zero_();
+    filled = begin + weights_.weights()[plan.places[place].weight].tensor.numel();
+  }
+  if (plan.length > filled) gradient.narrow(0, filled, plan.length - filled).zero_();
 }
 
 void GradientReducer::ready(size_t weight) {
@@ -103,6 +119,7 @@ void GradientReducer::reduce_ready() {
 
 void GradientReducer::reduce(size_t index) {
   Bucket& bucket = buckets_[index];
+  fill_gaps(index);
   at::Tensor flat = flat_gradient(index);
   bucket.gradient.reset();
   if (options_.same_bits) {
@@ -134,9 +151,11 @@ void GradientReducer::end() {
   const at::NoGradGuard no_grad;
   for (auto& progress : backward_.progress) progress.closed = true;
   reduce_ready();
-  if (reduces_now() || !options_.same_bits) return;
+  if (reduces_now()) return;
   for (size_t i = 0; i < buckets_.size(); ++i) {
     if (!weights_.buffers()[i].plan.trained) continue;
+    fill_gaps(i);
+    if (!options_.same_bits) continue;
     buckets_[i].kept.push_back(flat_gradient(i));
     buckets_[i].gradient.reset();
   }

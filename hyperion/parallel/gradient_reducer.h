@@ -51,7 +51,7 @@ class GradientReducer {
     std::vector<char> taken;  // by place
     size_t missing = 0;
     bool closed = false;
-    bool fresh = false;  // nothing of an earlier micro-batch is in its gradient
+    bool fresh = false;  // nothing of an earlier micro-batch is in its gradient: what is not taken is not filled
   };
   struct Backward {
     int64_t index, count;
@@ -65,6 +65,7 @@ class GradientReducer {
   void reduce_ready();
   void reduce(size_t bucket);
   at::Tensor flat_gradient(size_t bucket);
+  void fill_gaps(size_t bucket);
 
   FlatWeights& weights_;
   comm::Group& group_;

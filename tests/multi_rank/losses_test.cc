@@ -190,13 +190,19 @@ TEST(OneGpu, over_nccl_records_every_call_and_replays_it) {
     for (const auto& text : plain) {
       const auto &one = outcomes.at(text), &other = outcomes.at(text + " optimize=graph");
       const double off = distance(one["losses"], other["losses"]);
+      const auto made = [](const json& outcome) {
+        std::map<std::string, int64_t> list;
+        for (const auto& [key, count] : outcome["calls"].items())
+          if (count.get<int64_t>() > 0) list[key] = count.get<int64_t>();
+        return list;
+      };
       int64_t calls = 0;
-      for (const auto& [key, count] : other["calls"].items()) calls += count.get<int64_t>();
+      for (const auto& [key, count] : made(other)) calls += count;
       std::printf("%-6s %-46s %3lld calls a step, %.1e\n", environment.empty() ? "alone" : "nccl", text.c_str(),
                   static_cast<long long>(calls), off);
       EXPECT_LT(off, text.find("precision") != text.npos ? 3e-2 : 1e-5) << text;
       EXPECT_TRUE(other["recorded"].get<bool>()) << text;
-      EXPECT_EQ(one["calls"], other["calls"]) << text;
+      EXPECT_EQ(made(one), made(other)) << text;
       EXPECT_TRUE(calls > 0 || environment.empty()) << text;
     }
   }
