@@ -9,7 +9,6 @@
 #include <map>
 
 #include "hyperion/base/error.h"
-#include "hyperion/kernels/dropout_math.h"
 #include "hyperion/kernels/graph.h"
 #include "hyperion/kernels/maps.h"
 #include "hyperion/kernels/products.h"
@@ -31,6 +30,7 @@ at::Tensor& step_on(at::Device device) {
 struct Kept {
   double p;
   int64_t key, counter;
+  ElementMap elements;
 
   DropoutNumbers numbers(at::Device device) const {
     const auto low = [](int64_t bits) { return static_cast<uint32_t>(bits); };
@@ -43,15 +43,22 @@ struct Kept {
             high(counter),
             below,
             65536.0f / static_cast<float>(65536 - below),
-            recorded ? pointer<const uint32_t>(step_on(device)) : nullptr};
+            recorded ? pointer<const uint32_t>(step_on(device)) : nullptr,
+            elements};
   }
   void save(AutogradContext* context) const {
     auto& data = context->saved_data;
     data["p"] = p, data["key"] = key, data["counter"] = counter;
+    if (!elements.whole()) data["elements"] = std::vector<int64_t>{elements.run, elements.stride, elements.offset};
   }
   static Kept of(AutogradContext* context) {
     const auto& data = context->saved_data;
-    return {data.at("p").toDouble(), data.at("key").toInt(), data.at("counter").toInt()};
+    Kept kept{data.at("p").toDouble(), data.at("key").toInt(), data.at("counter").toInt(), {}};
+    if (const auto found = data.find("elements"); found != data.end()) {
+      const auto list = found->second.toIntVector();
+      kept.elements = {list[0], list[1], list[2]};
+    }
+    return kept;
   }
 };
 
@@ -73,20 +80,18 @@ at::Tensor apply_mask(const at::Tensor& input, const at::Tensor& bias, const at:
 }
 
 struct Dropout : torch::autograd::Function<Dropout> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& input, double p, int64_t key, int64_t counter) {
-    const Kept kept{p, key, counter};
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const Kept& kept) {
     kept.save(context);
     return apply_mask(input, {}, {}, kept);
   }
   static variable_list backward(AutogradContext* context, const variable_list& upstream) {
-    return {apply_mask(upstream[0], {}, {}, Kept::of(context)), {}, {}, {}};
+    return {apply_mask(upstream[0], {}, {}, Kept::of(context)), {}};
   }
 };
 
 struct BiasDropoutResidual : torch::autograd::Function<BiasDropoutResidual> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const std::optional<at::Tensor>& bias,
-                            const at::Tensor& residual, double p, int64_t key, int64_t counter) {
-    const Kept kept{p, key, counter};
+                            const at::Tensor& residual, const Kept& kept) {
     kept.save(context);
     context->saved_data["bias"] = bias.has_value();
     return apply_mask(input, or_none(bias), residual, kept);
@@ -94,11 +99,15 @@ struct BiasDropoutResidual : torch::autograd::Function<BiasDropoutResidual> {
   static variable_list backward(AutogradContext* context, const variable_list& upstream) {
     const auto of_input = apply_mask(upstream[0], {}, {}, Kept::of(context));
     const bool with_bias = context->saved_data.at("bias").toBool() && context->needs_input_grad(1);
-    return {of_input, with_bias ? column_sums(as_rows(of_input)) : at::Tensor(), upstream[0], {}, {}, {}};
+    return {of_input, with_bias ? column_sums(as_rows(of_input)) : at::Tensor(), upstream[0], {}};
   }
 };
 
 int64_t pack(uint32_t low, uint32_t high) { return static_cast<int64_t>(uint64_t{high} << 32 | low); }
+
+Kept kept_of(double p, const RandomPlace& place) {
+  return {p, pack(place.key.low, place.key.high), pack(place.step, place.micro_batch), place.elements};
+}
 
 void check_share(double p) { HYPERION_CHECK(p >= 0 && p < 1, "dropout's probability lies in [0, 1)"); }
 
@@ -107,7 +116,7 @@ void check_share(double p) { HYPERION_CHECK(p >= 0 && p < 1, "dropout's probabil
 at::Tensor dropout(const at::Tensor& input, double p, const RandomPlace& place) {
   check_share(p);
   if (p == 0) return input;
-  return Dropout::apply(input, p, pack(place.key.low, place.key.high), pack(place.step, place.micro_batch));
+  return Dropout::apply(input, kept_of(p, place));
 }
 
 at::Tensor bias_dropout_residual(const at::Tensor& input, const at::Tensor& bias, const at::Tensor& residual, double p,
@@ -115,8 +124,7 @@ at::Tensor bias_dropout_residual(const at::Tensor& input, const at::Tensor& bias
   check_share(p);
   HYPERION_CHECK(input.sizes() == residual.sizes() && (!bias.defined() || bias.numel() == input.size(-1)),
                  "a residual has its input's shape, and a bias its width");
-  return BiasDropoutResidual::apply(input, maybe(bias), residual, p, pack(place.key.low, place.key.high),
-                                    pack(place.step, place.micro_batch));
+  return BiasDropoutResidual::apply(input, maybe(bias), residual, kept_of(p, place));
 }
 
 at::Tensor bias_dropout_residual_reference(const at::Tensor& input, const at::Tensor& bias, const at::Tensor& residual,

@@ -1,9 +1,10 @@
 // Dropout whose mask is a function of (seed, stream, step, micro-batch, element): recomputed in the backward, never
-// stored, and the same on every device and after every resume.
+// stored, and the same on every device and after every resume. Of a shard of a tensor it is the shard of the whole's.
 #pragma once
 #include <ATen/core/Tensor.h>
 
 #include "hyperion/base/random.h"
+#include "hyperion/kernels/dropout_math.h"
 #include "hyperion/kernels/small_writes.h"
 
 namespace hyperion::kernels {
@@ -11,6 +12,7 @@ namespace hyperion::kernels {
 struct RandomPlace {
   base::StreamKey key;
   uint32_t step, micro_batch;
+  ElementMap elements = {};
 };
 
 // Zeroes each element with probability p in [0, 1) and scales the rest by 1 / (1 - p); fp32, bf16 or fp16;

@@ -10,8 +10,9 @@ __device__ inline uint32_t step_of(const DropoutNumbers& numbers) {
   return numbers.step_at != nullptr ? *numbers.step_at : numbers.step;
 }
 
-// 16 bytes at once; of fp32 that is half of what shares its random words.
-template <class T>
+// 16 bytes at once; of fp32 that is half of what shares its random words. kShard: of a tensor that is a part of
+// another.
+template <class T, bool kShard>
 __global__ void __launch_bounds__(kThreads) dropout_pieces(DropoutTensors<T> t, DropoutNumbers numbers) {
   constexpr int kCount = kWide<T>;
   const uint32_t step = step_of(numbers);
@@ -27,8 +28,9 @@ __global__ void __launch_bounds__(kThreads) dropout_pieces(DropoutTensors<T> t, 
       for (int i = 0; i < kCount; ++i) x[i] += more[i];
     }
     constexpr int kPieces = kDropoutShare / kCount;
-    auto words = dropout_words(numbers, piece / kPieces, step);
-    if (kPieces > 1 && piece % kPieces != 0) words.word[0] = words.word[2], words.word[1] = words.word[3];
+    const int64_t whole = kShard ? numbers.elements.whole_element(piece * kCount) / kCount : piece;
+    auto words = dropout_words(numbers, whole / kPieces, step);
+    if (kPieces > 1 && whole % kPieces != 0) words.word[0] = words.word[2], words.word[1] = words.word[3];
 #pragma unroll
     for (int i = 0; i < kCount; ++i) x[i] = dropout_element(x[i], dropout_bits(words, i), numbers);
     if (t.residual != nullptr) {
@@ -55,6 +57,18 @@ __global__ void dropout_any(DropoutTensors<T> t, DropoutNumbers numbers) {
   }
 }
 
+// Parts of a tensor whose runs 16 bytes do not divide: words of its own for each element.
+template <class T>
+__global__ void dropout_elements(DropoutTensors<T> t, DropoutNumbers numbers) {
+  const uint32_t step = step_of(numbers);
+  for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < t.rows * t.width;
+       i += int64_t{gridDim.x} * blockDim.x) {
+    const int64_t whole = numbers.elements.whole_element(i);
+    const auto words = dropout_words(numbers, whole / kDropoutShare, step);
+    dropout_element_of(t, i, dropout_bits(words, static_cast<int>(whole % kDropoutShare)), numbers);
+  }
+}
+
 }  // namespace
 
 template <class T>
@@ -66,8 +80,13 @@ void dropout_gpu(const DropoutTensors<T>& t, const DropoutNumbers& numbers, void
   // With a bias a piece must not reach into the next row, and its number must fit 32 bits.
   const bool pieces =
       t.bias == nullptr ? count % kWide<T> == 0 : t.width % kWide<T> == 0 && count / kWide<T> >> 32 == 0;
-  if (addresses && pieces) {
-    dropout_pieces<<<grid_for(count / kWide<T>, kThreads), kThreads, 0, queue>>>(t, numbers);
+  const auto wide_grid = grid_for(count / kWide<T>, kThreads);
+  if (addresses && pieces && numbers.elements.whole()) {
+    dropout_pieces<T, false><<<wide_grid, kThreads, 0, queue>>>(t, numbers);
+  } else if (addresses && pieces && numbers.elements.multiple_of(kWide<T>)) {
+    dropout_pieces<T, true><<<wide_grid, kThreads, 0, queue>>>(t, numbers);
+  } else if (!numbers.elements.whole()) {
+    dropout_elements<<<grid_for(count, kThreads), kThreads, 0, queue>>>(t, numbers);
   } else {
     dropout_any<<<grid_for((count + kDropoutShare - 1) / kDropoutShare, kThreads), kThreads, 0, queue>>>(t, numbers);
   }

@@ -7,12 +7,24 @@
 
 namespace hyperion::kernels {
 
+// Which elements of a whole tensor a part of it holds: runs of so many, one each `stride`, the first from `offset` on.
+// Columns [c, c + n) of [rows, width] are {n, width, c}; positions [s, s + n) of [batch, length, width] are {n * width,
+// length * width, s * width}, and heads likewise.
+struct ElementMap {
+  int64_t run = 0, stride = 0, offset = 0;  // run 0: it is the whole
+
+  bool whole() const { return run == 0; }
+  constexpr int64_t whole_element(int64_t i) const { return run == 0 ? i : i / run * stride + offset + i % run; }
+  bool multiple_of(int64_t n) const { return run % n == 0 && stride % n == 0 && offset % n == 0; }
+};
+
 struct DropoutNumbers {
   base::StreamKey key;
   uint32_t step, micro_batch;
   uint32_t below;  // of 65536: what is drawn from 16 bits below it is dropped
   float scale;
   const uint32_t* step_at = nullptr;  // on the GPU: read in place of `step`; null: none
+  ElementMap elements = {};
 };
 
 // Eight elements share four random words, 16 bits each: on a GPU these numbers cost more than the bytes moved.
@@ -28,7 +40,7 @@ constexpr float dropout_element(float value, uint32_t bits, const DropoutNumbers
   return bits < numbers.below ? 0.0f : value * numbers.scale;
 }
 
-// [rows, width]; bias (of width) and residual may be null. The element's number is its place in memory.
+// [rows, width]; bias (of width) and residual may be null. The element's number is its place in the whole's memory.
 template <class T>
 struct DropoutTensors {
   const T *in, *bias, *residual;

@@ -59,7 +59,11 @@ at::Tensor attend(const at::Tensor& queries, const at::Tensor& keys, const at::T
   const at::Tensor& mask = pass.same_document.defined() ? pass.same_document : pass.key_mask;
   if (pass.training && how.dropout > 0) {
     const auto weights = kernels::attention_weights(queries, all_keys, how.causal, mask, how.window);
-    return kernels::weigh_values(dropout(weights, how.dropout, "attn_weights", layer, pass), all_values);
+    const int64_t head = weights.size(2) * weights.size(3);
+    const kernels::ElementMap elements =
+        how.all_heads == 0 ? kernels::ElementMap{}
+                           : kernels::ElementMap{weights.size(1) * head, how.all_heads * head, how.first_head * head};
+    return kernels::weigh_values(dropout(weights, how.dropout, "attn_weights", layer, pass, elements), all_values);
   }
   if (!how.causal)
     return pass.reference ? kernels::attention_reference(queries, all_keys, all_values, mask)
@@ -68,13 +72,16 @@ at::Tensor attend(const at::Tensor& queries, const at::Tensor& keys, const at::T
                         : kernels::causal_attention(queries, all_keys, all_values, mask, how.window);
 }
 
-Dropped dropped(double p, std::string_view name, size_t layer, const Pass& pass) {
+Dropped dropped(double p, std::string_view name, size_t layer, const Pass& pass, const kernels::ElementMap& elements) {
   if (!pass.training || p == 0) return {};
-  return {p, {base::stream_key(pass.seed, base::format("dropout/{}.{}", layer, name)), pass.step, pass.micro_batch}};
+  return {
+      p,
+      {base::stream_key(pass.seed, base::format("dropout/{}.{}", layer, name)), pass.step, pass.micro_batch, elements}};
 }
 
-at::Tensor dropout(const at::Tensor& input, double p, std::string_view name, size_t layer, const Pass& pass) {
-  const auto how = dropped(p, name, layer, pass);
+at::Tensor dropout(const at::Tensor& input, double p, std::string_view name, size_t layer, const Pass& pass,
+                   const kernels::ElementMap& elements) {
+  const auto how = dropped(p, name, layer, pass, elements);
   if (how.p == 0) return input;
   return cheap(pass, {input}, [how](const auto& in) { return kernels::dropout(in[0], how.p, how.place); });
 }

@@ -45,6 +45,7 @@ struct Attending {
   bool causal = true;
   double dropout = 0;  // of the weights, in training; costs the memory of plain attention
   int64_t window = 0;  // of causal attention: a query sees so many keys, its own place's included; 0: all before it
+  int64_t first_head = 0, all_heads = 0;  // of a shard by heads: which of how many these begin with; 0: they are all
 };
 
 // Attention of [batch, heads, length, head width]; extends the pass's cache for this layer where there is one, which
@@ -53,13 +54,16 @@ at::Tensor attend(const at::Tensor& queries, const at::Tensor& keys, const at::T
                   Attending how = {});
 
 // Dropout of the stream "dropout/<layer>.<name>"; the identity unless training.
-at::Tensor dropout(const at::Tensor& input, double p, std::string_view name, size_t layer, const Pass& pass);
+// `elements`: of a shard, those of the whole tensor that it holds.
+at::Tensor dropout(const at::Tensor& input, double p, std::string_view name, size_t layer, const Pass& pass,
+                   const kernels::ElementMap& elements = {});
 
 // The same for an operation that drops on its way; p 0: nothing is dropped.
 struct Dropped {
   double p = 0;
   kernels::RandomPlace place = {};
 };
-Dropped dropped(double p, std::string_view name, size_t layer, const Pass& pass);
+Dropped dropped(double p, std::string_view name, size_t layer, const Pass& pass,
+                const kernels::ElementMap& elements = {});
 
 }  // namespace hyperion::nn

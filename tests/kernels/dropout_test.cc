@@ -2,6 +2,7 @@
 
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/randn_like.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include "hyperion/base/format.h"
@@ -80,6 +81,36 @@ TEST_P(Dropout, with_bias_and_residual_is_the_plain_operations_in_one_pass) {
         }
         EXPECT_TRUE(fast[1].eq(0).equal(plain[1].eq(0)));
       }
+}
+
+// Columns, positions or heads of a tensor, of sizes that eight elements, and 16 bytes, divide or do not.
+TEST_P(Dropout, of_a_shard_is_the_shard_of_the_whole) {
+  struct Cut {
+    int64_t outer, whole, inner, begin, count;
+  };
+  for (const auto type : {at::kFloat, at::kBFloat16})
+    for (const auto& [outer, whole, inner, begin, count] :
+         {Cut{7, 96, 1, 32, 32}, Cut{5, 60, 1, 20, 20}, Cut{3, 11, 13, 4, 5}, Cut{4, 12, 64, 3, 3}, Cut{2, 6, 35, 0, 2},
+          Cut{9, 129, 1, 128, 1}, Cut{1, 8, 5, 2, 6}}) {
+      SCOPED_TRACE(base::format("{} {}x{}x{} {}+{}", c10::toString(type), outer, whole, inner, begin, count));
+      const kernels::ElementMap elements{count * inner, whole * inner, begin * inner};
+      const auto shard = [&](const at::Tensor& t) {
+        return t.view({outer, whole, inner}).narrow(1, begin, count).contiguous().view({outer, count * inner});
+      };
+      const auto x = at::randn({outer, whole * inner}, options(type)), above = at::randn_like(x),
+                 residual = at::randn_like(x);
+      const auto run = [&](const at::Tensor& in, const at::Tensor& to, const at::Tensor& more,
+                           const kernels::ElementMap& map) {
+        const auto leaf = in.detach().clone().requires_grad_();
+        const auto out = dropout(leaf, 0.4, {kKey, 5, 3, map});
+        out.backward(to);
+        const auto bias = at::ones({in.size(1)}, options(type));
+        return std::vector{out.detach(), leaf.grad(),
+                           kernels::bias_dropout_residual(in, bias, more, 0.4, {kKey, 5, 3, map})};
+      };
+      const auto all = run(x, above, residual, {}), part = run(shard(x), shard(above), shard(residual), elements);
+      for (size_t i = 0; i < all.size(); ++i) EXPECT_TRUE(shard(all[i]).equal(part[i])) << i;
+    }
 }
 
 TEST_P(Dropout, recorded_once_it_drops_by_the_step_of_each_replay) {
