@@ -39,7 +39,7 @@ void Stepper::make_graphs() {
 std::optional<StepResult> Stepper::by_graph(const Batch& all, int64_t step, double lr, profile::StepTimer& timer) {
   if (!graphs_ || graphs_->refused()) return std::nullopt;
   std::string shape =
-      format("{} {} {} {}", sizes_text(all.inputs), sizes_text(all.targets), all.documents.defined(), accumulate_);
+      format("{} {} {} {}", sizes_text(all.inputs), sizes_text(all.targets), all.segment_starts.defined(), accumulate_);
   if (accumulate_ > 1)  // the parts' shares of the loss are numbers of the recording
     for (const auto counted : all.counted) shape += format(" {}", counted);
   kernels::SmallWrites writes;
