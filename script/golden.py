@@ -3,6 +3,7 @@ import hashlib
 import json
 import os
 import pathlib
+import random
 import subprocess
 import sys
 
@@ -26,6 +27,9 @@ COMMON = {"train.steps": 30, "train.batch": 12, "train.device": "cpu", "train.th
 ALONE = [{"train.precision": "bf16"}, {"train.accumulate": 3}, {"memory.recompute": "full"}, {"optim.rule": "sgd"}]
 TOGETHER = [(2, {"parallel.zero": 3, "train.accumulate": 3}), (2, {"parallel.zero": 1, "train.precision": "bf16"}), (4, {"parallel.layout": "dp=2x2", "parallel.zero": 3}),
             (4, {"parallel.zero": 3, "parallel.zeropp": "weights,grads"}), (2, {"parallel.same_bits": "true"})]
+# Documents that share rows and do not see each other.
+PACKED = {"train.length": 96, "model.context": 96, "model.vocabulary": 512, "data.packing": "whole", "data.reset": "true"}
+PREPARED = {"data.source": "prepared"}
 
 
 def cases(family):
@@ -40,6 +44,9 @@ def cases(family):
         yield 1, extra
     if family in ("gpt2", "llama", "mixtral"):
         yield from TOGETHER
+        yield 1, PREPARED
+        yield 1, PREPARED | {"train.optimize": "reference"}
+        yield 2, PREPARED | {"parallel.zero": 3}
 
 
 def name_of(family, ranks, extra):
@@ -76,6 +83,17 @@ def weights_hash(checkpoint):
     return hashlib.sha256(repr(sorted(tensors.items())).encode()).hexdigest()
 
 
+def prepare_documents(program, folder):
+    """A set of lines of 1 to 14 words, so that rows hold several and some go on."""
+    folder.mkdir(parents=True)
+    words = "the river ran over stones and under bridges while two birds sang of rain".split()
+    draw = random.Random(3)
+    (folder / "lines.txt").write_text("".join(" ".join(draw.choices(words, k=draw.randint(1, 14))) + "\n" for _ in range(900)))
+    (folder / "set.toml").write_text(f'[prepare]\nfiles = ["{folder}/lines.txt"]\nformat = "lines"\ntokenizer = "bytes"\nvalidation = 0.1\noutput = "{folder}/set"\n')
+    subprocess.run([program, "data", "prepare", str(folder / "set.toml")], check=True, capture_output=True)
+    return PACKED | {"data.path": folder / "set"}
+
+
 def difference(before, after):
     if before[0] is None or after[0] is None:
         if before[0] is None and after[0] is None:
@@ -94,11 +112,12 @@ def main():
     unknown = [family for family in wanted if family not in FAMILIES]
     if unknown:
         sys.exit(f"error: {unknown[0]} is no family here\nhint: one of {', '.join(FAMILIES)}")
+    packed = prepare_documents(programs[0], work / "documents")
     count, refused, differing = 0, [], []
     for family in wanted:
         for ranks, extra in cases(family):
             name = name_of(family, ranks, extra)
-            settings = COMMON | FAMILIES[family] | ({"parallel.layout": f"dp={ranks}"} if ranks > 1 else {}) | extra
+            settings = COMMON | FAMILIES[family] | ({"parallel.layout": f"dp={ranks}"} if ranks > 1 else {}) | extra | (packed if PREPARED.items() <= extra.items() else {})
             results = [trained(program, work / side / name, settings, ranks) for side, program in zip(("before", "after"), programs)]
             found = difference(*results)
             count += 1

@@ -34,7 +34,7 @@ void check(const DataConfig& config);
 struct TokenRow {
   std::span<int64_t> tokens;
   std::span<uint8_t> learned;   // 1: counts as a target
-  std::span<int64_t> document;  // which one the token belongs to; -1: padding
+  std::span<int64_t> document;  // which one the token belongs to, its tokens together; -1: padding
 };
 
 // What became of the documents of a source that keeps them apart.

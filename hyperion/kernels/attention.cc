@@ -10,17 +10,20 @@
 namespace hyperion::kernels {
 namespace {
 
-at::Tensor of_keys(const at::Tensor& key_mask) {
-  return key_mask.dim() == 3 ? key_mask.unsqueeze(1) : key_mask.unsqueeze(1).unsqueeze(1);
-}
-
-// True where a query may look: key position <= query position, counted from the end and within the window, and the key
-// is not masked.
-at::Tensor visible(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& key_mask, int64_t window) {
+// True where a query may look: its document's keys up to its own place, counted from the end and within the window, or
+// all of its document's; and the key is not masked. Undefined: everywhere.
+at::Tensor visible(const at::Tensor& queries, const at::Tensor& keys, bool causal, const AttentionMask& mask) {
   const int64_t rows = queries.size(2), columns = keys.size(2);
-  auto earlier = at::ones({rows, columns}, queries.options().dtype(at::kBool)).tril(columns - rows);
-  if (window > 0) earlier = earlier.triu(columns - rows - window + 1);
-  return key_mask.defined() ? earlier.logical_and(of_keys(key_mask)) : earlier;
+  at::Tensor seen;
+  if (mask.segments.defined()) {
+    seen = mask.segments.visible({columns, causal, causal ? mask.window : 0});
+  } else if (causal) {
+    seen = at::ones({rows, columns}, queries.options().dtype(at::kBool)).tril(columns - rows);
+    if (mask.window > 0) seen = seen.triu(columns - rows - mask.window + 1);
+  }
+  if (!mask.keys.defined()) return seen;
+  const auto of_keys = mask.keys.unsqueeze(1).unsqueeze(1);
+  return seen.defined() ? seen.logical_and(of_keys) : of_keys;
 }
 
 // Each head of keys or values, once for every query head of its group.
@@ -28,49 +31,64 @@ at::Tensor repeat_heads(const at::Tensor& heads, int64_t count) {
   return heads.size(1) == count ? heads : heads.repeat_interleave(count / heads.size(1), 1);
 }
 
+// `masked`: the library is told what is seen; else `causal` says all of it, but for one query, which sees every key.
+at::Tensor attended(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values, bool masked,
+                    bool causal, const AttentionMask& mask) {
+  std::optional<at::Tensor> seen;
+  if (masked && mask.segments.defined() && !mask.keys.defined()) {
+    // In the scores' type, or the library would make and keep such a one for each layer.
+    seen = mask.segments.added_to_scores({keys.size(2), causal, causal ? mask.window : 0}, queries.scalar_type());
+  } else if (masked) {
+    const auto all = visible(queries, keys, causal, mask);
+    seen = causal ? all : all.expand({-1, 1, queries.size(2), -1});
+  }
+  const bool whole = queries.size(2) == keys.size(2), grouped = queries.size(1) != keys.size(1);
+  return at::scaled_dot_product_attention(queries, keys, values, seen, 0.0, causal && !masked && whole, std::nullopt,
+                                          grouped);
+}
+
 }  // namespace
 
 at::Tensor causal_attention(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values,
-                            const at::Tensor& key_mask, int64_t window) {
+                            const AttentionMask& mask) {
+  const int64_t window = mask.window;
   // Keys before the first query's window are seen by none.
-  if (const int64_t seen = queries.size(2) + window - 1; window > 0 && seen < keys.size(2)) {
+  if (const int64_t seen = queries.size(2) + window - 1;
+      window > 0 && seen < keys.size(2) && !mask.segments.defined()) {
     const auto end = [seen](const at::Tensor& tensor, int64_t along) {
       return tensor.defined() ? tensor.narrow(along, tensor.size(along) - seen, seen) : tensor;
     };
-    return causal_attention(queries, end(keys, 2), end(values, 2), end(key_mask, -1), window);
+    return causal_attention(queries, end(keys, 2), end(values, 2), {.keys = end(mask.keys, 1), .window = window});
   }
-  const bool grouped = queries.size(1) != keys.size(1), hides = window > 0 && keys.size(2) > window;
+  const bool hides = window > 0 && keys.size(2) > window;
   const bool whole = queries.size(2) == keys.size(2), last = queries.size(2) == 1;
-  std::optional<at::Tensor> mask;
-  if (key_mask.defined() || hides || !(whole || last)) mask = visible(queries, keys, key_mask, window);
-  return at::scaled_dot_product_attention(queries, keys, values, mask, 0.0, !mask && whole, std::nullopt, grouped);
+  const bool masked = mask.keys.defined() || mask.segments.defined() || hides || !(whole || last);
+  return attended(queries, keys, values, masked, /*causal=*/true, mask);
 }
 
 at::Tensor causal_attention_reference(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values,
-                                      const at::Tensor& key_mask, int64_t window) {
-  return weigh_values(attention_weights(queries, keys, /*causal=*/true, key_mask, window), values);
+                                      const AttentionMask& mask) {
+  return weigh_values(attention_weights(queries, keys, /*causal=*/true, mask), values);
 }
 
 at::Tensor attention(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values,
-                     const at::Tensor& key_mask) {
-  std::optional<at::Tensor> mask;
-  if (key_mask.defined()) mask = of_keys(key_mask).expand({-1, 1, queries.size(2), -1});
-  return at::scaled_dot_product_attention(queries, keys, values, mask, 0.0, /*is_causal=*/false, std::nullopt,
-                                          queries.size(1) != keys.size(1));
+                     const AttentionMask& mask) {
+  return attended(queries, keys, values, mask.keys.defined() || mask.segments.defined(), /*causal=*/false, mask);
 }
 
 at::Tensor attention_reference(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values,
-                               const at::Tensor& key_mask) {
-  return weigh_values(attention_weights(queries, keys, /*causal=*/false, key_mask), values);
+                               const AttentionMask& mask) {
+  return weigh_values(attention_weights(queries, keys, /*causal=*/false, mask), values);
 }
 
-at::Tensor attention_weights(const at::Tensor& queries, const at::Tensor& keys, bool causal, const at::Tensor& key_mask,
-                             int64_t window) {
+at::Tensor attention_weights(const at::Tensor& queries, const at::Tensor& keys, bool causal,
+                             const AttentionMask& mask) {
   const double scale = 1.0 / std::sqrt(static_cast<double>(queries.size(3)));
   const auto all_keys = repeat_heads(keys, queries.size(1));
   const auto scores = at::matmul(queries, all_keys.transpose(-2, -1)).mul(scale).to(at::kFloat);
-  if (!causal && !key_mask.defined()) return at::softmax(scores, -1);
-  const auto hidden = (causal ? visible(queries, keys, key_mask, window) : of_keys(key_mask)).logical_not();
+  const auto seen = visible(queries, keys, causal, mask);
+  if (!seen.defined()) return at::softmax(scores, -1);
+  const auto hidden = seen.logical_not();
   // Finite, so that a row with nothing to see has no NaN in its gradient; its even weights are then zeroed.
   return at::softmax(scores.masked_fill(hidden, -1e30), -1).masked_fill(hidden, 0);
 }

@@ -143,8 +143,8 @@ at::Tensor by_parts(const at::Tensor& packed, const Heads& heads, const at::Tens
     const auto c = table(cosines), s = table(sines);
     v.queries = rope(v.queries, c, s), v.keys = rope(v.keys, c, s);
   }
-  const auto mixed = causal ? causal_attention(v.queries, v.keys, v.values, at::Tensor(), window)
-                            : attention(v.queries, v.keys, v.values, at::Tensor());
+  const auto mixed = causal ? causal_attention(v.queries, v.keys, v.values, {.window = window})
+                            : attention(v.queries, v.keys, v.values);
   return mixed.transpose(1, 2).reshape({packed.size(0), packed.size(1), heads.queries * heads.width});
 }
 

@@ -84,8 +84,8 @@ class Batch {
     if (!mask.defined()) return pass;
     const int64_t seen = cache.length();
     pass.key_mask = mask.narrow(1, 0, seen + added);
-    // Padding, and rows that have ended, stand anywhere that is a place.
-    pass.places =
+    // Padding, and rows that have ended, stand at any position there is.
+    pass.positions =
         at::arange(seen, seen + added, starts.options()).unsqueeze(0).sub(starts).clamp(0, model_.context() - 1);
     return pass;
   }

@@ -131,9 +131,10 @@ class Transformer final : public nn::Module {
  private:
   at::Tensor embedded(const at::Tensor& ids, Pass& pass) {
     const int64_t first = pass.cache != nullptr ? pass.cache->length() : 0;
-    if (!pass.reference && !pass.places.defined()) return wte_->forward_at(ids, *wpe_, first);
-    const auto places = pass.places.defined() ? pass.places : at::arange(first, first + ids.size(1), ids.options());
-    return run(*wte_, ids, pass) + run(*wpe_, places, pass);
+    if (!pass.reference && !pass.positions.defined()) return wte_->forward_at(ids, *wpe_, first);
+    const auto positions =
+        pass.positions.defined() ? pass.positions : at::arange(first, first + ids.size(1), ids.options());
+    return run(*wte_, ids, pass) + run(*wpe_, positions, pass);
   }
 
   double dropout_;
@@ -171,7 +172,7 @@ class Gpt2 final : public Tree {
 
   void check_length(const at::Tensor& ids, const Pass& pass) const {
     const int64_t seen = (pass.cache != nullptr ? pass.cache->length() : 0) + ids.size(1);
-    if (!pass.places.defined() && seen > config_.context)
+    if (!pass.positions.defined() && seen > config_.context)
       throw base::ConfigError(base::format("{} tokens are more than the model's context of {}", seen, config_.context),
                               "give less text or ask for fewer new tokens");
   }

@@ -13,21 +13,21 @@ Rotation::Rotation(int64_t head_width, const RopeConfig& config)
     : head_width_(head_width), config_(config), frequencies_(rope_frequencies(head_width, config)) {}
 
 at::Tensor Rotation::frequencies_for(const Pass& pass, int64_t length, at::Device device) {
-  if (config_.scaling != RopeScaling::dynamic || (!pass.places.defined() && length <= config_.original_context))
+  if (config_.scaling != RopeScaling::dynamic || (!pass.positions.defined() && length <= config_.original_context))
     return frequencies_ = frequencies_.to(device);
   return rope_frequencies(head_width_, config_,
-                          pass.places.defined()
-                              ? pass.places.max().add(1)
+                          pass.positions.defined()
+                              ? pass.positions.max().add(1)
                               : at::full({}, length, at::TensorOptions().dtype(at::kLong).device(device)));
 }
 
 void Rotation::tell(Pass& pass, int64_t first, const at::Tensor& hidden) {
   const Key key{first, hidden.size(1), hidden.scalar_type(), hidden.device(), pass.fused_blocks};
-  if (pass.places.defined() || !known_ || *known_ != key) {
+  if (pass.positions.defined() || !known_ || *known_ != key) {
     const auto frequencies = frequencies_for(pass, first + hidden.size(1), hidden.device());
     const auto tables = [&](at::ScalarType type) {
-      return pass.places.defined()
-                 ? kernels::rope_tables(frequencies, pass.places, type, config_.table_scale)
+      return pass.positions.defined()
+                 ? kernels::rope_tables(frequencies, pass.positions, type, config_.table_scale)
                  : kernels::rope_tables(frequencies, first, hidden.size(1), type, config_.table_scale);
     };
     std::tie(cosines_, sines_) = tables(hidden.scalar_type());
@@ -40,7 +40,7 @@ void Rotation::tell(Pass& pass, int64_t first, const at::Tensor& hidden) {
     }
     known_.reset();
     // What a graph records it makes anew in each replay.
-    if (!pass.places.defined() && !kernels::recording()) known_ = key;
+    if (!pass.positions.defined() && !kernels::recording()) known_ = key;
   }
   pass.cosines = cosines_, pass.sines = sines_;
   if (pass.fused_blocks) pass.half_cosines = half_cosines_, pass.half_sines = half_sines_;
@@ -56,9 +56,9 @@ at::Tensor attend(const at::Tensor& queries, const at::Tensor& keys, const at::T
                   Attending how) {
   at::Tensor all_keys = keys, all_values = values;
   if (pass.cache != nullptr) std::tie(all_keys, all_values) = pass.cache->extend(layer, keys, values);
-  const at::Tensor& mask = pass.same_document.defined() ? pass.same_document : pass.key_mask;
+  const kernels::AttentionMask mask{pass.key_mask, pass.segments, how.window};
   if (pass.training && how.dropout > 0) {
-    const auto weights = kernels::attention_weights(queries, all_keys, how.causal, mask, how.window);
+    const auto weights = kernels::attention_weights(queries, all_keys, how.causal, mask);
     const int64_t head = weights.size(2) * weights.size(3);
     const kernels::ElementMap elements =
         how.all_heads == 0 ? kernels::ElementMap{}
@@ -68,8 +68,8 @@ at::Tensor attend(const at::Tensor& queries, const at::Tensor& keys, const at::T
   if (!how.causal)
     return pass.reference ? kernels::attention_reference(queries, all_keys, all_values, mask)
                           : kernels::attention(queries, all_keys, all_values, mask);
-  return pass.reference ? kernels::causal_attention_reference(queries, all_keys, all_values, mask, how.window)
-                        : kernels::causal_attention(queries, all_keys, all_values, mask, how.window);
+  return pass.reference ? kernels::causal_attention_reference(queries, all_keys, all_values, mask)
+                        : kernels::causal_attention(queries, all_keys, all_values, mask);
 }
 
 Dropped dropped(double p, std::string_view name, size_t layer, const Pass& pass, const kernels::ElementMap& elements) {

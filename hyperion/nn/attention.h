@@ -19,8 +19,8 @@ using kernels::RopeScaling;
 class Rotation {
  public:
   Rotation(int64_t head_width, const RopeConfig& config);
-  // Gives the pass the rotation of its tokens: at the pass's places, else from `first` on. hidden: [batch, length,
-  // ...]. Dynamic scaling goes by the farthest place of the pass, in whichever row it is; what a cache holds stays
+  // Gives the pass the rotation of its tokens: at the pass's positions, else from `first` on. hidden: [batch, length,
+  // ...]. Dynamic scaling goes by the farthest position of the pass, in whichever row it is; what a cache holds stays
   // turned as it was.
   void tell(Pass& pass, int64_t first, const at::Tensor& hidden);
 

@@ -48,8 +48,7 @@ at::Tensor dropped_residual(const at::Tensor& output, const Projection& map, con
 }  // namespace
 
 bool fuses(const Pass& pass, double dropout, ProjectionList maps) {
-  if (!pass.fused_blocks || pass.cache != nullptr || pass.key_mask.defined() || pass.same_document.defined())
-    return false;
+  if (!pass.fused_blocks || pass.cache != nullptr || pass.key_mask.defined() || pass.segments.defined()) return false;
   if (pass.training && dropout > 0) return false;
   size_t biases = 0;
   for (const auto* map : maps) {

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "hyperion/kernels/segments.h"
+
 namespace hyperion::nn {
 
 class AroundBlocks;
@@ -49,15 +51,15 @@ struct Pass {
   bool recomputing = false;        // this forward repeats one: leave running statistics and counters alone
   KeyValueCache* cache = nullptr;  // set: the input continues what the cache holds
   at::Tensor key_mask;  // bool [batch, keys, the cache's included], false: padding, seen by no one; undefined: none
-  at::Tensor same_document;  // bool [batch, queries, keys]: false keeps a query from a key; undefined: none
-  at::Tensor places;  // int64 [batch, length]: where each token stands; undefined: counted on from the cache's length
+  kernels::Segments segments;  // documents that lie in one row and do not see each other
+  at::Tensor positions;        // int64 [batch, length]: each token's; undefined: counted on from the cache's length
   // Of each row of the batch, by Adapters::index, -1: none; one: of every row; empty: as Adapters::use said.
   std::vector<int64_t> adapters;
   at::Tensor* right = nullptr;            // set: how many targets are the likeliest is added to it
   AroundBlocks* around = nullptr;         // set: blocks run through it
   AcrossBatch* across = nullptr;          // set: batch norms train on the statistics of all processes
-  at::Tensor cosines, sines;              // of the tokens' places; set by models with rotary positions
-  at::Tensor half_cosines, half_sines;    // the same for fused blocks: fp32 [places, head width / 2]
+  at::Tensor cosines, sines;              // of the tokens' positions; set by models with rotary positions
+  at::Tensor half_cosines, half_sines;    // the same for fused blocks: fp32 [positions, head width / 2]
   std::vector<at::Tensor> router_logits;  // [tokens, experts] a layer; left by mixtures of experts
   at::Tensor auxiliary_loss;              // a fp32 scalar to add to the loss; left by models that have one
 };

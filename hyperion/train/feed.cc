@@ -1,5 +1,6 @@
 #include "hyperion/train/feed.h"
 
+#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
@@ -48,7 +49,7 @@ class Filling {
     if (has_tokens(split)) {
       const int64_t length = config.train.length;
       batch_.inputs = room({rows, length}, at::kLong), batch_.targets = room({rows, length}, at::kLong);
-      if (reset_) batch_.documents = room({rows, length}, at::kLong), batch_.places = room({rows, length}, at::kLong);
+      if (reset_) batch_.segment_starts = room({rows, length}, at::kInt);
       return;
     }
     const auto shape = images(split).shape();
@@ -120,11 +121,9 @@ class Filling {
     }
     batch_.counted[row] = counted;
     if (!reset_) return;
-    const auto documents = row_of<int64_t>(batch_.documents, row), places = row_of<int64_t>(batch_.places, row);
-    for (size_t i = 0; i < length; ++i) {
-      documents[i] = document[i];
-      places[i] = i > 0 && document[i] == document[i - 1] ? places[i - 1] + 1 : 0;
-    }
+    const auto starts = row_of<int32_t>(batch_.segment_starts, row);
+    for (size_t i = 0; i < length; ++i)
+      starts[i] = i > 0 && document[i] == document[i - 1] ? starts[i - 1] : static_cast<int32_t>(i);
   }
 
   const data::Split& split_;
@@ -180,7 +179,7 @@ Batch Batch::part(int64_t index, int64_t of) const {
     if (!tensor.defined() || of == 1) return tensor;
     return tensor.slice(0, index, tensor.size(0), of).contiguous(tensor.suggest_memory_format());
   };
-  Batch some{cut(inputs), cut(targets), cut(documents), cut(places), {}};
+  Batch some{cut(inputs), cut(targets), cut(segment_starts), {}};
   for (size_t row = static_cast<size_t>(index); row < counted.size(); row += static_cast<size_t>(of))
     some.counted.push_back(counted[row]);
   return some;
@@ -194,9 +193,10 @@ int64_t Batch::counted_in_part(int64_t index, int64_t of) const {
 }
 
 void Batch::tell(nn::Pass& pass) const {
-  if (!documents.defined()) return;
-  pass.places = places;
-  pass.same_document = documents.unsqueeze(2).eq(documents.unsqueeze(1));
+  if (!segment_starts.defined()) return;
+  pass.segments = kernels::Segments(segment_starts);
+  const auto whole = segment_starts.options().dtype(at::kLong);
+  pass.positions = at::arange(segment_starts.size(1), whole).sub(segment_starts);
 }
 
 data::Split open_split(const RunConfig& config, const strategy::ModelShape& shape) {
@@ -350,7 +350,7 @@ Batch to_device(const Batch& batch, at::Device device, at::ScalarType type) {
   const auto move = [&](const at::Tensor& tensor) {
     return tensor.defined() ? tensor.to(device, tensor.scalar_type(), /*non_blocking=*/true) : tensor;
   };
-  Batch there{move(batch.inputs), move(batch.targets), move(batch.documents), move(batch.places), batch.counted};
+  Batch there{move(batch.inputs), move(batch.targets), move(batch.segment_starts), batch.counted};
   if (there.inputs.is_floating_point()) there.inputs = there.inputs.to(type);
   if (there.inputs.dim() == 4) there.inputs = there.inputs.contiguous(at::MemoryFormat::ChannelsLast);
   return there;

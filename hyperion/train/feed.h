@@ -17,9 +17,9 @@ namespace hyperion::train {
 // [rows, channels, height, width] and int64 labels [rows], or with mixup and cutmix fp32 parts [rows, classes].
 struct Batch {
   at::Tensor inputs, targets;
-  // int64 [rows, length], where attention and positions restart with each document: which one a token belongs to, and
-  // where in it the token stands. Else undefined.
-  at::Tensor documents = {}, places = {};
+  // int32 [rows, length]: where in its row a token's document begins, as attention and positions begin there.
+  // Undefined: rows are whole.
+  at::Tensor segment_starts = {};
   std::vector<int64_t> counted = {};  // targets that count, by row; empty: all
   uint64_t hash = 0;                  // of its samples, as data::Cursor's
 

@@ -76,7 +76,7 @@ std::optional<StepResult> Stepper::by_graph(const Batch& all, int64_t step, doub
   }
   // The same on all processes in the same steps, so that all record together.
   const std::string shape = format("{} {} {} {} of {}", sizes_text(all.inputs), sizes_text(all.targets),
-                                   all.documents.defined(), accumulate_, rows_);
+                                   all.segment_starts.defined(), accumulate_, rows_);
   kernels::SmallWrites writes;
   optimizer_->set_numbers(lr, ++updates_, writes);
   kernels::set_recorded_step(device_, static_cast<uint32_t>(step), writes);

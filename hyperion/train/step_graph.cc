@@ -14,7 +14,7 @@ constexpr size_t kShapes = 8;  // each keeps its own memory
 
 Batch copy_of(const Batch& batch) {
   const auto copy = [](const at::Tensor& tensor) { return tensor.defined() ? tensor.clone() : tensor; };
-  Batch mine{copy(batch.inputs), copy(batch.targets), copy(batch.documents), copy(batch.places), batch.counted};
+  Batch mine{copy(batch.inputs), copy(batch.targets), copy(batch.segment_starts), batch.counted};
   return mine;
 }
 
@@ -24,8 +24,7 @@ void fill(const Batch& mine, const Batch& batch, kernels::SmallWrites& writes) {
   };
   fill_one(mine.inputs, batch.inputs);
   fill_one(mine.targets, batch.targets);
-  fill_one(mine.documents, batch.documents);
-  fill_one(mine.places, batch.places);
+  fill_one(mine.segment_starts, batch.segment_starts);
 }
 
 // The next replay writes to the same place.

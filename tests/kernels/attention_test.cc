@@ -4,6 +4,7 @@
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/randn.h>
 
+#include "tests/kernels/support_attention.h"
 #include "tests/kernels/support_devices.h"
 
 namespace hyperion {
@@ -54,6 +55,8 @@ TEST_P(Attention, of_few_queries_over_many_keys_is_the_end_of_the_whole) {
   }
 }
 
+using testing::plain_attention;
+
 // A mask that says of each query and key what the window says.
 at::Tensor band(int64_t batch, int64_t queries, int64_t keys, int64_t window, at::Device device) {
   const auto ones = at::ones({queries, keys}, at::TensorOptions().dtype(at::kBool).device(device));
@@ -76,9 +79,9 @@ TEST_P(Attention, through_a_window_is_that_under_the_windows_mask_in_value_and_g
         std::vector<std::vector<at::Tensor>> results;
         for (const int way : {0, 1, 2}) {
           for (const auto& t : {q, k, v}) t.mutable_grad().reset();
-          const auto out = way == 0   ? kernels::causal_attention_reference(q, k, v, both)
-                           : way == 1 ? kernels::causal_attention_reference(q, k, v, given, window)
-                                      : kernels::causal_attention(q, k, v, given, window);
+          const auto out = way == 0   ? plain_attention(q, k, v, both.tril(23 - queries))
+                           : way == 1 ? kernels::causal_attention_reference(q, k, v, {.keys = given, .window = window})
+                                      : kernels::causal_attention(q, k, v, {.keys = given, .window = window});
           out.backward(along);
           results.push_back({out.detach(), q.grad().clone(), k.grad().clone(), v.grad().clone()});
         }
@@ -101,7 +104,7 @@ TEST_P(Attention, that_sees_all_agrees_with_its_reference_under_masks) {
       for (auto* results : {&fast, &plain}) {
         for (const auto& t : {q, k, v}) t.mutable_grad().reset();
         const auto out =
-            results == &fast ? kernels::attention(q, k, v, each) : kernels::attention_reference(q, k, v, each);
+            results == &fast ? kernels::attention(q, k, v, {each}) : kernels::attention_reference(q, k, v, {each});
         out.backward(at::ones_like(out));
         *results = {out.detach(), q.grad().clone(), k.grad().clone(), v.grad().clone()};
       }

@@ -345,7 +345,7 @@ TEST_P(BlockOps, attention_of_packed_heads_with_and_without_rotation) {
             }
             const auto group = c.heads.queries / c.heads.keys;
             const auto keys = parts[1].repeat_interleave(group, 1), values = parts[2].repeat_interleave(group, 1);
-            const auto mixed = c.causal ? causal_attention_reference(parts[0], keys, values, {}, c.window)
+            const auto mixed = c.causal ? causal_attention_reference(parts[0], keys, values, {.window = c.window})
                                         : attention_reference(parts[0], keys, values);
             return {mixed.transpose(1, 2).reshape({c.batch, c.length, -1})};
           },

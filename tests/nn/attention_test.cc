@@ -1,9 +1,12 @@
 #include "hyperion/nn/attention.h"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
@@ -46,6 +49,44 @@ TEST(Attend, agrees_with_its_reference_under_masks_and_shared_heads) {
         EXPECT_LT(relative_error(fast[i], plain[i]), 2e-5) << i << " of " << keys;
     }
   }
+}
+
+// Dropped weights go by plain operations, those of a cache by its keys: each sees its own document alone.
+TEST(Attend, keeps_documents_apart_with_dropout_and_with_a_cache) {
+  const at::NoGradGuard no_grad;
+  const auto starts = at::tensor({0, 0, 0, 3, 3, 3, 3, 7, 7, 0, 1, 1, 1, 1, 1, 6, 6, 6}, at::kInt).view({2, 9});
+  const auto inputs = random_heads(4, 2);
+  const auto all = [&](const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values) {
+    Pass pass;
+    pass.segments = kernels::Segments(starts);
+    return attend(queries, keys, values, 0, pass);
+  };
+  const auto expected = all(inputs[0], inputs[1], inputs[2]);
+
+  KeyValueCache cache;
+  std::vector<at::Tensor> pieces;
+  for (const auto& [first, count] : std::vector<std::pair<int64_t, int64_t>>{{0, 4}, {4, 1}, {5, 4}}) {
+    Pass pass;
+    pass.cache = &cache;
+    pass.segments = kernels::Segments(starts.narrow(1, first, count));
+    const auto piece = [&](size_t i) { return inputs[i].narrow(2, first, count); };
+    pieces.push_back(attend(piece(0), piece(1), piece(2), 0, pass));
+  }
+  EXPECT_LT(relative_error(at::cat(pieces, 2), expected), 2e-5);
+
+  auto changed = inputs[2].clone();  // the first row's second document
+  changed[0].narrow(1, 3, 4).add_(1);
+  const auto dropped = [&](const at::Tensor& values) {
+    Pass pass;
+    pass.training = true;
+    pass.segments = kernels::Segments(starts);
+    return attend(inputs[0], inputs[1], values, 0, pass, {.dropout = 0.3});
+  };
+  const auto difference = dropped(changed).sub(dropped(inputs[2])).abs().amax({1, 3});
+  EXPECT_GT(difference[0].narrow(0, 3, 4).max().item<double>(), 0);
+  EXPECT_EQ(difference[0].narrow(0, 0, 3).max().item<double>(), 0);
+  EXPECT_EQ(difference[0].narrow(0, 7, 2).max().item<double>(), 0);
+  EXPECT_EQ(difference[1].max().item<double>(), 0);
 }
 
 TEST(Attend, gives_zeros_where_nothing_can_be_seen) {
@@ -103,7 +144,7 @@ TEST(Rotate, by_tables_that_follow_what_changes) {
     };
     Pass fused, placed;
     fused.fused_blocks = true;
-    placed.places = at::randint(50, {2, 5}, at::kLong);
+    placed.positions = at::randint(50, {2, 5}, at::kLong);
     const auto five = at::zeros({2, 5}), six = at::zeros({2, 6}), narrow = at::zeros({2, 5}, at::kBFloat16);
     for (int turn = 0; turn < 2; ++turn) {
       expect_as_new({}, 0, five);
@@ -163,11 +204,11 @@ TEST(Rotate, grows_theta_in_dynamic_scaling_with_the_farthest_place_alone) {
   grown.theta = 10000 * std::pow(3.0 * 20 / 8 - 2, 16.0 / 14);
   EXPECT_LT(relative_error(turned(input, 14, dynamic), turned(input, 14, grown)), 1e-5);
   Pass placed;
-  placed.places = at::arange(6).expand({2, 6}).clone();
+  placed.positions = at::arange(6).expand({2, 6}).clone();
   Rotation rotation(16, dynamic);
   rotation.tell(placed, 0, at::zeros({2, 6}));
   EXPECT_LT(relative_error(rotate(input, placed), turned(input, 0, {})), 1e-6);
-  placed.places[1].add_(14);
+  placed.positions[1].add_(14);
   rotation.tell(placed, 0, at::zeros({2, 6}));
   const auto both = rotate(input, placed);
   EXPECT_LT(relative_error(both[0], turned(input, 0, grown)[0]), 1e-5) << "the longest row decides for all";

@@ -203,8 +203,9 @@ TEST(Packed, documents_do_not_see_each_other) {
       for (int64_t row = 0; row < 3; ++row)
         for (int64_t first = 0; first < length;) {
           int64_t end = first + 1;
-          const auto document = [&](int64_t at) { return batch.documents[row][at].item<int64_t>(); };
-          while (end < length && document(end) == document(first)) ++end;
+          const auto start = [&](int64_t at) { return batch.segment_starts[row][at].item<int64_t>(); };
+          while (end < length && start(end) == first) ++end;
+          EXPECT_EQ(start(first), first);
           nn::Pass own;
           const auto alone = model->logits(batch.inputs.narrow(0, row, 1).narrow(1, first, end - first), own);
           const auto here = logits.narrow(0, row, 1).narrow(1, first, end - first);
@@ -215,6 +216,40 @@ TEST(Packed, documents_do_not_see_each_other) {
       EXPECT_GT(checked, 6);
     }
   }
+}
+
+// Other tokens in one document: what the model says of every other stays, to the bit.
+TEST(Packed, a_document_changes_nothing_of_another) {
+  TestFolder folder;
+  const int64_t length = 40;
+  const auto split = packed(folder.path(), data::Packing::whole, length, false, 15);
+  for (const char* preset : {"gpt2-tiny", "llama-tiny"})
+    for (const bool reference : {false, true}) {
+      RunConfig config = small(2, length, preset);
+      config.data.reset = true;
+      const auto model = models::make_model(models::config_json(config.model), "test");
+      model->initialise(5);
+      at::NoGradGuard no_grad;
+      const Batch batch = batch_at(split, config, 0);
+      const auto logits_of = [&](const at::Tensor& inputs) {
+        nn::Pass pass;
+        pass.reference = reference;
+        batch.tell(pass);
+        return model->logits(inputs, pass);
+      };
+      const auto before = logits_of(batch.inputs);
+      for (int64_t row = 0; row < 2; ++row)
+        for (int64_t first = 0; first < length;) {
+          const auto own = batch.segment_starts[row].eq(first);
+          auto inputs = batch.inputs.clone();
+          inputs[row].masked_fill_(own, (inputs[row][first].item<int64_t>() + 1) % kVocabulary);
+          const auto change = logits_of(inputs).sub(before).abs().amax(-1);  // [rows, length]
+          EXPECT_EQ(change[1 - row].max().item<double>(), 0) << preset;
+          EXPECT_EQ(change[row].masked_fill(own, 0).max().item<double>(), 0) << preset << " at " << first;
+          EXPECT_GT(change[row].masked_select(own).min().item<double>(), 0) << preset << " at " << first;
+          first += own.sum().item<int64_t>();
+        }
+    }
 }
 
 TEST(Masked, parts_with_unequal_numbers_of_targets_add_up_to_the_batch) {
