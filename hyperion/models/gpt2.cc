@@ -30,7 +30,7 @@ Init residual_init(const Gpt2Config& config) {
 class Gpt2Attention final : public nn::Module {
  public:
   Gpt2Attention(const Gpt2Config& config, size_t layer)
-      : heads_(config.heads), layer_(layer), dropout_(config.dropout) {
+      : head_width_(config.width / config.heads), layer_(layer), dropout_(config.dropout) {
     c_attn_ = register_module(
         "c_attn", std::make_shared<nn::LinearInOut>(config.width, 3 * config.width, Init::normal(kGpt2Deviation)));
     c_proj_ =
@@ -38,11 +38,11 @@ class Gpt2Attention final : public nn::Module {
   }
 
   at::Tensor forward(const at::Tensor& input, Pass& pass) override {
-    const int64_t batch = input.size(0), length = input.size(1), width = input.size(2);
-    const auto packed =
-        run(*c_attn_, input, pass).view({batch, length, 3, heads_, width / heads_}).permute({2, 0, 3, 1, 4});
-    const auto mixed = nn::attend(packed[0], packed[1], packed[2], layer_, pass);
-    const auto output = run(*c_proj_, mixed.transpose(1, 2).reshape({batch, length, width}), pass);
+    const auto packed = run(*c_attn_, input, pass);
+    const int64_t batch = input.size(0), length = input.size(1), heads = heads_in(packed);
+    const auto parts = packed.view({batch, length, 3, heads, head_width_}).permute({2, 0, 3, 1, 4});
+    const auto mixed = nn::attend(parts[0], parts[1], parts[2], layer_, pass);
+    const auto output = run(*c_proj_, mixed.transpose(1, 2).reshape({batch, length, heads * head_width_}), pass);
     return nn::dropout(output, dropout_, "attn", layer_, pass);
   }
 
@@ -50,12 +50,15 @@ class Gpt2Attention final : public nn::Module {
   at::Tensor fused(const at::Tensor& residual, const nn::LayerNorm& norm, const Pass& pass) const {
     if (!nn::fuses(pass, 0, {c_attn_.get(), c_proj_.get()})) return {};
     const auto [hidden, packed] = nn::norm_linear(residual, norm.weights(), {c_attn_.get()});
-    return nn::linear_residual(nn::packed_attention(packed, heads_, heads_, {}, pass), *c_proj_, hidden,
+    const int64_t heads = heads_in(packed);
+    return nn::linear_residual(nn::packed_attention(packed, heads, heads, {}, pass), *c_proj_, hidden,
                                nn::dropped(dropout_, "attn", layer_, pass));
   }
 
  private:
-  int64_t heads_;
+  int64_t heads_in(const at::Tensor& packed) const { return packed.size(2) / (3 * head_width_); }
+
+  int64_t head_width_;
   size_t layer_;
   double dropout_;
   std::shared_ptr<nn::LinearInOut> c_attn_, c_proj_;
@@ -180,6 +183,7 @@ class Gpt2 final : public Tree {
   int64_t context() const override { return config_.context; }
 
   strategy::ModelShape shape(int64_t length) const override { return shape_of(config_, length); }
+  std::vector<strategy::CutRule> cuts() const override { return cuts_of(config_); }
 
  private:
   Gpt2Config config_;

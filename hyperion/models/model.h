@@ -10,6 +10,7 @@
 #include "hyperion/nn/adapters.h"
 #include "hyperion/nn/parameter.h"
 #include "hyperion/nn/pass.h"
+#include "hyperion/strategy/cut.h"
 #include "hyperion/strategy/model_shape.h"
 
 namespace hyperion::nn {
@@ -59,6 +60,8 @@ class Model {
   virtual std::string config_json() const = 0;                   // as Hugging Face's config.json
   virtual int64_t context() const { return 0; }                  // most tokens a pass can see, the cache's included
   virtual strategy::ModelShape shape(int64_t length) const = 0;  // of sequences; images have the config's size
+  // How each of its parameters may be cut among processes; none: it shares its batch and its state alone.
+  virtual std::vector<strategy::CutRule> cuts() const { return {}; }
   // How often the linear layer at `path` is multiplied with for a token, or for an image.
   virtual double uses(const std::string& /*path*/) const { return 1; }
   // The name Hugging Face's files give a parameter or buffer: its own, but for families whose classes were renamed.

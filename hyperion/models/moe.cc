@@ -48,6 +48,7 @@ class Moe final : public CausalDecoder {
 
   std::string config_json() const override { return to_json(config_); }
   strategy::ModelShape shape(int64_t length) const override { return shape_of(config_, length); }
+  std::vector<strategy::CutRule> cuts() const override { return cuts_of(config_); }
   double uses(const std::string& path) const override {  // a token's experts are as likely these as others
     const bool routed = path.find(".experts.") != path.npos;
     return routed ? static_cast<double>(config_.choices) / static_cast<double>(config_.experts) : 1;

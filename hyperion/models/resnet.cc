@@ -166,6 +166,7 @@ class Resnet final : public Tree {
   Input input() const override { return Input::images; }
   std::string config_json() const override { return to_json(config_); }
   strategy::ModelShape shape(int64_t length) const override { return shape_of(config_, length); }
+  std::vector<strategy::CutRule> cuts() const override { return cuts_of(config_); }
 
  private:
   ResnetConfig config_;

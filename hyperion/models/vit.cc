@@ -72,7 +72,7 @@ class Embeddings final : public nn::Module {
 class VitAttention final : public nn::Module {
  public:
   VitAttention(const VitConfig& config, size_t layer)
-      : heads_(config.heads), layer_(layer), dropout_(config.attention_dropout) {
+      : head_width_(config.width / config.heads), layer_(layer), dropout_(config.attention_dropout) {
     const bool bias = config.query_key_value_bias;
     q_proj_ = register_module("q_proj", vit_linear(config.width, config.width, bias));
     k_proj_ = register_module("k_proj", vit_linear(config.width, config.width, bias));
@@ -82,7 +82,7 @@ class VitAttention final : public nn::Module {
 
   at::Tensor forward(const at::Tensor& input, Pass& pass) override {
     const auto split = [&](nn::Linear& projection) {
-      return run(projection, input, pass).unflatten(2, {heads_, -1}).transpose(1, 2);
+      return run(projection, input, pass).unflatten(2, {-1, head_width_}).transpose(1, 2);
     };
     const auto mixed = nn::attend(split(*q_proj_), split(*k_proj_), split(*v_proj_), layer_, pass,
                                   {.causal = false, .dropout = dropout_});
@@ -97,14 +97,15 @@ class VitAttention final : public nn::Module {
       return {};
     const auto [hidden, packed] =
         nn::norm_linear(residual, norm.weights(), {q_proj_.get(), k_proj_.get(), v_proj_.get()});
-    return nn::linear_residual(nn::packed_attention(packed, heads_, heads_, {.causal = false}, pass), *o_proj_, hidden,
+    const int64_t heads = packed.size(2) / (3 * head_width_);
+    return nn::linear_residual(nn::packed_attention(packed, heads, heads, {.causal = false}, pass), *o_proj_, hidden,
                                dropped);
   }
 
  private:
   void lay_out() override { nn::lay_together({q_proj_.get(), k_proj_.get(), v_proj_.get()}); }
 
-  int64_t heads_;
+  int64_t head_width_;
   size_t layer_;
   double dropout_;
   std::shared_ptr<nn::Linear> q_proj_, k_proj_, v_proj_, o_proj_;
@@ -200,6 +201,7 @@ class Vit final : public Tree {
   Input input() const override { return Input::images; }
   std::string config_json() const override { return to_json(config_); }
   strategy::ModelShape shape(int64_t length) const override { return shape_of(config_, length); }
+  std::vector<strategy::CutRule> cuts() const override { return cuts_of(config_); }
   double uses(const std::string& path) const override {
     return path == "classifier" ? 1 : static_cast<double>(tokens_of(config_));
   }

@@ -58,8 +58,8 @@ at::Tensor Projection::base(const at::Tensor& input) const {
   }
   if (!in_out_) return at::linear(input, rows_ ? rows_->put_into(weight_) : weight_, bias);
   auto shape = input.sizes().vec();
-  shape.back() = out_;
-  const auto rows = input.reshape({-1, in_});
+  shape.back() = weight_.size(1);
+  const auto rows = input.reshape({-1, weight_.size(0)});
   return (bias ? at::addmm(*bias, rows, weight_) : at::matmul(rows, weight_)).view(shape);
 }
 
