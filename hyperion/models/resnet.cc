@@ -146,6 +146,7 @@ class Backbone final : public nn::Module {
   std::shared_ptr<ResnetEncoder> encoder_;
 };
 
+// One part: what crosses its stages has another shape at each, and it is never so large that it must be cut.
 class Resnet final : public Tree {
  public:
   explicit Resnet(const ResnetConfig& config) : config_(config) {

@@ -6,7 +6,7 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/models/image_classes.h"
-#include "hyperion/models/tree.h"
+#include "hyperion/models/parted_tree.h"
 #include "hyperion/nn/activation.h"
 #include "hyperion/nn/attention.h"
 #include "hyperion/nn/fused.h"
@@ -162,40 +162,25 @@ class VitBlock final : public nn::Module {
   std::shared_ptr<VitFeedForward> mlp_;
 };
 
-class VitEncoder final : public nn::Module {
- public:
-  explicit VitEncoder(const VitConfig& config) {
-    embeddings_ = register_module("embeddings", std::make_shared<Embeddings>(config));
-    layers_ = register_module("layers", std::make_shared<nn::Stack>(config.layers, [&](int64_t i) {
-                                return std::make_shared<VitBlock>(config, static_cast<size_t>(i));
-                              }));
-    layernorm_ = register_module("layernorm", std::make_shared<nn::LayerNorm>(config.width, config.epsilon));
-  }
-
-  at::Tensor forward(const at::Tensor& images, Pass& pass) override {
-    return run(*layernorm_, run(*layers_, run(*embeddings_, images, pass), pass), pass);
-  }
-
- private:
-  std::shared_ptr<Embeddings> embeddings_;
-  std::shared_ptr<nn::Stack> layers_;
-  std::shared_ptr<nn::LayerNorm> layernorm_;
-};
-
-class Vit final : public Tree {
+class Vit final : public PartedTree {
  public:
   explicit Vit(const VitConfig& config) : config_(config) {
-    vit_ = register_module("vit", std::make_shared<VitEncoder>(config));
+    const auto vit = register_module("vit", std::make_shared<nn::Branch>());
+    embeddings_ = vit->register_module("embeddings", std::make_shared<Embeddings>(config));
+    layers_ = vit->register_module("layers", std::make_shared<nn::Stack>(config.layers, [&](int64_t i) {
+                                     return std::make_shared<VitBlock>(config, static_cast<size_t>(i));
+                                   }));
+    layernorm_ = vit->register_module("layernorm", std::make_shared<nn::LayerNorm>(config.width, config.epsilon));
     classifier_ = register_module("classifier", vit_linear(config.width, config.classes));
   }
 
-  at::Tensor forward(const at::Tensor& images, Pass& pass) override {
-    return run(*classifier_, run(*vit_, images, pass).select(1, 0), pass);
-  }
-
-  at::Tensor logits(const at::Tensor& images, Pass& pass) override {
+  at::Tensor first(const at::Tensor& images, Pass& pass) override {
     check_images(images, config_.channels, config_.patch_height, config_.patch_width);
-    return forward(images, pass);
+    return run(*embeddings_, images, pass);
+  }
+  nn::Stack& blocks() override { return *layers_; }
+  at::Tensor last(const at::Tensor& hidden, Pass& pass) override {
+    return run(*classifier_, run(*layernorm_, hidden, pass).select(1, 0), pass);
   }
 
   Input input() const override { return Input::images; }
@@ -209,7 +194,9 @@ class Vit final : public Tree {
 
  private:
   VitConfig config_;
-  std::shared_ptr<VitEncoder> vit_;
+  std::shared_ptr<Embeddings> embeddings_;
+  std::shared_ptr<nn::Stack> layers_;
+  std::shared_ptr<nn::LayerNorm> layernorm_;
   std::shared_ptr<nn::Linear> classifier_;
 };
 

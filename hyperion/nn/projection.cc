@@ -17,16 +17,11 @@ namespace hyperion::nn {
 namespace {
 
 // The sides of all adapters, so that a parameter is <path>.lora_A.<adapter>.weight, as in PEFT's trees.
-class Sides final : public Module {
- public:
-  at::Tensor forward(const at::Tensor& input, Pass&) override { return input; }
-};
-
 void register_side(Module& owner, const char* name, const std::string& adapter,
                    const std::shared_ptr<LowRankSide>& side) {
   const auto children = owner.named_children();  // a copy, which `found` points into
   const auto* found = children.find(name);
-  const auto sides = found != nullptr ? *found : owner.register_module(name, std::make_shared<Sides>());
+  const auto sides = found != nullptr ? *found : owner.register_module(name, std::make_shared<Branch>());
   sides->register_module(adapter, side);
 }
 
