@@ -12,6 +12,7 @@
 #include "hyperion/profile/step_timer.h"
 #include "hyperion/train/config.h"
 #include "hyperion/train/feed.h"
+#include "hyperion/train/schedule.h"
 #include "hyperion/train/step_graph.h"
 
 namespace hyperion::checkpoint {
@@ -59,6 +60,9 @@ class Stepper {
   // row, base::Error says what took it.
   StepResult run(const Batch& batch, int64_t step, double lr, profile::StepTimer& timer);
 
+  // The order of forwards and backwards from the next step on, where it is no graph yet; in_order until then.
+  void follow(Schedule schedule) { schedule_ = std::move(schedule); }
+
   // From the next step on, where it is no graph: tokens then go by whole logits, in place of pieces of them.
   void count_right(bool count) { counts_right_ = count; }
 
@@ -88,10 +92,10 @@ class Stepper {
   at::Tensor gradients(const Batch& all, int64_t step, profile::StepTimer& timer);
   at::Tensor gradients_in_memory(const Batch& all, int64_t step, profile::StepTimer& timer);
   StepResult update(at::Tensor loss);  // once gradients are there, and the optimizer has its numbers
+  double share_of(const Batch& part) const;
   // `share`: how many such parts the batch has, counted in targets.
-  at::Tensor micro_batch(const Batch& part, int64_t step, int64_t index, double share, profile::StepTimer& timer);
   at::Tensor forward(const Batch& part, int64_t step, int64_t index, double share, nn::SavedBytesMeter* meter);
-  void backward(const at::Tensor& loss, int64_t index, int64_t count);
+  void backward(const at::Tensor& loss, int64_t index, int64_t count);  // the index-th of the step's
   void equalise_buffers();
   double parts_like(const Batch& part) const;  // that the batch of all processes has, counted in rows
   [[noreturn]] void out_of_memory(int64_t step) const;
@@ -109,8 +113,9 @@ class Stepper {
   nn::Residents residents_;
   int64_t accumulate_;
   int64_t parts_here_ = 1;  // of each process's rows: accumulate_, but a short last batch may have fewer
-  at::Tensor one_;          // where gradients begin
-  const char* doing_ = "";  // for the message where memory runs out
+  Schedule schedule_ = in_order;
+  at::Tensor one_;                              // where gradients begin
+  const char* doing_ = "";                      // for the message where memory runs out
   std::unique_ptr<parallel::Processes> alone_;  // where none were given
   parallel::Processes& processes_;
   std::unique_ptr<parallel::TrainedWeights> weights_;
