@@ -108,52 +108,40 @@ class DecoderBlock final : public nn::Module {
 
 }  // namespace
 
-class CausalDecoder::Decoder final : public nn::Module {
- public:
-  Decoder(const LlamaConfig& config, const FeedForwardPart& part) : rotation_(config.head_width, config.rope) {
-    embed_tokens_ = register_module(
-        "embed_tokens", std::make_shared<nn::Embedding>(config.vocabulary, config.width, Init::normal(kDeviation)));
-    layers_ = register_module("layers", std::make_shared<nn::Stack>(config.layers, [&](int64_t i) {
-                                return std::make_shared<DecoderBlock>(config, i, part);
-                              }));
-    norm_ = register_module("norm", std::make_shared<nn::RmsNorm>(config.width, config.epsilon));
-  }
-
-  at::Tensor forward(const at::Tensor& ids, Pass& pass) override {
-    const auto hidden = run(*embed_tokens_, ids, pass);
-    rotation_.tell(pass, pass.cache != nullptr ? pass.cache->length() : 0, hidden);
-    return run(*norm_, run(*layers_, hidden, pass), pass);
-  }
-  at::Tensor token_table() const { return embed_tokens_->weight(); }
-
- private:
-  nn::Rotation rotation_;
-  std::shared_ptr<nn::Embedding> embed_tokens_;
-  std::shared_ptr<nn::Stack> layers_;
-  std::shared_ptr<nn::RmsNorm> norm_;
-};
-
 nn::GatedShape gated_shape(const LlamaConfig& config, int64_t inner, bool bias) {
   return {config.width, inner, bias, Init::normal(kDeviation), residual_init(config)};
 }
 
-CausalDecoder::CausalDecoder(const LlamaConfig& config, const FeedForwardPart& part) : context_(config.reach()) {
+CausalDecoder::CausalDecoder(const LlamaConfig& config, const FeedForwardPart& part)
+    : context_(config.reach()), rotation_(config.head_width, config.rope) {
   if (config.heads % config.key_value_heads != 0 || config.head_width % 2 != 0)
     throw base::ConfigError("key and value heads must divide the heads, and a head's width must be even");
-  model_ = register_module("model", std::make_shared<Decoder>(config, part));
+  const auto model = register_module("model", std::make_shared<nn::Branch>());
+  embed_tokens_ = model->register_module(
+      "embed_tokens", std::make_shared<nn::Embedding>(config.vocabulary, config.width, Init::normal(kDeviation)));
+  layers_ = model->register_module("layers", std::make_shared<nn::Stack>(config.layers, [&](int64_t i) {
+                                     return std::make_shared<DecoderBlock>(config, i, part);
+                                   }));
+  norm_ = model->register_module("norm", std::make_shared<nn::RmsNorm>(config.width, config.epsilon));
   if (!config.tied) lm_head_ = register_module("lm_head", linear(config.width, config.vocabulary, false));
 }
 
-at::Tensor CausalDecoder::loss(const at::Tensor& ids, const at::Tensor& targets, Pass& pass) {
-  if (!pass.fused_blocks || pass.right != nullptr || (lm_head_ && !lm_head_->plain()))
-    return Model::loss(ids, targets, pass);
-  return nn::linear_cross_entropy(run(*model_, ids, pass), lm_head_ ? lm_head_->weight() : model_->token_table(),
-                                  targets);
+at::Tensor CausalDecoder::first(const at::Tensor& ids, Pass& pass) { return run(*embed_tokens_, ids, pass); }
+
+void CausalDecoder::begin_blocks(const at::Tensor& hidden, Pass& pass) {
+  rotation_.tell(pass, pass.cache != nullptr ? pass.cache->length() : 0, hidden);
 }
 
-at::Tensor CausalDecoder::forward(const at::Tensor& ids, Pass& pass) {
-  const auto hidden = nn::wanted(run(*model_, ids, pass), pass);
-  return lm_head_ ? run(*lm_head_, hidden, pass) : at::matmul(hidden, model_->token_table().t());
+at::Tensor CausalDecoder::last(const at::Tensor& hidden, Pass& pass) {
+  const auto normed = nn::wanted(run(*norm_, hidden, pass), pass);
+  return lm_head_ ? run(*lm_head_, normed, pass) : at::matmul(normed, embed_tokens_->weight().t());
+}
+
+at::Tensor CausalDecoder::last_loss(const at::Tensor& hidden, const at::Tensor& targets, Pass& pass) {
+  if (!pass.fused_blocks || pass.right != nullptr || (lm_head_ && !lm_head_->plain()))
+    return PartedTree::last_loss(hidden, targets, pass);
+  return nn::linear_cross_entropy(run(*norm_, hidden, pass), lm_head_ ? lm_head_->weight() : embed_tokens_->weight(),
+                                  targets);
 }
 
 }  // namespace hyperion::models

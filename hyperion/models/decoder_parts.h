@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "hyperion/models/llama.h"
-#include "hyperion/models/tree.h"
+#include "hyperion/models/parted_tree.h"
 #include "hyperion/nn/feed_forward.h"
 
 namespace hyperion::models {
@@ -20,17 +20,22 @@ struct FeedForwardPart {
 };
 
 // Throws ConfigError where heads or widths contradict each other.
-class CausalDecoder : public Tree {
+class CausalDecoder : public PartedTree {
  public:
   CausalDecoder(const LlamaConfig& config, const FeedForwardPart& part);
-  at::Tensor loss(const at::Tensor& ids, const at::Tensor& targets, nn::Pass& pass) override;
-  at::Tensor forward(const at::Tensor& ids, nn::Pass& pass) override;
+  at::Tensor first(const at::Tensor& ids, nn::Pass& pass) override;
+  void begin_blocks(const at::Tensor& hidden, nn::Pass& pass) override;
+  nn::Stack& blocks() override { return *layers_; }
+  at::Tensor last(const at::Tensor& hidden, nn::Pass& pass) override;
+  at::Tensor last_loss(const at::Tensor& hidden, const at::Tensor& targets, nn::Pass& pass) override;
   int64_t context() const override { return context_; }
 
  private:
-  class Decoder;
   int64_t context_;
-  std::shared_ptr<Decoder> model_;
+  nn::Rotation rotation_;
+  std::shared_ptr<nn::Embedding> embed_tokens_;
+  std::shared_ptr<nn::Stack> layers_;
+  std::shared_ptr<nn::RmsNorm> norm_;
   std::shared_ptr<nn::Linear> lm_head_;  // none where the output is tied
 };
 

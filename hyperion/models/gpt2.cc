@@ -8,7 +8,7 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
-#include "hyperion/models/tree.h"
+#include "hyperion/models/parted_tree.h"
 #include "hyperion/nn/activation.h"
 #include "hyperion/nn/attention.h"
 #include "hyperion/nn/fused.h"
@@ -30,7 +30,7 @@ Init residual_init(const Gpt2Config& config) {
 class Gpt2Attention final : public nn::Module {
  public:
   Gpt2Attention(const Gpt2Config& config, size_t layer)
-      : heads_(config.heads), layer_(layer), dropout_(config.dropout) {
+      : head_width_(config.width / config.heads), layer_(layer), dropout_(config.dropout) {
     c_attn_ = register_module(
         "c_attn", std::make_shared<nn::LinearInOut>(config.width, 3 * config.width, Init::normal(kGpt2Deviation)));
     c_proj_ =
@@ -38,11 +38,11 @@ class Gpt2Attention final : public nn::Module {
   }
 
   at::Tensor forward(const at::Tensor& input, Pass& pass) override {
-    const int64_t batch = input.size(0), length = input.size(1), width = input.size(2);
-    const auto packed =
-        run(*c_attn_, input, pass).view({batch, length, 3, heads_, width / heads_}).permute({2, 0, 3, 1, 4});
-    const auto mixed = nn::attend(packed[0], packed[1], packed[2], layer_, pass);
-    const auto output = run(*c_proj_, mixed.transpose(1, 2).reshape({batch, length, width}), pass);
+    const auto packed = run(*c_attn_, input, pass);
+    const int64_t batch = input.size(0), length = input.size(1), heads = heads_in(packed);
+    const auto parts = packed.view({batch, length, 3, heads, head_width_}).permute({2, 0, 3, 1, 4});
+    const auto mixed = nn::attend(parts[0], parts[1], parts[2], layer_, pass);
+    const auto output = run(*c_proj_, mixed.transpose(1, 2).reshape({batch, length, heads * head_width_}), pass);
     return nn::dropout(output, dropout_, "attn", layer_, pass);
   }
 
@@ -50,12 +50,15 @@ class Gpt2Attention final : public nn::Module {
   at::Tensor fused(const at::Tensor& residual, const nn::LayerNorm& norm, const Pass& pass) const {
     if (!nn::fuses(pass, 0, {c_attn_.get(), c_proj_.get()})) return {};
     const auto [hidden, packed] = nn::norm_linear(residual, norm.weights(), {c_attn_.get()});
-    return nn::linear_residual(nn::packed_attention(packed, heads_, heads_, {}, pass), *c_proj_, hidden,
+    const int64_t heads = heads_in(packed);
+    return nn::linear_residual(nn::packed_attention(packed, heads, heads, {}, pass), *c_proj_, hidden,
                                nn::dropped(dropout_, "attn", layer_, pass));
   }
 
  private:
-  int64_t heads_;
+  int64_t heads_in(const at::Tensor& packed) const { return packed.size(2) / (3 * head_width_); }
+
+  int64_t head_width_;
   size_t layer_;
   double dropout_;
   std::shared_ptr<nn::LinearInOut> c_attn_, c_proj_;
@@ -110,25 +113,53 @@ class Gpt2Block final : public nn::Module {
   std::shared_ptr<Gpt2FeedForward> mlp_;
 };
 
-class Transformer final : public nn::Module {
+class Gpt2 final : public PartedTree {
  public:
-  explicit Transformer(const Gpt2Config& config) : dropout_(config.embedding_dropout) {
-    wte_ = register_module(
-        "wte", std::make_shared<nn::Embedding>(config.vocabulary, config.width, Init::normal(kGpt2Deviation)));
-    wpe_ = register_module("wpe",
-                           std::make_shared<nn::Embedding>(config.context, config.width, Init::normal(kGpt2Deviation)));
-    h_ = register_module("h", std::make_shared<nn::Stack>(
-                                  config.layers, [&](int64_t i) { return std::make_shared<Gpt2Block>(config, i); }));
-    ln_f_ = register_module("ln_f", std::make_shared<nn::LayerNorm>(config.width, config.epsilon));
+  explicit Gpt2(const Gpt2Config& config) : config_(config) {
+    const auto embedding = [&](int64_t count) {
+      return std::make_shared<nn::Embedding>(count, config.width, Init::normal(kGpt2Deviation));
+    };
+    const auto transformer = register_module("transformer", std::make_shared<nn::Branch>());
+    wte_ = transformer->register_module("wte", embedding(config.vocabulary));
+    wpe_ = transformer->register_module("wpe", embedding(config.context));
+    h_ = transformer->register_module("h", std::make_shared<nn::Stack>(config.layers, [&](int64_t i) {
+                                        return std::make_shared<Gpt2Block>(config, i);
+                                      }));
+    ln_f_ = transformer->register_module("ln_f", std::make_shared<nn::LayerNorm>(config.width, config.epsilon));
+    if (!config.tied)
+      lm_head_ = register_module("lm_head", std::make_shared<nn::Linear>(config.width, config.vocabulary, false,
+                                                                         Init::normal(kGpt2Deviation)));
   }
 
-  at::Tensor forward(const at::Tensor& ids, Pass& pass) override {
-    const auto hidden = nn::dropout(embedded(ids, pass), dropout_, "embd", 0, pass);
-    return run(*ln_f_, run(*h_, hidden, pass), pass);
+  at::Tensor first(const at::Tensor& ids, Pass& pass) override {
+    check_length(ids, pass);
+    return nn::dropout(embedded(ids, pass), config_.embedding_dropout, "embd", 0, pass);
   }
-  at::Tensor token_table() const { return wte_->weight(); }
+  nn::Stack& blocks() override { return *h_; }
+  at::Tensor last(const at::Tensor& hidden, Pass& pass) override {
+    const auto normed = nn::wanted(run(*ln_f_, hidden, pass), pass);
+    return lm_head_ ? run(*lm_head_, normed, pass) : at::matmul(normed, wte_->weight().t());
+  }
+  at::Tensor last_loss(const at::Tensor& hidden, const at::Tensor& targets, Pass& pass) override {
+    if (!pass.fused_blocks || pass.right != nullptr || (lm_head_ && !lm_head_->plain()))
+      return PartedTree::last_loss(hidden, targets, pass);
+    return nn::linear_cross_entropy(run(*ln_f_, hidden, pass), lm_head_ ? lm_head_->weight() : wte_->weight(), targets);
+  }
+
+  std::string config_json() const override { return to_json(config_); }
+  int64_t context() const override { return config_.context; }
+
+  strategy::ModelShape shape(int64_t length) const override { return shape_of(config_, length); }
+  std::vector<strategy::CutRule> cuts() const override { return cuts_of(config_); }
 
  private:
+  void check_length(const at::Tensor& ids, const Pass& pass) const {
+    const int64_t seen = (pass.cache != nullptr ? pass.cache->length() : 0) + ids.size(1);
+    if (!pass.positions.defined() && seen > config_.context)
+      throw base::ConfigError(base::format("{} tokens are more than the model's context of {}", seen, config_.context),
+                              "give less text or ask for fewer new tokens");
+  }
+
   at::Tensor embedded(const at::Tensor& ids, Pass& pass) {
     const int64_t first = pass.cache != nullptr ? pass.cache->length() : 0;
     if (!pass.reference && !pass.positions.defined()) return wte_->forward_at(ids, *wpe_, first);
@@ -137,54 +168,10 @@ class Transformer final : public nn::Module {
     return run(*wte_, ids, pass) + run(*wpe_, positions, pass);
   }
 
-  double dropout_;
+  Gpt2Config config_;
   std::shared_ptr<nn::Embedding> wte_, wpe_;
   std::shared_ptr<nn::Stack> h_;
   std::shared_ptr<nn::LayerNorm> ln_f_;
-};
-
-class Gpt2 final : public Tree {
- public:
-  explicit Gpt2(const Gpt2Config& config) : config_(config) {
-    transformer_ = register_module("transformer", std::make_shared<Transformer>(config));
-    if (!config.tied)
-      lm_head_ = register_module("lm_head", std::make_shared<nn::Linear>(config.width, config.vocabulary, false,
-                                                                         Init::normal(kGpt2Deviation)));
-  }
-
-  at::Tensor loss(const at::Tensor& ids, const at::Tensor& targets, Pass& pass) override {
-    if (!pass.fused_blocks || pass.right != nullptr || (lm_head_ && !lm_head_->plain()))
-      return Model::loss(ids, targets, pass);
-    check_length(ids, pass);
-    return nn::linear_cross_entropy(run(*transformer_, ids, pass),
-                                    lm_head_ ? lm_head_->weight() : transformer_->token_table(), targets);
-  }
-
-  at::Tensor forward(const at::Tensor& ids, Pass& pass) override {
-    const auto hidden = nn::wanted(run(*transformer_, ids, pass), pass);
-    return lm_head_ ? run(*lm_head_, hidden, pass) : at::matmul(hidden, transformer_->token_table().t());
-  }
-
-  at::Tensor logits(const at::Tensor& ids, Pass& pass) override {
-    check_length(ids, pass);
-    return forward(ids, pass);
-  }
-
-  void check_length(const at::Tensor& ids, const Pass& pass) const {
-    const int64_t seen = (pass.cache != nullptr ? pass.cache->length() : 0) + ids.size(1);
-    if (!pass.positions.defined() && seen > config_.context)
-      throw base::ConfigError(base::format("{} tokens are more than the model's context of {}", seen, config_.context),
-                              "give less text or ask for fewer new tokens");
-  }
-
-  std::string config_json() const override { return to_json(config_); }
-  int64_t context() const override { return config_.context; }
-
-  strategy::ModelShape shape(int64_t length) const override { return shape_of(config_, length); }
-
- private:
-  Gpt2Config config_;
-  std::shared_ptr<Transformer> transformer_;
   std::shared_ptr<nn::Linear> lm_head_;  // none where the output is tied
 };
 

@@ -24,6 +24,8 @@ Gpt2Config gpt2_from_json(const std::string& text, const std::string& place);
 
 // Without making it: no memory is taken.
 strategy::ModelShape shape_of(const Gpt2Config& config, int64_t length);
+// How its parameters may be cut among processes.
+std::vector<strategy::CutRule> cuts_of(const Gpt2Config& config);
 
 // Throws ConfigError on a config that contradicts itself.
 std::unique_ptr<Model> make_gpt2(const Gpt2Config& config);

@@ -18,6 +18,7 @@ class Llama final : public CausalDecoder {
   explicit Llama(const LlamaConfig& config) : CausalDecoder(config, feed_forward(config)), config_(config) {}
   std::string config_json() const override { return to_json(config_); }
   strategy::ModelShape shape(int64_t length) const override { return shape_of(config_, length); }
+  std::vector<strategy::CutRule> cuts() const override { return cuts_of(config_); }
 
  private:
   LlamaConfig config_;

@@ -39,6 +39,8 @@ LlamaConfig qwen3_from_json(const std::string& text, const std::string& place);
 
 // Without making it: no memory is taken.
 strategy::ModelShape shape_of(const LlamaConfig& config, int64_t length);
+// How its parameters may be cut among processes.
+std::vector<strategy::CutRule> cuts_of(const LlamaConfig& config);
 
 // Throws ConfigError on a config that contradicts itself.
 std::unique_ptr<Model> make_llama(const LlamaConfig& config);

@@ -19,12 +19,15 @@ void count_right(const at::Tensor& logits, const at::Tensor& targets, at::Tensor
 }  // namespace
 
 at::Tensor Model::loss(const at::Tensor& input, const at::Tensor& targets, nn::Pass& pass) {
-  const auto found = logits(input, pass);
-  if (pass.right != nullptr && !targets.is_floating_point()) count_right(found, targets, *pass.right);
+  return loss_of_logits(logits(input, pass), targets, pass);
+}
+
+at::Tensor loss_of_logits(const at::Tensor& logits, const at::Tensor& targets, nn::Pass& pass) {
+  if (pass.right != nullptr && !targets.is_floating_point()) count_right(logits, targets, *pass.right);
   // Mixed images have a part of each class of the data, of which the model may have more.
-  const bool parts = targets.is_floating_point() && targets.size(-1) < found.size(-1);
-  return nn::cross_entropy(found,
-                           parts ? at::constant_pad_nd(targets, {0, found.size(-1) - targets.size(-1)}) : targets);
+  const bool parts = targets.is_floating_point() && targets.size(-1) < logits.size(-1);
+  return nn::cross_entropy(logits,
+                           parts ? at::constant_pad_nd(targets, {0, logits.size(-1) - targets.size(-1)}) : targets);
 }
 
 strategy::ModelShape adapted_shape(Model& model, const std::string& adapter, int64_t length) {

@@ -10,6 +10,7 @@
 #include "hyperion/nn/adapters.h"
 #include "hyperion/nn/parameter.h"
 #include "hyperion/nn/pass.h"
+#include "hyperion/strategy/cut.h"
 #include "hyperion/strategy/model_shape.h"
 
 namespace hyperion::nn {
@@ -18,6 +19,7 @@ class Module;
 
 namespace hyperion::models {
 
+class Parts;
 using nn::Parameter;
 
 // State that is no parameter: running statistics. Kept in checkpoints and folders.
@@ -56,14 +58,21 @@ class Model {
   virtual void quantise() = 0;
   // The tree whose blocks run one by one; null: the model is one unit.
   virtual nn::Module* tree() { return nullptr; }
+  // The calls that the whole forward is made of (models/parts.h); null: the model is one part.
+  virtual Parts* parts() { return nullptr; }
   virtual std::string config_json() const = 0;                   // as Hugging Face's config.json
   virtual int64_t context() const { return 0; }                  // most tokens a pass can see, the cache's included
   virtual strategy::ModelShape shape(int64_t length) const = 0;  // of sequences; images have the config's size
+  // How each of its parameters may be cut among processes; none: it shares its batch and its state alone.
+  virtual std::vector<strategy::CutRule> cuts() const { return {}; }
   // How often the linear layer at `path` is multiplied with for a token, or for an image.
   virtual double uses(const std::string& /*path*/) const { return 1; }
   // The name Hugging Face's files give a parameter or buffer: its own, but for families whose classes were renamed.
   virtual std::string stored_name(const std::string& name) const { return name; }
 };
+
+// What Model::loss makes of logits; where the pass counts right answers, counts them.
+at::Tensor loss_of_logits(const at::Tensor& logits, const at::Tensor& targets, nn::Pass& pass);
 
 // What it costs to train that adapter of the model, and nothing else of it.
 strategy::ModelShape adapted_shape(Model& model, const std::string& adapter, int64_t length);

@@ -30,24 +30,25 @@ class Moe final : public CausalDecoder {
  public:
   explicit Moe(const MoeConfig& config) : CausalDecoder(config.decoder, feed_forward(config)), config_(config) {}
 
-  at::Tensor loss(const at::Tensor& ids, const at::Tensor& targets, nn::Pass& pass) override {
+  void begin_blocks(const at::Tensor& hidden, nn::Pass& pass) override {
     pass.router_logits.clear();
     pass.auxiliary_loss.reset();
-    const auto loss = CausalDecoder::loss(ids, targets, pass);
+    CausalDecoder::begin_blocks(hidden, pass);
+  }
+  at::Tensor last(const at::Tensor& hidden, nn::Pass& pass) override {
+    const auto logits = CausalDecoder::last(hidden, pass);
+    if (pass.cache == nullptr && !pass.router_logits.empty()) pass.auxiliary_loss = auxiliary_loss(pass);
+    return logits;
+  }
+  at::Tensor last_loss(const at::Tensor& hidden, const at::Tensor& targets, nn::Pass& pass) override {
+    const auto loss = CausalDecoder::last_loss(hidden, targets, pass);
     if (!pass.auxiliary_loss.defined() && !pass.router_logits.empty()) pass.auxiliary_loss = auxiliary_loss(pass);
     return loss;
   }
 
-  at::Tensor forward(const at::Tensor& ids, nn::Pass& pass) override {
-    pass.router_logits.clear();
-    pass.auxiliary_loss.reset();
-    const auto logits = CausalDecoder::forward(ids, pass);
-    if (pass.cache == nullptr && !pass.router_logits.empty()) pass.auxiliary_loss = auxiliary_loss(pass);
-    return logits;
-  }
-
   std::string config_json() const override { return to_json(config_); }
   strategy::ModelShape shape(int64_t length) const override { return shape_of(config_, length); }
+  std::vector<strategy::CutRule> cuts() const override { return cuts_of(config_); }
   double uses(const std::string& path) const override {  // a token's experts are as likely these as others
     const bool routed = path.find(".experts.") != path.npos;
     return routed ? static_cast<double>(config_.choices) / static_cast<double>(config_.experts) : 1;

@@ -33,6 +33,8 @@ MoeConfig qwen2_moe_from_json(const std::string& text, const std::string& place)
 
 // Without making it: no memory is taken. Operations a token are those of the experts it is sent to.
 strategy::ModelShape shape_of(const MoeConfig& config, int64_t length);
+// How its parameters may be cut among processes.
+std::vector<strategy::CutRule> cuts_of(const MoeConfig& config);
 
 // Every expert's matrices are parameters of their own, under the names published folders have. The pass is left with
 // the router's logits of each sparse layer, and unless it has a cache with the auxiliary loss where there is one.

@@ -146,6 +146,7 @@ class Backbone final : public nn::Module {
   std::shared_ptr<ResnetEncoder> encoder_;
 };
 
+// One part: what crosses its stages has another shape at each, and it is never so large that it must be cut.
 class Resnet final : public Tree {
  public:
   explicit Resnet(const ResnetConfig& config) : config_(config) {
@@ -166,6 +167,7 @@ class Resnet final : public Tree {
   Input input() const override { return Input::images; }
   std::string config_json() const override { return to_json(config_); }
   strategy::ModelShape shape(int64_t length) const override { return shape_of(config_, length); }
+  std::vector<strategy::CutRule> cuts() const override { return cuts_of(config_); }
 
  private:
   ResnetConfig config_;

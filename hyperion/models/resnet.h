@@ -35,6 +35,8 @@ ResnetConfig resnet_from_json(const std::string& text, const std::string& place)
 
 // Without making it: no memory is taken. For images of the config's size, whatever the length.
 strategy::ModelShape shape_of(const ResnetConfig& config, int64_t length);
+// How its parameters may be cut among processes.
+std::vector<strategy::CutRule> cuts_of(const ResnetConfig& config);
 
 // Throws ConfigError on a config that contradicts itself.
 std::unique_ptr<Model> make_resnet(const ResnetConfig& config);

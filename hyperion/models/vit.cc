@@ -6,7 +6,7 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/models/image_classes.h"
-#include "hyperion/models/tree.h"
+#include "hyperion/models/parted_tree.h"
 #include "hyperion/nn/activation.h"
 #include "hyperion/nn/attention.h"
 #include "hyperion/nn/fused.h"
@@ -72,7 +72,7 @@ class Embeddings final : public nn::Module {
 class VitAttention final : public nn::Module {
  public:
   VitAttention(const VitConfig& config, size_t layer)
-      : heads_(config.heads), layer_(layer), dropout_(config.attention_dropout) {
+      : head_width_(config.width / config.heads), layer_(layer), dropout_(config.attention_dropout) {
     const bool bias = config.query_key_value_bias;
     q_proj_ = register_module("q_proj", vit_linear(config.width, config.width, bias));
     k_proj_ = register_module("k_proj", vit_linear(config.width, config.width, bias));
@@ -82,7 +82,7 @@ class VitAttention final : public nn::Module {
 
   at::Tensor forward(const at::Tensor& input, Pass& pass) override {
     const auto split = [&](nn::Linear& projection) {
-      return run(projection, input, pass).unflatten(2, {heads_, -1}).transpose(1, 2);
+      return run(projection, input, pass).unflatten(2, {-1, head_width_}).transpose(1, 2);
     };
     const auto mixed = nn::attend(split(*q_proj_), split(*k_proj_), split(*v_proj_), layer_, pass,
                                   {.causal = false, .dropout = dropout_});
@@ -97,14 +97,15 @@ class VitAttention final : public nn::Module {
       return {};
     const auto [hidden, packed] =
         nn::norm_linear(residual, norm.weights(), {q_proj_.get(), k_proj_.get(), v_proj_.get()});
-    return nn::linear_residual(nn::packed_attention(packed, heads_, heads_, {.causal = false}, pass), *o_proj_, hidden,
+    const int64_t heads = packed.size(2) / (3 * head_width_);
+    return nn::linear_residual(nn::packed_attention(packed, heads, heads, {.causal = false}, pass), *o_proj_, hidden,
                                dropped);
   }
 
  private:
   void lay_out() override { nn::lay_together({q_proj_.get(), k_proj_.get(), v_proj_.get()}); }
 
-  int64_t heads_;
+  int64_t head_width_;
   size_t layer_;
   double dropout_;
   std::shared_ptr<nn::Linear> q_proj_, k_proj_, v_proj_, o_proj_;
@@ -161,45 +162,31 @@ class VitBlock final : public nn::Module {
   std::shared_ptr<VitFeedForward> mlp_;
 };
 
-class VitEncoder final : public nn::Module {
- public:
-  explicit VitEncoder(const VitConfig& config) {
-    embeddings_ = register_module("embeddings", std::make_shared<Embeddings>(config));
-    layers_ = register_module("layers", std::make_shared<nn::Stack>(config.layers, [&](int64_t i) {
-                                return std::make_shared<VitBlock>(config, static_cast<size_t>(i));
-                              }));
-    layernorm_ = register_module("layernorm", std::make_shared<nn::LayerNorm>(config.width, config.epsilon));
-  }
-
-  at::Tensor forward(const at::Tensor& images, Pass& pass) override {
-    return run(*layernorm_, run(*layers_, run(*embeddings_, images, pass), pass), pass);
-  }
-
- private:
-  std::shared_ptr<Embeddings> embeddings_;
-  std::shared_ptr<nn::Stack> layers_;
-  std::shared_ptr<nn::LayerNorm> layernorm_;
-};
-
-class Vit final : public Tree {
+class Vit final : public PartedTree {
  public:
   explicit Vit(const VitConfig& config) : config_(config) {
-    vit_ = register_module("vit", std::make_shared<VitEncoder>(config));
+    const auto vit = register_module("vit", std::make_shared<nn::Branch>());
+    embeddings_ = vit->register_module("embeddings", std::make_shared<Embeddings>(config));
+    layers_ = vit->register_module("layers", std::make_shared<nn::Stack>(config.layers, [&](int64_t i) {
+                                     return std::make_shared<VitBlock>(config, static_cast<size_t>(i));
+                                   }));
+    layernorm_ = vit->register_module("layernorm", std::make_shared<nn::LayerNorm>(config.width, config.epsilon));
     classifier_ = register_module("classifier", vit_linear(config.width, config.classes));
   }
 
-  at::Tensor forward(const at::Tensor& images, Pass& pass) override {
-    return run(*classifier_, run(*vit_, images, pass).select(1, 0), pass);
-  }
-
-  at::Tensor logits(const at::Tensor& images, Pass& pass) override {
+  at::Tensor first(const at::Tensor& images, Pass& pass) override {
     check_images(images, config_.channels, config_.patch_height, config_.patch_width);
-    return forward(images, pass);
+    return run(*embeddings_, images, pass);
+  }
+  nn::Stack& blocks() override { return *layers_; }
+  at::Tensor last(const at::Tensor& hidden, Pass& pass) override {
+    return run(*classifier_, run(*layernorm_, hidden, pass).select(1, 0), pass);
   }
 
   Input input() const override { return Input::images; }
   std::string config_json() const override { return to_json(config_); }
   strategy::ModelShape shape(int64_t length) const override { return shape_of(config_, length); }
+  std::vector<strategy::CutRule> cuts() const override { return cuts_of(config_); }
   double uses(const std::string& path) const override {
     return path == "classifier" ? 1 : static_cast<double>(tokens_of(config_));
   }
@@ -207,7 +194,9 @@ class Vit final : public Tree {
 
  private:
   VitConfig config_;
-  std::shared_ptr<VitEncoder> vit_;
+  std::shared_ptr<Embeddings> embeddings_;
+  std::shared_ptr<nn::Stack> layers_;
+  std::shared_ptr<nn::LayerNorm> layernorm_;
   std::shared_ptr<nn::Linear> classifier_;
 };
 

@@ -26,6 +26,8 @@ VitConfig vit_from_json(const std::string& text, const std::string& place);
 // Without making it: no memory is taken. For images of the config's size, whatever the length.
 int64_t tokens_of(const VitConfig& config);  // of an image: its patches, and the one that is classified
 strategy::ModelShape shape_of(const VitConfig& config, int64_t length);
+// How its parameters may be cut among processes.
+std::vector<strategy::CutRule> cuts_of(const VitConfig& config);
 
 // Throws ConfigError on a config that contradicts itself.
 std::unique_ptr<Model> make_vit(const VitConfig& config);

@@ -96,6 +96,11 @@ void Module::move_to(at::Device device, at::ScalarType type) {
   });
 }
 
+at::Tensor Branch::forward(const at::Tensor&, Pass&) {
+  HYPERION_CHECK(false, "a branch of the tree was run as a module");
+  return {};
+}
+
 Stack::Stack(int64_t count, const std::function<std::shared_ptr<Module>(int64_t)>& make) {
   for (int64_t i = 0; i < count; ++i) blocks_.push_back(register_module(std::to_string(i), make(i)));
 }

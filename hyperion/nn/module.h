@@ -67,6 +67,12 @@ class Module : public torch::nn::Module {
   std::map<std::string, Entry> entries_;
 };
 
+// A name of the tree with modules under it that do not run as one: whoever registers them runs them.
+class Branch final : public Module {
+ public:
+  at::Tensor forward(const at::Tensor& input, Pass& pass) override;  // never
+};
+
 // Modules that run one after another, named 0, 1, 2 and so on: the blocks of a network, each a Unit::block.
 class Stack final : public Module {
  public:

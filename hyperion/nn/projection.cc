@@ -17,16 +17,11 @@ namespace hyperion::nn {
 namespace {
 
 // The sides of all adapters, so that a parameter is <path>.lora_A.<adapter>.weight, as in PEFT's trees.
-class Sides final : public Module {
- public:
-  at::Tensor forward(const at::Tensor& input, Pass&) override { return input; }
-};
-
 void register_side(Module& owner, const char* name, const std::string& adapter,
                    const std::shared_ptr<LowRankSide>& side) {
   const auto children = owner.named_children();  // a copy, which `found` points into
   const auto* found = children.find(name);
-  const auto sides = found != nullptr ? *found : owner.register_module(name, std::make_shared<Sides>());
+  const auto sides = found != nullptr ? *found : owner.register_module(name, std::make_shared<Branch>());
   sides->register_module(adapter, side);
 }
 
@@ -58,8 +53,8 @@ at::Tensor Projection::base(const at::Tensor& input) const {
   }
   if (!in_out_) return at::linear(input, rows_ ? rows_->put_into(weight_) : weight_, bias);
   auto shape = input.sizes().vec();
-  shape.back() = out_;
-  const auto rows = input.reshape({-1, in_});
+  shape.back() = weight_.size(1);
+  const auto rows = input.reshape({-1, weight_.size(0)});
   return (bias ? at::addmm(*bias, rows, weight_) : at::matmul(rows, weight_)).view(shape);
 }
 

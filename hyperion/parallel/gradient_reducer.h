@@ -27,7 +27,7 @@ class GradientReducer {
   GradientReducer(const GradientReducer&) = delete;
   GradientReducer& operator=(const GradientReducer&) = delete;
 
-  // Around each backward, of micro-batch `index` of `count`. Other micro-batches may be between forward and backward.
+  // Around each backward, the `index`-th of `count` in a step. Micro-batches may be between forward and backward.
   void begin(int64_t index, int64_t count);
   void block_is_over(int unit);  // none of its weights gets a gradient any more
   void end();

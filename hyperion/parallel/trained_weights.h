@@ -38,7 +38,7 @@ class TrainedWeights {
   // Around each forward; the end only where no backward follows.
   virtual void begin_pass() {}
   virtual void end_pass() {}
-  // Around each backward, of micro-batch `index` of `count`; others may be between forward and backward meanwhile.
+  // Around each backward, the `index`-th of `count` in a step; micro-batches may be between forward and backward.
   virtual void begin_backward(int64_t index, int64_t count) = 0;
   virtual void end_backward() = 0;
   // After the last: one a part.

@@ -121,23 +121,29 @@ void Stepper::backward(const at::Tensor& loss, int64_t index, int64_t count) {
   weights_->end_backward();
 }
 
-at::Tensor Stepper::micro_batch(const Batch& part, int64_t step, int64_t index, double share,
-                                profile::StepTimer& timer) {
-  const auto loss = forward(part, step, index, share, nullptr);
-  timer.mark(Phase::forward);
-  backward(loss, index, parts_here_);
-  timer.mark(Phase::backward);
-  return loss.detach();
-}
-
 at::Tensor Stepper::gradients(const Batch& all, int64_t step, profile::StepTimer& timer) {
-  std::vector<at::Tensor> losses;
+  struct MicroBatch {
+    Batch part;       // from its forward to its backward
+    at::Tensor loss;  // with its graph until then
+  };
   right_.reset();
   parts_here_ = std::min(accumulate_, fewest_);
-  for (int64_t index = 0; index < parts_here_; ++index) {
-    const Batch part = all.part(index, parts_here_);
-    losses.push_back(micro_batch(part, step, index, share_of(part.rows(), part.counted_in_all()), timer));
+  std::vector<MicroBatch> micro_batches(static_cast<size_t>(parts_here_));
+  int64_t backwards = 0;
+  for (const auto& [work, index] : instructions_of(schedule_, parts_here_)) {
+    auto& [part, loss] = micro_batches[static_cast<size_t>(index)];
+    if (work == Instruction::Work::forward) {
+      part = all.part(index, parts_here_);
+      loss = forward(part, step, index, share_of(part.rows(), part.counted_in_all()), nullptr);
+      timer.mark(Phase::forward);
+    } else {
+      backward(loss, backwards++, parts_here_);
+      timer.mark(Phase::backward);
+      part = {}, loss = loss.detach();
+    }
   }
+  std::vector<at::Tensor> losses;
+  for (const auto& micro_batch : micro_batches) losses.push_back(micro_batch.loss);
   if (config_.parallel.same_bits) return comm::tree_sum(losses);
   at::Tensor loss = losses.front();
   for (size_t i = 1; i < losses.size(); ++i) loss = loss.add(losses[i]);

@@ -12,6 +12,7 @@
 #include "hyperion/profile/step_timer.h"
 #include "hyperion/train/config.h"
 #include "hyperion/train/feed.h"
+#include "hyperion/train/schedule.h"
 #include "hyperion/train/step_graph.h"
 
 namespace hyperion::checkpoint {
@@ -59,6 +60,9 @@ class Stepper {
   // row, base::Error says what took it.
   StepResult run(const Batch& batch, int64_t step, double lr, profile::StepTimer& timer);
 
+  // The order of forwards and backwards from the next step on, where it is no graph yet; in_order until then.
+  void follow(Schedule schedule) { schedule_ = std::move(schedule); }
+
   // From the next step on, where it is no graph: tokens then go by whole logits, in place of pieces of them.
   void count_right(bool count) { counts_right_ = count; }
 
@@ -89,9 +93,8 @@ class Stepper {
   at::Tensor gradients_in_memory(const Batch& all, int64_t step, profile::StepTimer& timer);
   StepResult update(at::Tensor loss);  // once gradients are there, and the optimizer has its numbers
   // `share`: how many such parts the batch has, counted in targets.
-  at::Tensor micro_batch(const Batch& part, int64_t step, int64_t index, double share, profile::StepTimer& timer);
   at::Tensor forward(const Batch& part, int64_t step, int64_t index, double share, nn::SavedBytesMeter* meter);
-  void backward(const at::Tensor& loss, int64_t index, int64_t count);
+  void backward(const at::Tensor& loss, int64_t index, int64_t count);  // the index-th of the step's
   void equalise_buffers();
   double parts_like(int64_t rows) const;  // so many rows, that the batch of all processes has
   // What a part's mean loss is divided by: it weighs by how many of the batch's targets are its own.
@@ -112,6 +115,7 @@ class Stepper {
   nn::Residents residents_;
   int64_t accumulate_;
   int64_t parts_here_ = 1;  // of each process's rows: accumulate_, but a short last batch may have fewer
+  Schedule schedule_ = in_order;
   at::Tensor one_;          // where gradients begin
   at::Tensor shares_;       // of a recorded step: what the parts' losses are multiplied by, on the device
   const char* doing_ = "";  // for the message where memory runs out

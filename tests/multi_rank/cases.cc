@@ -6,6 +6,7 @@
 #include <ATen/ops/where.h>
 #include <torch/nn/modules/linear.h>
 
+#include <algorithm>
 #include <chrono>
 #include <fstream>
 #include <sstream>
@@ -132,6 +133,17 @@ void mask(Batch& batch) {
   }
 }
 
+train::Schedule schedule_of(const std::string& name) {
+  if (name == "in_order") return train::in_order;
+  if (name == "forwards_first") return train::forwards_first;
+  HYPERION_CHECK(name == "two_rounds", "there is no such schedule");  // backwards in the order of the forwards
+  return [](int64_t count) {
+    auto list = train::forwards_first(count);
+    std::reverse(list.begin() + count, list.end());
+    return list;
+  };
+}
+
 }  // namespace
 
 std::string Case::value(const std::string& key, const std::string& otherwise) const {
@@ -178,6 +190,7 @@ Trained train_case(const Case& which, parallel::Processes& processes, at::Device
     feed.emplace(split, config, data::Cursor{}, share);
   }
   train::Stepper stepper(*model, config, device, nullptr, &processes, values);
+  stepper.follow(schedule_of(which.value("schedule", "in_order")));
   Trained trained;
   trained.made = peak_bytes() - before;
   for (const auto& parameter : model->parameters()) trained.model += static_cast<int64_t>(parameter.tensor.nbytes());

@@ -109,6 +109,23 @@ TEST(Losses, of_two_processes_are_those_of_one) {
                       "llama zero=0 precision=fp8", "llama zero=3 accumulate=2 precision=fp8"});
 }
 
+// Several micro-batches are between forward and backward at once, and gradients add up to the same.
+TEST(Losses, of_two_processes_do_not_depend_on_the_schedule) {
+  const Cases cases = {"gpt2 zero=0 accumulate=3", "gpt2 zero=1 accumulate=3",
+                       "llama zero=2 accumulate=3 recompute=full", "gpt2 zero=3 accumulate=3",
+                       "moe zero=3 accumulate=3 prefetch=0"};
+  Cases all;
+  for (const auto& text : cases)
+    for (const char* schedule : {"in_order", "two_rounds", "forwards_first"})
+      all.push_back(text + " steps=8 schedule=" + schedule);
+  auto found = train(2, all);
+  for (const auto& text : cases) {
+    const auto& in_order = found[text + " steps=8 schedule=in_order"];
+    EXPECT_EQ(found[text + " steps=8 schedule=two_rounds"]["digest"], in_order["digest"]) << text;
+    EXPECT_LT(distance(found[text + " steps=8 schedule=forwards_first"]["losses"], in_order["losses"]), 1e-5) << text;
+  }
+}
+
 TEST(Losses, of_three_processes_are_those_of_one) {
   expect_as_alone(
       3, {"gpt2 zero=2 offload=1", "llama zero=3 recompute=selective masked=1 prefetch=2", "moe zero=1", "vit zero=1",
