@@ -223,12 +223,13 @@ TEST_P(CutBlocks, sum_to_the_whole_in_value_and_gradient) {
 // What a block adds by its mixer alone, or by its feed-forward part alone: the other's last layer is silent.
 at::Tensor added_by(Model& model, const ModelVariant& variant, bool mixer, const at::Tensor& input) {
   const auto names = names_of(variant);
-  const std::string block = names.blocks + std::string("1"), silent = mixer ? names.feed_forward : names.mixer;
+  const std::string block = names.blocks + std::string("1");
+  const std::string silent = block + "." + (mixer ? names.feed_forward : names.mixer) + ".";
   for (auto& parameter : model.parameters()) {
     const auto kind = strategy::cut_of(model.cuts(), parameter.name).cut.kind;
     const bool last =
         kind == CutKind::row || kind == CutKind::row_bias || parameter.name.ends_with(".lora_B.mine.weight");
-    if (last && parameter.name.starts_with(block + "." + silent + ".")) parameter.tensor.data().zero_();
+    if (last && parameter.name.starts_with(silent)) parameter.tensor.data().zero_();
   }
   auto pass = pass_of(input, variant, true);
   return module_at(model, block).forward(input, pass) - input;

@@ -78,8 +78,7 @@ TEST(Cut, holds_all_of_it_where_nothing_is_cut_or_nobody_shares) {
 TEST(Cut, shares_key_and_value_heads_with_the_query_heads_that_use_them) {
   const Cut queries{CutKind::heads, 0, 16}, keys{CutKind::key_value_heads, 0, 2};
   for (int64_t index = 0; index < 8; ++index) {
-    const auto query = boxes_of(queries, "q", {16 * 5, 7}, 8, index)[0],
-               key = boxes_of(keys, "k", {2 * 5, 7}, 8, index)[0];
+    const auto query = boxes_of(queries, "q", {80, 7}, 8, index)[0], key = boxes_of(keys, "k", {10, 7}, 8, index)[0];
     EXPECT_EQ(key.size, (Shape{5, 7}));
     EXPECT_EQ(key.offset[0] / 5, query.offset[0] / 5 / 8) << "of 8 query heads that share one";
     const auto [first, count] = sharers_of(keys, 8, index);
