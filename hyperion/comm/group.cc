@@ -23,6 +23,7 @@
 #include "hyperion/base/format.h"
 #include "hyperion/comm/waiting.h"
 #include "hyperion/comm/watch.h"
+#include "hyperion/profile/span.h"
 
 namespace hyperion::comm {
 namespace {
@@ -175,6 +176,7 @@ class Group::Thread {
   }
 
   void carry_out(Pending::Work& work, SlowLink slow) {
+    const profile::Span span(work.operation, work.caller, work.bytes);
     if (broken_) {
       work.error = broken_;
       return;
