@@ -18,6 +18,7 @@
 #include "hyperion/models/registry.h"
 #include "hyperion/nn/fp8_maps.h"
 #include "hyperion/profile/memory.h"
+#include "hyperion/profile/span.h"
 
 namespace hyperion::bench {
 namespace {
@@ -141,12 +142,16 @@ std::string blocks_text(int64_t steps) {
                      : format("the median of {} blocks of {} steps", blocks, block);
 }
 
-std::vector<profile::Span> traced_steps(RandomTraining& training, c10::Device device, const base::Path& file) {
+std::vector<profile::TracedSpan> traced_steps(RandomTraining& training, c10::Device device, const base::Path& file) {
   base::real_files().create_folders(file.parent_path());
+  profile::SpanRecorder steps;
   profile::TraceRecorder recorder(device.is_cuda());
   for (int64_t step = 0; step <= kTracedSteps; ++step) training.step();
   kernels::synchronise(device);
   auto spans = recorder.end(file.string()).spans;
+  const auto beside = file.parent_path() / "spans" / file.filename();
+  base::real_files().create_folders(beside.parent_path());
+  base::write_atomically(base::real_files(), beside, profile::to_chrome_json(steps.take()));
   spans.erase(spans.begin(), spans.begin() + std::ssize(spans) / (kTracedSteps + 1));
   return spans;
 }

@@ -88,7 +88,7 @@ TrainRow attempt_training(const Workload& workload, const std::string& mode, Cha
 
 // What ran in kTracedSteps steps; `file` gets the whole trace, with a step before them that finds an idle device and
 // waits for each launch, and is left out here.
-std::vector<profile::Span> traced_steps(RandomTraining& training, c10::Device device, const base::Path& file);
+std::vector<profile::TracedSpan> traced_steps(RandomTraining& training, c10::Device device, const base::Path& file);
 
 // "the median of 5 blocks of 10 steps"
 std::string blocks_text(int64_t steps);

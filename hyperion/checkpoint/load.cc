@@ -13,6 +13,7 @@
 #include "hyperion/checkpoint/manifest.h"
 #include "hyperion/checkpoint/reading_line.h"
 #include "hyperion/checkpoint/step_folder.h"
+#include "hyperion/profile/span.h"
 
 namespace hyperion::checkpoint {
 namespace {
@@ -171,6 +172,7 @@ void OpenedCheckpoint::verify(const std::string& prefix) const {
 
 OpenedCheckpoint open_checkpoint(base::FileSystem& files, const Path& step_folder) {
   const base::OperationScope scope("checkpoint.load");
+  const profile::Span span("checkpoint open");
   const Path manifest_path = step_folder / kManifestName;
   Manifest manifest = parse_manifest(base::read_description(files, manifest_path), manifest_path.string());
   check_step(step_folder, manifest.step);

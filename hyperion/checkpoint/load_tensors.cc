@@ -13,6 +13,7 @@
 #include "hyperion/checkpoint/load.h"
 #include "hyperion/checkpoint/reading_line.h"
 #include "hyperion/checkpoint/together.h"
+#include "hyperion/profile/span.h"
 
 namespace hyperion::checkpoint {
 namespace {
@@ -243,6 +244,7 @@ void check_alike(const OpenedCheckpoint& from, const std::vector<nn::Parameter>&
 LoadTraffic load_tensors(const OpenedCheckpoint& from, const std::vector<nn::Parameter>& into, comm::Group& ranks) {
   const at::NoGradGuard no_grad;
   const base::OperationScope scope("checkpoint.load");
+  profile::Span span("checkpoint load");
   check_step(together(ranks, "the checkpoint cannot be loaded by ", "", [&] {
     check_alike(from, into);
     return std::to_string(from.step);
@@ -255,6 +257,7 @@ LoadTraffic load_tensors(const OpenedCheckpoint& from, const std::vector<nn::Par
   for (const auto& [name, by_rank] : needs)
     for (const auto& piece : from.entry(name).pieces)
       all += static_cast<int64_t>(piece.shard->file().bytes(piece.stored).size());
+  span.add_bytes(all);
   Loading loading(ranks, all);
   for (const auto& [name, by_rank] : needs) {
     const auto& entry = from.entry(name);

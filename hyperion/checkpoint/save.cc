@@ -15,6 +15,7 @@
 #include "hyperion/checkpoint/manifest.h"
 #include "hyperion/checkpoint/step_folder.h"
 #include "hyperion/checkpoint/together.h"
+#include "hyperion/profile/span.h"
 
 namespace hyperion::checkpoint {
 namespace {
@@ -184,6 +185,8 @@ Path save_checkpoint(base::FileSystem& files, const Path& folder, const Snapshot
                      comm::Group* ranks) {
   HYPERION_CHECK(keep >= 1 && snapshot.step >= 0, "a checkpoint needs keep >= 1 and step >= 0");
   const base::OperationScope scope("checkpoint.save");
+  profile::Span span("checkpoint save");
+  for (const auto& item : snapshot.tensors) span.add_bytes(static_cast<int64_t>(item.tensor.nbytes()));
   const Path partial = folder / step_folder_name(snapshot.step, StepFolderKind::partial);
   const Path complete = folder / step_folder_name(snapshot.step);
   const bool alone = ranks == nullptr || ranks->size() == 1;

@@ -9,6 +9,7 @@
 #include "hyperion/base/clock.h"
 #include "hyperion/base/format.h"
 #include "hyperion/comm/waiting.h"
+#include "hyperion/profile/span.h"
 
 namespace hyperion::comm {
 namespace {
@@ -188,6 +189,7 @@ void Calls::loop() {
 
 void Calls::carry_out(const std::shared_ptr<Pending::Work>& work, SlowLink slow) {
   const std::lock_guard one(carrying_);
+  const profile::Span span(work->operation, work->caller, work->bytes);
   const double start = now();
   ++calls_;
   if (!work->recorded) watch_.begun({work->operation, work->caller, work->bytes, calls_});

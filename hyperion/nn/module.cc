@@ -90,7 +90,8 @@ void Module::move_to(at::Device device, at::ScalarType type) {
     }
   }
   for (auto& buffer : buffers()) buffer.set_data(buffer.to(device));
-  visit([&](const std::string&, Module& module) {
+  visit([&](const std::string& path, Module& module) {
+    module.path_ = path;
     module.move_held(device);
     if (device.is_cuda() && complete) module.lay_out();
   });

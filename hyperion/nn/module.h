@@ -46,6 +46,9 @@ class Module : public torch::nn::Module {
   // This module, then its children, each with its path from the root.
   void visit(const std::function<void(const std::string& path, Module& module)>& each, const std::string& path = {});
 
+  // From the root of the tree that was moved last; for messages and profiles.
+  const std::string& path() const { return path_; }
+
   // Moves the tree; parameters that are not wide take the type, buffers keep theirs.
   void move_to(at::Device device, at::ScalarType type);
 
@@ -65,6 +68,7 @@ class Module : public torch::nn::Module {
     Traits traits;
   };
   std::map<std::string, Entry> entries_;
+  std::string path_;
 };
 
 // A name of the tree with modules under it that do not run as one: whoever registers them runs them.

@@ -8,6 +8,7 @@
 #include "hyperion/nn/module.h"
 #include "hyperion/nn/processes.h"
 #include "hyperion/nn/region.h"
+#include "hyperion/profile/span.h"
 
 namespace hyperion::nn {
 namespace {
@@ -17,6 +18,7 @@ RegionFunction repeat_of(Module& child, const Pass& pass) {
   Pass copy = pass;
   copy.recomputing = true;
   return [owner = child.weak_from_this().lock(), &child, copy](const std::vector<at::Tensor>& inputs) {
+    const profile::Span span("recompute", child.path());
     Pass again = copy;
     return child.forward(inputs[0], again);
   };
@@ -69,7 +71,9 @@ at::Tensor run_as_told(Module& child, Unit unit, const at::Tensor& input, Pass& 
 }  // namespace
 
 at::Tensor run_unit(Module& child, Unit unit, const at::Tensor& input, Pass& pass) {
-  if (unit != Unit::block || pass.around == nullptr || pass.recomputing) return run_as_told(child, unit, input, pass);
+  if (unit != Unit::block) return run_as_told(child, unit, input, pass);
+  const profile::Span span("block", child.path());
+  if (pass.around == nullptr || pass.recomputing) return run_as_told(child, unit, input, pass);
   return pass.around->run(child, input, [&](const at::Tensor& given) { return run_as_told(child, unit, given, pass); });
 }
 

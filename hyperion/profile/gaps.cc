@@ -4,16 +4,16 @@
 
 namespace hyperion::profile {
 
-Gaps gaps_between(const std::vector<Span>& spans, double threshold_us) {
+Gaps gaps_between(const std::vector<TracedSpan>& spans, double threshold_us) {
   constexpr size_t kShown = 10;
   Gaps gaps;
   if (spans.empty()) return gaps;
-  std::vector<const Span*> order;
+  std::vector<const TracedSpan*> order;
   for (const auto& span : spans) order.push_back(&span);
-  std::sort(order.begin(), order.end(), [](const Span* a, const Span* b) { return a->begin < b->begin; });
-  const Span* last = order.front();  // the one that ends last so far
+  std::sort(order.begin(), order.end(), [](const TracedSpan* a, const TracedSpan* b) { return a->begin < b->begin; });
+  const TracedSpan* last = order.front();  // the one that ends last so far
   int64_t idle = 0, idle_long = 0;
-  for (const Span* span : order) {
+  for (const TracedSpan* span : order) {
     if (const int64_t gap = span->begin - last->end; gap > 0) {
       idle += gap, ++gaps.count;
       if (static_cast<double>(gap) > threshold_us * 1e3) {

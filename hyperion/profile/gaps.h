@@ -7,7 +7,7 @@
 namespace hyperion::profile {
 
 // One piece of work on the device; on a CPU an operation without those it calls.
-struct Span {
+struct TracedSpan {
   std::string name;
   int64_t begin = 0, end = 0;  // nanoseconds
   int64_t stream = 0;
@@ -29,6 +29,6 @@ struct Gaps {
 };
 
 // In any order; streams may overlap. No spans give zeros.
-Gaps gaps_between(const std::vector<Span>& spans, double threshold_us = 3);
+Gaps gaps_between(const std::vector<TracedSpan>& spans, double threshold_us = 3);
 
 }  // namespace hyperion::profile

@@ -30,7 +30,7 @@ std::string short_kernel_name(const std::string& name) {
   return out;
 }
 
-std::vector<KernelTotal> kernel_totals(const std::vector<Span>& spans) {
+std::vector<KernelTotal> kernel_totals(const std::vector<TracedSpan>& spans) {
   std::vector<KernelTotal> totals;
   std::unordered_map<std::string, size_t> places;
   std::unordered_map<std::string, std::string> shortened;
@@ -85,7 +85,7 @@ std::string kind_text(KernelKind kind) {
   return "";
 }
 
-KindTimes kind_times(const std::vector<Span>& spans) {
+KindTimes kind_times(const std::vector<TracedSpan>& spans) {
   std::unordered_map<std::string, KernelKind> known;
   KindTimes times{};
   for (const auto& span : spans) {

@@ -27,7 +27,8 @@ double median(std::vector<double> values) {
 
 }  // namespace
 
-std::optional<PhaseTimes> phases_by_order(const std::vector<Span>& spans, int64_t steps, const PhaseWords& words) {
+std::optional<PhaseTimes> phases_by_order(const std::vector<TracedSpan>& spans, int64_t steps,
+                                          const PhaseWords& words) {
   if (spans.empty() || steps <= 0) return {};
   std::vector<Step> found;
   bool updating = false;

@@ -20,6 +20,7 @@ struct PhaseWords {
 // kernel of the loss that is no backward; the optimizer begins with the first kernel that bears its name, so what has a
 // name of its own before it (a sum of squares) counts to the backward. Nothing where the kernels' names do not tell
 // `steps` steps apart.
-std::optional<PhaseTimes> phases_by_order(const std::vector<Span>& spans, int64_t steps, const PhaseWords& words = {});
+std::optional<PhaseTimes> phases_by_order(const std::vector<TracedSpan>& spans, int64_t steps,
+                                          const PhaseWords& words = {});
 
 }  // namespace hyperion::profile

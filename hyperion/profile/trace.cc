@@ -16,10 +16,11 @@ namespace kineto = torch::autograd::profiler;
 using torch::profiler::impl::ActivityType;
 
 // Nested operations of one thread: each keeps the stretches in which no inner one runs, so that no moment counts twice.
-void add_own_stretches(std::vector<Span> operations, std::vector<Span>& out) {
-  std::sort(operations.begin(), operations.end(),
-            [](const Span& a, const Span& b) { return a.begin != b.begin ? a.begin < b.begin : a.end > b.end; });
-  std::vector<const Span*> open;
+void add_own_stretches(std::vector<TracedSpan> operations, std::vector<TracedSpan>& out) {
+  std::sort(operations.begin(), operations.end(), [](const TracedSpan& a, const TracedSpan& b) {
+    return a.begin != b.begin ? a.begin < b.begin : a.end > b.end;
+  });
+  std::vector<const TracedSpan*> open;
   std::vector<bool> begun;  // whether it has had a stretch
   const auto add = [&](int64_t from, int64_t to) {
     out.push_back({open.back()->name, from, to, open.back()->stream, begun.back()});
@@ -53,9 +54,9 @@ bool is_work(uint8_t activity) {
 
 Trace read(const std::vector<kineto::KinetoEvent>& events, bool gpu) {
   Trace trace;
-  std::map<uint64_t, std::vector<Span>> threads;
+  std::map<uint64_t, std::vector<TracedSpan>> threads;
   for (const auto& event : events) {
-    Span span{event.name(), static_cast<int64_t>(event.startNs()), static_cast<int64_t>(event.endNs()), 0};
+    TracedSpan span{event.name(), static_cast<int64_t>(event.startNs()), static_cast<int64_t>(event.endNs()), 0};
     if (span.end < span.begin) continue;
     if (gpu && event.deviceType() == c10::DeviceType::CUDA) {
       if (!is_work(event.activityType())) continue;
@@ -67,7 +68,8 @@ Trace read(const std::vector<kineto::KinetoEvent>& events, bool gpu) {
     }
   }
   for (auto& [thread, operations] : threads) add_own_stretches(std::move(operations), trace.spans);
-  std::sort(trace.spans.begin(), trace.spans.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
+  std::sort(trace.spans.begin(), trace.spans.end(),
+            [](const TracedSpan& a, const TracedSpan& b) { return a.begin < b.begin; });
   return trace;
 }
 

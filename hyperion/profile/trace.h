@@ -11,7 +11,8 @@
 namespace hyperion::profile {
 
 struct Trace {
-  std::vector<Span> spans;  // by begin. Of a GPU: kernels, copies and fills; of a CPU: each operation's own stretches
+  std::vector<TracedSpan>
+      spans;  // by begin. Of a GPU: kernels, copies and fills; of a CPU: each operation's own stretches
 };
 
 // One at a time in a process; the steps traced must be queued by the thread that made it.
@@ -36,7 +37,7 @@ struct KernelTotal {
   double milliseconds = 0;
 };
 // The most time first.
-std::vector<KernelTotal> kernel_totals(const std::vector<Span>& spans);
+std::vector<KernelTotal> kernel_totals(const std::vector<TracedSpan>& spans);
 
 // "void at::native::gelu_kernel<float>(float*)" -> "at::native::gelu_kernel".
 std::string short_kernel_name(const std::string& name);
@@ -53,6 +54,6 @@ std::string kind_text(KernelKind kind);  // "products"
 
 // Milliseconds by kind, in the order of kKernelKinds.
 using KindTimes = std::array<double, std::size(kKernelKinds)>;
-KindTimes kind_times(const std::vector<Span>& spans);
+KindTimes kind_times(const std::vector<TracedSpan>& spans);
 
 }  // namespace hyperion::profile

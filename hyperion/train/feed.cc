@@ -16,6 +16,7 @@
 #include "hyperion/data/images.h"
 #include "hyperion/data/mix.h"
 #include "hyperion/host/cpu.h"
+#include "hyperion/profile/span.h"
 #include "hyperion/train/epochs.h"
 
 namespace hyperion::train {
@@ -239,6 +240,7 @@ class Feed::Work {
   }
 
   Batch next() {
+    const profile::Span span("feed wait");
     std::unique_lock lock(mutex_);
     const auto ready = [&] { return failed_ || (!slots_.empty() && slots_.front()->left == 0); };
     while (!changed_.wait_for(lock, kLook, ready))
@@ -285,6 +287,7 @@ class Feed::Work {
       lock.unlock();
       std::exception_ptr error;
       try {
+        const profile::Span span("feed read");
         slot->filling.fill(row, order_);
       } catch (...) {
         error = std::current_exception();

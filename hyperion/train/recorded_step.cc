@@ -11,6 +11,7 @@
 #include "hyperion/kernels/dropout.h"
 #include "hyperion/parallel/processes.h"
 #include "hyperion/parallel/trained_weights.h"
+#include "hyperion/profile/span.h"
 #include "hyperion/train/stepper.h"
 
 namespace hyperion::train {
@@ -93,6 +94,7 @@ std::optional<StepResult> Stepper::by_graph(const Batch& all, int64_t step, doub
     return StepFigures{result.loss, result.grad_norm, state.defined() ? state.clone() : state};
   };
   StepFigures figures;
+  const profile::Span span("graph");
   try {
     figures = graphs_->run(shape, all, writes, compute);
   } catch (const std::exception& error) {

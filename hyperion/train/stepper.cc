@@ -16,6 +16,7 @@
 #include "hyperion/parallel/batch_statistics.h"
 #include "hyperion/parallel/processes.h"
 #include "hyperion/parallel/trained_weights.h"
+#include "hyperion/profile/span.h"
 
 namespace hyperion::train {
 
@@ -82,6 +83,7 @@ double Stepper::share_of(int64_t rows, int64_t counted) const {
 }
 
 at::Tensor Stepper::forward(const Batch& part, int64_t step, int64_t index, double share, nn::SavedBytesMeter* meter) {
+  const profile::Span span("forward");
   nn::Pass pass;
   part.tell(pass);
   pass.training = true;
@@ -104,6 +106,7 @@ at::Tensor Stepper::forward(const Batch& part, int64_t step, int64_t index, doub
 }
 
 void Stepper::backward(const at::Tensor& loss, int64_t index, int64_t count) {
+  const profile::Span span("backward");
   doing_ = "backward";
   weights_->begin_backward(index, count);
   // Our own models use a weight once; a loss of the caller's may use it again, and hooks read gradients on the way.
@@ -151,10 +154,14 @@ at::Tensor Stepper::gradients(const Batch& all, int64_t step, profile::StepTimer
 }
 
 StepResult Stepper::run(const Batch& batch, int64_t step, double lr, profile::StepTimer& timer) {
+  const profile::SpanPlace place(processes_.rank(), step);
+  const profile::Span span("step");
+  profile::Span data("data");
   const Batch all = to_device(batch, device_, type_);
   const auto agreed = processes_.agree({batch.counted_in_all(), batch.hash, base::stop_signal(), batch.rows()});
   counted_ = static_cast<double>(agreed.counted), rows_ = agreed.rows, fewest_ = agreed.fewest;
   timer.mark(Phase::data);
+  data.end();
   auto result = by_graph(all, step, lr, timer);
   if (!result) {
     scale_on_host();
@@ -172,6 +179,7 @@ StepResult Stepper::run(const Batch& batch, int64_t step, double lr, profile::St
 }
 
 StepResult Stepper::update(at::Tensor loss) {
+  const profile::Span span("update");
   const at::NoGradGuard no_grad;
   StepResult result;
   {

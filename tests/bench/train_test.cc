@@ -149,6 +149,9 @@ TEST(TrainBench, a_trace_gives_gaps_and_a_file) {
   EXPECT_LE(result.rows[0].gaps->busy_ms, result.rows[0].gaps->window_ms);
   const auto file = options.folder / "traces" / "tiny-llama.fused.json";
   EXPECT_TRUE(base::parse_json(base::real_files().read(file), "trace").contains("traceEvents"));
+  const auto spans = base::real_files().read(options.folder / "traces" / "spans" / "tiny-llama.fused.json");
+  for (const char* name : {"\"step\"", "\"forward\"", "\"block model.layers.1\"", "\"update\""})
+    EXPECT_NE(spans.find(name), spans.npos) << name;
 }
 
 TEST(TrainBench, results_are_written_as_table_csv_json_and_picture) {

@@ -36,7 +36,7 @@ TEST(Gaps, names_the_longest_and_what_they_lie_between) {
 }
 
 TEST(Gaps, at_most_ten_are_named_and_all_are_counted) {
-  std::vector<Span> spans;
+  std::vector<TracedSpan> spans;
   for (int64_t i = 0; i < 100; ++i) spans.push_back({"k", i * 100 * kUs, i * 100 * kUs + (10 + i % 7) * kUs});
   const auto gaps = gaps_between(spans);
   EXPECT_EQ(gaps.long_count, 99);

@@ -7,7 +7,7 @@ namespace {
 
 constexpr int64_t kMs = 1'000'000;
 
-void add_step(std::vector<Span>& spans, int64_t begin) {
+void add_step(std::vector<TracedSpan>& spans, int64_t begin) {
   spans.push_back({"gemm", begin, begin + 2 * kMs});
   spans.push_back({"void cross_entropy_rows<float>()", begin + 2 * kMs, begin + 3 * kMs});
   spans.push_back({"cross_entropy_backward", begin + 3 * kMs, begin + 4 * kMs});
@@ -18,7 +18,7 @@ void add_step(std::vector<Span>& spans, int64_t begin) {
 }
 
 TEST(PhaseOrder, tells_forward_backward_and_optimizer_apart) {
-  std::vector<Span> spans;
+  std::vector<TracedSpan> spans;
   for (int64_t i = 0; i < 3; ++i) add_step(spans, i * 12 * kMs);
   const auto phases = phases_by_order(spans, 3);
   ASSERT_TRUE(phases.has_value());
@@ -28,7 +28,7 @@ TEST(PhaseOrder, tells_forward_backward_and_optimizer_apart) {
 }
 
 TEST(PhaseOrder, says_nothing_where_names_do_not_tell) {
-  std::vector<Span> spans;
+  std::vector<TracedSpan> spans;
   add_step(spans, 0);
   EXPECT_FALSE(phases_by_order(spans, 2).has_value());
   EXPECT_FALSE(phases_by_order({{"gemm", 0, 5}}, 1).has_value());

@@ -1,0 +1,83 @@
+// What the program's own parts did when: a step and its phases, blocks, collectives, the feed, checkpoints. Times are
+// of the host's clock: on a GPU they tell when work was queued, not when it ran.
+#pragma once
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hyperion::profile {
+
+struct RecordedSpan {
+  std::string name;              // "forward", "block transformer.h.3", "all_reduce gradients"
+  int64_t thread = 0;            // numbered from 0 as they first told something
+  int64_t begin = 0, end = 0;    // nanoseconds, monotonic
+  int64_t bytes = 0;             // moved or read; 0: none, or not known
+  int64_t rank = -1, step = -1;  // -1: not known to the thread
+};
+
+struct RecordedSpans {
+  std::vector<RecordedSpan> spans;  // by begin, an outer one before those within it
+  int64_t dropped = 0;              // ended, and there was no room
+};
+
+// While it lives, spans are recorded on all threads. One at a time in a process.
+class SpanRecorder {
+ public:
+  // Holds at most so many that were not taken; further ones are dropped, and counted.
+  explicit SpanRecorder(size_t most = size_t{1} << 18);
+  ~SpanRecorder();
+  SpanRecorder(const SpanRecorder&) = delete;
+  SpanRecorder& operator=(const SpanRecorder&) = delete;
+
+  // What began under this recorder and has ended since the last take. From any thread.
+  RecordedSpans take();
+};
+
+// From here to the end of its scope. Costs one relaxed load where nobody records.
+class Span {
+ public:
+  // Recorded as "name of", which are put together only then. Both must live as long as the span.
+  explicit Span(std::string_view name, std::string_view of = {}, int64_t bytes = 0) noexcept
+      : recorder_(current_recorder.load(std::memory_order_relaxed)) {
+    if (recorder_ != 0) begin(name, of, bytes);
+  }
+  ~Span() { end(); }
+  Span(const Span&) = delete;
+  Span& operator=(const Span&) = delete;
+
+  void add_bytes(int64_t bytes) { bytes_ += bytes; }
+  // Before its scope does; later ends change nothing.
+  void end() noexcept {
+    if (recorder_ != 0) record();
+  }
+
+ private:
+  friend class SpanRecorder;
+  void begin(std::string_view name, std::string_view of, int64_t bytes) noexcept;
+  void record() noexcept;
+
+  static inline std::atomic<uint64_t> current_recorder{0};  // a number of each; 0: none
+  uint64_t recorder_;
+  std::string_view name_ = {}, of_ = {};
+  int64_t begin_ = 0, bytes_ = 0;
+};
+
+// Spans that end in its scope, on its thread, bear this rank and step.
+class SpanPlace {
+ public:
+  SpanPlace(int64_t rank, int64_t step);
+  ~SpanPlace();
+  SpanPlace(const SpanPlace&) = delete;
+  SpanPlace& operator=(const SpanPlace&) = delete;
+
+ private:
+  int64_t rank_, step_;  // those before
+};
+
+// As Chrome's and Perfetto's JSON: a process for each rank, a line for each thread.
+std::string to_chrome_json(const RecordedSpans& recorded);
+
+}  // namespace hyperion::profile
