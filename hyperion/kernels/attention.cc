@@ -1,11 +1,13 @@
 #include "hyperion/kernels/attention.h"
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <ATen/ops/softmax.h>
 
 #include <cmath>
+#include <vector>
 
 namespace hyperion::kernels {
 namespace {
@@ -47,11 +49,50 @@ at::Tensor attended(const at::Tensor& queries, const at::Tensor& keys, const at:
                                           grouped);
 }
 
+// How many tokens each document has, row after row, where a CPU attends to each by itself and needs no dense mask:
+// where that spares more multiplications than its calls cost. Empty: it does not.
+std::vector<int64_t> documents_apart(const at::Tensor& queries, const at::Tensor& keys, const AttentionMask& mask) {
+  constexpr int64_t kCall = 1 << 19;  // multiplications
+  if (!mask.segments.defined() || !queries.is_cpu() || mask.keys.defined() || queries.size(2) != keys.size(2))
+    return {};
+  const int64_t length = queries.size(2);
+  const auto starts = mask.segments.starts().contiguous();
+  const auto* start = starts.const_data_ptr<int32_t>();
+  std::vector<int64_t> lengths;
+  for (int64_t i = 0; i < starts.numel(); ++i) {
+    if (i % length == 0 || start[i] != start[i - 1]) lengths.push_back(0);
+    ++lengths.back();
+  }
+  int64_t spared = queries.size(0) * length * length;
+  for (const int64_t own : lengths) spared -= own * own / 2;  // what lies ahead is not computed
+  if (spared * queries.size(1) * queries.size(3) < std::ssize(lengths) * kCall) return {};
+  return lengths;
+}
+
+// `one` attends within a document: the tokens of all rows lie behind each other, and are cut where documents begin.
+template <class One>
+at::Tensor by_document(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values,
+                       const std::vector<int64_t>& lengths, const One& one) {
+  const auto cut = [&](const at::Tensor& heads) {
+    return heads.transpose(1, 2).flatten(0, 1).split_with_sizes(lengths);
+  };
+  const auto heads_of = [](const at::Tensor& tokens) { return tokens.transpose(0, 1).unsqueeze(0); };
+  const auto q = cut(queries), k = cut(keys), v = cut(values);
+  std::vector<at::Tensor> mixed;
+  for (size_t i = 0; i < lengths.size(); ++i)
+    mixed.push_back(one(heads_of(q[i]), heads_of(k[i]), heads_of(v[i])).squeeze(0).transpose(0, 1));
+  return at::cat(mixed).view({queries.size(0), queries.size(2), queries.size(1), values.size(3)}).transpose(1, 2);
+}
+
 }  // namespace
 
 at::Tensor causal_attention(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values,
                             const AttentionMask& mask) {
   const int64_t window = mask.window;
+  if (const auto lengths = documents_apart(queries, keys, mask); !lengths.empty())
+    return by_document(queries, keys, values, lengths, [&](const auto& q, const auto& k, const auto& v) {
+      return causal_attention(q, k, v, {.window = window});
+    });
   // Keys before the first query's window are seen by none.
   if (const int64_t seen = queries.size(2) + window - 1;
       window > 0 && seen < keys.size(2) && !mask.segments.defined()) {
@@ -73,6 +114,9 @@ at::Tensor causal_attention_reference(const at::Tensor& queries, const at::Tenso
 
 at::Tensor attention(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values,
                      const AttentionMask& mask) {
+  if (const auto lengths = documents_apart(queries, keys, mask); !lengths.empty())
+    return by_document(queries, keys, values, lengths,
+                       [&](const auto& q, const auto& k, const auto& v) { return attention(q, k, v); });
   return attended(queries, keys, values, mask.keys.defined() || mask.segments.defined(), /*causal=*/false, mask);
 }
 
