@@ -170,10 +170,10 @@ void resume_run(const Session& session, const base::Path& path, HeldRun held) {
         format("run {} is at step {} already, past train.steps = {}", place.name(), step, config.train.steps),
         "name more steps, or leave --steps out");
   check_schedule(config);
-  check_start(session, model, behind);
+  Inputs inputs{model, check_start(session, model, behind)};
   auto world = meet(config, launch);
   auto folder = shared_folder(*world, [&] { return held.take(); });
-  auto processes = join(std::move(world), config, settings.toml(false), launch, step);
+  auto processes = join(std::move(world), config, {settings.toml(false), step, std::move(inputs)}, launch);
   // What is refused has changed nothing.
   const auto keep = [&] {
     const std::string now = settings.toml(false);

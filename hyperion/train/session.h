@@ -39,7 +39,8 @@ void fix_model(RunConfig& config);
 // What depends on how many processes there are.
 void settle_batch(RunConfig& config, const host::Launch& launch);
 
-// What cannot work is found before anything is made or changed, or another process waited for.
-void check_start(const Session& session, const std::string& model, Behind behind = {});
+// What cannot work is found before anything is made or changed, or another process waited for. Returns what the data
+// is known by.
+std::string check_start(const Session& session, const std::string& model, Behind behind = {});
 
 }  // namespace hyperion::train
