@@ -245,7 +245,7 @@ double Trainer::restore() {
   const auto [checkpoint, state, newest] =
       load_start(files_, request_.run, std::move(**request_.start), *stepper_, first());
   request_.start->reset();
-  if (!state.data_digest.empty() && state.data_digest != split_.digest)
+  if (!state.data_digest.empty() && !split_.is_of(state.data_digest))
     throw base::ConfigError(
         format("the data at {} is not what this run was trained on until step {}",
                config_.data.path.empty() ? config_.data.source : config_.data.path.front(), checkpoint.step),

@@ -116,8 +116,7 @@ TEST_F(Inputs, other_images_are_refused) {
   for (const unsigned rank : {0, 1}) {
     for (const std::string name : {"ant", "bee"})
       for (int i = 0; i < 6; ++i)  // no one looks further than at how they begin
-        write(of_rank(rank) / "insects" / name / (std::to_string(i) + ".jpg"),
-              "\xff\xd8\xff\xe0" + text_of(rank).substr(rank));
+        write(of_rank(rank) / "insects" / name / (std::to_string(i) + ".jpg"), "\xff\xd8\xff\xe0" + text_of(rank));
     for (const char* name : {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin",
                              "data_batch_5.bin", "test_batch.bin"}) {
       std::string records(4 * 3073, '\1');
