@@ -66,6 +66,7 @@ void expect_same_inputs(comm::World& world, const RunConfig& config, const Input
   expect(inputs.model, format("the config.json of the model{} is another", from), hint);
   expect(inputs.data_digest,
          format("the data at {}{} is other", data, config.data.path.size() > 1 ? " and the others" : ""), hint);
+  expect(inputs.base_digest, format("model.from = {} has other weights", config.model.from), hint);
 }
 
 // Every rank looks at the run's folder for itself. One that sees another one would train another run.

@@ -29,8 +29,9 @@ std::shared_ptr<comm::World> meet(const RunConfig& config, const host::Launch& l
 
 // What a rank found under the names of its settings. On disks of their own, ranks may find something else.
 struct Inputs {
-  std::string model;        // as config.json
-  std::string data_digest;  // as data::Split has it
+  std::string model;             // as config.json
+  std::string data_digest;       // as data::Split has it
+  std::string base_digest = {};  // as interop::weights_digest has it; empty: none is read, or a checkpoint knows it
 };
 
 // What must be the same on all ranks; each throws ConfigError where it is not.

@@ -170,10 +170,10 @@ void resume_run(const Session& session, const base::Path& path, HeldRun held) {
         format("run {} is at step {} already, past train.steps = {}", place.name(), step, config.train.steps),
         "name more steps, or leave --steps out");
   check_schedule(config);
-  Inputs inputs{model, check_start(session, model, behind)};
+  const Inputs inputs{model, check_start(session, model, behind), base_to_compare(session, start ? &*start : nullptr)};
   auto world = meet(config, launch);
   auto folder = shared_folder(*world, [&] { return held.take(); });
-  auto processes = join(std::move(world), config, {settings.toml(false), step, std::move(inputs)}, launch);
+  auto processes = join(std::move(world), config, {settings.toml(false), step, inputs}, launch);
   // What is refused has changed nothing.
   const auto keep = [&] {
     const std::string now = settings.toml(false);
@@ -187,7 +187,8 @@ void resume_run(const Session& session, const base::Path& path, HeldRun held) {
                 .processes = &processes,
                 .accepted = keep,
                 .start = &start,
-                .changes = std::move(changes)});
+                .changes = std::move(changes),
+                .base_digest = inputs.base_digest});
 }
 
 }  // namespace hyperion::train

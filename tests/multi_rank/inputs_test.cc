@@ -131,5 +131,35 @@ TEST_F(Inputs, other_images_are_refused) {
   EXPECT_FALSE(made());
 }
 
+TEST_F(Inputs, other_weights_to_start_from_are_refused_whatever_is_trained_and_however_it_is_cut) {
+  write(folder_ / "corpus.txt", text_of(0));
+  const Words on_text = {"--data.path=" + (folder_ / "corpus.txt").string()};
+  const std::string recipe = (folder_ / "text.toml").string(), from = (folder_ / "from.toml").string();
+  for (const std::string rank : {"0", "1"}) {
+    expect_fine(1,
+                Words{"train", recipe, "--run", "base-" + rank, "--train.seed=" + rank, "--device", "cpu"} + on_text);
+    expect_fine(1, {"export", "base-" + rank, "--to", (folder_ / rank / "hf").string()});
+    fs::create_directories(of_rank(rank == "1") / "checkpoint");
+    fs::copy(folder_ / "runs" / ("base-" + rank) / "checkpoints" / "step-4", of_rank(rank == "1") / "checkpoint",
+             fs::copy_options::recursive);
+  }
+  const std::string model = small_model();
+  write(from, "[data]\nsource = \"text\"\n" + model.substr(model.find("[train]")));
+  const Words adapter = {"--lora.rank=2"}, packed = {"--lora.rank=2", "--model.quantize=nf4"};
+  for (const std::string zero : {"0", "3"})
+    for (const Words& trained : {Words{}, adapter, packed}) {
+      SCOPED_TRACE("zero " + zero + (trained.empty() ? "" : ", " + trained.back()));
+      expect_refused(train("from.toml", on_text + trained + Words{"--model.from=" + named("hf"), "--zero", zero}),
+                     "model.from = " + named("hf") + " has other weights");
+      EXPECT_FALSE(made());
+    }
+  expect_refused(train("from.toml", on_text + Words{"--model.from=" + named("checkpoint"), "--zero", "3"}),
+                 "model.from = " + named("checkpoint") + " has other weights");
+  const auto before = fs::path(of_rank(1) / "hf");
+  fs::remove_all(before);
+  fs::copy(of_rank(0) / "hf", before, fs::copy_options::recursive);
+  expect_fine(2, train("from.toml", on_text + adapter + Words{"--model.from=" + named("hf"), "--zero", "3"}));
+}
+
 }  // namespace
 }  // namespace hyperion::testing
