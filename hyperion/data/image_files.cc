@@ -1,8 +1,7 @@
 #include "hyperion/base/error.h"
-#include "hyperion/base/format.h"
-#include "hyperion/base/hash.h"
 #include "hyperion/data/augment.h"
 #include "hyperion/data/image_check.h"
+#include "hyperion/data/image_digest.h"
 #include "hyperion/data/image_folder.h"
 #include "hyperion/data/images.h"
 
@@ -47,12 +46,7 @@ Split open_image_files(const DataConfig& config, int64_t side, uint64_t seed) {
   };
   Split split;
   split.passed_over = passed_over_text(lists);
-  base::Hasher hasher;  // of names, labels and sizes: reading every image would take as long as an epoch
-  for (const ImageList* list : {&lists.train, &lists.validation})
-    for (const auto& file : list->files)
-      hasher.update(
-          base::format("{} {} {}\n", file.path.filename().string(), file.label, base::real_files().size(file.path)));
-  split.digest = hasher.hex();
+  split.digest = image_digest(lists), split.older_digest = image_listing_digest(lists);
   split.train_images = source(lists.train, true);
   split.validation_images = source(lists.validation, false);
   return split;

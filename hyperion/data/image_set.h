@@ -42,12 +42,12 @@ std::string raw_record(const Pixels& image);
 class ImageSetWriter {
  public:
   // `kept`: as SetWriter's.
-  ImageSetWriter(base::FileSystem& files, base::Path path, const SetWriter::Sizes& kept = {})
+  ImageSetWriter(base::FileSystem& files, base::Path path, const SetWriter::Kept& kept = {})
       : writer_(files, std::move(path), kept) {}
   void add(std::string_view record, int64_t label);
   int64_t images() const { return writer_.records(); }
   uint64_t payload_bytes() const { return writer_.payload_bytes(); }
-  SetWriter::Sizes make_safe() { return writer_.make_safe(); }
+  SetWriter::Kept make_safe() { return writer_.make_safe(); }
   // `normalise`: what augment.normalise = "auto" stands for.
   void finish(const std::string& store, const std::string& normalise, const std::vector<std::string>& classes);
 

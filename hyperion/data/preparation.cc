@@ -25,7 +25,8 @@ using base::format;
 using base::Json;
 
 constexpr const char* kJournal = "journal.json";
-constexpr int kFormat = 1;  // of what is made: another one makes another set of the same inputs
+constexpr const char* kJournalHash = "xxh3_128";  // of its other members
+constexpr int kFormat = 1;                        // of what is made: another one makes another set of the same inputs
 
 // Each file's hash, by several threads.
 std::vector<std::string> hashes_of(const std::vector<base::Path>& inputs, int threads, uint64_t total,
@@ -187,13 +188,23 @@ void Preparation::take_up(const PreparedFrom& from) {
   lock_ = std::make_unique<base::FileLock>(partial_ / "lock", format("another process prepares {}", output_.string()));
   if (!files_.exists(partial_ / kJournal)) return;
   Json journal = Json::parse(files_.read(partial_ / kJournal), nullptr, /*allow_exceptions=*/false);
-  if (journal.is_object() && is_of_this(journal, /*left_out=*/false)) {  // on_bad decides again about what was bad
-    *journal_ = std::move(journal);
-    return;
+  const bool whole = journal.is_object();
+  const Json hash = whole ? journal.value(kJournalHash, Json()) : Json();
+  if (whole) journal.erase(kJournalHash);
+  if (!whole || hash != base::hash_hex(journal.dump())) {
+    const std::string what = !whole           ? "cannot be read"
+                             : hash.is_null() ? "has no hash: an older version wrote it"
+                                              : "is damaged: it does not have its hash";
+    return begin_anew(format("{} {}", (partial_ / kJournal).string(), what));
   }
-  base::log_info(journal.is_object()
-                     ? format("{} was begun from other inputs or settings; beginning anew", partial_.string())
-                     : format("{} cannot be read; beginning anew", (partial_ / kJournal).string()));
+  if (!is_of_this(journal, /*left_out=*/false))  // on_bad decides again about what was bad
+    return begin_anew(format("{} was begun from other inputs or settings", partial_.string()));
+  *journal_ = std::move(journal);
+}
+
+void Preparation::begin_anew(const std::string& why) {
+  base::log_info(why + "; beginning anew");
+  *journal_ = Json();
   for (const auto& path : files_.list(partial_))
     if (path.filename() != "lock") files_.remove_all(path);
 }
@@ -201,6 +212,7 @@ void Preparation::take_up(const PreparedFrom& from) {
 void Preparation::write_journal(const Json& journal) {
   Json all = journal;
   all["key"] = key_;
+  all[kJournalHash] = base::hash_hex(all.dump());
   base::write_atomically(files_, partial_ / kJournal, all.dump());
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "hyperion/base/files.h"
+#include "hyperion/data/set_file.h"
 
 namespace hyperion::data {
 
@@ -37,11 +38,24 @@ class Preparation {
   const nlohmann::json& journal() const { return *journal_; }
   void write_journal(const nlohmann::json& journal);
 
+  // What writes into the folder, and goes on from the journal. Where what the journal calls safe is damaged, that is
+  // said, and it begins anew.
+  template <class Output, class... Arguments>
+  std::unique_ptr<Output> take_up_in(Arguments&&... arguments) {
+    try {
+      return std::make_unique<Output>(arguments...);
+    } catch (const DamagedPart& damage) {
+      begin_anew(damage.what());
+    }
+    return std::make_unique<Output>(arguments...);
+  }
+
   // The set is whole: writes its record, and gives the folder its name.
   void finish(nlohmann::json record);
 
  private:
   void take_up(const PreparedFrom& from);
+  void begin_anew(const std::string& why);
   bool is_of_this(const nlohmann::json& record, bool left_out) const;
   void check_inputs();
 

@@ -77,7 +77,7 @@ class ImageOutput {
     }
     for (const char* name : kSets) {
       const base::Path path = preparation.folder() / name;
-      const auto kept = journal.is_null() ? SetWriter::Sizes{} : journal.at(name).get<SetWriter::Sizes>();
+      const auto kept = journal.is_null() ? SetWriter::Kept{} : journal.at(name).get<SetWriter::Kept>();
       const bool finished = complete_ && files.exists(path);  // killed between the two
       writers_.push_back(finished ? nullptr : std::make_unique<ImageSetWriter>(files, path, kept));
     }
@@ -205,8 +205,9 @@ PrepareSummary prepare_images(base::FileSystem& files, const ImageRecipe& recipe
     summary.was_there = true;
     return summary;
   }
+  const auto taken_up = preparation.take_up_in<ImageOutput>(files, recipe, preparation);
+  ImageOutput& output = *taken_up;
   const bool resumed = !preparation.journal().is_null();
-  ImageOutput output(files, recipe, preparation);
   if (!output.complete()) {
     const auto items = recipe.cifar          ? items_of_cifar(*recipe.cifar)
                        : recipe.has_shards() ? items_of_shards(recipe.training, recipe.validation)

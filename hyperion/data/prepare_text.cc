@@ -132,14 +132,14 @@ class TextOutput {
       TokenWriter::State kept;
       if (!journal.is_null()) {
         const Json& state = journal.at(name);
-        kept = {state.at("sizes").get<SetWriter::Sizes>(), state.at("bits").get<int>(),
-                state.at("bit_count").get<int>(), state.at("learned").get<int64_t>()};
+        kept = {state.at("kept").get<SetWriter::Kept>(), state.at("bits").get<int>(), state.at("bit_count").get<int>(),
+                state.at("learned").get<int64_t>()};
         if (journal.at("complete").get<bool>() && files.exists(path)) {  // killed between the two
           writers_.push_back(nullptr);
           continue;
         }
       }
-      writers_.push_back(std::make_unique<TokenWriter>(files, path, width, kept.sizes));
+      writers_.push_back(std::make_unique<TokenWriter>(files, path, width, kept.kept));
       writers_.back()->restore(kept);
     }
     if (journal.is_null()) return;
@@ -178,7 +178,7 @@ class TextOutput {
     for (size_t i = 0; i < 2; ++i) {
       const auto state = writers_[i]->make_safe();
       journal[i == 0 ? kTrainSet : kValidationSet] = {
-          {"sizes", state.sizes}, {"bits", state.bits}, {"bit_count", state.bit_count}, {"learned", state.learned}};
+          {"kept", state.kept}, {"bits", state.bits}, {"bit_count", state.bit_count}, {"learned", state.learned}};
     }
     preparation_.write_journal(journal);
     base::fault_point("prepare.journal");
@@ -327,8 +327,9 @@ PrepareSummary prepare_text(base::FileSystem& files, const TextRecipe& recipe, c
     summary.was_there = true;
     return summary;
   }
+  const auto taken_up = preparation.take_up_in<TextOutput>(files, recipe, preparation, !validation.empty());
+  TextOutput& output = *taken_up;
   const bool resumed = !preparation.journal().is_null();
-  TextOutput output(files, recipe, preparation, !validation.empty());
   if (!output.complete()) {
     Records records(recipe, training, validation, output.taken());
     OrderedWork<TextTask, Batch> work(

@@ -11,6 +11,7 @@
 #include "hyperion/base/hash.h"
 #include "hyperion/base/json.h"
 #include "hyperion/base/json_fault.h"
+#include "hyperion/base/signals.h"
 
 namespace hyperion::data {
 namespace {
@@ -165,9 +166,11 @@ struct SetWriter::Part {
   std::unique_ptr<base::WritableFile> file;
   std::string waiting;  // not yet given to the file
   uint64_t bytes = 0;   // with what is waiting
+  base::Hasher hasher = {};
 
   void append(std::string_view more) {
     bytes += more.size();
+    hasher.update(more);
     if (waiting.size() + more.size() > kSetBlockBytes) flush();
     if (more.size() > kSetBlockBytes)
       file->append(more);
@@ -180,20 +183,29 @@ struct SetWriter::Part {
   }
 };
 
-SetWriter::SetWriter(base::FileSystem& files, base::Path path, const Sizes& kept)
+SetWriter::SetWriter(base::FileSystem& files, base::Path path, const Kept& kept)
     : files_(files), path_(std::move(path)) {
   if (kept.empty()) {
     part(kPayload).append(magic_bytes(kAlignment));
     part(kIndex);
     return;
   }
-  for (const auto& [name, bytes] : kept) {
+  for (const auto& [name, safe] : kept) {
+    const auto& [bytes, hash] = safe;
     const base::Path place = path_.string() + "." + name;
-    if (!files_.exists(place) || files_.size(place) < bytes)
-      throw CorruptError(format("{} is shorter than what was safe in it", place.string()),
-                         "remove the folder, and prepare the set anew");
+    const auto refuse = [&](const char* what) {
+      throw DamagedPart(format("{} {} what was safe in it", place.string(), what),
+                        "remove the folder, and prepare the set anew");
+    };
+    if (!files_.exists(place) || files_.size(place) < bytes) refuse("is shorter than");
     files_.resize(place, bytes);
-    parts_[name] = {place, files_.open_append(place), {}, bytes};
+    base::Hasher hasher;
+    base::read_in_pieces(place, [&](std::string_view piece) {
+      base::throw_if_stopped("verifying what is safe");
+      hasher.update(piece);
+    });
+    if (hasher.hex() != hash) refuse("is damaged: it does not have the hash of");
+    parts_[name] = {place, files_.open_append(place), {}, bytes, std::move(hasher)};
   }
   records_ = static_cast<int64_t>(parts_.at(kIndex).bytes / sizeof(uint64_t));
   payload_bytes_ = parts_.at(kPayload).bytes - kAlignment;
@@ -217,14 +229,14 @@ void SetWriter::add(std::string_view record) {
 
 void SetWriter::append(const std::string& section, std::string_view bytes) { part(section).append(bytes); }
 
-SetWriter::Sizes SetWriter::make_safe() {
-  Sizes sizes;
+SetWriter::Kept SetWriter::make_safe() {
+  Kept kept;
   for (auto& [name, part] : parts_) {
     part.flush();
     part.file->sync();
-    sizes[name] = part.bytes;
+    kept[name] = {part.bytes, part.hasher.hex()};
   }
-  return sizes;
+  return kept;
 }
 
 void SetWriter::finish(const std::string& kind, const nlohmann::json& meta) {

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "hyperion/base/error.h"
 #include "hyperion/base/files.h"
 
 namespace hyperion::data {
@@ -60,14 +61,20 @@ class SetFile {
   mutable std::vector<std::atomic<uint64_t>> checked_;  // a bit a block
 };
 
+// What a writer had made safe is something else now.
+class DamagedPart : public base::CorruptError {
+  using CorruptError::CorruptError;
+};
+
 // Writes such a file, so that a killed program can go on where it last said that all is safe: sections grow in files of
 // their own beside the path until `finish` puts them together.
 class SetWriter {
  public:
-  using Sizes = std::map<std::string, uint64_t>;  // bytes of each section
+  using Kept = std::map<std::string, std::pair<uint64_t, std::string>>;  // bytes of each section, and their hash
 
   // `kept`: what an earlier writer of this path had made safe; anything beyond it is dropped. Empty: begins anew.
-  SetWriter(base::FileSystem& files, base::Path path, const Sizes& kept = {});
+  // Throws DamagedPart where that is not on the disk any more.
+  SetWriter(base::FileSystem& files, base::Path path, const Kept& kept = {});
   ~SetWriter();
 
   void add(std::string_view record);                                // the next record's bytes, whole
@@ -75,7 +82,7 @@ class SetWriter {
   int64_t records() const { return records_; }
   uint64_t payload_bytes() const { return payload_bytes_; }
 
-  Sizes make_safe();  // on the disk when it returns: what a later writer can be given as `kept`
+  Kept make_safe();  // on the disk when it returns: what a later writer can be given as `kept`
   // Puts the file together under its name. `meta` goes into the footer.
   void finish(const std::string& kind, const nlohmann::json& meta);
 

@@ -89,6 +89,10 @@ Split::Split(Split&&) noexcept = default;
 Split& Split::operator=(Split&&) noexcept = default;
 Split::~Split() = default;
 
+bool Split::is_of(const std::string& digest_of_checkpoint) const {
+  return digest_of_checkpoint == digest || (!older_digest.empty() && digest_of_checkpoint == older_digest);
+}
+
 std::vector<double> weights_of(const DataConfig& config) {
   std::vector<double> weights;
   for (const auto& text : config.weights) {

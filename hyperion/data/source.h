@@ -68,6 +68,7 @@ struct Split {
   std::vector<double> weights;      // of the sets; empty: by their sizes
   int64_t limit = 0;                // samples of train that are used, the first; 0: all
   std::string digest;               // tells this data from any other
+  std::string older_digest;         // what older versions told it by, where that was less; else empty
   std::vector<Question> questions;  // held out too; empty where the data has none
   std::string passed_over;          // what of the files could not be taken, in words; empty: nothing
 
@@ -75,6 +76,7 @@ struct Split {
   Split(Split&&) noexcept;
   Split& operator=(Split&&) noexcept;
   ~Split();
+  bool is_of(const std::string& digest_of_checkpoint) const;
   Order order(uint64_t seed) const;  // of the training samples
 };
 std::vector<double> weights_of(const DataConfig& config);

@@ -114,7 +114,7 @@ void TokenSet::verify(const std::function<void(uint64_t)>& progress) const {
                        "remove the folder, then make it again: hyperion data prepare RECIPE");
 }
 
-TokenWriter::TokenWriter(base::FileSystem& files, const base::Path& path, int64_t width, const SetWriter::Sizes& kept)
+TokenWriter::TokenWriter(base::FileSystem& files, const base::Path& path, int64_t width, const SetWriter::Kept& kept)
     : file_(files, path, kept), width_(width) {}
 
 void TokenWriter::add(std::span<const int32_t> ids, std::span<const uint8_t> learned) {

@@ -45,14 +45,14 @@ class TokenSet {
 class TokenWriter {
  public:
   // `width`: 2 or 4 bytes a token.
-  TokenWriter(base::FileSystem& files, const base::Path& path, int64_t width, const SetWriter::Sizes& kept);
+  TokenWriter(base::FileSystem& files, const base::Path& path, int64_t width, const SetWriter::Kept& kept);
   // `learned`: one entry a token, where the set has masks; empty: none has.
   void add(std::span<const int32_t> ids, std::span<const uint8_t> learned);
   int64_t documents() const { return file_.records(); }
   int64_t tokens() const { return static_cast<int64_t>(file_.payload_bytes()) / width_; }
   // Also what no byte is full of yet: bits of the mask, which `kept` cannot hold.
   struct State {
-    SetWriter::Sizes sizes;
+    SetWriter::Kept kept;
     int bits = 0, bit_count = 0;
     int64_t learned = 0;
   };

@@ -53,7 +53,15 @@ void fix_model(RunConfig& config) {
   if (!config.model.from.empty()) config.model.from = interop::fixed_model(base::real_files(), config.model.from);
 }
 
-void check_start(const Session& session, const std::string& model, Behind behind) {
+std::string base_to_compare(const Session& session, const StartPoint* past) {
+  const RunConfig& config = session.config;
+  if (session.launch.world == 1 || config.model.from.empty()) return {};
+  const bool has_weights = past != nullptr && config.lora.rank == 0;
+  const bool known = past != nullptr && !past->state.base_digest.empty();  // make_starting_model compares
+  return has_weights || known ? "" : interop::weights_digest(base::real_files(), config.model.from);
+}
+
+std::string check_start(const Session& session, const std::string& model, Behind behind) {
   RunConfig& config = session.config;
   const host::Launch& launch = session.launch;
   check(config, shape_of_model(config, model));
@@ -63,6 +71,7 @@ void check_start(const Session& session, const std::string& model, Behind behind
   const auto said = settle_epochs(config, split, launch.world, behind);
   if (!said.empty() && launch.rank == 0) base::log_warn(said);
   check_fit(split, shape_of_model(config, model_for_data(config, model, split).config), config);
+  return split.digest;
 }
 
 void begin_run(const Session& session, const std::string& name, bool numbered, const std::string& recipe) {
@@ -72,15 +81,22 @@ void begin_run(const Session& session, const std::string& name, bool numbered, c
   auto& files = base::real_files();
   if (!numbered) check_run_name(name);
   if (const auto said = settle_normalisation(files, config); !said.empty() && launch.rank == 0) base::log_info(said);
-  check_start(session, model_config(files, config));
+  const std::string model = model_config(files, config);
+  Inputs inputs{model, check_start(session, model)};
   make_data_absolute(config), fix_model(config);
-  auto processes = join(meet(config, launch), config, settings.toml(false), launch, -1);
+  inputs.base_digest = base_to_compare(session, nullptr);
+  auto processes = join(meet(config, launch), config, {settings.toml(false), -1, inputs}, launch);
   auto run = shared_folder(processes.world(), [&] {
     const auto create = numbered ? RunFolder::create_numbered : RunFolder::create;
     return create(files, interop::runs_folder(), name, settings.toml(false));
   });
   try {
-    train(files, {config, settings, run, recipe, false, &processes});
+    train(files, {.config = config,
+                  .settings = settings,
+                  .run = run,
+                  .recipe = recipe,
+                  .processes = &processes,
+                  .base_digest = inputs.base_digest});
   } catch (const base::Error& error) {
     if (processes.first()) drop_if_never_begun(files, run, error);
     throw;

@@ -5,6 +5,7 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/base/hash.h"
 #include "hyperion/base/signals.h"
 #include "hyperion/kernels/device.h"
 #include "hyperion/train/run_settings.h"
@@ -14,8 +15,10 @@ namespace {
 
 using base::format;
 
+enum class Settled { left_out, compared };  // what epochs of the data become
+
 // The first line in which two resolved recipes differ, but for what belongs to a machine.
-std::string difference(const std::string& own, const std::string& first) {
+std::string difference(const std::string& own, const std::string& first, Settled settled) {
   std::istringstream ours(own), theirs(first);
   std::string mine, other, section;
   for (;;) {
@@ -24,17 +27,46 @@ std::string difference(const std::string& own, const std::string& first) {
     if (!more && !there) return {};
     if (more && mine.starts_with("[")) section = mine;
     const bool of_machine = mine.starts_with("threads =") || mine.starts_with("device =");
-    if (more != there || (mine != other && !of_machine))
+    const bool of_data =
+        mine.starts_with("steps =") || mine.starts_with("warmup =") || mine.starts_with("decay_steps =");
+    if (more != there || (mine != other && !of_machine && !(of_data && settled == Settled::left_out)))
       return format("{} {} here, {} there", section, more ? mine : "nothing", there ? other : "nothing");
   }
 }
 
 // Ranks with other settings would train something that no one asked for, and say nothing.
-void expect_same_settings(comm::World& world, const std::string& settings) {
-  const std::string differs = difference(settings, world.from_first("settings", [&] { return settings; }));
+void expect_same_settings(int rank, const std::string& settings, const std::string& first, Settled settled) {
+  const std::string differs = difference(settings, first, settled);
   if (!differs.empty())
-    throw base::ConfigError(format("rank {} has other settings than rank 0: {}", world.rank(), differs),
+    throw base::ConfigError(format("rank {} has other settings than rank 0: {}", rank, differs),
                             "start every rank with the same recipe, flags and HYPERION_ variables");
+}
+
+// Nor may the same names mean something else to a rank: its share of each batch would be of other data, its piece of
+// the weights of another model. Every rank knows what all found, so all of them say it.
+void expect_same_inputs(comm::World& world, const RunConfig& config, const Inputs& inputs) {
+  if (world.size() == 1) return;
+  const auto group = world.group("inputs");
+  const auto expect = [&](const std::string& own, const std::string& what, const std::string& hint) {
+    const auto all = group->gather_text(base::hash_hex(own), "inputs");
+    std::string ranks;
+    size_t other = 0;
+    for (size_t rank = 1; rank < all.size(); ++rank) {
+      if (all[rank] == all[0]) continue;
+      if (other == 0) other = rank;
+      ranks += format("{}{}", ranks.empty() ? "" : ", ", rank);
+    }
+    if (other != 0)
+      throw base::ConfigError(
+          format("{} on rank {} than on rank 0: its hash is {} instead of {}", what, ranks, all[other], all[0]), hint);
+  };
+  const std::string hint = "ranks need the same files: on a disk that they share, or the same copy on every machine";
+  const std::string data = config.data.path.empty() ? config.data.source : config.data.path.front();
+  const std::string from = config.model.from.empty() ? "" : format(" at {}", config.model.from);
+  expect(inputs.model, format("the config.json of the model{} is another", from), hint);
+  expect(inputs.data_digest,
+         format("the data at {}{} is other", data, config.data.path.size() > 1 ? " and the others" : ""), hint);
+  expect(inputs.base_digest, format("model.from = {} has other weights", config.model.from), hint);
 }
 
 // Every rank looks at the run's folder for itself. One that sees another one would train another run.
@@ -72,13 +104,17 @@ std::shared_ptr<comm::World> meet(const RunConfig& config, const host::Launch& l
                                     .stall = std::chrono::seconds(config.parallel.stall)});
 }
 
-parallel::Processes join(std::shared_ptr<comm::World> world, const RunConfig& config, const std::string& settings,
-                         const host::Launch& launch, int64_t step) {
+parallel::Processes join(std::shared_ptr<comm::World> world, const RunConfig& config, const Common& common,
+                         const host::Launch& launch) {
   // NCCL wants a GPU for each process; where they share one, tensors go by way of the host.
   const bool gpu = kernels::open_device(config.train.device).is_cuda() && launch.local_world > 0 &&
                    launch.local_world <= kernels::gpu_count();
-  expect_same_start(*world, step);
-  expect_same_settings(*world, settings);
+  expect_same_start(*world, common.step);
+  const std::string first = world->from_first("settings", [&] { return common.settings; });
+  // How many steps an epoch has follows from the data: where that differs, it is what is to be said.
+  expect_same_settings(world->rank(), common.settings, first, Settled::left_out);
+  expect_same_inputs(*world, config, common.inputs);
+  expect_same_settings(world->rank(), common.settings, first, Settled::compared);
   return parallel::Processes(std::move(world), config.parallel, gpu);
 }
 

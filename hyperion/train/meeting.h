@@ -27,9 +27,21 @@ class HeldRun {
 
 std::shared_ptr<comm::World> meet(const RunConfig& config, const host::Launch& launch);
 
-// `settings`: as TOML, which must be the same on all. `step` is where the run goes on; -1: it begins.
-parallel::Processes join(std::shared_ptr<comm::World> world, const RunConfig& config, const std::string& settings,
-                         const host::Launch& launch, int64_t step);
+// What a rank found under the names of its settings. On disks of their own, ranks may find something else.
+struct Inputs {
+  std::string model;             // as config.json
+  std::string data_digest;       // as data::Split has it
+  std::string base_digest = {};  // as interop::weights_digest has it; empty: none is read, or a checkpoint knows it
+};
+
+// What must be the same on all ranks; each throws ConfigError where it is not.
+struct Common {
+  std::string settings;  // as TOML
+  int64_t step = -1;     // where the run goes on; -1: it begins
+  Inputs inputs;
+};
+parallel::Processes join(std::shared_ptr<comm::World> world, const RunConfig& config, const Common& common,
+                         const host::Launch& launch);
 
 // The run's folder is made or opened by the first process; the others are told where it is.
 RunFolder shared_folder(comm::World& world, const std::function<RunFolder()>& make);

@@ -74,8 +74,8 @@ void keep_places(const RunConfig& config, const base::Settings& settings, const 
   const RunConfig past = read_config(place.path());
   const bool data = past.data.path != config.data.path, base = past.model.from != config.model.from;
   if (!data && !base) return;
-  if (data && open_split(config, models::config_shape(model, "the model", config.train.length)).digest !=
-                  start.state.data_digest)
+  if (data &&
+      !open_split(config, models::config_shape(model, "the model", config.train.length)).is_of(start.state.data_digest))
     throw base::ConfigError(
         format("{} is not the data that run {} was trained on", config.data.path.front(), place.name()),
         "name the folder that was moved");
@@ -170,10 +170,10 @@ void resume_run(const Session& session, const base::Path& path, HeldRun held) {
         format("run {} is at step {} already, past train.steps = {}", place.name(), step, config.train.steps),
         "name more steps, or leave --steps out");
   check_schedule(config);
-  check_start(session, model, behind);
+  const Inputs inputs{model, check_start(session, model, behind), base_to_compare(session, start ? &*start : nullptr)};
   auto world = meet(config, launch);
   auto folder = shared_folder(*world, [&] { return held.take(); });
-  auto processes = join(std::move(world), config, settings.toml(false), launch, step);
+  auto processes = join(std::move(world), config, {settings.toml(false), step, inputs}, launch);
   // What is refused has changed nothing.
   const auto keep = [&] {
     const std::string now = settings.toml(false);
@@ -187,7 +187,8 @@ void resume_run(const Session& session, const base::Path& path, HeldRun held) {
                 .processes = &processes,
                 .accepted = keep,
                 .start = &start,
-                .changes = std::move(changes)});
+                .changes = std::move(changes),
+                .base_digest = inputs.base_digest});
 }
 
 }  // namespace hyperion::train

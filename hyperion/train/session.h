@@ -8,6 +8,7 @@
 #include "hyperion/train/config.h"
 #include "hyperion/train/epochs.h"
 #include "hyperion/train/meeting.h"
+#include "hyperion/train/run_state.h"
 
 namespace hyperion::train {
 
@@ -39,7 +40,12 @@ void fix_model(RunConfig& config);
 // What depends on how many processes there are.
 void settle_batch(RunConfig& config, const host::Launch& launch);
 
-// What cannot work is found before anything is made or changed, or another process waited for.
-void check_start(const Session& session, const std::string& model, Behind behind = {});
+// What tells the weights of model.from from others, where several ranks read them, each for itself: a checkpoint's
+// manifest, or every byte of a Hugging Face folder's. Else empty.
+std::string base_to_compare(const Session& session, const StartPoint* past);
+
+// What cannot work is found before anything is made or changed, or another process waited for. Returns what the data
+// is known by.
+std::string check_start(const Session& session, const std::string& model, Behind behind = {});
 
 }  // namespace hyperion::train

@@ -124,6 +124,7 @@ StartingModel make_adapted(base::FileSystem& files, const Beginning& beginning) 
       base::log_info(format("{} has not the weights any more beside which this run is trained: taken from {}",
                             config.model.from, from));
   }
+  if (start.base_digest.empty()) start.base_digest = beginning.base_digest;
   if (start.base_digest.empty()) start.base_digest = interop::weights_digest(files, from);
   const auto type = compute_type(config.train.precision);
   const bool packed = config.model.quantize == "nf4";

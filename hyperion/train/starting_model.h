@@ -25,6 +25,7 @@ struct Beginning {
   const StartPoint* past;                // the checkpoint that it goes on from; null: it begins
   bool first;                            // of the processes: it keeps what others need
   std::vector<int64_t> new_tokens = {};  // of the data, that the base does not know (kept_inputs.h)
+  std::string base_digest = {};          // of the weights at model.from, where it is known already
 };
 StartingModel make_starting_model(base::FileSystem& files, const Beginning& beginning);
 

@@ -186,8 +186,9 @@ std::string Trainer::keep_model_config() {
 }
 
 void Trainer::make_model() {
-  auto start = make_starting_model(files_, {config_, model_config_, request_.run.path(),
-                                            begun() ? &**request_.start : nullptr, first(), new_tokens_});
+  auto start =
+      make_starting_model(files_, {config_, model_config_, request_.run.path(), begun() ? &**request_.start : nullptr,
+                                   first(), new_tokens_, request_.base_digest});
   model_ = std::move(start.model), values_ = std::move(start.values), base_digest_ = std::move(start.base_digest);
   if (config_.lora.rank == 0) return;
   shape_ = models::adapted_shape(*model_, interop::kRunAdapter, config_.train.length);
@@ -245,7 +246,7 @@ double Trainer::restore() {
   const auto [checkpoint, state, newest] =
       load_start(files_, request_.run, std::move(**request_.start), *stepper_, first());
   request_.start->reset();
-  if (!state.data_digest.empty() && state.data_digest != split_.digest)
+  if (!state.data_digest.empty() && !split_.is_of(state.data_digest))
     throw base::ConfigError(
         format("the data at {} is not what this run was trained on until step {}",
                config_.data.path.empty() ? config_.data.source : config_.data.path.front(), checkpoint.step),

@@ -27,6 +27,7 @@ struct TrainRequest {
   std::function<void()> accepted = {};         // called once all is there, before the first step: nothing was refused
   std::optional<StartPoint>* start = nullptr;  // of a resume: its checkpoint, let go once it is read; none: from step 0
   std::vector<std::string> changes = {};  // of a resume: what it does other than before, said before the first step
+  std::string base_digest = {};           // of the weights of model.from, where they were hashed already
 };
 
 // Throws Interrupted after a checkpoint when a signal asked to stop. Prints the step lines, and at the end what was

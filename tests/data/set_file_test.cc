@@ -184,17 +184,17 @@ TEST(SetWriter, goes_on_where_all_was_safe_and_gives_the_same_bytes) {
   for (int round = 0; round < 10; ++round) {
     const base::Path path = folder / "resumed";
     const size_t safe = random() % records.size();
-    SetWriter::Sizes sizes;
+    SetWriter::Kept kept;
     {
       SetWriter writer(base::real_files(), path);
       for (size_t i = 0; i < safe; ++i) writer.add(records[i]);
       writer.append("extra", "01234");
-      sizes = writer.make_safe();
+      kept = writer.make_safe();
       for (size_t i = safe; i < records.size() && random() % 4 != 0; ++i) writer.add(records[i]);
       writer.append("extra", "lost");
       if (random() % 2 == 0) writer.make_safe();  // on the disk, but nobody was told
     }
-    SetWriter writer(base::real_files(), path, sizes);
+    SetWriter writer(base::real_files(), path, kept);
     EXPECT_EQ(writer.records(), static_cast<int64_t>(safe));
     for (size_t i = safe; i < records.size(); ++i) writer.add(records[i]);
     writer.append("extra", "56789");

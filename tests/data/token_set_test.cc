@@ -114,7 +114,7 @@ TEST(TokenSet, a_mask_goes_on_after_a_stop_in_the_middle_of_a_byte) {
     state = writer.make_safe();
     writer.add(documents.ids[4], documents.learned[4]);
   }
-  TokenWriter writer(base::real_files(), folder / "resumed", 2, state.sizes);
+  TokenWriter writer(base::real_files(), folder / "resumed", 2, state.kept);
   writer.restore(state);
   for (int i = 4; i < 9; ++i) writer.add(documents.ids[i], documents.learned[i]);
   writer.finish(100, 0, nlohmann::json::object());
