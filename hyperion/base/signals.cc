@@ -43,7 +43,7 @@ void note(int signal) {
   if (signal == SIGINT && ::isatty(STDERR_FILENO) == 1)
     say_in_handler("\nstopping as soon as that is safe; Ctrl-C again stops at once\n");
   else if (signal == SIGTERM && first)
-    say_in_handler("SIGTERM: stopping as soon as that is safe, in training after this step; another stops at once\n");
+    say_in_handler("SIGTERM: stopping as soon as that is safe; another stops at once\n");
   errno = before;
 }
 }  // namespace

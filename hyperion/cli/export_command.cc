@@ -1,3 +1,5 @@
+#include <ATen/ops/isfinite.h>
+
 #include <algorithm>
 #include <cstdio>
 
@@ -24,6 +26,15 @@ void print_files(base::FileSystem& files, const std::string& folder) {
   std::printf("%s: %s\n", folder.c_str(), line.c_str());
 }
 
+// Merged, one such value would spread over a whole matrix.
+void expect_finite(nn::Adapters& adapters, const std::string& place) {
+  for (const auto& adapter : adapters.names())
+    for (const auto& [name, tensor] : adapters.parameters(adapter))
+      if (!at::isfinite(tensor).all().item<bool>())
+        throw base::CorruptError(base::format("the adapter of {} holds values that are not finite: {}", place, name),
+                                 "export an earlier checkpoint, or train it anew with a lower optim.lr");
+}
+
 }  // namespace
 
 int export_command(const ExportOptions& options) {
@@ -32,6 +43,7 @@ int export_command(const ExportOptions& options) {
   auto opened = open(files, options.model, c10::kCPU, {}, interop::WeightForm::as_kept);
   if (!options.adapter.empty()) interop::add_adapter(files, options.adapter, opened, "adapter");
   auto& adapters = opened.model->adapters();
+  expect_finite(adapters, options.adapter.empty() ? options.model : options.adapter);
   if (options.as_adapter) {
     if (adapters.empty()) throw base::ConfigError("--as-adapter needs an adapter", "name one with --adapter");
     std::string base_model = opened.base_model.empty() ? options.model : opened.base_model;

@@ -74,6 +74,8 @@ std::string of_deepspeed(const std::string& file, int64_t ranks, const std::stri
 }  // namespace
 
 int init_command(const InitOptions& options) {
+  if (options.folder.empty())
+    throw base::ConfigError("no folder was named: FOLDER is empty", "leave it out to write recipe.toml here");
   auto& files = base::real_files();
   const base::Path recipe =
       options.output.empty() ? base::Path(options.folder) / "recipe.toml" : base::Path(options.output);

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 
 #include "hyperion/base/clock.h"
 #include "hyperion/base/error.h"
@@ -48,8 +49,9 @@ std::string absent_weights(base::FileSystem& files, const std::string& from) {
   return file.empty() ? "" : (folder / file).string();
 }
 
-// What a start would be refused for: data that is not there, or cannot be read.
-void print_data_trouble(const train::RunConfig& config, const strategy::ModelShape& shape) {
+// What a start would be refused for: data that is not there, or cannot be read. That is told, as it may come yet;
+// where the model cannot take the data, this throws as the start would.
+void check_data(const train::RunConfig& config, const std::string& model) {
   bool there = true;
   for (const auto& path : config.data.path)
     if (!base::real_files().exists(path)) {
@@ -58,21 +60,25 @@ void print_data_trouble(const train::RunConfig& config, const strategy::ModelSha
                   std::filesystem::current_path().c_str());
     }
   if (!there) return;
+  std::optional<data::Split> split;
   try {
-    train::open_split(config, shape);
+    split = train::open_split(config, shape_of(config, model));
   } catch (const base::Interrupted&) {
     throw;
   } catch (const base::Error& error) {
     std::printf("data        %s\n", error.what());
     if (!error.hint().empty()) std::printf("            hint: %s\n", error.hint().c_str());
+    return;
   }
+  train::check_fit(*split, shape_of(config, train::model_for_data(config, model, *split).config), config);
 }
 
 int dry_run(const train::RunConfig& config, const base::Settings& settings, const std::string& name, bool or_resume) {
   const auto launch = host::find_launch();
   train::check_processes(config, launch.world);
   if (launch.rank != 0) return 0;
-  const auto shape = shape_of(config, train::model_config(base::real_files(), config));
+  const std::string model = train::model_config(base::real_files(), config);
+  const auto shape = shape_of(config, model);
   const int64_t units = config.train.batch * (shape.context > 0 ? config.train.length : 1);
   print_chosen(settings);
   const auto place = train::RunFolder::join(interop::runs_folder() / name);
@@ -95,7 +101,7 @@ int dry_run(const train::RunConfig& config, const base::Settings& settings, cons
               adapter ? ", without the adapter's own" : "");
   std::printf("memory      at least %s\n",
               base::bytes_text(static_cast<uint64_t>(train::memory_need(config, shape, launch.world).all())).c_str());
-  print_data_trouble(config, shape);
+  check_data(config, model);
   if (config.train.device.starts_with("cuda") && kernels::gpu_count() == 0)
     std::printf("device      %s, and there is no GPU that this program can use\n", config.train.device.c_str());
   std::printf("nothing was written (--dry-run)\n");

@@ -126,7 +126,7 @@ bool extends(const Json& large, const Json& small) {
   return std::includes(more.begin(), more.end(), fewer.begin(), fewer.end());
 }
 
-Json form_of(const std::string& text) { return tokenizer_form(base::parse_json(text, "tokenizer.json")); }
+Json form_of(const TokenizerText& text) { return tokenizer_form(base::parse_json(text.json, text.place)); }
 
 constexpr int64_t kNoId = -1;
 
@@ -176,19 +176,22 @@ Json tokenizer_form(const Json& tokenizer) {
   return form;
 }
 
-bool extends_tokenizer(const std::string& tokenizer, const std::string& other) {
-  return tokenizer == other || extends(form_of(tokenizer), form_of(other));
+TokenizerText read_tokenizer(base::FileSystem& files, const base::Path& path) {
+  return {base::read_description(files, path), path.string()};
 }
 
-bool same_tokenizer(const std::string& tokenizer, const std::string& other) {
-  return tokenizer == other || form_of(tokenizer) == form_of(other);
+bool extends_tokenizer(const TokenizerText& tokenizer, const TokenizerText& other) {
+  return tokenizer.json == other.json || extends(form_of(tokenizer), form_of(other));
+}
+
+bool same_tokenizer(const TokenizerText& tokenizer, const TokenizerText& other) {
+  return tokenizer.json == other.json || form_of(tokenizer) == form_of(other);
 }
 
 std::vector<int64_t> tokens_added(base::FileSystem& files, const base::Path& folder, const base::Path& other) {
   const base::Path own = folder / "tokenizer.json", theirs = other / "tokenizer.json";
   if (!files.exists(own) || !files.exists(theirs)) return {};
-  const Json large = form_of(base::read_description(files, own)),
-             small = form_of(base::read_description(files, theirs));
+  const Json large = form_of(read_tokenizer(files, own)), small = form_of(read_tokenizer(files, theirs));
   if (!extends(large, small)) return {};
   const auto known = ids_in(small);
   const auto beside = known_beside(files, other);

@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "hyperion/base/files.h"
@@ -14,12 +15,21 @@ namespace hyperion::data {
 // what changes no id. What is of no form known here stays as it is.
 base::Json tokenizer_form(const base::Json& tokenizer);
 
+struct TokenizerText {
+  TokenizerText(std::string text = {}, std::string where = "tokenizer.json")
+      : json(std::move(text)), place(std::move(where)) {}
+  std::string json;   // a tokenizer.json
+  std::string place;  // where it lies, for errors
+};
+
 // Whether a tokenizer.json is another, or that one with more tokens added: what the other makes of a text, it makes
 // too.
-bool extends_tokenizer(const std::string& tokenizer, const std::string& other);
+bool extends_tokenizer(const TokenizerText& tokenizer, const TokenizerText& other);
 
 // Whether each extends the other.
-bool same_tokenizer(const std::string& tokenizer, const std::string& other);
+bool same_tokenizer(const TokenizerText& tokenizer, const TokenizerText& other);
+
+TokenizerText read_tokenizer(base::FileSystem& files, const base::Path& path);
 
 // The ids, ascending, of tokens that the tokenizer of a folder adds to that of another, whose tokenizer_config.json and
 // added_tokens.json may also know some. Empty where a folder has no tokenizer.json, or it does not extend the other.

@@ -162,11 +162,11 @@ void check_same_tokenizer(const std::vector<std::string>& folders) {
   };
   const auto described = [](const std::string& folder) {
     const base::Path path = base::Path(folder) / kSetTokenizer / "tokenizer.json";
-    return base::real_files().exists(path) ? base::read_description(base::real_files(), path) : std::string();
+    return base::real_files().exists(path) ? read_tokenizer(base::real_files(), path) : TokenizerText();
   };
   const auto saved_otherwise = [&](const std::string& one, const std::string& other) {
-    const std::string here = described(one), there = described(other);
-    return !here.empty() && !there.empty() && same_tokenizer(here, there);
+    const TokenizerText here = described(one), there = described(other);
+    return !here.json.empty() && !there.json.empty() && same_tokenizer(here, there);
   };
   for (const auto& folder : folders)
     if (tokenizer(folder) != tokenizer(folders[0]) && !saved_otherwise(folder, folders[0]))

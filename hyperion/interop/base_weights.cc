@@ -108,13 +108,14 @@ void remember_base(base::FileSystem& files, const Path& run, const std::string& 
 }
 
 std::string find_base(base::FileSystem& files, const Path& run, const std::string& base_model,
-                      const std::string& digest, const std::string& place) {
+                      const std::string& digest, const std::string& place, const std::string& recorded) {
   if (digest.empty()) return base_model;
+  const bool told_otherwise = !recorded.empty() && recorded != base_model;
   std::string found;
   try {
     const std::string now = weights_digest(files, base_model);
     if (now == digest) return base_model;
-    found = format("whose weights are others now: {} instead of {}", now, digest);
+    found = format("whose weights are others{}: {} instead of {}", told_otherwise ? "" : " now", now, digest);
   } catch (const base::Error& error) {
     found = format("which cannot be opened: {}", error.what());
   }
@@ -127,6 +128,9 @@ std::string find_base(base::FileSystem& files, const Path& run, const std::strin
     std::error_code ignored;
     if (std::filesystem::exists(told, ignored) && weights_digest(files, told) == digest) return told;
   }
+  if (told_otherwise)
+    throw base::CorruptError(format("{} was trained beside {}, and not {}, {}", place, recorded, base_model, found),
+                             remedy(run, recorded));
   throw base::CorruptError(format("{} was trained beside {}, {}", place, base_model, found), remedy(run, base_model));
 }
 

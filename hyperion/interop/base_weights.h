@@ -25,9 +25,9 @@ void keep_base(base::FileSystem& files, const base::Path& run, const std::string
 void remember_base(base::FileSystem& files, const base::Path& run, const std::string& digest, const std::string& place);
 
 // Where the weights of that hash lie: at `base_model`, else in the run or where it was told. Throws CorruptError, with
-// what is found there instead, where they are in neither place; `place` is what was trained beside them. An empty
-// digest fits any weights.
+// what is found there instead, where they are in neither place; `place` is what was trained beside them, and
+// `recorded` what it calls them, where another base_model was told since. An empty digest fits any weights.
 std::string find_base(base::FileSystem& files, const base::Path& run, const std::string& base_model,
-                      const std::string& digest, const std::string& place);
+                      const std::string& digest, const std::string& place, const std::string& recorded = {});
 
 }  // namespace hyperion::interop

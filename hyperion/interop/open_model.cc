@@ -253,7 +253,12 @@ Path image_processor(base::FileSystem& files, const OpenedModel& opened) {
 
 std::string read_model_config(base::FileSystem& files, const std::string& named) {
   const std::string argument = find_model(files, named);
-  if (names_folder(files, argument)) return base::read_description(files, Path(argument) / "config.json");
+  if (names_folder(files, argument)) {
+    const Path path = Path(argument) / "config.json";
+    auto text = base::read_description(files, path);
+    base::parse_json(text, path.string());  // named here, by its file
+    return text;
+  }
   Path run;
   return config_of(find_checkpoint(files, argument, run));
 }

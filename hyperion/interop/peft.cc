@@ -243,7 +243,7 @@ void read_adapter(base::FileSystem& files, const Path& place, models::Model& mod
   if (!files.exists(path))
     throw base::ConfigError(format("{} is no adapter folder: it holds no {}", folder.string(), kAdapterConfig),
                             "give a folder that PEFT's save_pretrained wrote");
-  auto config = parse_adapter_config(base::read_description(files, path), path.string()).config;
+  auto [config, base_model, tied] = parse_adapter_config(base::read_description(files, path), path.string());
   config.routed = false;
   for (auto& [table, tokens] : config.token_rows)
     if (table.empty()) table = table_of_tokens(model);
@@ -255,6 +255,10 @@ void read_adapter(base::FileSystem& files, const Path& place, models::Model& mod
     throw base::ConfigError(format("adapter {}: {}", folder.string(), error.what()), error.hint());
   }
   refuse_untied(file, model, name, folder);
+  if (tied && tied_table(model).tensor.defined() && !saves_tied_table(model, name))  // saved, both were compared
+    throw CorruptError(
+        format("{}: ensure_weight_tying = true is read only where the table itself is saved", path.string()),
+        "merge it into its base with PEFT");
   auto parameters = model.adapters().parameters(name);
   if (const auto text = differences(file, parameters, model); !text.empty())
     throw CorruptError(format("{}: the tensors are not those of {} on this model:{}", (folder / kWeights).string(),

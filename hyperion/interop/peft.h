@@ -17,6 +17,7 @@ std::string peft_key(const std::string& parameter);
 struct AdapterConfig {
   nn::LoraConfig config;   // token_rows of no name are those of the input's table
   std::string base_model;  // what it belongs to; may be empty
+  bool tied = false;       // what it trains of a tied table is trained of the output too (ensure_weight_tying)
 };
 
 // An adapter_config.json. Throws CorruptError, by name, on another kind than LoRA and on settings that make

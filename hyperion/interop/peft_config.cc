@@ -31,7 +31,7 @@ const std::set<std::string> kKnown = {"peft_type",         "r",
                                       "loftq_config",      "eva_config",
                                       "corda_config",      "lora_ga_config",
                                       "runtime_config",    "ephemeral_gpu_offload",
-                                      "layers_pattern"};
+                                      "layers_pattern",    "ensure_weight_tying"};
 
 constexpr double kMostAlpha = 1e6;  // as of lora.alpha
 
@@ -184,7 +184,8 @@ AdapterConfig parse_adapter_config(const std::string& text, const std::string& p
   config.rank_pattern = fields.patterns<int64_t>("rank_pattern", nn::kMostRank);
   config.alpha_pattern = fields.patterns<double>("alpha_pattern", kMostAlpha);
   const OrderedJson* base_model = fields.find("base_model_name_or_path");
-  return {config, base_model != nullptr && base_model->is_string() ? base_model->get<std::string>() : std::string()};
+  return {config, base_model != nullptr && base_model->is_string() ? base_model->get<std::string>() : std::string(),
+          fields.flag("ensure_weight_tying")};
 }
 
 std::string adapter_config_text(models::Model& model, const std::string& name, const std::string& base_model,

@@ -2,7 +2,6 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
-#include "hyperion/base/read_file.h"
 #include "hyperion/data/compare_tokenizers.h"
 #include "hyperion/data/image_processing.h"
 #include "hyperion/data/images.h"
@@ -42,8 +41,7 @@ std::string check_tokenizer(base::FileSystem& files, const RunConfig& config) {
         "something else: to train it on text, prepare a set (`hyperion data prepare`)",
         config.data.source, config.model.from);
   const base::Path set = base::Path(config.data.path.front()) / data::kSetTokenizer / "tokenizer.json";
-  if (files.exists(set) &&
-      data::extends_tokenizer(base::read_description(files, set), base::read_description(files, own)))
+  if (files.exists(set) && data::extends_tokenizer(data::read_tokenizer(files, set), data::read_tokenizer(files, own)))
     return {};
   throw base::ConfigError(
       base::format("{} was not prepared with the tokenizer of model.from = \"{}\", nor with one that only adds to it",

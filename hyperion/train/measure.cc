@@ -62,8 +62,7 @@ std::string check_tokenizers(base::FileSystem& files, const data::MeasuredSet& s
   if (!known || !files.exists(of_set / "tokenizer.json"))
     return format("{} has no tokenizer.json: whether it means the token ids of {} cannot be checked",
                   known ? set.folder().string() : name, set.folder().string());
-  const std::string here = base::read_description(files, of_set / "tokenizer.json"),
-                    there = base::read_description(files, own);
+  const auto here = data::read_tokenizer(files, of_set / "tokenizer.json"), there = data::read_tokenizer(files, own);
   if (!data::extends_tokenizer(here, there) && !data::extends_tokenizer(there, here)) refuse("with another tokenizer");
   return {};
 }

@@ -119,7 +119,9 @@ StartingModel make_adapted(base::FileSystem& files, const Beginning& beginning) 
   std::string from = config.model.from;
   if (beginning.past != nullptr) {
     start.base_digest = beginning.past->state.base_digest;
-    from = interop::find_base(files, beginning.run, from, start.base_digest, beginning.past->checkpoint.path.string());
+    const auto recorded = interop::parse_adapter_config(beginning.past->state.adapter, beginning.past->manifest());
+    from = interop::find_base(files, beginning.run, from, start.base_digest, beginning.past->checkpoint.path.string(),
+                              recorded.base_model);
     if (from != config.model.from)
       base::log_info(format("{} has not the weights any more beside which this run is trained: taken from {}",
                             config.model.from, from));

@@ -5,6 +5,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "hyperion/base/error.h"
+#include "tests/base/support_child.h"
+
 namespace hyperion::data {
 namespace {
 
@@ -121,11 +124,19 @@ TEST(CompareTokenizers, a_tokenizer_with_more_tokens_extends_another) {
   EXPECT_FALSE(extends_tokenizer(with_tokens({{6, "<v>"}}).dump(), large)) << "an id of another token";
 }
 
+TEST(CompareTokenizers, a_file_that_is_no_json_is_named_with_its_folder) {
+  base::test::TestFolder folder;
+  base::write_atomically(base::real_files(), folder / "tokenizer.json", "{");
+  const auto broken = read_tokenizer(base::real_files(), folder / "tokenizer.json");
+  const auto told = base::test::error_of<base::CorruptError>([&] { extends_tokenizer(byte_level().dump(), broken); });
+  EXPECT_NE(told.find((folder / "tokenizer.json").string() + " is not JSON"), std::string::npos) << told;
+}
+
 TEST(CompareTokenizers, files_that_are_no_tokenizers_are_compared_as_they_are) {
-  for (const char* odd :
+  for (const std::string odd :
        {"[]", "{}", R"({"model": 7, "added_tokens": [3, {}], "normalizer": [], "decoder": {"type": 1}})",
         R"({"model": {"vocab": 3, "type": null, "merges": [7, []]}, "added_tokens": {"a": null}})"}) {
-    EXPECT_TRUE(same_tokenizer(odd, odd + std::string(" ")));
+    EXPECT_TRUE(same_tokenizer(odd, odd + " "));
     EXPECT_FALSE(extends_tokenizer(byte_level().dump(), odd));
     EXPECT_FALSE(extends_tokenizer(odd, byte_level().dump()));
   }

@@ -97,6 +97,11 @@ TEST_F(AdapterBase, that_is_lost_is_named_with_both_hashes_and_found_again_by_it
   const size_t now = changed.find("whose weights are others now: "), was = changed.find(" instead of ");
   ASSERT_TRUE(now != changed.npos && was != changed.npos) << changed;
   EXPECT_EQ(changed.substr(was + 12).find_first_not_of("0123456789abcdef\n"), std::string::npos) << changed;
+  const std::string other = scratch_.path() / "other";
+  fs::rename(folder, other);
+  const Finished wrong = run(scratch_, {"resume", "tuned", "--model.from=" + other});
+  EXPECT_TRUE(says(testing::error_line(wrong), "was trained beside " + folder + ", and not " + other)) << wrong.err;
+  EXPECT_TRUE(says(testing::hint_line(wrong), "at " + folder)) << wrong.err;
   const Finished found = run(scratch_, {"resume", "tuned", "--model.from=" + moved});
   EXPECT_EQ(found.code, 0) << found.err;
   EXPECT_EQ(run(scratch_, {"eval", "tuned"}).code, 0);

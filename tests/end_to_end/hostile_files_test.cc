@@ -125,9 +125,23 @@ TEST_F(HostileFiles, weights_that_are_not_finite_have_no_row_in_eval) {
   expect_fine(hyperion(Words{"eval", in("folder"), "--adapter", in("peft"), "--set", in("set")} + on_device()));
   fill_with_nan(in("peft/adapter_model.safetensors"));
   expect_not_finite({in("folder"), "--adapter", in("peft")}, in("folder") + ", adapter");
+  for (const Words& form : {Words{}, Words{"--as-adapter"}}) {
+    const Finished merged =
+        hyperion(Words{"export", in("folder"), "--adapter", in("peft"), "--to", in("merged")} + form);
+    EXPECT_EQ(merged.code, 1) << merged.out;
+    EXPECT_TRUE(says(error_line(merged), in("peft") + " holds values that are not finite: ")) << merged.err;
+    EXPECT_FALSE(fs::exists(in("merged")));
+  }
   fill_with_nan(in("folder/model.safetensors"));
   expect_not_finite({in("folder")}, in("folder"));
   expect_not_finite({"base", in("folder")}, in("folder"));
+}
+
+TEST_F(HostileFiles, a_broken_config_is_named_by_its_file) {
+  write_measured();
+  write_file(in("folder/config.json"), "{\"model_type\": ");
+  const Finished done = hyperion(Words{"eval", in("folder"), "--set", in("set")} + on_device());
+  EXPECT_TRUE(says(error_line(done), in("folder/config.json") + " is not JSON")) << done.err;
 }
 
 TEST_F(HostileFiles, an_input_whose_name_is_not_utf_8_is_refused_before_anything_is_written) {

@@ -26,6 +26,13 @@ class Init : public ::testing::Test {
   Scratch scratch_;
 };
 
+TEST_F(Init, an_empty_name_is_no_folder) {
+  const auto done = run(scratch_, {"init", ""});
+  EXPECT_EQ(done.code, 2) << done.out;
+  EXPECT_NE(done.err.find("FOLDER is empty"), std::string::npos) << done.err;
+  EXPECT_FALSE(std::filesystem::exists(scratch_.path() / "recipe.toml"));
+}
+
 TEST_F(Init, every_template_is_a_recipe_that_can_be_tried) {
   const Words tiny = {"--model.layers=1", "--model.heads=2", "--model.width=32", "--model.context=512"};
   const Words train = {"train", testing::tiny_recipe(scratch_), "--device", "cpu", "--run", "base", "--steps", "1"};

@@ -140,6 +140,15 @@ TEST_F(RecipePaths, a_dry_run_tells_of_data_that_cannot_be_read) {
   }
 }
 
+TEST_F(RecipePaths, a_dry_run_refuses_a_model_that_cannot_take_the_data_as_the_run_does) {
+  write_words(project_ / "words.txt");
+  const auto run = train("small", {"--model.vocabulary=1"}),
+             dry = train("small", {"--model.vocabulary=1", "--dry-run"});
+  EXPECT_EQ(run.code, 2);
+  EXPECT_EQ(dry.code, 2) << dry.out;
+  EXPECT_EQ(error_line(dry), error_line(run));
+}
+
 TEST_F(RecipePaths, a_name_too_long_for_a_folder_is_refused_by_a_dry_run_too) {
   write_words(project_ / "words.txt");
   for (const Words& more : {Words{}, Words{"--dry-run"}, Words{"--or-resume"}}) {

@@ -38,7 +38,7 @@ TEST_F(StopSignals, sigterm_in_a_step_without_end_is_answered_and_a_second_ends_
   Program program(scratch_, train("long"), {{"HYPERION_FAULTS", "train.step=stall@3"}});
   ASSERT_TRUE(program.wait_for_text("fault point train.step stalls"));
   program.signal(SIGTERM);
-  ASSERT_TRUE(program.wait_for_text("SIGTERM: stopping as soon as that is safe, in training after this step"));
+  ASSERT_TRUE(program.wait_for_text("SIGTERM: stopping as soon as that is safe; another stops at once"));
   std::this_thread::sleep_for(std::chrono::milliseconds(700));
   program.signal(SIGTERM);
   EXPECT_EQ(program.wait().code, 128 + SIGTERM);

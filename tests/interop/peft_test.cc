@@ -273,6 +273,15 @@ TEST_F(Peft, a_table_that_the_output_is_tied_to_goes_with_the_output) {
   auto read = fresh();
   read_adapter(base::real_files(), path, *read, "x");
   EXPECT_TRUE(logits(*read).equal(logits(*model_)));
+  auto tied = fresh();
+  read_adapter(base::real_files(),
+               folder([](base::Json& json) { json["modules_to_save"] = {"wte"}, json["ensure_weight_tying"] = true; }),
+               *tied, "x");
+  EXPECT_TRUE(logits(*tied).equal(logits(*model_)));
+  const auto unsaved =
+      refusal(folder([](base::Json& json) { json["modules_to_save"] = nullptr, json["ensure_weight_tying"] = true; },
+                     [&](Tensors& tensors) { tensors.erase(table), tensors.erase(output); }));
+  EXPECT_TRUE(text_holds(unsaved, "ensure_weight_tying = true is read only where")) << unsaved;
   const auto alone = refusal(folder([](base::Json& json) { json["modules_to_save"] = {"wte"}; },
                                     [&](Tensors& tensors) { tensors.erase(output); }));
   EXPECT_TRUE(text_holds(alone, "leaves the output as the base's")) << alone;
