@@ -62,6 +62,11 @@ TokenId end_token(const PrepareConfig& config, const Tokenizer& tokenizer, const
   return -1;
 }
 
+// What a folder of a tokenizer may hold, besides files of ranks.
+constexpr const char* kTokenizerFiles[] = {"tokenizer.json",  "tokenizer_config.json",   "vocab.json",
+                                           "merges.txt",      "chat_template.jinja",     kToolTemplates[0],
+                                           kToolTemplates[1], "special_tokens_map.json", "added_tokens.json"};
+
 std::vector<base::Path> files_of(const base::Path& tokenizer) {
   if (!std::filesystem::is_directory(tokenizer)) {
     std::vector<base::Path> files = {tokenizer};
@@ -69,8 +74,7 @@ std::vector<base::Path> files_of(const base::Path& tokenizer) {
     return files;
   }
   std::vector<base::Path> files;
-  for (const char* name : {"tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt", "chat_template.jinja",
-                           kToolTemplates[0], kToolTemplates[1], "special_tokens_map.json", "added_tokens.json"})
+  for (const char* name : kTokenizerFiles)
     if (base::real_files().exists(tokenizer / name)) files.push_back(tokenizer / name);
   for (const auto& path : base::real_files().list(tokenizer))
     if (path.extension() == ".tiktoken") files.push_back(path);
@@ -242,18 +246,23 @@ class Records {
   int half_ = 0;
 };
 
-// A file of ranks says by its name alone how text is cut.
-base::Path kept_name(const base::Path& path, const TextRecipe& recipe) {
+// A file of ranks says by its name alone how text is cut; a tokenizer.json of another name is found by its own alone.
+base::Path kept_name(const base::Path& path, const std::string& content, const TextRecipe& recipe) {
   if (path == recipe.template_file) return "chat_template.jinja";
   if (path.extension() == ".tiktoken" && !recipe.pattern.empty()) return recipe.pattern + ".tiktoken";
-  return path.filename();
+  const size_t first = content.find_first_not_of(" \t\r\n");
+  const bool known = std::any_of(std::begin(kTokenizerFiles), std::end(kTokenizerFiles),
+                                 [&](const char* name) { return path.filename() == name; });
+  return known || first == content.npos || content[first] != '{' ? path.filename() : "tokenizer.json";
 }
 
 void keep_tokenizer(base::FileSystem& files, const TextRecipe& recipe, const base::Path& folder) {
   if (!recipe.tokenizer) return;
   files.create_folders(folder);
-  for (const auto& path : recipe.tokenizer_files)
-    base::write_atomically(files, folder / kept_name(path, recipe), files.read(path));
+  for (const auto& path : recipe.tokenizer_files) {
+    const auto content = files.read(path);
+    base::write_atomically(files, folder / kept_name(path, content, recipe), content);
+  }
   if (recipe.end >= 0)
     base::write_atomically(files, folder / "generation_config.json", Json{{"eos_token_id", recipe.end}}.dump() + "\n");
 }

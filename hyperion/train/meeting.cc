@@ -86,6 +86,7 @@ HeldRun::HeldRun(const base::Path& run, const host::Launch& launch) {
   if (launch.rank != 0) return;
   try {
     folder_.emplace(RunFolder::open(base::real_files(), run));
+    base::real_files().create_folders(run / "logs");  // others may have cleared them away
     restore_run_settings(base::real_files(), run);
   } catch (const base::Error&) {
     if (launch.world == 1) throw;

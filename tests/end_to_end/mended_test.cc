@@ -38,6 +38,14 @@ TEST_F(Mended, a_damaged_record_is_told_of_and_does_not_stop_a_resume) {
   EXPECT_NE(testing::read_file(run_folder("a") / "run.json").find("\"complete\""), std::string::npos);
 }
 
+TEST_F(Mended, a_run_whose_logs_were_cleared_away_goes_on) {
+  ASSERT_EQ(run(scratch_, train("a", {"--steps", "6"})).code, 0);
+  std::filesystem::remove_all(run_folder("a") / "logs");
+  const auto again = run(scratch_, {"resume", "a", "--steps", "8"});
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_TRUE(std::filesystem::exists(run_folder("a") / "logs/rank-0.log"));
+}
+
 TEST_F(Mended, a_resume_cannot_change_the_update_rule) {
   ASSERT_EQ(run(scratch_, train("a", {"--steps", "6"})).code, 0);
   const auto config = testing::read_file(run_folder("a") / "config.resolved.toml");

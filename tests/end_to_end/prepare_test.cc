@@ -85,6 +85,19 @@ TEST_F(Prepare, a_folder_with_a_file_of_ranks_is_a_tokenizer_too_and_its_run_can
   expect_fine(hyperion({"generate", "ranks", "--prompt", "the", "--tokens", "3"}));
 }
 
+TEST_F(Prepare, a_tokenizer_of_any_name_is_found_again_by_its_set_and_run) {
+  write_chat_tokenizer();
+  write_wikitext(60);
+  std::filesystem::copy_file(in("chat/tokenizer.json"), in("tok"));
+  expect_fine(hyperion({"data", "prepare", in("wiki.toml"), "--prepare.tokenizer=" + in("tok")}));
+  EXPECT_TRUE(std::filesystem::exists(in("set/tokenizer/tokenizer.json")));
+  expect_fine(hyperion({"data", "verify", in("set")}));
+  expect_fine(hyperion(train("wiki.toml", "named") + Words{"--model.vocabulary=512"}));
+  expect_fine(hyperion({"generate", "named", "--prompt", "the", "--tokens", "3"}));
+  expect_fine(hyperion({"export", "named", "--to", in("out")}));
+  EXPECT_TRUE(std::filesystem::exists(in("out/tokenizer.json")));
+}
+
 TEST_F(Prepare, a_model_that_knows_fewer_tokens_than_the_set_is_refused) {
   write_chat_tokenizer();
   write_file(in("lines.txt"), wikitext(random_, 30));
