@@ -125,7 +125,7 @@ Processes::Step Processes::agree(const Step& own) {
   control_->all_gather(all, here, "step").wait();
   step.fewest = own.rows;
   for (int rank = 0; rank < size(); ++rank) {
-    const auto* told = all.const_data_ptr<int64_t>() + 4 * rank;
+    const auto* told = all.const_data_ptr<int64_t>() + int64_t{4} * rank;
     // Who holds another part of one model brings the same targets, and of one sequence the same samples.
     const strategy::Mesh other(mesh_.layout(), rank);
     if (other.index(strategy::Axis::pp | strategy::Axis::tp) == 0) {
