@@ -111,8 +111,8 @@ std::vector<data::TokenId> read_ids(std::string_view text, size_t line) {
 }  // namespace
 
 int tokenize_command(const DataOptions& options) {
-  const auto tokenizer = data::open_tokenizer(hub::locate(base::real_files(), options.tokenizer), options.pattern,
-                                              data::Lengths::as_file);
+  const auto tokenizer =
+      data::open_tokenizer(hub::locate(base::real_files(), options.tokenizer), options.pattern, data::Lengths::as_file);
   const int threads = options.threads > 0 ? static_cast<int>(options.threads) : host::this_cpu().usable_cores();
   each_text(options, [&](std::string_view text, size_t) {
     if (options.offsets) return print_offsets(tokenizer->encode_with_offsets(text, !options.no_special));

@@ -19,7 +19,6 @@ base::Settings resolve(train::RunConfig& config, const std::string& recipe, cons
 std::string shortened_warmup(const base::Settings& settings);
 
 // The configuration a run was started with, as its folder holds it.
-base::Settings read_run_config(train::RunConfig& config, const base::Path& run,
-                               const std::vector<Override>& overrides);
+base::Settings read_run_config(train::RunConfig& config, const base::Path& run, const std::vector<Override>& overrides);
 
 }  // namespace hyperion::cli

@@ -98,7 +98,8 @@ c10::intrusive_ptr<c10d::Backend> make_gloo_group(const c10::intrusive_ptr<c10d:
 
 std::unique_ptr<Transport> make_gloo_transport(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                                                const std::string& address, std::chrono::milliseconds timeout) {
-  return make_c10d_transport("gloo", make_gloo_group(store, rank, size, address, timeout), /*stream_ordered=*/false, store);
+  return make_c10d_transport("gloo", make_gloo_group(store, rank, size, address, timeout), /*stream_ordered=*/false,
+                             store);
 }
 
 }  // namespace hyperion::comm

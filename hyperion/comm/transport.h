@@ -30,8 +30,8 @@ class Transport {
   // `out` holds size() times what `in` holds, by rank; `in` may be our own piece of it.
   virtual void all_gather(const at::Tensor& out, const at::Tensor& in) = 0;
   virtual void broadcast(const at::Tensor& tensor, int root) = 0;
-  // Sums over the ranks in the tensors' own type, in whatever order is fastest: in place, or of `in`, which holds size()
-  // equal pieces, our piece into `out`.
+  // Sums over the ranks in the tensors' own type, in whatever order is fastest: in place, or of `in`, which holds
+  // size() equal pieces, our piece into `out`.
   virtual void all_reduce(const at::Tensor& tensor) = 0;
   virtual void reduce_scatter(const at::Tensor& out, const at::Tensor& in) = 0;
   virtual void send(const at::Tensor& tensor, int to, int tag) = 0;

@@ -246,7 +246,8 @@ class Records {
   int half_ = 0;
 };
 
-// A file of ranks says by its name alone how text is cut; a tokenizer.json of another name is found by its own alone.
+// A file of ranks says by its name alone how text is cut. A tokenizer.json that has another name gets this one, by
+// which sets and runs look for it.
 base::Path kept_name(const base::Path& path, const std::string& content, const TextRecipe& recipe) {
   if (path == recipe.template_file) return "chat_template.jinja";
   if (path.extension() == ".tiktoken" && !recipe.pattern.empty()) return recipe.pattern + ".tiktoken";

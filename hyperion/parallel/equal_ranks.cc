@@ -31,9 +31,10 @@ void check_equal(comm::Group& group, const std::vector<nn::Parameter>& tensors) 
         break;
       }
   if (ranks.empty()) return;
-  throw base::Error(format("the weights of rank {} are not those of rank 0; the first that differs is {}", ranks,
-                           tensors[static_cast<size_t>(first)].name),
-                    "they began with the same: resume from the last checkpoint; if it happens again, look for a broken machine");
+  throw base::Error(
+      format("the weights of rank {} are not those of rank 0; the first that differs is {}", ranks,
+             tensors[static_cast<size_t>(first)].name),
+      "they began with the same: resume from the last checkpoint; if it happens again, look for a broken machine");
 }
 
 }  // namespace hyperion::parallel

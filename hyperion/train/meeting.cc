@@ -116,7 +116,9 @@ parallel::Processes join(std::shared_ptr<comm::World> world, const RunConfig& co
   expect_same_settings(world->rank(), common.settings, first, Settled::left_out);
   expect_same_inputs(*world, config, common.inputs);
   expect_same_settings(world->rank(), common.settings, first, Settled::compared);
-  return parallel::Processes(std::move(world), config.parallel, gpu);
+  auto layout = config.parallel;
+  if (config.train.deterministic && layout.reduce == "auto") layout.reduce = "fixed";  // a library promises no order
+  return parallel::Processes(std::move(world), layout, gpu);
 }
 
 RunFolder shared_folder(comm::World& world, const std::function<RunFolder()>& make) {

@@ -46,7 +46,7 @@ Program::Program(const Scratch& scratch, const std::vector<std::string>& argumen
   ::setenv("HYPERION_RUNS", runs.c_str(), 1);
   ::setenv("OMP_NUM_THREADS", "2", 1);
   ::setenv("OMP_WAIT_POLICY", "passive", 1);  // several programs share the cores in a test run
-  ::unsetenv("NVPL_BLAS_DEBUG_CPU_TYPE");  // the program finds out for itself
+  ::unsetenv("NVPL_BLAS_DEBUG_CPU_TYPE");     // the program finds out for itself
   for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
   const std::string path = program();
   std::vector<char*> argv{const_cast<char*>(path.c_str())};
