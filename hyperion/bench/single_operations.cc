@@ -402,7 +402,7 @@ Operation expert_rows(const Place& place) {
   const auto mix = mixture_of(place);
   const auto chosen = kernels::top_k(random(place, {mix.tokens, mix.experts}), mix.choices, true).first;
   const auto there_and_back = [mix, chosen](nn::TokenDispatcher& dispatcher, const Inputs& in) {
-    const auto sent = dispatcher.dispatch(in[0], {chosen, in[1]}, mix.experts, 0);
+    const auto sent = dispatcher.dispatch(in[0], {chosen, in[1]}, mix.experts, {});
     return sent.combine(sent.rows);
   };
   const double token = static_cast<double>(mix.tokens * mix.width) * width_of(place);

@@ -173,7 +173,7 @@ int probe_command(const ProbeOptions& options) {
                       "add labels: int64, as input_ids, or one a picture");
   const at::AutoGradMode with_gradients(options.grads);
   nn::Pass pass;
-  if (input.mask.defined()) pass.key_mask = input.mask.to(device);
+  if (input.mask.defined()) pass.key_mask = pass.token_mask = input.mask.to(device);
   const auto given = input.ids.defined() ? input.ids.to(device) : input.pixels.to(device, type_of(options.precision));
   const auto logits = opened.model->logits(given, pass).to(at::kFloat);
   std::vector<checkpoint::NamedTensor> tensors = {{"logits", logits.detach()}};

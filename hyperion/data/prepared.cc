@@ -75,6 +75,9 @@ class Joined final : public Source {
     }
     return all;
   }
+  bool pads() const override {
+    return std::any_of(parts_.begin(), parts_.end(), [](const auto& part) { return part->pads(); });
+  }
   void read(int64_t index, const TokenRow& row) const override {
     const At at = find(index);
     parts_[at.part]->read(at.index, row);

@@ -50,6 +50,7 @@ class Source {
   virtual int64_t samples() const = 0;
   virtual int64_t vocabulary() const { return 256; }  // one more than the highest token there can be
   virtual Cut cut() const { return {}; }
+  virtual bool pads() const { return false; }  // whether samples may end in padding
   // Writes the first row.tokens.size() tokens, at most length + 1, of sample `index` in [0, samples()).
   virtual void read(int64_t index, const TokenRow& row) const = 0;
 };

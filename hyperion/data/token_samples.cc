@@ -61,6 +61,7 @@ class RowSamples final : public Source {
   int64_t samples() const override { return rows() - cut_.unlearned; }
   int64_t vocabulary() const override { return set_->vocabulary(); }
   Cut cut() const override { return cut_; }
+  bool pads() const override { return true; }
 
   void read(int64_t index, const TokenRow& row) const override {
     int64_t at = 0;

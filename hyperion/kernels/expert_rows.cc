@@ -88,21 +88,22 @@ std::optional<at::Tensor> zeros_of(const ExpertPlaces& places) {
 
 }  // namespace
 
-ExpertPlaces expert_places(const at::Tensor& chosen, int64_t experts, int64_t capacity) {
+ExpertPlaces expert_places(const at::Tensor& chosen, int64_t experts, const Capacity& capacity) {
   HYPERION_CHECK(chosen.dim() == 2 && chosen.scalar_type() == at::kLong, "choices are int64 [tokens, choices]");
   HYPERION_CHECK(experts >= 1 && experts <= kMostExperts, "there are from 1 to 4096 experts");
   const auto slots = chosen.contiguous();
-  const int64_t rows = capacity == 0 ? slots.numel() : experts * capacity;
+  const bool full = capacity.rows == 0;
+  const int64_t rows = full ? slots.numel() : experts * capacity.rows;
   HYPERION_CHECK(std::max(rows, slots.numel()) < std::numeric_limits<int32_t>::max(), "rows are counted in 32 bits");
   const auto whole = chosen.options().dtype(at::kInt);
-  const bool full = capacity == 0;
   ExpertPlaces out{at::empty(slots.sizes(), whole), full ? at::empty({rows}, whole) : at::full({rows}, -1, whole),
                    at::empty({experts}, whole), full};
   const auto few = static_cast<int32_t>(experts);
   const auto counts = at::empty({expert_sort_room(slots.numel(), few)}, whole);
   const ExpertSort sort{.chosen = pointer<const int64_t>(slots),
                         .slots = slots.numel(),
-                        .capacity = capacity,
+                        .capacity = capacity.rows,
+                        .limit = pointer<const int32_t>(capacity.limit),
                         .experts = few,
                         .row_of = pointer<int32_t>(out.row_of),
                         .ends = pointer<int32_t>(out.ends),

@@ -12,9 +12,15 @@ struct ExpertPlaces {
   bool full;           // no row of zeros
 };
 
-// chosen: int64 [tokens, choices], each below `experts`. Rows of expert 0 first, and within an expert by token. With a
-// capacity above 0 each expert has so many rows: of a longer queue the first, a shorter one filled up with zeros.
-ExpertPlaces expert_places(const at::Tensor& chosen, int64_t experts, int64_t capacity);
+struct Capacity {
+  int64_t rows =
+      0;  // of each expert: of a longer queue the first, a shorter one filled up with zeros; 0: all that come
+  at::Tensor limit = {};  // int32, one number on the choices' device: it takes no more than so many; undefined: `rows`
+};
+
+// chosen: int64 [tokens, choices], each below `experts`; with a capacity also -1, which takes no row. Rows of expert 0
+// first, and within an expert by token.
+ExpertPlaces expert_places(const at::Tensor& chosen, int64_t experts, const Capacity& capacity);
 
 // [tokens, width] -> [rows, width]; fp32, bf16 or fp16; differentiable.
 at::Tensor to_experts(const at::Tensor& tokens, const ExpertPlaces& places);

@@ -8,13 +8,16 @@ namespace hyperion::kernels {
 
 void sort_by_expert_cpu(const ExpertSort& sort) {
   std::vector<int64_t> start(static_cast<size_t>(sort.experts) + 1), turn(static_cast<size_t>(sort.experts));
-  for (int64_t slot = 0; slot < sort.slots; ++slot) ++start[static_cast<size_t>(sort.chosen[slot]) + 1];
+  for (int64_t slot = 0; slot < sort.slots; ++slot)
+    if (sort.chosen[slot] >= 0) ++start[static_cast<size_t>(sort.chosen[slot]) + 1];
   for (size_t e = 0; e + 1 < start.size(); ++e) {
     start[e + 1] += start[e];
     sort.ends[e] =
         static_cast<int32_t>(sort.capacity == 0 ? start[e + 1] : static_cast<int64_t>(e + 1) * sort.capacity);
   }
   for (int64_t slot = 0; slot < sort.slots; ++slot) {
+    sort.row_of[slot] = -1;
+    if (sort.chosen[slot] < 0) continue;
     const auto expert = static_cast<size_t>(sort.chosen[slot]);
     const int64_t row = row_of_turn(sort, sort.chosen[slot], start[expert], turn[expert]++);
     sort.row_of[slot] = static_cast<int32_t>(row);

@@ -15,7 +15,8 @@ __global__ void __launch_bounds__(kSlotsABlock) count_kernel(ExpertSort sort) {
   for (int32_t e = threadIdx.x; e < sort.experts; e += kSlotsABlock) found[e] = 0;
   __syncthreads();
   const int64_t slot = blockIdx.x * int64_t{kSlotsABlock} + threadIdx.x;
-  if (slot < sort.slots) atomicAdd(&found[sort.chosen[slot]], 1);  // whole numbers: the same in any order
+  if (slot < sort.slots && sort.chosen[slot] >= 0)
+    atomicAdd(&found[sort.chosen[slot]], 1);  // whole numbers: the same in any order
   __syncthreads();
   for (int32_t e = threadIdx.x; e < sort.experts; e += kSlotsABlock)
     sort.counts[e * int64_t{gridDim.x} + blockIdx.x] = found[e];
@@ -58,8 +59,9 @@ __global__ void __launch_bounds__(kSlotsABlock) place_kernel(ExpertSort sort, in
   int32_t* starts = next + sort.experts;
   const int lane = threadIdx.x % kLanes, warp = threadIdx.x / kLanes;
   const int64_t slot = blockIdx.x * int64_t{kSlotsABlock} + threadIdx.x;
-  const bool here = slot < sort.slots;
-  const int32_t mine = here ? static_cast<int32_t>(sort.chosen[slot]) : 0;
+  const int32_t chosen = slot < sort.slots ? static_cast<int32_t>(sort.chosen[slot]) : -1;
+  const bool here = chosen >= 0;
+  const int32_t mine = here ? chosen : 0;
   uint32_t equal = votes(here);
   for (int bit = 0; bit < bits; ++bit) {
     const bool set = (mine >> bit & 1) != 0;
@@ -100,7 +102,10 @@ __global__ void __launch_bounds__(kSlotsABlock) place_kernel(ExpertSort sort, in
     meet_warp();
     if (here && equal >> lane == 1) next[mine] = turn + 1;  // the last of its equals
   }
-  if (!here) return;
+  if (!here) {
+    if (slot < sort.slots) sort.row_of[slot] = -1;
+    return;
+  }
   const int64_t row = row_of_turn(sort, mine, starts[mine], turn);
   sort.row_of[slot] = static_cast<int32_t>(row);
   if (row >= 0) sort.slot_of[row] = static_cast<int32_t>(slot);

@@ -8,8 +8,9 @@ namespace hyperion::kernels {
 
 // A stable counting sort of slots. On a GPU each block counts kSlotsABlock of them.
 struct ExpertSort {
-  const int64_t* chosen;  // [slots]
+  const int64_t* chosen;  // [slots]; below 0: no expert, which only a capacity allows
   int64_t slots, capacity;
+  const int32_t* limit;  // of a capacity: how many of its rows are taken; null: all
   int32_t experts;
   int32_t *row_of, *ends;
   int32_t* slot_of;  // with a capacity: -1 everywhere
@@ -26,7 +27,7 @@ void sort_by_expert_gpu(const ExpertSort& sort, void* stream);
 // The row of a slot that is the `turn`-th of its expert, whose rows begin at `start`; -1: over capacity.
 constexpr int64_t row_of_turn(const ExpertSort& sort, int64_t expert, int64_t start, int64_t turn) {
   if (sort.capacity == 0) return start + turn;
-  return turn < sort.capacity ? expert * sort.capacity + turn : -1;
+  return turn < (sort.limit != nullptr ? *sort.limit : sort.capacity) ? expert * sort.capacity + turn : -1;
 }
 
 // out[row_of[slot]] = weight of the slot * in[its token]; zeros where slot_of says -1. With `dots`, also

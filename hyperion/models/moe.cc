@@ -58,9 +58,9 @@ class Moe final : public CausalDecoder {
   at::Tensor auxiliary_loss(const nn::Pass& pass) const {
     at::Tensor loss;
     if (config_.balance)
-      loss = nn::balance_loss(pass.router_logits, config_.choices, pass.key_mask).mul(config_.balance_coefficient);
+      loss = nn::balance_loss(pass.router_logits, config_.choices, pass.token_mask).mul(config_.balance_coefficient);
     if (config_.z_coefficient > 0) {
-      const auto z = nn::router_z_loss(pass.router_logits, pass.key_mask).mul(config_.z_coefficient);
+      const auto z = nn::router_z_loss(pass.router_logits, pass.token_mask).mul(config_.z_coefficient);
       loss = loss.defined() ? loss.add(z) : z;
     }
     return loss;

@@ -3,13 +3,12 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/searchsorted.h>
 #include <ATen/ops/sort.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
-
-#include "hyperion/kernels/expert_rows.h"
 
 namespace hyperion::nn {
 namespace {
@@ -43,7 +42,9 @@ struct Sorted {
   at::Tensor experts, order, inverse, ends;  // of tokens * choices; ends int64 [experts]
 };
 
-Sorted sort_by_expert(const at::Tensor& choices, int64_t experts) {
+// What goes nowhere is behind the last expert's.
+Sorted sort_by_expert(const at::Tensor& given, int64_t experts) {
+  const auto choices = at::where(given.lt(0), experts, given);
   Sorted sorted;
   // Stable: within an expert tokens keep their order.
   std::tie(sorted.experts, sorted.order) = at::sort(choices, /*stable=*/true, /*dim=*/0, /*descending=*/false);
@@ -62,19 +63,20 @@ Dispatched dispatch_all(const at::Tensor& tokens, const at::Tensor& weights, con
 }
 
 Dispatched dispatch_within(const at::Tensor& tokens, const at::Tensor& weights, const Sorted& sorted,
-                           int64_t capacity) {
-  const int64_t choices = weights.size(1), rows = sorted.ends.size(0) * capacity;
-  const auto starts =
-      at::cat({at::zeros({1}, sorted.ends.options()), sorted.ends.narrow(0, 0, sorted.ends.size(0) - 1)});
+                           const kernels::Capacity& capacity) {
+  const int64_t choices = weights.size(1), experts = sorted.ends.size(0), rows = experts * capacity.rows;
+  const auto starts = at::cat({at::zeros({1}, sorted.ends.options()), sorted.ends});
   const auto place = at::arange(sorted.order.size(0), sorted.order.options());
   const auto turn = place.sub(starts.index_select(0, sorted.experts));
   // A row beyond the last takes what is dropped.
-  const auto row = at::where(turn.lt(capacity), sorted.experts.mul(capacity).add(turn), rows);
+  const auto limit =
+      capacity.limit.defined() ? capacity.limit.to(at::kLong) : at::full({}, capacity.rows, turn.options());
+  const auto fits = turn.lt(limit).logical_and(sorted.experts.lt(experts));
+  const auto row = at::where(fits, sorted.experts.mul(capacity.rows).add(turn), rows);
   const auto row_of = row.index_select(0, sorted.inverse);
   const auto copies = tokens.unsqueeze(1).expand({-1, choices, -1}).reshape({-1, tokens.size(1)});
   const auto filled = at::zeros({rows + 1, tokens.size(1)}, tokens.options()).index_add(0, row_of, copies);
-  return {filled.narrow(0, 0, rows),
-          at::arange(1, sorted.ends.size(0) + 1, sorted.ends.options()).mul(capacity).to(at::kInt),
+  return {filled.narrow(0, 0, rows), at::arange(1, experts + 1, sorted.ends.options()).mul(capacity.rows).to(at::kInt),
           [weights, row_of](const at::Tensor& answers) {
             const auto nothing = at::zeros({1, answers.size(1)}, answers.options());
             return weighted_sum(at::cat({answers, nothing}).index_select(0, row_of), weights);
@@ -84,7 +86,7 @@ Dispatched dispatch_within(const at::Tensor& tokens, const at::Tensor& weights, 
 }  // namespace
 
 Dispatched LocalDispatcher::dispatch(const at::Tensor& tokens, const Routing& routing, int64_t experts,
-                                     int64_t capacity) {
+                                     const kernels::Capacity& capacity) {
   const auto places = kernels::expert_places(routing.experts, experts, capacity);
   return {kernels::to_experts(tokens, places), places.ends,
           [places, weights = routing.weights](const at::Tensor& answers) {
@@ -93,10 +95,10 @@ Dispatched LocalDispatcher::dispatch(const at::Tensor& tokens, const Routing& ro
 }
 
 Dispatched ReferenceDispatcher::dispatch(const at::Tensor& tokens, const Routing& routing, int64_t experts,
-                                         int64_t capacity) {
+                                         const kernels::Capacity& capacity) {
   const Sorted sorted = sort_by_expert(routing.experts.reshape({-1}), experts);
-  return capacity > 0 ? dispatch_within(tokens, routing.weights, sorted, capacity)
-                      : dispatch_all(tokens, routing.weights, sorted);
+  return capacity.rows > 0 ? dispatch_within(tokens, routing.weights, sorted, capacity)
+                           : dispatch_all(tokens, routing.weights, sorted);
 }
 
 }  // namespace hyperion::nn

@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <functional>
 
+#include "hyperion/kernels/expert_rows.h"
+
 namespace hyperion::nn {
 
 // Where each token goes: [tokens, choices], the likeliest expert first.
 struct Routing {
-  at::Tensor experts;  // int64
+  at::Tensor experts;  // int64; with a capacity also -1: nowhere
   at::Tensor weights;  // fp32; what each expert's answer counts
 };
 
@@ -24,21 +26,23 @@ struct Dispatched {
 class TokenDispatcher {
  public:
   virtual ~TokenDispatcher() = default;
-  // Tokens [tokens, width] go to `experts` experts. With a capacity above 0 each expert takes so many rows, no more and
-  // no fewer: of a longer queue the first tokens by their order, a shorter one filled up with zeros. A dropped token
-  // gets nothing from that expert, and its other weights stay as they are. With 0 none is dropped.
-  virtual Dispatched dispatch(const at::Tensor& tokens, const Routing& routing, int64_t experts, int64_t capacity) = 0;
+  // Tokens [tokens, width] go to `experts` experts, which queue them in their order. A token that finds no room gets
+  // nothing from that expert, and its other weights stay as they are.
+  virtual Dispatched dispatch(const at::Tensor& tokens, const Routing& routing, int64_t experts,
+                              const kernels::Capacity& capacity) = 0;
 };
 
 // All experts are here. Nothing waits for the device, and sums are the same in every run.
 class LocalDispatcher final : public TokenDispatcher {
  public:
-  Dispatched dispatch(const at::Tensor& tokens, const Routing& routing, int64_t experts, int64_t capacity) override;
+  Dispatched dispatch(const at::Tensor& tokens, const Routing& routing, int64_t experts,
+                      const kernels::Capacity& capacity) override;
 };
 // The same of PyTorch's operations.
 class ReferenceDispatcher final : public TokenDispatcher {
  public:
-  Dispatched dispatch(const at::Tensor& tokens, const Routing& routing, int64_t experts, int64_t capacity) override;
+  Dispatched dispatch(const at::Tensor& tokens, const Routing& routing, int64_t experts,
+                      const kernels::Capacity& capacity) override;
 };
 
 }  // namespace hyperion::nn

@@ -48,6 +48,12 @@ int64_t capacity_of(int64_t tokens, const MixtureShape& shape) {
   return std::clamp<int64_t>(std::llround(std::ceil(shape.capacity_factor * fair)), 1, tokens);
 }
 
+at::Tensor capacity_of(const at::Tensor& mask, const MixtureShape& shape) {
+  const auto tokens = mask.sum().to(at::kDouble);
+  const auto fair = tokens.mul(shape.choices).div(static_cast<double>(shape.experts));
+  return fair.mul(shape.capacity_factor).ceil().clamp_min(1).minimum(tokens).to(at::kInt);
+}
+
 at::Tensor grouped_experts(const at::Tensor& rows, const at::Tensor& ends, const ExpertList& experts,
                            const Pass& pass) {
   const auto [in, out] = weights_of(experts);
@@ -81,8 +87,12 @@ void RoutedExperts::lay_out() {
 at::Tensor RoutedExperts::forward(const at::Tensor& tokens, Pass& pass) {
   const auto logits = run(*router_, tokens, pass);
   pass.router_logits.push_back(logits);
-  const int64_t capacity = pass.training ? capacity_of(tokens.size(0), shape_) : 0;
-  const auto routing = route(logits, shape_.choices, shape_.normalised, pass.reference);
+  kernels::Capacity capacity{pass.training ? capacity_of(tokens.size(0), shape_) : 0};
+  auto routing = route(logits, shape_.choices, shape_.normalised, pass.reference);
+  if (capacity.rows > 0 && pass.token_mask.defined()) {  // padding takes no token's place
+    capacity.limit = capacity_of(pass.token_mask, shape_);
+    routing.experts = routing.experts.masked_fill(pass.token_mask.reshape({-1, 1}).logical_not(), -1);
+  }
   LocalDispatcher here;
   ReferenceDispatcher plain;
   TokenDispatcher& dispatcher = dispatcher_      ? *dispatcher_

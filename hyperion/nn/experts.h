@@ -8,10 +8,11 @@ namespace hyperion::nn {
 
 struct MixtureShape {
   GatedShape expert;
-  int64_t experts, choices;    // of experts; of each token
-  bool normalised = true;      // a token's weights sum to 1
-  int64_t shared_inner = 0;    // a further expert takes every token, through a sigmoid gate of its own; 0: none
-  double capacity_factor = 0;  // in training an expert takes ceil(factor * tokens * choices / experts); 0: all
+  int64_t experts, choices;  // of experts; of each token
+  bool normalised = true;    // a token's weights sum to 1
+  int64_t shared_inner = 0;  // a further expert takes every token, through a sigmoid gate of its own; 0: none
+  // In training an expert takes ceil(factor * tokens * choices / experts), of tokens that are no padding; 0: all.
+  double capacity_factor = 0;
 };
 
 // The likeliest `choices` experts by softmax in fp32 of the logits [tokens, experts].
@@ -19,6 +20,8 @@ Routing route(const at::Tensor& logits, int64_t choices, bool normalised, bool r
 
 // Rows an expert takes, from 1 to all tokens; 0 where the factor is 0.
 int64_t capacity_of(int64_t tokens, const MixtureShape& shape);
+// The same where only tokens that `mask` marks count, a number on its device: int32.
+at::Tensor capacity_of(const at::Tensor& mask, const MixtureShape& shape);
 
 using ExpertList = std::vector<std::shared_ptr<GatedFeedForward>>;
 

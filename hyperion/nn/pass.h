@@ -51,6 +51,9 @@ struct Pass {
   bool recomputing = false;        // this forward repeats one: leave running statistics and counters alone
   KeyValueCache* cache = nullptr;  // set: the input continues what the cache holds
   at::Tensor key_mask;  // bool [batch, keys, the cache's included], false: padding, seen by no one; undefined: none
+  // bool [batch, length], false: padding, which routers pass over; undefined: none. Attention asks key_mask, which
+  // padding behind a row's tokens does not need.
+  at::Tensor token_mask;
   kernels::Segments segments;  // documents that lie in one row and do not see each other
   at::Tensor positions;        // int64 [batch, length]: each token's; undefined: counted on from the cache's length
   // Of each row of the batch, by Adapters::index, -1: none; one: of every row; empty: as Adapters::use said.

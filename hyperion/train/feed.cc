@@ -51,6 +51,7 @@ class Filling {
       const int64_t length = config.train.length;
       batch_.inputs = room({rows, length}, at::kLong), batch_.targets = room({rows, length}, at::kLong);
       if (reset_) batch_.segment_starts = room({rows, length}, at::kInt);
+      if ((split.train ? *split.train : *split.validation).pads()) batch_.lengths = room({rows}, at::kInt);
       return;
     }
     const auto shape = images(split).shape();
@@ -121,6 +122,9 @@ class Filling {
       counted += counts;
     }
     batch_.counted[row] = counted;
+    if (batch_.lengths.defined())
+      batch_.lengths.mutable_data_ptr<int32_t>()[row] =
+          static_cast<int32_t>(std::find(document.begin(), document.end() - 1, -1) - document.begin());
     if (!reset_) return;
     const auto starts = row_of<int32_t>(batch_.segment_starts, row);
     for (size_t i = 0; i < length; ++i)
@@ -180,7 +184,7 @@ Batch Batch::part(int64_t index, int64_t of) const {
     if (!tensor.defined() || of == 1) return tensor;
     return tensor.slice(0, index, tensor.size(0), of).contiguous(tensor.suggest_memory_format());
   };
-  Batch some{cut(inputs), cut(targets), cut(segment_starts), {}};
+  Batch some{cut(inputs), cut(targets), cut(segment_starts), cut(lengths), {}};
   for (size_t row = static_cast<size_t>(index); row < counted.size(); row += static_cast<size_t>(of))
     some.counted.push_back(counted[row]);
   return some;
@@ -194,10 +198,13 @@ int64_t Batch::counted_in_part(int64_t index, int64_t of) const {
 }
 
 void Batch::tell(nn::Pass& pass) const {
+  if (lengths.defined())
+    pass.token_mask = at::arange(inputs.size(1), lengths.options()).unsqueeze(0).lt(lengths.unsqueeze(1));
   if (!segment_starts.defined()) return;
   pass.segments = kernels::Segments(segment_starts);
   const auto whole = segment_starts.options().dtype(at::kLong);
   pass.positions = at::arange(segment_starts.size(1), whole).sub(segment_starts);
+  if (lengths.defined()) pass.positions.mul_(pass.token_mask);  // padding is no document whose length could matter
 }
 
 data::Split open_split(const RunConfig& config, const strategy::ModelShape& shape) {
@@ -353,7 +360,7 @@ Batch to_device(const Batch& batch, at::Device device, at::ScalarType type) {
   const auto move = [&](const at::Tensor& tensor) {
     return tensor.defined() ? tensor.to(device, tensor.scalar_type(), /*non_blocking=*/true) : tensor;
   };
-  Batch there{move(batch.inputs), move(batch.targets), move(batch.segment_starts), batch.counted};
+  Batch there{move(batch.inputs), move(batch.targets), move(batch.segment_starts), move(batch.lengths), batch.counted};
   if (there.inputs.is_floating_point()) there.inputs = there.inputs.to(type);
   if (there.inputs.dim() == 4) there.inputs = there.inputs.contiguous(at::MemoryFormat::ChannelsLast);
   return there;

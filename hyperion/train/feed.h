@@ -20,6 +20,7 @@ struct Batch {
   // int32 [rows, length]: where in its row a token's document begins, as attention and positions begin there.
   // Undefined: rows are whole.
   at::Tensor segment_starts = {};
+  at::Tensor lengths = {};            // int32 [rows]: tokens before a row's padding; undefined: there is no padding
   std::vector<int64_t> counted = {};  // targets that count, by row; empty: all
   uint64_t hash = 0;                  // of its samples, as data::Cursor's
 

@@ -14,7 +14,7 @@ constexpr size_t kShapes = 8;  // each keeps its own memory
 
 Batch copy_of(const Batch& batch) {
   const auto copy = [](const at::Tensor& tensor) { return tensor.defined() ? tensor.clone() : tensor; };
-  Batch mine{copy(batch.inputs), copy(batch.targets), copy(batch.segment_starts), batch.counted};
+  Batch mine{copy(batch.inputs), copy(batch.targets), copy(batch.segment_starts), copy(batch.lengths), batch.counted};
   return mine;
 }
 
@@ -25,6 +25,7 @@ void fill(const Batch& mine, const Batch& batch, kernels::SmallWrites& writes) {
   fill_one(mine.inputs, batch.inputs);
   fill_one(mine.targets, batch.targets);
   fill_one(mine.segment_starts, batch.segment_starts);
+  fill_one(mine.lengths, batch.lengths);
 }
 
 // The next replay writes to the same place.

@@ -61,21 +61,27 @@ TEST_P(Experts, of_equals_or_of_nothing_but_nans_are_the_first_each_once) {
 
 TEST_P(Experts, get_their_rows_in_the_tokens_order) {
   for (const auto& c : kRowsCases)
-    for (const int64_t capacity : {int64_t{0}, int64_t{1}, c.tokens / 3 + 1}) {
+    for (const auto& [capacity, limit] :
+         {std::pair{int64_t{0}, int64_t{0}}, std::pair{int64_t{1}, int64_t{1}},
+          std::pair{c.tokens / 3 + 1, c.tokens / 3 + 1}, std::pair{c.tokens / 3 + 1, c.tokens / 7 + 1}}) {
       SCOPED_TRACE(rows_text(c));
-      const auto chosen = at::randint(c.experts, {c.tokens, c.choices}, at::kLong);
-      const auto places = expert_places(chosen.to(GetParam()), c.experts, capacity);
+      const bool limited = limit < capacity;  // then some go nowhere too
+      const auto chosen = at::randint(limited ? -1 : 0, c.experts, {c.tokens, c.choices}, at::kLong);
+      Capacity room{capacity};
+      if (limited) room.limit = at::full({}, limit, at::kInt).to(GetParam());
+      const auto places = expert_places(chosen.to(GetParam()), c.experts, room);
       const auto row_of = places.row_of.cpu(), slot_of = places.slot_of.cpu(), ends = places.ends.cpu();
       const auto* expert = chosen.const_data_ptr<int64_t>();
       std::vector<std::vector<int32_t>> queues(static_cast<size_t>(c.experts));
       for (int32_t slot = 0; slot < c.tokens * c.choices; ++slot)
-        queues[static_cast<size_t>(expert[slot])].push_back(slot);
+        if (expert[slot] >= 0) queues[static_cast<size_t>(expert[slot])].push_back(slot);
       std::vector<int32_t> rows, wanted_ends, wanted_rows(static_cast<size_t>(c.tokens * c.choices), -1);
       for (const auto& queue : queues) {
         const size_t count = capacity == 0 ? queue.size() : static_cast<size_t>(capacity);
+        const size_t taken = capacity == 0 ? count : std::min(queue.size(), static_cast<size_t>(limit));
         for (size_t i = 0; i < count; ++i) {
-          if (i < queue.size()) wanted_rows[static_cast<size_t>(queue[i])] = static_cast<int32_t>(rows.size());
-          rows.push_back(i < queue.size() ? queue[i] : -1);
+          if (i < taken) wanted_rows[static_cast<size_t>(queue[i])] = static_cast<int32_t>(rows.size());
+          rows.push_back(i < taken ? queue[i] : -1);
         }
         wanted_ends.push_back(static_cast<int32_t>(rows.size()));
       }
@@ -96,8 +102,8 @@ TEST_P(Experts, bring_back_weighted_sums_in_value_and_gradient) {
       for (const auto type : {at::kFloat, at::kBFloat16, at::kHalf}) {
         SCOPED_TRACE(rows_text(c));
         if (c.tokens > 600) continue;  // the matrix would be large
-        const auto places =
-            expert_places(at::randint(c.experts, {c.tokens, c.choices}, at::kLong).to(GetParam()), c.experts, capacity);
+        const auto places = expert_places(at::randint(c.experts, {c.tokens, c.choices}, at::kLong).to(GetParam()),
+                                          c.experts, {capacity});
         const auto slot_of = places.slot_of.cpu();
         const int64_t rows = slot_of.size(0);
         auto copies = at::zeros({rows, c.tokens}, at::kDouble),
@@ -131,7 +137,7 @@ TEST_P(Experts, are_found_and_served_inside_a_graph) {
   at::Tensor out;
   const auto serve = [&] {
     const auto [experts, weights] = top_k(logits, 2, true);
-    const auto places = expert_places(experts, 8, 0);
+    const auto places = expert_places(experts, 8, {});
     return from_experts(to_experts(tokens, places), weights, places);
   };
   Graph graph;

@@ -32,7 +32,7 @@ std::vector<int64_t> numbers(const at::Tensor& tensor) {
 // Tokens 0, 1, 2 and so on, one number wide, each sent with weight 1 to the experts given.
 Dispatched sent(const at::Tensor& experts, int64_t count, int64_t capacity) {
   const auto tokens = at::arange(experts.size(0), at::kFloat).unsqueeze(1).add(1);
-  return LocalDispatcher().dispatch(tokens, {experts, at::full(experts.sizes(), 1, at::kFloat)}, count, capacity);
+  return LocalDispatcher().dispatch(tokens, {experts, at::full(experts.sizes(), 1, at::kFloat)}, count, {capacity});
 }
 
 TEST(Route, takes_the_likeliest_in_order_and_normalises_where_told) {
@@ -71,7 +71,7 @@ TEST(Dispatch, with_room_for_all_is_the_same_in_value_and_gradient_as_without_ca
   const auto experts = route(at::randn({7, 4}), 2, false).experts;
   for (const int64_t capacity : {0, 7}) {
     const auto x = tokens.clone().requires_grad_(), w = weights.clone().requires_grad_();
-    const auto dispatched = LocalDispatcher().dispatch(x, {experts, w}, 4, capacity);
+    const auto dispatched = LocalDispatcher().dispatch(x, {experts, w}, 4, {capacity});
     const auto out = dispatched.combine(dispatched.rows.square());
     out.mul(factors).sum().backward();
     results.push_back({out.detach(), x.grad(), w.grad()});
@@ -189,6 +189,38 @@ TEST(Mixture, drops_tokens_over_capacity_in_training_alone) {
   EXPECT_LT(relative_error(dropped.narrow(1, 0, 1), whole.narrow(1, 0, 1)), 1e-6);
   EXPECT_EQ(dropped.narrow(1, 1, 3).abs().max().item<double>(), 0);
   EXPECT_GT(whole.narrow(1, 1, 3).abs().min().item<double>(), 0);
+}
+
+// A padded batch against the same tokens without padding, in value and gradient.
+TEST(Mixture, gives_padding_none_of_its_capacity) {
+  auto shape = small();
+  shape.capacity_factor = 0.6;
+  for (const bool reference : {false, true}) {
+    MixtureOfExperts mixture(shape);
+    mixture.initialise(3);
+    const auto tokens = at::randn({1, 37, 8}), upstream = at::randn({1, 37, 8});
+    const auto places = at::randperm(60, at::kLong).narrow(0, 0, 37);
+    const auto real = std::get<0>(places.sort());
+    Pass plain, padded;
+    plain.training = padded.training = true;
+    plain.reference = padded.reference = reference;
+    const auto x = tokens.clone().requires_grad_();
+    const auto alone = mixture.forward(x, plain);
+    alone.backward(upstream);
+    std::vector<at::Tensor> gradients;
+    for (const auto& parameter : mixture.list_parameters())
+      gradients.push_back(std::exchange(parameter.tensor.mutable_grad(), {}));
+    padded.token_mask = at::zeros({60}, at::kBool).index_fill(0, real, true).view({3, 20});
+    const auto y = at::randn({60, 8}).index_copy(0, real, tokens[0]).requires_grad_();
+    const auto all = mixture.forward(y.view({3, 20, 8}), padded).view({60, 8});
+    all.index_select(0, real).backward(upstream[0]);
+    EXPECT_LT(relative_error(all.detach().index_select(0, real), alone.detach()[0]), 1e-6);
+    EXPECT_LT(relative_error(y.grad().index_select(0, real), x.grad()[0]), 1e-6);
+    size_t i = 0;
+    for (const auto& parameter : mixture.list_parameters())
+      EXPECT_LT(relative_error(parameter.tensor.grad(), gradients[i++]), 1e-5) << parameter.name;
+    EXPECT_EQ(capacity_of(padded.token_mask, shape).item<int64_t>(), capacity_of(37, shape));
+  }
 }
 
 }  // namespace

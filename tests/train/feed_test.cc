@@ -13,6 +13,7 @@
 #include "hyperion/models/registry.h"
 #include "hyperion/train/stepper.h"
 #include "tests/base/support_child.h"
+#include "tests/kernels/support_devices.h"
 #include "tests/support/seed.h"
 
 namespace hyperion::train {
@@ -201,10 +202,10 @@ TEST(Packed, documents_do_not_see_each_other) {
       const auto logits = model->logits(batch.inputs, pass);
       int checked = 0;
       for (int64_t row = 0; row < 3; ++row)
-        for (int64_t first = 0; first < length;) {
+        for (int64_t first = 0, last = batch.lengths[row].item<int64_t>(); first < last;) {
           int64_t end = first + 1;
           const auto start = [&](int64_t at) { return batch.segment_starts[row][at].item<int64_t>(); };
-          while (end < length && start(end) == first) ++end;
+          while (end < last && start(end) == first) ++end;
           EXPECT_EQ(start(first), first);
           nn::Pass own;
           const auto alone = model->logits(batch.inputs.narrow(0, row, 1).narrow(1, first, end - first), own);
@@ -251,6 +252,63 @@ TEST(Packed, a_document_changes_nothing_of_another) {
         }
     }
 }
+
+class Padding : public testing::OnDevice {};
+
+// Routers' losses and the experts' capacity count tokens.
+TEST_P(Padding, changes_nothing_of_what_a_mixture_learns) {
+  TestFolder folder;
+  for (const std::string mode : {"reference", GetParam().is_cuda() ? "graph" : "fused"})
+    for (const double capacity : {0.0, 0.7}) {
+      SCOPED_TRACE(base::format("{}, capacity {}", mode, capacity));
+      std::vector<std::vector<double>> losses;
+      for (const int64_t length : {24, 41}) {
+        const auto split = packed(folder.path(), data::Packing::single, length, true, 20);
+        RunConfig config;
+        config.train.batch = 6, config.train.length = length, config.train.optimize = mode;
+        config.model.preset = "mixtral-tiny", config.model.vocabulary = kVocabulary, config.model.width = 32,
+        config.model.layers = 2;
+        config.model.balance_loss = 1, config.model.router_z_loss = 0.1, config.model.capacity = capacity;
+        const auto model = models::make_model(models::config_json(config.model), "test");
+        model->initialise(5);
+        Stepper stepper(*model, config, GetParam());
+        const auto timer = profile::make_step_timer(false);
+        losses.emplace_back();
+        for (int64_t step = 1; step <= 6; ++step)
+          losses.back().push_back(
+              stepper.run(batch_at(split, config, step * 6), step, 1e-3, *timer).loss.item<double>());
+      }
+      for (size_t i = 1; i < losses.size(); ++i)
+        for (size_t step = 0; step < losses[i].size(); ++step)
+          EXPECT_NEAR(losses[i][step], losses[0][step], GetParam().is_cuda() ? 1e-3 : 1e-5) << step;
+    }
+}
+
+TEST_P(Padding, is_no_document_that_dynamic_positions_stretch_for) {
+  TestFolder folder;
+  const auto text = R"({"model_type": "llama", "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2,
+      "intermediate_size": 64, "vocab_size": 97, "max_position_embeddings": 8,
+      "rope_scaling": {"rope_type": "dynamic", "factor": 8.0}})";
+  const auto model = models::make_model(text, "test");
+  model->initialise(5);
+  for (const auto& parameter : model->parameters()) parameter.tensor.set_data(parameter.tensor.to(GetParam()));
+  at::NoGradGuard no_grad;
+  std::vector<at::Tensor> logits;
+  for (const int64_t length : {12, 30, 60}) {
+    const auto split = packed(folder.path(), data::Packing::single, length, false, 6);
+    RunConfig config;
+    config.train.batch = 3, config.train.length = length, config.data.reset = true;
+    const Batch batch = to_device(batch_at(split, config, 0), GetParam(), at::kFloat);
+    nn::Pass pass;
+    batch.tell(pass);
+    const auto counts = batch.targets.narrow(1, 0, 8).ge(0).unsqueeze(2);
+    logits.push_back(model->logits(batch.inputs, pass).narrow(1, 0, 8).mul(counts));
+  }
+  for (size_t i = 1; i < logits.size(); ++i)
+    EXPECT_LT(logits[i].sub(logits[0]).abs().max().item<double>(), GetParam().is_cuda() ? 1e-3 : 1e-5);
+}
+
+INSTANTIATE_TEST_SUITE_P(, Padding, ::testing::ValuesIn(testing::devices()), testing::device_name);
 
 TEST(Masked, parts_with_unequal_numbers_of_targets_add_up_to_the_batch) {
   TestFolder folder;
