@@ -8,7 +8,7 @@
 namespace hyperion::kernels {
 
 // What keeps a query from keys, besides that it sees none ahead where attention is causal; all of it together. A query
-// that sees no key gives zeros.
+// that sees no key gives zeros in the references, and in the library's forms whatever that gives: nothing may count it.
 struct AttentionMask {
   at::Tensor keys = {};    // bool [batch, keys]: false: seen by no one; undefined: none such
   Segments segments = {};  // a query sees its own document's keys alone

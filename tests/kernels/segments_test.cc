@@ -53,11 +53,11 @@ at::Tensor seen_of(const at::Tensor& starts, bool causal, int64_t window, const 
 
 using Attend = std::function<at::Tensor(const at::Tensor&, const at::Tensor&, const at::Tensor&)>;
 
-// The output and the gradients of queries, keys and values.
+// The output and the gradients of queries, keys and values, of queries that see a key.
 std::vector<at::Tensor> results_of(const std::vector<at::Tensor>& heads, const at::Tensor& along,
-                                   const Attend& attend) {
+                                   const at::Tensor& seen, const Attend& attend) {
   for (const auto& t : heads) t.mutable_grad().reset();
-  const auto out = attend(heads[0], heads[1], heads[2]);
+  const auto out = attend(heads[0], heads[1], heads[2]).mul(seen.any(-1).unsqueeze(1).unsqueeze(3));
   out.backward(along);
   return {out.detach(), heads[0].grad().clone(), heads[1].grad().clone(), heads[2].grad().clone()};
 }
@@ -99,30 +99,30 @@ TEST_P(SegmentedAttention, is_that_under_the_dense_mask_in_value_and_gradient) {
             const auto along = here(at::randn({3, 4, length, 16})).to(type);
             const AttentionMask mask{here(padding), Segments(here(starts)), window};
             const auto seen = here(seen_of(starts, true, window, padding));
-            const auto expected = results_of(heads, along, [&](const auto& q, const auto& k, const auto& v) {
+            const auto expected = results_of(heads, along, seen, [&](const auto& q, const auto& k, const auto& v) {
               return plain_attention(q, k, v, seen);
             });
-            expect_equal(results_of(heads, along,
+            expect_equal(results_of(heads, along, seen,
                                     [&](const auto& q, const auto& k, const auto& v) {
                                       return kernels::causal_attention(q, k, v, mask);
                                     }),
                          expected, type);
-            expect_equal(results_of(heads, along,
+            expect_equal(results_of(heads, along, seen,
                                     [&](const auto& q, const auto& k, const auto& v) {
                                       return kernels::causal_attention_reference(q, k, v, mask);
                                     }),
                          expected, type);
             if (window > 0) continue;
             const auto all = here(seen_of(starts, false, 0, padding));
-            const auto both_ways = results_of(heads, along, [&](const auto& q, const auto& k, const auto& v) {
+            const auto both_ways = results_of(heads, along, all, [&](const auto& q, const auto& k, const auto& v) {
               return plain_attention(q, k, v, all);
             });
-            expect_equal(results_of(heads, along,
+            expect_equal(results_of(heads, along, all,
                                     [&](const auto& q, const auto& k, const auto& v) {
                                       return kernels::attention(q, k, v, mask);
                                     }),
                          both_ways, type);
-            expect_equal(results_of(heads, along,
+            expect_equal(results_of(heads, along, all,
                                     [&](const auto& q, const auto& k, const auto& v) {
                                       return kernels::attention_reference(q, k, v, mask);
                                     }),
