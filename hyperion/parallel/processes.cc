@@ -33,6 +33,7 @@ Processes::Processes(std::shared_ptr<comm::World> world, const ParallelConfig& c
   const bool hybrid = mesh_.size(Axis::dp_replicate) > 1 && config.zero > 0;
   const auto sharers = mesh_.peers(hybrid ? strategy::Axes(Axis::dp_shard) : strategy::kBatchAxes);
   control_ = world_->group("control");
+  if (config.check_calls) control_->check_calls();
   const auto wires = agreed_wires(*control_, gpu);
   saves_ = world_->group("saves");
   gradients_ = world_->group("gradients", wires, sharers);

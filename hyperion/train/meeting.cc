@@ -47,6 +47,7 @@ void expect_same_settings(int rank, const std::string& settings, const std::stri
 void expect_same_inputs(comm::World& world, const RunConfig& config, const Inputs& inputs) {
   if (world.size() == 1) return;
   const auto group = world.group("inputs");
+  if (config.parallel.check_calls) group->check_calls();
   const auto expect = [&](const std::string& own, const std::string& what, const std::string& hint) {
     const auto all = group->gather_text(base::hash_hex(own), "inputs");
     std::string ranks;

@@ -184,5 +184,14 @@ TEST(TrainFaults, at_any_moment_are_named_by_every_other_rank_in_time_and_leave_
     std::printf("%-28s %6d  %35d  %9.1f s\n", kKinds[i].name.c_str(), rows[i].tried, rows[i].right, rows[i].slowest);
 }
 
+// Before the first step ranks compare what they read, and agree on their wires.
+TEST(TrainFaults, of_calls_before_the_first_step_are_named_too) {
+  const auto asks = std::find_if(kKinds.begin(), kKinds.end(), [](const auto& k) { return k.name.ends_with("type"); });
+  for (const int call : {1, 2, 4, 6, 8, 9}) {
+    const Trial trial{*asks, 2, 1, 1, call, 0, true};
+    EXPECT_EQ(run(trial).wrong, "") << trial.text();
+  }
+}
+
 }  // namespace
 }  // namespace hyperion
