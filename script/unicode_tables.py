@@ -1,4 +1,4 @@
-"""Writes hyperion/data/unicode_tables.cc and normal_form_tables.cc, the tables behind unicode.h and normal_forms.h.
+"""Writes hyperion/text/unicode_tables.cc and hyperion/tokenizers/normal_form_tables.cc, the tables behind unicode.h and normal_forms.h.
 Needs `unicodedata2==16.0.0` and `tokenizers` from PyPI: script/oracles makes .deps/tokenizer-oracles with both.
     .deps/tokenizer-oracles/bin/python script/unicode_tables.py
 Categories are Unicode 16's, as in the regular expressions of tiktoken and tokenizers; lower case is that of `tokenizers`. Normal forms are those of
@@ -8,7 +8,7 @@ import pathlib
 import tokenizers
 import unicodedata2 as unicode
 
-FOLDER = pathlib.Path(__file__).resolve().parent.parent / "hyperion" / "data"
+HOUSE = pathlib.Path(__file__).resolve().parent.parent / "hyperion"
 # The order of CharClass in unicode.h. \s is more than Z*: some control characters too.
 CLASSES = ["Cn", "Lu", "Ll", "Lt", "Lm", "Lo", "M", "Nd", "Nl", "No", "Pc", "P", "S", "space", "C"]
 SPACES = set(range(9, 14)) | {0x20, 0x85, 0xA0, 0x1680, 0x2028, 0x2029, 0x202F, 0x205F, 0x3000} | set(range(0x2000, 0x200B))
@@ -141,17 +141,17 @@ def literal(numbers):
     return "\n".join(f'    R"({text[at:at + 110]})"' for at in range(0, len(text), 110))
 
 
-def write(name, header, tables):
+def write(room, name, header, tables):
     out = [f'// Made by script/unicode_tables.py from Unicode {unicode.unidata_version}; not to be edited by hand.',
-           f'#include "hyperion/data/{header}"', "", "namespace hyperion::data {", "", "// clang-format off"]
+           f'#include "hyperion/{room}/{header}"', "", f"namespace hyperion::{room} {{", "", "// clang-format off"]
     for symbol, numbers in tables:
         out.append(f"const char* const {symbol} =\n{literal(numbers)};")
-    out += ["// clang-format on", "", "}  // namespace hyperion::data", ""]
-    (FOLDER / name).write_text("\n".join(out))
+    out += ["// clang-format on", "", f"}}  // namespace hyperion::{room}", ""]
+    (HOUSE / room / name).write_text("\n".join(out))
 
 
-write("unicode_tables.cc", "unicode.h", [("kClassTable", class_table()), ("kLowerTable", lower_table())])
-write("normal_form_tables.cc", "normal_forms.h", [
+write("text", "unicode_tables.cc", "unicode.h", [("kClassTable", class_table()), ("kLowerTable", lower_table())])
+write("tokenizers", "normal_form_tables.cc", "normal_forms.h", [
     ("kNormalFormTable", normal_table()),
     ("kMarkTable", removed_by(tokenizers.normalizers.StripAccents())),
     ("kAccentTable", removed_by(tokenizers.normalizers.BertNormalizer(False, False, True, False)))])

@@ -13,8 +13,8 @@
 #include "hyperion/base/log.h"
 #include "hyperion/base/random.h"
 #include "hyperion/bench/figures.h"
-#include "hyperion/data/tokenizer.h"
-#include "hyperion/data/unicode.h"
+#include "hyperion/text/unicode.h"
+#include "hyperion/tokenizers/tokenizer.h"
 
 namespace hyperion::bench {
 namespace {
@@ -89,7 +89,7 @@ class Writer {
   void script() {
     constexpr char32_t starts[] = {0x4E00, 0x3041, 0x0430, 0x0621, 0xAC00, 0x1F600};
     const char32_t start = starts[number(6)];
-    for (uint32_t i = 0; i < 60; ++i) data::append_utf8(text_, number(9) == 0 ? U' ' : start + number(40));
+    for (uint32_t i = 0; i < 60; ++i) text::append_utf8(text_, number(9) == 0 ? U' ' : start + number(40));
     text_ += '\n';
   }
 
@@ -110,7 +110,7 @@ class Writer {
   uint64_t next_ = 0;
 };
 
-DataRow measure(const data::Tokenizer& tokenizer, const std::string& name, std::string_view text, int threads,
+DataRow measure(const tokenizers::Tokenizer& tokenizer, const std::string& name, std::string_view text, int threads,
                 double seconds) {
   DataRow row{name, threads, 0, {}};
   row.seconds = repeat(
@@ -140,7 +140,7 @@ DataResult run_data_bench(const std::vector<std::string>& tokenizers, std::strin
   if (text.empty()) throw base::ConfigError(format("{} is empty", name), "name a file with some megabytes of text");
   base::ProgressLine progress;
   for (const auto& path : tokenizers) {
-    const auto tokenizer = data::open_tokenizer(path);
+    const auto tokenizer = tokenizers::open_tokenizer(path);
     for (const int threads : {1, cores}) {
       progress.show(format("{} on {} threads", path, threads));
       result.rows.push_back(

@@ -3,7 +3,7 @@
 #include <ctime>
 
 #include "hyperion/base/error.h"
-#include "hyperion/data/augment.h"
+#include "hyperion/images/augment.h"
 
 namespace hyperion::bench {
 namespace {
@@ -19,9 +19,9 @@ double seconds_of_this_thread() {
 
 ImageRate time_images(const std::vector<std::string>& files, int64_t side, const Budget& budget) {
   HYPERION_CHECK(!files.empty(), "there are images to time");
-  data::AugmentConfig config;
+  images::AugmentConfig config;
   config.crop = "resized", config.flip = true;
-  const data::Augmenter augmenter(config, side, /*seed=*/1, /*training=*/true, data::kImagenet);
+  const images::Augmenter augmenter(config, side, /*seed=*/1, /*training=*/true, images::kImagenet);
   std::vector<float> out(static_cast<size_t>(3 * side * side));
   const auto count = static_cast<int64_t>(files.size());
   int64_t epoch = 0;

@@ -23,7 +23,7 @@
 #include "hyperion/cli/open_text_model.h"
 #include "hyperion/cli/text_flags.h"
 #include "hyperion/cli/usage.h"
-#include "hyperion/data/image_processing.h"
+#include "hyperion/images/image_processing.h"
 #include "hyperion/kernels/device.h"
 #include "hyperion/nn/pass.h"
 
@@ -41,13 +41,13 @@ std::vector<std::string> labels_of(const interop::OpenedModel& opened, const std
   return names;
 }
 
-data::ImageProcessing processing_of(const interop::OpenedModel& opened, const std::string& model) {
+images::ImageProcessing processing_of(const interop::OpenedModel& opened, const std::string& model) {
   const base::Path path = interop::image_processor(base::real_files(), opened);
   if (path.empty())
     throw base::ConfigError(
-        format("it is not known how {} wants its images: it has no {}", model, data::kProcessorFile),
+        format("it is not known how {} wants its images: it has no {}", model, images::kProcessorFile),
         "runs on images that are read from files keep one, and so do folders exported from them");
-  return data::parse_processor(base::read_description(base::real_files(), path), path.string());
+  return images::parse_processor(base::read_description(base::real_files(), path), path.string());
 }
 
 constexpr uint64_t kLongestFile = uint64_t{1} << 28;
@@ -117,8 +117,8 @@ int classify_command(const ClassifyOptions& options) {
   std::vector<at::Tensor> all_pixels, all_logits;
   for (const auto& path : options.images) {
     base::throw_if_stopped("classifying");
-    data::process_image(processing, base::read_to_end(path, kLongestFile), path,
-                        {pixels.mutable_data_ptr<float>(), static_cast<size_t>(pixels.numel())});
+    images::process_image(processing, base::read_to_end(path, kLongestFile), path,
+                          {pixels.mutable_data_ptr<float>(), static_cast<size_t>(pixels.numel())});
     nn::Pass pass;
     const auto logits = opened.model->logits(pixels.to(device, type), pass)[0].to(at::kCPU, at::kFloat);
     if (!options.output.empty()) all_pixels.push_back(pixels[0].clone()), all_logits.push_back(logits);

@@ -10,10 +10,10 @@
 #include "hyperion/base/log.h"
 #include "hyperion/base/output_file.h"
 #include "hyperion/cli/commands.h"
-#include "hyperion/data/bpe_trainer.h"
-#include "hyperion/data/tokenizer.h"
 #include "hyperion/host/cpu.h"
 #include "hyperion/hub/cache.h"
+#include "hyperion/tokenizers/bpe_trainer.h"
+#include "hyperion/tokenizers/tokenizer.h"
 
 namespace hyperion::cli {
 namespace {
@@ -54,7 +54,8 @@ std::string shown_token(const std::string& token) {
   return out;
 }
 
-void print_tokens(const data::Tokenizer& tokenizer, const std::vector<data::TokenId>& ids, const DataOptions& options) {
+void print_tokens(const tokenizers::Tokenizer& tokenizer, const std::vector<tokenizers::TokenId>& ids,
+                  const DataOptions& options) {
   std::string out;
   if (options.count) {
     append_number(out, static_cast<int64_t>(ids.size()));
@@ -70,7 +71,7 @@ void print_tokens(const data::Tokenizer& tokenizer, const std::vector<data::Toke
   write_out(out += '\n');
 }
 
-void print_offsets(const data::Encoded& encoded) {
+void print_offsets(const tokenizers::Encoded& encoded) {
   std::string out;
   for (size_t i = 0; i < encoded.ids.size(); ++i)
     out += format("{}{}:{}-{}", i > 0 ? " " : "", encoded.ids[i], encoded.ranges[i].begin, encoded.ranges[i].end);
@@ -90,12 +91,12 @@ void each_text(const DataOptions& options, Use use) {
   }
 }
 
-std::vector<data::TokenId> read_ids(std::string_view text, size_t line) {
+std::vector<tokenizers::TokenId> read_ids(std::string_view text, size_t line) {
   constexpr std::string_view blanks = " \t\r\n,";
-  std::vector<data::TokenId> ids;
+  std::vector<tokenizers::TokenId> ids;
   for (size_t at = text.find_first_not_of(blanks); at < text.size(); at = text.find_first_not_of(blanks, at)) {
     const size_t end = std::min(text.find_first_of(blanks, at), text.size());
-    data::TokenId id = 0;
+    tokenizers::TokenId id = 0;
     const auto [stop, failure] = std::from_chars(text.data() + at, text.data() + end, id);
     if (failure != std::errc() || stop != text.data() + end)
       throw base::ConfigError(
@@ -111,8 +112,8 @@ std::vector<data::TokenId> read_ids(std::string_view text, size_t line) {
 }  // namespace
 
 int tokenize_command(const DataOptions& options) {
-  const auto tokenizer =
-      data::open_tokenizer(hub::locate(base::real_files(), options.tokenizer), options.pattern, data::Lengths::as_file);
+  const auto tokenizer = tokenizers::open_tokenizer(hub::locate(base::real_files(), options.tokenizer), options.pattern,
+                                                    tokenizers::Lengths::as_file);
   const int threads = options.threads > 0 ? static_cast<int>(options.threads) : host::this_cpu().usable_cores();
   each_text(options, [&](std::string_view text, size_t) {
     if (options.offsets) return print_offsets(tokenizer->encode_with_offsets(text, !options.no_special));
@@ -122,7 +123,8 @@ int tokenize_command(const DataOptions& options) {
 }
 
 int detokenize_command(const DataOptions& options) {
-  const auto tokenizer = data::open_tokenizer(hub::locate(base::real_files(), options.tokenizer), options.pattern);
+  const auto tokenizer =
+      tokenizers::open_tokenizer(hub::locate(base::real_files(), options.tokenizer), options.pattern);
   each_text(options, [&](std::string_view text, size_t line) {
     write_out(tokenizer->decode(read_ids(text, line), options.skip_special) + (options.lines ? "\n" : ""));
   });
@@ -133,8 +135,8 @@ int train_tokenizer_command(const TrainTokenizerOptions& options) {
   auto& files = base::real_files();
   if (files.exists(options.to))
     throw base::ConfigError(format("{} exists already", options.to), "name another file, or remove it first");
-  data::BpeTrainer trainer(
-      {*data::pattern_named(options.pattern), options.vocabulary, options.min_frequency, options.special});
+  tokenizers::BpeTrainer trainer(
+      {*tokenizers::pattern_named(options.pattern), options.vocabulary, options.min_frequency, options.special});
   base::ProgressLine progress;
   uint64_t bytes = 0;
   for (const auto& file : options.files) {
@@ -153,7 +155,7 @@ int train_tokenizer_command(const TrainTokenizerOptions& options) {
       [&](int64_t tokens) { progress.show(format("merging, {} of {} tokens", tokens, options.vocabulary)); });
   progress.clear();
   base::write_atomically(files, base::output_file(options.to), json);
-  const auto size = data::open_tokenizer(options.to)->vocabulary_size();
+  const auto size = tokenizers::open_tokenizer(options.to)->vocabulary_size();
   std::printf("%s\n",
               format("{}: {} tokens from {} of text{}", options.to, base::with_commas(size), base::bytes_text(bytes),
                      size < options.vocabulary ? "; no more pairs are frequent enough" : "")

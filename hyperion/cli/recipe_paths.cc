@@ -6,9 +6,9 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/files.h"
 #include "hyperion/base/format.h"
-#include "hyperion/data/input_files.h"
 #include "hyperion/hub/cache.h"
 #include "hyperion/interop/open_model.h"
+#include "hyperion/records/input_files.h"
 
 namespace hyperion::cli {
 namespace {
@@ -28,7 +28,7 @@ bool matches_something(const std::string& path) {
   std::error_code ignored;
   if (fs::exists(path, ignored)) return true;
   try {
-    return !data::input_files({path}).empty();
+    return !records::input_files({path}).empty();
   } catch (const base::Error&) {
     return false;
   }

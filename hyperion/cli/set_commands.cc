@@ -15,12 +15,12 @@
 #include "hyperion/cli/recipe_paths.h"
 #include "hyperion/cli/resolve.h"
 #include "hyperion/data/image_set.h"
-#include "hyperion/data/input_files.h"
 #include "hyperion/data/inspect.h"
 #include "hyperion/data/prepare.h"
 #include "hyperion/data/prepared.h"
 #include "hyperion/hub/cache.h"
 #include "hyperion/interop/text.h"
+#include "hyperion/records/input_files.h"
 
 namespace hyperion::cli {
 namespace {
@@ -33,7 +33,7 @@ void print(const std::string& text) { std::printf("%s\n", text.c_str()); }
 struct SetFolder {
   base::Path path;
   Json record;
-  std::unique_ptr<const data::Tokenizer> tokenizer;  // null: bytes, or images
+  std::unique_ptr<const tokenizers::Tokenizer> tokenizer;  // null: bytes, or images
 
   bool images() const { return record.value("kind", "") == "images"; }
 };
@@ -43,7 +43,7 @@ SetFolder open_set(const std::string& folder) {
   SetFolder set{folder, data::read_set_record(files, folder), nullptr};
   data::check_set_files(files, folder);
   const base::Path tokenizer = set.path / data::kSetTokenizer;
-  if (files.exists(tokenizer)) set.tokenizer = data::open_tokenizer(tokenizer);
+  if (files.exists(tokenizer)) set.tokenizer = tokenizers::open_tokenizer(tokenizer);
   return set;
 }
 
@@ -78,7 +78,7 @@ Json figures_json(const data::TokenFigures& figures) {
   return json;
 }
 
-std::string token_text(const SetFolder& set, data::TokenId token) {
+std::string token_text(const SetFolder& set, tokenizers::TokenId token) {
   return "\"" +
          shown_text(set.tokenizer ? set.tokenizer->decode({{token}}) : std::string(1, static_cast<char>(token))) + "\"";
 }
@@ -129,7 +129,7 @@ Json look_at_images(const SetFolder& folder, const char* name, const InspectOpti
   const data::ImageSet set(folder.path / name);
   const auto figures = data::inspect_images(set, [](int64_t) { base::throw_if_stopped("inspecting"); });
   const auto [fewest, most] = std::minmax_element(figures.by_class.begin(), figures.by_class.end());
-  const auto size = [](const data::ImageSize& of) { return format("{}x{}", of.width, of.height); };
+  const auto size = [](const images::ImageSize& of) { return format("{}x{}", of.width, of.height); };
   if (!options.json) {
     print(format("  {} images of {} classes, {} ({} each); {} to {} pixels", with_commas(figures.images),
                  with_commas(static_cast<int64_t>(set.classes().size())), base::bytes_text(set.file().bytes()),
@@ -179,7 +179,7 @@ int prepare_command(const PrepareOptions& options) {
     print("would read:");
     for (const auto& list : {config.files, config.validation_files})
       if (!list.empty())
-        for (const auto& path : data::input_files(list)) print("  " + path.string());
+        for (const auto& path : records::input_files(list)) print("  " + path.string());
     return 0;
   }
   Meter meter;

@@ -5,8 +5,8 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
-#include "hyperion/data/input_files.h"
-#include "hyperion/data/unicode.h"
+#include "hyperion/records/input_files.h"
+#include "hyperion/text/unicode.h"
 
 namespace hyperion::data {
 namespace {
@@ -20,9 +20,10 @@ std::vector<std::string> class_names(const base::Path& list, size_t count) {
   if (base::real_files().exists(list)) {
     std::istringstream lines(base::real_files().read(list));
     for (std::string line; std::getline(lines, line);) {
-      if (valid_prefix(line) != line.size())
-        throw base::CorruptError(format("{}: the class \"{}\" is not UTF-8", list.string(), shown_in_utf8(line)),
-                                 "write the names of its classes in UTF-8");
+      if (text::valid_prefix(line) != line.size())
+        throw base::CorruptError(
+            format("{}: the class \"{}\" is not UTF-8", list.string(), records::shown_in_utf8(line)),
+            "write the names of its classes in UTF-8");
       if (!line.empty()) names.push_back(line);
     }
   }
@@ -64,8 +65,8 @@ const unsigned char* CifarFile::record(int64_t index) const {
 
 int64_t CifarFile::label(int64_t index) const { return record(index)[label_bytes_ - 1]; }
 
-Pixels CifarFile::pixels(int64_t index) const {
-  Pixels image({kCifarSide, kCifarSide});
+images::Pixels CifarFile::pixels(int64_t index) const {
+  images::Pixels image({kCifarSide, kCifarSide});
   for (int64_t channel = 0; channel < 3; ++channel)
     for (int64_t i = 0; i < kPlane; ++i)
       image.rgb[3 * i + channel] = record(index)[label_bytes_ + channel * kPlane + i];

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "hyperion/base/files.h"
-#include "hyperion/data/pixels.h"
+#include "hyperion/images/pixels.h"
 
 namespace hyperion::data {
 
@@ -26,7 +26,7 @@ class CifarFile {
 
   int64_t images() const { return static_cast<int64_t>(file_.bytes().size()) / record_; }
   int64_t label(int64_t index) const;  // as it is written
-  Pixels pixels(int64_t index) const;
+  images::Pixels pixels(int64_t index) const;
   // Throws CorruptError for the first label that is no class.
   void check_labels() const;
 

@@ -15,8 +15,8 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/signals.h"
-#include "hyperion/data/image_decode.h"
-#include "hyperion/data/input_files.h"
+#include "hyperion/images/image_decode.h"
+#include "hyperion/records/input_files.h"
 
 namespace hyperion::data {
 namespace {
@@ -30,7 +30,7 @@ std::string why_no_image(const base::Path& path) {
   file.read(first, sizeof first);
   const std::string_view bytes(first, static_cast<size_t>(file.gcount()));
   if (bytes.empty()) return "empty";
-  return begins_as_image(bytes) ? "" : "neither a JPEG nor a PNG file";
+  return images::begins_as_image(bytes) ? "" : "neither a JPEG nor a PNG file";
 }
 
 }  // namespace
@@ -69,7 +69,7 @@ void refuse_broken_images(const ImageSplit& split, size_t most) {
   base::throw_if_stopped("looking at the images");
   if (broken.empty()) return;
   const auto& [at, why] = *broken.begin();
-  const std::string name = shown_in_utf8(path_of(at).native());
+  const std::string name = records::shown_in_utf8(path_of(at).native());
   const bool one = broken.size() == 1;
   throw base::CorruptError(one ? base::format("{}: {}", name, why)
                                : base::format("{} files are no images that can be read; the first is {}: {}",

@@ -1,9 +1,9 @@
 #include "hyperion/base/error.h"
-#include "hyperion/data/augment.h"
 #include "hyperion/data/image_check.h"
 #include "hyperion/data/image_digest.h"
 #include "hyperion/data/image_folder.h"
 #include "hyperion/data/images.h"
+#include "hyperion/images/augment.h"
 
 namespace hyperion::data {
 namespace {
@@ -11,14 +11,14 @@ namespace {
 // Decodes on reading: nothing of an image is kept.
 class FileImages final : public ImageSource {
  public:
-  FileImages(ImageList list, int64_t side, Augmenter augmenter)
+  FileImages(ImageList list, int64_t side, images::Augmenter augmenter)
       : list_(std::move(list)), side_(side), augmenter_(std::move(augmenter)) {}
 
   int64_t samples() const override { return static_cast<int64_t>(list_.files.size()); }
-  ImageShape shape() const override { return {3, side_, side_}; }
+  images::ImageShape shape() const override { return {3, side_, side_}; }
   int64_t classes() const override { return static_cast<int64_t>(list_.classes.size()); }
   std::vector<std::string> class_names() const override { return list_.classes; }
-  std::optional<ImageProcessing> processing() const override { return augmenter_.processing(); }
+  std::optional<images::ImageProcessing> processing() const override { return augmenter_.processing(); }
   int64_t read(int64_t index, int64_t epoch, std::span<float> out) const override {
     const ImageFile& file = list_.files.at(index);
     try {
@@ -32,7 +32,7 @@ class FileImages final : public ImageSource {
  private:
   ImageList list_;
   int64_t side_;
-  Augmenter augmenter_;
+  images::Augmenter augmenter_;
 };
 
 }  // namespace
@@ -42,7 +42,7 @@ Split open_image_files(const DataConfig& config, int64_t side, uint64_t seed) {
   refuse_broken_images(lists);
   const auto source = [&](ImageList& list, bool training) {
     return std::make_unique<FileImages>(std::move(list), side,
-                                        Augmenter(config.augment, side, seed, training, kImagenet));
+                                        images::Augmenter(config.augment, side, seed, training, images::kImagenet));
   };
   Split split;
   split.passed_over = passed_over_text(lists);

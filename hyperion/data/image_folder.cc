@@ -9,10 +9,10 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
-#include "hyperion/data/bad_records.h"
-#include "hyperion/data/input_files.h"
 #include "hyperion/data/order.h"
-#include "hyperion/data/unicode.h"
+#include "hyperion/records/bad_records.h"
+#include "hyperion/records/input_files.h"
+#include "hyperion/text/unicode.h"
 
 namespace hyperion::data {
 namespace {
@@ -85,7 +85,7 @@ std::vector<Line> lines_of(const Path& file) {
     if (!line.empty()) lines.push_back({number, std::move(line)});
     begin = end + 1;
   }
-  if (lines.empty()) throw BadRecord(file.string(), 0, "an empty list");
+  if (lines.empty()) throw records::BadRecord(file.string(), 0, "an empty list");
   return lines;
 }
 
@@ -93,18 +93,22 @@ std::vector<std::string> food_classes(const Path& meta) {
   std::vector<std::string> classes;
   std::set<std::string> seen;
   for (const Line& line : lines_of(meta / "classes.txt")) {
-    if (valid_prefix(line.text) != line.text.size())
-      throw BadRecord((meta / "classes.txt").string(), line.number,
-                      format("class \"{}\" is not UTF-8: rename it, its folder too", shown_in_utf8(line.text)));
+    if (text::valid_prefix(line.text) != line.text.size())
+      throw records::BadRecord(
+          (meta / "classes.txt").string(), line.number,
+          format("class \"{}\" is not UTF-8: rename it, its folder too", records::shown_in_utf8(line.text)));
     if (line.text.find('/') != std::string::npos || line.text.starts_with('.'))
-      throw BadRecord((meta / "classes.txt").string(), line.number, format("\"{}\" is no name of a class", line.text));
+      throw records::BadRecord((meta / "classes.txt").string(), line.number,
+                               format("\"{}\" is no name of a class", line.text));
     if (!seen.insert(line.text).second)
-      throw BadRecord((meta / "classes.txt").string(), line.number, format("class \"{}\" is listed twice", line.text));
+      throw records::BadRecord((meta / "classes.txt").string(), line.number,
+                               format("class \"{}\" is listed twice", line.text));
     classes.push_back(line.text);
   }
   if (const Path labels = meta / "labels.txt"; is_there(labels))
     if (const size_t count = lines_of(labels).size(); count != classes.size())
-      throw BadRecord(labels.string(), 0, format("{} labels, and classes.txt has {} classes", count, classes.size()));
+      throw records::BadRecord(labels.string(), 0,
+                               format("{} labels, and classes.txt has {} classes", count, classes.size()));
   return classes;
 }
 
@@ -122,7 +126,7 @@ void refuse_loop(const Path& folder, const Path& root) {
   const auto end = std::mismatch(target.begin(), target.end(), inside.begin(), inside.end()).first;
   if (target.empty() || end != target.end()) return;
   throw ConfigError(format("{} is a link to {}, which holds it, and each folder beside it is a class",
-                           shown_in_utf8(folder.native()), shown_in_utf8(target.native())),
+                           records::shown_in_utf8(folder.native()), records::shown_in_utf8(target.native())),
                     "remove the link");
 }
 
@@ -131,7 +135,7 @@ void refuse_loop(const Path& folder, const Path& root) {
 ImageList list_class_folders(const Path& root) {
   ImageList list;
   for (const Path& folder : children(root, true)) {
-    check_utf8_path(folder);
+    records::check_utf8_path(folder);
     refuse_loop(folder, root);
     const auto label = static_cast<int64_t>(list.classes.size());
     list.classes.push_back(folder.filename().string());
@@ -151,7 +155,7 @@ ImageList list_class_folders(const Path& root) {
   return list;
 }
 
-ImageList list_food101(const Path& root, const std::string& part, BadRecords* bad) {
+ImageList list_food101(const Path& root, const std::string& part, records::BadRecords* bad) {
   const Path meta = root / "meta", names = meta / (part + ".txt");
   ImageList list;
   list.classes = food_classes(meta);
@@ -168,22 +172,22 @@ ImageList list_food101(const Path& root, const std::string& part, BadRecords* ba
     const std::string file = slash == std::string::npos ? "" : line.text.substr(slash + 1) + ".jpg";
     std::string why;
     if (slash == std::string::npos)
-      why = format("\"{}\" is not CLASS/NAME", shown_in_utf8(line.text));
+      why = format("\"{}\" is not CLASS/NAME", records::shown_in_utf8(line.text));
     else if (label == labels.end())
-      why = format("class \"{}\" is not in classes.txt", shown_in_utf8(line.text.substr(0, slash)));
+      why = format("class \"{}\" is not in classes.txt", records::shown_in_utf8(line.text.substr(0, slash)));
     else if (!there[label->second].contains(file))
-      why = format("images/{}/{} is not there", label->first, shown_in_utf8(file));
+      why = format("images/{}/{} is not there", label->first, records::shown_in_utf8(file));
     else
       list.files.push_back({root / "images" / label->first / file, label->second});
     if (why.empty()) continue;
-    const BadRecord record(names.string(), line.number, why);
+    const records::BadRecord record(names.string(), line.number, why);
     if (bad == nullptr) throw record;
     bad->add(record);
   }
   return list;
 }
 
-ImageSplit list_images(const Path& root, double validation, BadRecords* bad) {
+ImageSplit list_images(const Path& root, double validation, records::BadRecords* bad) {
   if (!is_there(root))
     throw ConfigError(format("the folder {} does not exist", root.string()), "name the folder of images");
   if (is_there(root / "meta" / "classes.txt"))
@@ -227,7 +231,7 @@ std::string passed_over_text(const ImageSplit& split) {
   if (count == 0) return {};
   return format("{} {} neither JPEG nor PNG and {} passed over (the first: {})", count,
                 count == 1 ? "file is" : "files are", count == 1 ? "is" : "are",
-                shown_in_utf8((here.empty() ? there : here).front().native()));
+                records::shown_in_utf8((here.empty() ? there : here).front().native()));
 }
 
 }  // namespace hyperion::data

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "hyperion/base/files.h"
-#include "hyperion/data/bad_records.h"
+#include "hyperion/records/bad_records.h"
 
 namespace hyperion::data {
 
@@ -27,7 +27,7 @@ ImageList list_class_folders(const base::Path& root);
 // <class>/<id> for each image. meta/labels.txt, the classes for people to read, must have as many lines where it is
 // there.
 // A line that names no image goes to `bad`, which may throw; without one it is thrown here.
-ImageList list_food101(const base::Path& root, const std::string& part, BadRecords* bad = nullptr);
+ImageList list_food101(const base::Path& root, const std::string& part, records::BadRecords* bad = nullptr);
 
 struct ImageSplit {
   ImageList train, validation;
@@ -35,7 +35,7 @@ struct ImageSplit {
 // What kind of folder it is, is seen from what it holds: meta/classes.txt (Food-101); the folders train and val,
 // validation or test, with the same classes; else class folders, of which the part `validation` is held out, in each
 // class as much.
-ImageSplit list_images(const base::Path& root, double validation, BadRecords* bad = nullptr);
+ImageSplit list_images(const base::Path& root, double validation, records::BadRecords* bad = nullptr);
 
 // How many images of such a split cannot be read, and the first of them; empty where there are none.
 std::string passed_over_text(const ImageSplit& split);

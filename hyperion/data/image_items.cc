@@ -8,8 +8,8 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/signals.h"
 #include "hyperion/data/image_set.h"
-#include "hyperion/data/input_files.h"
-#include "hyperion/data/tar.h"
+#include "hyperion/records/input_files.h"
+#include "hyperion/records/tar.h"
 
 namespace hyperion::data {
 namespace {
@@ -29,7 +29,7 @@ class ListItems final : public ImageItems {
     try {
       item.bytes = base::real_files().read(file.path);
     } catch (const base::FileError& error) {
-      item.bad = BadRecord(item.name, 0, error.what());
+      item.bad = records::BadRecord(item.name, 0, error.what());
     }
     ++at_;
     return true;
@@ -70,8 +70,8 @@ class ShardItems final : public ImageItems {
   bool next_of_shard(ImageItem& item) {
     Group group = std::exchange(ahead_, {});
     try {
-      if (!reader_) reader_.emplace(open_bytes(shards_[shard_]), file());
-      for (TarMember member; reader_->next(member);) {
+      if (!reader_) reader_.emplace(records::open_bytes(shards_[shard_]), file());
+      for (records::TarMember member; reader_->next(member);) {
         const auto [key, ending] = parts_of(member.name);
         if (!group.key.empty() && key != group.key) {
           ahead_.key = key;
@@ -81,7 +81,7 @@ class ShardItems final : public ImageItems {
         group.key = key;
         add(group, member, ending);
       }
-    } catch (const BadRecord& bad) {  // of the shard: nothing comes after it
+    } catch (const records::BadRecord& bad) {  // of the shard: nothing comes after it
       if (group.has_image && group.has_label) {
         give(group, item);
         broken_ = bad;
@@ -103,14 +103,14 @@ class ShardItems final : public ImageItems {
     return {name.substr(0, dot), ending};
   }
 
-  void add(Group& group, const TarMember& member, const std::string& ending) {
+  void add(Group& group, const records::TarMember& member, const std::string& ending) {
     const bool image = ending == "jpg" || ending == "jpeg" || ending == "png";
     if (!image && ending != "cls") return;
     bool& has = image ? group.has_image : group.has_label;
     if (!group.endings.insert(ending).second && group.failure.empty())
-      group.failure = format("has .{} {}", ending, kThereTwice);
+      group.failure = format("has .{} {}", ending, records::kThereTwice);
     if (has && group.failure.empty()) group.failure = format("has more than one {}", image ? "image" : "label");
-    if (const uint64_t most = image ? TarReader::kMostBytes : 64; member.size > most)
+    if (const uint64_t most = image ? records::TarReader::kMostBytes : 64; member.size > most)
       group.failure = format("has {} of {}", base::bytes_text(member.size), ending);
     else
       reader_->read(image ? group.image : group.label);
@@ -126,20 +126,20 @@ class ShardItems final : public ImageItems {
     if (failure.empty() && !group.has_image) failure = "has no image (.jpg, .jpeg or .png)";
     if (failure.empty() && !group.has_label) failure = "has no label (.cls)";
     if (failure.empty() && (error != std::errc{} || stop != text.data() + end || label < 0 || label > kMostLabel))
-      failure =
-          format("has the label \"{}\", which is no number in 0 .. {}", shown_in_utf8(text.substr(0, end)), kMostLabel);
-    const std::string key = shown_in_utf8(group.key);  // a list of what is bad is JSON
+      failure = format("has the label \"{}\", which is no number in 0 .. {}",
+                       records::shown_in_utf8(text.substr(0, end)), kMostLabel);
+    const std::string key = records::shown_in_utf8(group.key);  // a list of what is bad is JSON
     item = {format("{}: {}", file(), key), std::move(group.image), label, shard_ >= training_, {}};
-    if (!failure.empty()) item.bad = BadRecord(file(), 0, format("{} {}", key, failure));
+    if (!failure.empty()) item.bad = records::BadRecord(file(), 0, format("{} {}", key, failure));
     return true;
   }
   std::string file() const { return shards_[shard_].string(); }
 
   std::vector<base::Path> shards_;
   size_t training_, shard_ = 0;
-  std::optional<TarReader> reader_;
+  std::optional<records::TarReader> reader_;
   Group ahead_;  // begun, while the one before it was given
-  std::optional<BadRecord> broken_;
+  std::optional<records::BadRecord> broken_;
 };
 
 class CifarItems final : public ImageItems {
@@ -154,7 +154,7 @@ class CifarItems final : public ImageItems {
         try {
           images_.emplace(path, layout_);
         } catch (const base::Error& error) {  // a missing or damaged file is one item
-          item = {path.string(), {}, 0, of_validation, BadRecord(path.string(), 0, error.what())};
+          item = {path.string(), {}, 0, of_validation, records::BadRecord(path.string(), 0, error.what())};
           ++file_;
           return true;
         }
@@ -162,8 +162,8 @@ class CifarItems final : public ImageItems {
       if (at_ == images_->images()) continue;
       item = {format("{}: image {}", path.string(), at_), {}, images_->label(at_), of_validation, {}, true};
       if (item.label >= static_cast<int64_t>(layout_.classes.size()))
-        item.bad =
-            BadRecord(item.name, 0, format("label {}, and there are {} classes", item.label, layout_.classes.size()));
+        item.bad = records::BadRecord(item.name, 0,
+                                      format("label {}, and there are {} classes", item.label, layout_.classes.size()));
       else
         item.bytes = raw_record(images_->pixels(at_));
       ++at_;

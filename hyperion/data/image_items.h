@@ -5,18 +5,18 @@
 #include <string>
 #include <vector>
 
-#include "hyperion/data/bad_records.h"
 #include "hyperion/data/cifar_files.h"
 #include "hyperion/data/image_folder.h"
+#include "hyperion/records/bad_records.h"
 
 namespace hyperion::data {
 
 struct ImageItem {
   std::string name, bytes;
   int64_t label = 0;
-  bool of_validation = false;    // from a list or shard of validation images
-  std::optional<BadRecord> bad;  // in place of an image that cannot be had
-  bool is_raw = false;           // the bytes are a raw record of a set, not those of a file
+  bool of_validation = false;             // from a list or shard of validation images
+  std::optional<records::BadRecord> bad;  // in place of an image that cannot be had
+  bool is_raw = false;                    // the bytes are a raw record of a set, not those of a file
 };
 
 class ImageItems {

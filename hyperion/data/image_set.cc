@@ -6,7 +6,7 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/json_fault.h"
-#include "hyperion/data/image_decode.h"
+#include "hyperion/images/image_decode.h"
 
 namespace hyperion::data {
 namespace {
@@ -24,10 +24,10 @@ uint32_t table_number(std::string_view bytes, size_t at) {
   return value;
 }
 
-ImageSize raw_size(std::string_view record, const std::string& name) {
+images::ImageSize raw_size(std::string_view record, const std::string& name) {
   if (record.size() >= kRawHeader) {
-    const ImageSize size{table_number(record, 0), table_number(record, 4)};
-    if (size.height > 0 && size.width > 0 && size.height <= kMostPixels / size.width &&
+    const images::ImageSize size{table_number(record, 0), table_number(record, 4)};
+    if (size.height > 0 && size.width > 0 && size.height <= images::kMostPixels / size.width &&
         record.size() == kRawHeader + static_cast<size_t>(size.pixels()) * 3)
       return size;
   }
@@ -36,17 +36,17 @@ ImageSize raw_size(std::string_view record, const std::string& name) {
 
 class SetImages final : public ImageSource {
  public:
-  SetImages(std::shared_ptr<const ImageSet> set, int64_t side, Augmenter augmenter)
+  SetImages(std::shared_ptr<const ImageSet> set, int64_t side, images::Augmenter augmenter)
       : set_(std::move(set)), side_(side), augmenter_(std::move(augmenter)) {}
 
   int64_t samples() const override { return set_->images(); }
-  ImageShape shape() const override { return {3, side_, side_}; }
+  images::ImageShape shape() const override { return {3, side_, side_}; }
   int64_t classes() const override { return static_cast<int64_t>(set_->classes().size()); }
   std::vector<std::string> class_names() const override { return set_->classes(); }
-  std::optional<ImageProcessing> processing() const override {
+  std::optional<images::ImageProcessing> processing() const override {
     auto processing = augmenter_.processing();
     // Images that have the size are taken as they are; those of a set like CIFAR all have.
-    if (set_->is_raw() && set_->images() > 0 && set_->pixels(0).size == ImageSize{side_, side_})
+    if (set_->is_raw() && set_->images() > 0 && set_->pixels(0).size == images::ImageSize{side_, side_})
       processing.shorter = side_;
     return processing;
   }
@@ -61,7 +61,7 @@ class SetImages final : public ImageSource {
  private:
   std::shared_ptr<const ImageSet> set_;
   int64_t side_;
-  Augmenter augmenter_;
+  images::Augmenter augmenter_;
 };
 
 }  // namespace
@@ -73,7 +73,7 @@ ImageSet::ImageSet(const base::Path& path) : file_(path), labels_(file_.section(
     const auto store = meta.at("store").get<std::string>();
     raw_ = store == "raw";
     if (!raw_ && store != "jpeg") throw CorruptError(format("{}: store \"{}\" is not known", path.string(), store));
-    if (meta.value("normalise", "imagenet") == "cifar") normalisation_ = kCifar;
+    if (meta.value("normalise", "imagenet") == "cifar") normalisation_ = images::kCifar;
     classes_ = meta.at("classes").get<std::vector<std::string>>();
   } catch (const Json::exception& error) {
     throw CorruptError(format("{}: what it says of its images is damaged: {}", path.string(), base::json_fault(error)),
@@ -93,14 +93,14 @@ int64_t ImageSet::label(int64_t index) const {
 
 std::string ImageSet::name(int64_t index) const { return format("{}: image {}", file_.path().string(), index); }
 
-ImageSize ImageSet::size(int64_t index) const {
-  return raw_ ? raw_size(bytes(index), name(index)) : image_size(bytes(index), name(index));
+images::ImageSize ImageSet::size(int64_t index) const {
+  return raw_ ? raw_size(bytes(index), name(index)) : images::image_size(bytes(index), name(index));
 }
 
-Pixels ImageSet::pixels(int64_t index) const {
+images::Pixels ImageSet::pixels(int64_t index) const {
   const auto record = bytes(index);
-  if (!raw_) return decode_image(record, name(index));
-  Pixels image(raw_size(record, name(index)));
+  if (!raw_) return images::decode_image(record, name(index));
+  images::Pixels image(raw_size(record, name(index)));
   std::memcpy(image.rgb.data(), record.data() + kRawHeader, image.rgb.size());
   return image;
 }
@@ -113,7 +113,7 @@ void ImageSet::verify(const std::function<void(uint64_t)>& progress) const {
   }
 }
 
-std::string raw_record(const Pixels& image) {
+std::string raw_record(const images::Pixels& image) {
   std::string record(kRawHeader + image.rgb.size(), '\0');
   const uint32_t size[2] = {static_cast<uint32_t>(image.size.height), static_cast<uint32_t>(image.size.width)};
   std::memcpy(record.data(), size, kRawHeader);
@@ -135,7 +135,8 @@ void ImageSetWriter::finish(const std::string& store, const std::string& normali
   writer_.finish(kImages, {{"store", store}, {"normalise", normalise}, {"classes", classes}});
 }
 
-std::unique_ptr<ImageSource> make_image_source(std::shared_ptr<const ImageSet> set, int64_t side, Augmenter augmenter) {
+std::unique_ptr<ImageSource> make_image_source(std::shared_ptr<const ImageSet> set, int64_t side,
+                                               images::Augmenter augmenter) {
   return std::make_unique<SetImages>(std::move(set), side, std::move(augmenter));
 }
 

@@ -1,8 +1,8 @@
 // Images in a prepared set: docs/format_set.md, kind "images".
 #pragma once
-#include "hyperion/data/augment.h"
 #include "hyperion/data/images.h"
 #include "hyperion/data/set_file.h"
+#include "hyperion/images/augment.h"
 
 namespace hyperion::data {
 
@@ -16,13 +16,13 @@ class ImageSet {
   int64_t images() const { return file_.records(); }
   const std::vector<std::string>& classes() const { return classes_; }
   bool is_raw() const { return raw_; }
-  const Normalisation& normalisation() const { return normalisation_; }
+  const images::Normalisation& normalisation() const { return normalisation_; }
   const SetFile& file() const { return file_; }
   int64_t label(int64_t index) const;  // checked against the classes
   std::string_view bytes(int64_t index) const { return file_.record(index); }
-  std::string name(int64_t index) const;  // for messages
-  ImageSize size(int64_t index) const;    // read from its header
-  Pixels pixels(int64_t index) const;     // decoded where it is not raw
+  std::string name(int64_t index) const;        // for messages
+  images::ImageSize size(int64_t index) const;  // read from its header
+  images::Pixels pixels(int64_t index) const;   // decoded where it is not raw
 
   // Reads everything: hashes, bounds, labels, the sizes of raw images. Throws CorruptError that names the first
   // failure.
@@ -32,12 +32,12 @@ class ImageSet {
   SetFile file_;
   std::vector<std::string> classes_;
   bool raw_ = false;
-  Normalisation normalisation_ = kImagenet;
+  images::Normalisation normalisation_ = images::kImagenet;
   std::string_view labels_;
 };
 
 // A raw image as a record.
-std::string raw_record(const Pixels& image);
+std::string raw_record(const images::Pixels& image);
 
 class ImageSetWriter {
  public:
@@ -55,6 +55,7 @@ class ImageSetWriter {
   SetWriter writer_;
 };
 
-std::unique_ptr<ImageSource> make_image_source(std::shared_ptr<const ImageSet> set, int64_t side, Augmenter augmenter);
+std::unique_ptr<ImageSource> make_image_source(std::shared_ptr<const ImageSet> set, int64_t side,
+                                               images::Augmenter augmenter);
 
 }  // namespace hyperion::data

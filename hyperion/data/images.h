@@ -7,25 +7,21 @@
 #include <string>
 #include <vector>
 
-#include "hyperion/data/image_processing.h"
 #include "hyperion/data/source.h"
+#include "hyperion/images/image_processing.h"
+#include "hyperion/images/image_shape.h"
 
 namespace hyperion::data {
-
-struct ImageShape {
-  int64_t channels = 3, height = 32, width = 32;
-  int64_t pixels() const { return channels * height * width; }
-};
 
 class ImageSource {
  public:
   virtual ~ImageSource() = default;
   virtual int64_t samples() const = 0;
-  virtual ImageShape shape() const = 0;
+  virtual images::ImageShape shape() const = 0;
   virtual int64_t classes() const = 0;
   virtual std::vector<std::string> class_names() const { return {}; }  // by label; empty: they have none
   // Nothing where images are made here and not read.
-  virtual std::optional<ImageProcessing> processing() const { return {}; }
+  virtual std::optional<images::ImageProcessing> processing() const { return {}; }
   // Writes the pixels of sample `index`, channel by channel and row by row, about zero mean and unit deviation; how the
   // image varies depends on the epoch too, where it varies. Returns its label. Any thread.
   virtual int64_t read(int64_t index, int64_t epoch, std::span<float> out) const = 0;

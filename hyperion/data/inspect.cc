@@ -4,8 +4,8 @@
 #include <bit>
 
 #include "hyperion/data/order.h"
-#include "hyperion/data/png_bytes.h"
-#include "hyperion/data/resample.h"
+#include "hyperion/images/png_bytes.h"
+#include "hyperion/images/resample.h"
 
 namespace hyperion::data {
 
@@ -42,7 +42,7 @@ TokenFigures inspect_tokens(const TokenSet& set, size_t most_frequent, const std
       figures.lengths.push_back({bit == 0 ? 0 : int64_t{1} << (bit - 1), int64_t{1} << bit, bars[bit]});
   }
   for (int64_t token = 0; token < set.vocabulary(); ++token)
-    if (times[token] > 0) figures.frequent.push_back({static_cast<TokenId>(token), times[token]});
+    if (times[token] > 0) figures.frequent.push_back({static_cast<tokenizers::TokenId>(token), times[token]});
   figures.distinct = static_cast<int64_t>(figures.frequent.size());
   const size_t kept = std::min(most_frequent, figures.frequent.size());
   std::partial_sort(
@@ -58,7 +58,7 @@ ImageFigures inspect_images(const ImageSet& set, const std::function<void(int64_
   figures.by_class.resize(set.classes().size());
   for (int64_t i = 0; i < set.images(); ++i) {
     ++figures.by_class[set.label(i)];
-    const ImageSize size = set.size(i);
+    const images::ImageSize size = set.size(i);
     if (i == 0 || size.pixels() < figures.smallest.pixels()) figures.smallest = size;
     if (size.pixels() > figures.largest.pixels()) figures.largest = size;
     if (progress && i % 1000 == 0) progress(i);
@@ -72,29 +72,29 @@ std::string image_grid(const ImageSet& set, int64_t columns, int64_t rows, int64
   constexpr int64_t kGap = 4;
   const int64_t cell = side + kGap;
   rows = std::clamp<int64_t>((set.images() + columns - 1) / columns, 1, rows);
-  Pixels grid({rows * cell + kGap, columns * cell + kGap});
+  images::Pixels grid({rows * cell + kGap, columns * cell + kGap});
   std::fill(grid.rgb.begin(), grid.rgb.end(), 255);
   for (int64_t i = 0; i < std::min(columns * rows, set.images()); ++i) {
-    const Pixels image = set.pixels(sampled(i, set.images()));
+    const images::Pixels image = set.pixels(sampled(i, set.images()));
     const int64_t longer = std::max(image.size.height, image.size.width);
-    const ImageSize size{std::max<int64_t>(1, image.size.height * side / longer),
-                         std::max<int64_t>(1, image.size.width * side / longer)};
-    const Pixels small = resize(image, {image.whole(), size});
+    const images::ImageSize size{std::max<int64_t>(1, image.size.height * side / longer),
+                                 std::max<int64_t>(1, image.size.width * side / longer)};
+    const images::Pixels small = resize(image, {image.whole(), size});
     const int64_t top = kGap + i / columns * cell + (side - size.height) / 2;
     const int64_t left = kGap + i % columns * cell + (side - size.width) / 2;
     for (int64_t y = 0; y < size.height; ++y) std::copy_n(small.row(y), 3 * size.width, grid.row(top + y) + 3 * left);
   }
-  return png_bytes(grid);
+  return images::png_bytes(grid);
 }
 
 int64_t sampled(int64_t number, int64_t count) { return shuffled(number % count, count, /*seed=*/0, /*epoch=*/0); }
 
-std::string document_text(const TokenSet& set, int64_t document, const Tokenizer* tokenizer, int64_t most) {
+std::string document_text(const TokenSet& set, int64_t document, const tokenizers::Tokenizer* tokenizer, int64_t most) {
   const auto extent = set.document(document);
   std::vector<int64_t> tokens(std::min(extent.count, most));
   set.read(extent.first, tokens);
   if (tokenizer == nullptr) return {tokens.begin(), tokens.end()};
-  return tokenizer->decode(std::vector<TokenId>(tokens.begin(), tokens.end()));
+  return tokenizer->decode(std::vector<tokenizers::TokenId>(tokens.begin(), tokens.end()));
 }
 
 }  // namespace hyperion::data

@@ -7,7 +7,7 @@
 
 #include "hyperion/data/image_set.h"
 #include "hyperion/data/token_set.h"
-#include "hyperion/data/tokenizer.h"
+#include "hyperion/tokenizers/tokenizer.h"
 
 namespace hyperion::data {
 
@@ -23,7 +23,7 @@ struct TokenFigures {
   };
   std::vector<Bar> lengths;  // by powers of two, the empty ones at both ends left out
   struct Count {
-    TokenId token;
+    tokenizers::TokenId token;
     int64_t times;
   };
   std::vector<Count> frequent;  // the most frequent first
@@ -35,7 +35,7 @@ TokenFigures inspect_tokens(const TokenSet& set, size_t most_frequent,
 struct ImageFigures {
   int64_t images = 0;
   std::vector<int64_t> by_class;
-  ImageSize smallest, largest;  // by their numbers of pixels
+  images::ImageSize smallest, largest;  // by their numbers of pixels
   double mean_bytes = 0;
 };
 ImageFigures inspect_images(const ImageSet& set, const std::function<void(int64_t images)>& progress = {});
@@ -44,6 +44,6 @@ ImageFigures inspect_images(const ImageSet& set, const std::function<void(int64_
 std::string image_grid(const ImageSet& set, int64_t columns, int64_t rows, int64_t side);
 
 // The first `most` tokens of a document as text. `tokenizer` null: bytes.
-std::string document_text(const TokenSet& set, int64_t document, const Tokenizer* tokenizer, int64_t most);
+std::string document_text(const TokenSet& set, int64_t document, const tokenizers::Tokenizer* tokenizer, int64_t most);
 
 }  // namespace hyperion::data

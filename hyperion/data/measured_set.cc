@@ -2,11 +2,11 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
-#include "hyperion/data/augment.h"
 #include "hyperion/data/image_set.h"
 #include "hyperion/data/prepared.h"
 #include "hyperion/data/token_samples.h"
 #include "hyperion/data/token_set.h"
+#include "hyperion/images/augment.h"
 
 namespace hyperion::data {
 namespace {
@@ -14,31 +14,31 @@ namespace {
 using base::ConfigError;
 using base::format;
 
-Augmenter plain_augmenter(int64_t side, const Normalisation& normalisation) {
-  return {AugmentConfig{}, side, /*seed=*/0, /*training=*/false, normalisation};
+images::Augmenter plain_augmenter(int64_t side, const images::Normalisation& normalisation) {
+  return {images::AugmentConfig{}, side, /*seed=*/0, /*training=*/false, normalisation};
 }
 
 // Stored images as a model's own processor makes them.
 class ProcessedImages final : public ImageSource {
  public:
-  ProcessedImages(std::shared_ptr<const ImageSet> set, const ImageProcessing& processing)
+  ProcessedImages(std::shared_ptr<const ImageSet> set, const images::ImageProcessing& processing)
       : set_(std::move(set)),
         processing_(processing),
         numbers_(plain_augmenter(processing.side, processing.normalisation)) {}
 
   int64_t samples() const override { return set_->images(); }
-  ImageShape shape() const override { return {3, processing_.side, processing_.side}; }
+  images::ImageShape shape() const override { return {3, processing_.side, processing_.side}; }
   int64_t classes() const override { return static_cast<int64_t>(set_->classes().size()); }
   int64_t read(int64_t index, int64_t, std::span<float> out) const override {
-    const Pixels image = set_->pixels(index);
-    numbers_.normalise(resize(image, resize_for(processing_, image.size)), out);
+    const images::Pixels image = set_->pixels(index);
+    numbers_.normalise(resize(image, images::resize_for(processing_, image.size)), out);
     return set_->label(index);
   }
 
  private:
   std::shared_ptr<const ImageSet> set_;
-  ImageProcessing processing_;
-  Augmenter numbers_;
+  images::ImageProcessing processing_;
+  images::Augmenter numbers_;
 };
 
 }  // namespace
@@ -70,7 +70,7 @@ Split MeasuredSet::tokens(int64_t length) const {
   return split;
 }
 
-Split MeasuredSet::images(const ImageProcessing& processing) const {
+Split MeasuredSet::images(const images::ImageProcessing& processing) const {
   Split split;
   split.validation_images = std::make_unique<ProcessedImages>(images_, processing);
   return split;

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "hyperion/data/image_processing.h"
 #include "hyperion/data/source.h"
+#include "hyperion/images/image_processing.h"
 
 namespace hyperion::data {
 
@@ -28,7 +28,7 @@ class MeasuredSet {
   // tokens; each token but the first of a document is a target once.
   Split tokens(int64_t length) const;
   // Images as that processing wants them; or of `side` pixels, by the set's own normalisation.
-  Split images(const ImageProcessing& processing) const;
+  Split images(const images::ImageProcessing& processing) const;
   Split images(int64_t side) const;
 
  private:

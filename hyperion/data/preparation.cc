@@ -14,8 +14,8 @@
 #include "hyperion/base/log.h"
 #include "hyperion/base/signals.h"
 #include "hyperion/base/version.h"
-#include "hyperion/data/input_files.h"
 #include "hyperion/data/prepared.h"
+#include "hyperion/records/input_files.h"
 
 namespace hyperion::data {
 namespace {
@@ -130,7 +130,7 @@ Preparation::Preparation(base::FileSystem& files, base::Path output, const Prepa
       inputs_(std::make_unique<Json>(Json::array())),
       journal_(std::make_unique<Json>()) {
   uint64_t total = 0;
-  for (const auto& path : from.inputs) check_utf8_path(path);
+  for (const auto& path : from.inputs) records::check_utf8_path(path);
   for (const auto& path : from.inputs) {
     total += files.size(path);
     seen_.push_back(seen(path));

@@ -8,11 +8,11 @@
 #include "hyperion/base/config.h"
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
-#include "hyperion/data/input_files.h"
 #include "hyperion/data/preparation.h"
 #include "hyperion/data/prepare_images.h"
 #include "hyperion/data/prepare_text.h"
-#include "hyperion/data/raw_records.h"
+#include "hyperion/records/input_files.h"
+#include "hyperion/records/raw_records.h"
 
 namespace hyperion::data {
 namespace {
@@ -123,10 +123,10 @@ PrepareSummary prepare(base::FileSystem& files, const PrepareConfig& config, con
   if (has_images(config)) return prepare_image_set(files, config, progress);
   const TextRecipe recipe = text_recipe(config);
   PreparedFrom from;
-  from.inputs = input_files(config.files);
+  from.inputs = records::input_files(config.files);
   const size_t training = from.inputs.size();
   if (!config.validation_files.empty())
-    for (auto& path : input_files(config.validation_files)) from.inputs.push_back(std::move(path));
+    for (auto& path : records::input_files(config.validation_files)) from.inputs.push_back(std::move(path));
   from.tokenizer = recipe.tokenizer_files;
   from.settings = settings_text(config);
   const int threads = thread_count(config);

@@ -13,12 +13,12 @@
 #include "hyperion/base/signals.h"
 #include "hyperion/data/held_out.h"
 #include "hyperion/data/image_check.h"
-#include "hyperion/data/image_decode.h"
 #include "hyperion/data/image_set.h"
-#include "hyperion/data/input_files.h"
 #include "hyperion/data/ordered_work.h"
 #include "hyperion/data/prepared.h"
-#include "hyperion/data/resample.h"
+#include "hyperion/images/image_decode.h"
+#include "hyperion/images/resample.h"
+#include "hyperion/records/input_files.h"
 
 namespace hyperion::data {
 namespace {
@@ -40,10 +40,10 @@ struct Made {
   size_t bytes = 0;
 };
 
-Pixels made_smaller(Pixels image, int64_t side) {
+images::Pixels made_smaller(images::Pixels image, int64_t side) {
   const int64_t shorter = std::min(image.size.height, image.size.width);
   if (shorter <= side) return image;
-  const ImageSize size{image.size.height * side / shorter, image.size.width * side / shorter};
+  const images::ImageSize size{image.size.height * side / shorter, image.size.width * side / shorter};
   return resize(image, {image.whole(), size});
 }
 
@@ -52,11 +52,11 @@ Made make(ImageTask& task, const ImageRecipe& recipe) {
   ImageItem& item = made.item;
   if (item.bad || item.is_raw) return made;
   try {
-    Pixels image = decode_image(item.bytes, item.name);
+    images::Pixels image = images::decode_image(item.bytes, item.name);
     if (recipe.raw) item.bytes = raw_record(made_smaller(std::move(image), recipe.side));
   } catch (const base::CorruptError& error) {
     const std::string what = error.what();
-    item.bad = BadRecord(item.name, 0, what.starts_with(item.name) ? what.substr(item.name.size() + 2) : what);
+    item.bad = records::BadRecord(item.name, 0, what.starts_with(item.name) ? what.substr(item.name.size() + 2) : what);
   }
   return made;
 }
@@ -73,7 +73,7 @@ class ImageOutput {
       taken_ = journal.at("taken").get<int64_t>(), classes_ = journal.at("classes").get<int64_t>();
       complete_ = journal.at("complete").get<bool>();
       for (const auto& bad : journal.at("bad"))
-        bad_.add(BadRecord(bad.at(0).get<std::string>(), 0, bad.at(1).get<std::string>()));
+        bad_.add(records::BadRecord(bad.at(0).get<std::string>(), 0, bad.at(1).get<std::string>()));
     }
     for (const char* name : kSets) {
       const base::Path path = preparation.folder() / name;
@@ -85,7 +85,7 @@ class ImageOutput {
 
   int64_t taken() const { return taken_; }  // items so far, bad ones too
   bool complete() const { return complete_; }
-  const BadRecords& bad() const { return bad_; }
+  const records::BadRecords& bad() const { return bad_; }
   uint64_t bytes() const { return writers_[0]->payload_bytes() + writers_[1]->payload_bytes(); }
   int64_t images() const { return writers_[0]->images() + writers_[1]->images(); }
 
@@ -123,7 +123,7 @@ class ImageOutput {
  private:
   const ImageRecipe& recipe_;
   Preparation& preparation_;
-  BadRecords bad_;
+  records::BadRecords bad_;
   std::vector<std::unique_ptr<ImageSetWriter>> writers_;  // training, validation; null: finished before
   int64_t taken_ = 0, classes_ = 0;                       // classes_: of shards, one more than the highest label
   bool complete_ = false;
@@ -166,7 +166,7 @@ std::string ImageRecipe::digest() const {
 ImageRecipe image_recipe(const PrepareConfig& config) {
   ImageRecipe recipe;
   recipe.raw = config.store == "raw", recipe.side = config.side;
-  recipe.on_bad = on_bad_from_name(config.on_bad), recipe.bad_limit = config.bad_limit;
+  recipe.on_bad = records::on_bad_from_name(config.on_bad), recipe.bad_limit = config.bad_limit;
   recipe.held_out = config.validation, recipe.safe_seconds = config.safe_seconds;
   if (config.format == "cifar") {
     if (config.files.size() != 1 || !config.validation_files.empty())
@@ -181,20 +181,20 @@ ImageRecipe image_recipe(const PrepareConfig& config) {
     if (!config.validation_files.empty())
       throw base::ConfigError("prepare.validation_files is set, and prepare.files is a folder of images",
                               "put them into folders train and val inside it");
-    BadRecords bad(recipe.on_bad, recipe.bad_limit);
+    records::BadRecords bad(recipe.on_bad, recipe.bad_limit);
     recipe.lists = list_images(config.files[0], config.validation, &bad);
     for (ImageList* list : {&recipe.lists.train, &recipe.lists.validation})
       std::erase_if(list->files, [&](const ImageFile& file) {
         const std::string why = why_unreadable(file.path);
-        if (!why.empty()) bad.add(BadRecord(shown_in_utf8(file.path.native()), 0, why));
+        if (!why.empty()) bad.add(records::BadRecord(records::shown_in_utf8(file.path.native()), 0, why));
         return !why.empty();
       });
     recipe.bad_lines = bad.list();
     if (const auto said = passed_over_text(recipe.lists); !said.empty()) base::log_warn(said);
     return recipe;
   }
-  recipe.training = input_files(config.files);
-  if (!config.validation_files.empty()) recipe.validation = input_files(config.validation_files);
+  recipe.training = records::input_files(config.files);
+  if (!config.validation_files.empty()) recipe.validation = records::input_files(config.validation_files);
   return recipe;
 }
 

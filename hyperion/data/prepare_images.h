@@ -13,8 +13,8 @@ struct ImageRecipe {
   std::optional<CifarLayout> cifar;              // or CIFAR's files
   bool raw = false;                              // decoded and made smaller; else the bytes of the files as they are
   int64_t side = 256;                            // raw: pixels of the shorter side; a smaller image stays as it is
-  std::vector<BadRecord> bad_lines;              // of its lists
-  OnBad on_bad = OnBad::fail;
+  std::vector<records::BadRecord> bad_lines;     // of its lists
+  records::OnBad on_bad = records::OnBad::fail;
   int64_t bad_limit = 0;
   double held_out = 0, safe_seconds = 0;
 

@@ -12,11 +12,11 @@
 #include "hyperion/base/log.h"
 #include "hyperion/base/read_file.h"
 #include "hyperion/base/signals.h"
-#include "hyperion/data/chat_tokens.h"
 #include "hyperion/data/held_out.h"
 #include "hyperion/data/ordered_work.h"
 #include "hyperion/data/prepared.h"
 #include "hyperion/data/token_set.h"
+#include "hyperion/tokenizers/chat_tokens.h"
 
 namespace hyperion::data {
 namespace {
@@ -26,21 +26,21 @@ using base::format;
 using base::Json;
 
 // Tokens of a text take several times its bytes while they are under way.
-constexpr RecordLimits kLimits{.text_piece = size_t{16} << 20};
+constexpr records::RecordLimits kLimits{.text_piece = size_t{16} << 20};
 constexpr size_t kTaskBytes = 256 << 10, kBytesUnderWay = size_t{48} << 20;
 constexpr uint64_t kSafeBytes = uint64_t{64} << 20;  // of tokens between two journals
 
 // Records in the order of the files; what cannot be framed stands in its place.
 struct TextTask {
-  std::vector<std::variant<RawRecord, BadRecord>> records;
+  std::vector<std::variant<records::RawRecord, records::BadRecord>> records;
   std::vector<bool> of_validation;  // from a validation file
   size_t cost = 0, bytes = 0;
 };
 
 struct Encoded {
-  std::vector<TokenId> ids;
+  std::vector<tokenizers::TokenId> ids;
   std::vector<uint8_t> learned;  // empty: all
-  std::optional<BadRecord> bad;
+  std::optional<records::BadRecord> bad;
 };
 
 struct Batch {
@@ -49,7 +49,8 @@ struct Batch {
   size_t bytes = 0;
 };
 
-TokenId end_token(const PrepareConfig& config, const Tokenizer& tokenizer, const std::string& eos) {
+tokenizers::TokenId end_token(const PrepareConfig& config, const tokenizers::Tokenizer& tokenizer,
+                              const std::string& eos) {
   if (config.end.empty()) return -1;
   if (config.end != "auto") {
     if (const auto id = tokenizer.id_of(config.end)) return *id;
@@ -63,9 +64,15 @@ TokenId end_token(const PrepareConfig& config, const Tokenizer& tokenizer, const
 }
 
 // What a folder of a tokenizer may hold, besides files of ranks.
-constexpr const char* kTokenizerFiles[] = {"tokenizer.json",  "tokenizer_config.json",   "vocab.json",
-                                           "merges.txt",      "chat_template.jinja",     kToolTemplates[0],
-                                           kToolTemplates[1], "special_tokens_map.json", "added_tokens.json"};
+constexpr const char* kTokenizerFiles[] = {"tokenizer.json",
+                                           "tokenizer_config.json",
+                                           "vocab.json",
+                                           "merges.txt",
+                                           "chat_template.jinja",
+                                           text::kToolTemplates[0],
+                                           text::kToolTemplates[1],
+                                           "special_tokens_map.json",
+                                           "added_tokens.json"};
 
 std::vector<base::Path> files_of(const base::Path& tokenizer) {
   if (!std::filesystem::is_directory(tokenizer)) {
@@ -93,16 +100,16 @@ std::vector<std::pair<std::string, std::string>> turns_of(const std::vector<std:
   return turns;
 }
 
-Encoded encode(const RawRecord& record, const TextRecipe& recipe, int threads) {
+Encoded encode(const records::RawRecord& record, const TextRecipe& recipe, int threads) {
   Encoded encoded;
   try {
-    const Document document = parse_record(record, recipe.format, recipe.mapping);
+    const records::Document document = records::parse_record(record, recipe.format, recipe.mapping);
     if (recipe.chat) {
       if (!document.tools.empty() && !recipe.tool_chat_fault.empty())
         throw base::CorruptError(recipe.tool_chat_fault, "name another: prepare.chat_template = \"FILE\"");
       const auto& chat = !document.tools.empty() && recipe.tool_chat ? *recipe.tool_chat : *recipe.chat;
-      auto tokens = tokens_of_turns(*recipe.tokenizer,
-                                    chat.render_with_turns(document.messages, recipe.bos, recipe.eos, document.tools));
+      auto tokens = tokenizers::tokens_of_turns(
+          *recipe.tokenizer, chat.render_with_turns(document.messages, recipe.bos, recipe.eos, document.tools));
       encoded.ids = std::move(tokens.ids), encoded.learned = std::move(tokens.learned);
       return encoded;
     }
@@ -111,15 +118,16 @@ Encoded encode(const RawRecord& record, const TextRecipe& recipe, int threads) {
     else
       for (const char byte : document.text) encoded.ids.push_back(static_cast<unsigned char>(byte));
     if (recipe.end >= 0 && (encoded.ids.empty() || encoded.ids.back() != recipe.end)) encoded.ids.push_back(recipe.end);
-  } catch (const BadRecord& bad) {
+  } catch (const records::BadRecord& bad) {
     encoded.bad = bad;
   } catch (const base::Interrupted&) {
     throw;
   } catch (const base::Error& error) {  // the tokenizer or the template refuses it
     // An array may be one long line: there only the byte finds the record.
-    const bool of_array = recipe.format == RecordFormat::json;
-    encoded.bad = BadRecord(*record.file, record.line,
-                            error.what() + (of_array ? format(" (record at byte {})", record.byte) : ""), error.hint());
+    const bool of_array = recipe.format == records::RecordFormat::json;
+    encoded.bad =
+        records::BadRecord(*record.file, record.line,
+                           error.what() + (of_array ? format(" (record at byte {})", record.byte) : ""), error.hint());
   }
   return encoded;
 }
@@ -150,7 +158,8 @@ class TextOutput {
     taken_ = journal.at("taken").get<int64_t>(), documents_ = journal.at("documents").get<int64_t>();
     complete_ = journal.at("complete").get<bool>();
     for (const auto& bad : journal.at("bad"))
-      bad_.add(BadRecord(bad.at(0).get<std::string>(), bad.at(1).get<int64_t>(), bad.at(2).get<std::string>()));
+      bad_.add(
+          records::BadRecord(bad.at(0).get<std::string>(), bad.at(1).get<int64_t>(), bad.at(2).get<std::string>()));
   }
 
   int64_t taken() const { return taken_; }  // records of the inputs so far, bad ones too
@@ -161,14 +170,14 @@ class TextOutput {
     for (const auto& writer : writers_) sum += writer ? writer->tokens() : 0;
     return sum;
   }
-  const BadRecords& bad() const { return bad_; }
+  const records::BadRecords& bad() const { return bad_; }
 
   void add(const Encoded& encoded, bool validation_file) {
     ++taken_;
     if (encoded.bad) return bad_.add(*encoded.bad);
     if (files_apart_) {
       writers_[validation_file]->add(encoded.ids, encoded.learned);
-    } else if (recipe_.format == RecordFormat::text) {
+    } else if (recipe_.format == records::RecordFormat::text) {
       add_in_parts(encoded);
     } else {
       writers_[is_held_out(documents_, recipe_.validation)]->add(encoded.ids, encoded.learned);
@@ -201,7 +210,7 @@ class TextOutput {
   // Few long documents: the end of each is held out.
   void add_in_parts(const Encoded& encoded) {
     const auto held_out = static_cast<size_t>(static_cast<double>(encoded.ids.size()) * recipe_.validation);
-    const std::span<const TokenId> ids(encoded.ids);
+    const std::span<const tokenizers::TokenId> ids(encoded.ids);
     writers_[0]->add(ids.first(ids.size() - held_out), {});
     if (held_out > 0) writers_[1]->add(ids.last(held_out), {});
   }
@@ -209,7 +218,7 @@ class TextOutput {
   const TextRecipe& recipe_;
   Preparation& preparation_;
   bool files_apart_, complete_ = false;
-  BadRecords bad_;
+  records::BadRecords bad_;
   std::vector<std::unique_ptr<TokenWriter>> writers_;  // training, validation; null: finished before
   int64_t taken_ = 0, documents_ = 0;
 };
@@ -219,20 +228,20 @@ class Records {
  public:
   Records(const TextRecipe& recipe, const std::vector<base::Path>& training, const std::vector<base::Path>& validation,
           int64_t first)
-      : training_(open_raw_records(training, recipe.format, kLimits)),
-        validation_(open_raw_records(validation, recipe.format, kLimits)) {
-    std::variant<RawRecord, BadRecord> dropped;
+      : training_(records::open_raw_records(training, recipe.format, kLimits)),
+        validation_(records::open_raw_records(validation, recipe.format, kLimits)) {
+    std::variant<records::RawRecord, records::BadRecord> dropped;
     bool of_validation = false;
     for (int64_t i = 0; i < first && next(dropped, of_validation); ++i) base::throw_if_stopped("finding the place");
   }
 
-  bool next(std::variant<RawRecord, BadRecord>& out, bool& of_validation) {
+  bool next(std::variant<records::RawRecord, records::BadRecord>& out, bool& of_validation) {
     for (; half_ < 2; ++half_) {
       try {
-        RawRecord record;
+        records::RawRecord record;
         if (!(half_ == 0 ? training_ : validation_)->next(record)) continue;
         out = std::move(record);
-      } catch (const BadRecord& bad) {
+      } catch (const records::BadRecord& bad) {
         out = bad;
       }
       of_validation = half_ == 1;
@@ -242,7 +251,7 @@ class Records {
   }
 
  private:
-  std::unique_ptr<RawRecords> training_, validation_;
+  std::unique_ptr<records::RawRecords> training_, validation_;
   int half_ = 0;
 };
 
@@ -283,11 +292,11 @@ PrepareSummary text_summary(const Preparation& preparation) {
 
 TextRecipe text_recipe(const PrepareConfig& config) {
   TextRecipe recipe;
-  recipe.format = record_format_from_name(config.format);
+  recipe.format = records::record_format_from_name(config.format);
   recipe.mapping = {config.text, turns_of(config.chat), config.messages, config.tools};
-  recipe.on_bad = on_bad_from_name(config.on_bad), recipe.bad_limit = config.bad_limit;
+  recipe.on_bad = records::on_bad_from_name(config.on_bad), recipe.bad_limit = config.bad_limit;
   recipe.validation = config.validation, recipe.safe_seconds = config.safe_seconds;
-  check_mapping(recipe.format, recipe.mapping);
+  records::check_mapping(recipe.format, recipe.mapping);
   const bool dialogues = !config.chat.empty() || !config.messages.empty();
   if (config.end != "auto" && (dialogues || config.tokenizer == "bytes"))
     throw ConfigError(format("prepare.end is set, and {}", dialogues ? "a dialogue ends as its chat template says"
@@ -301,28 +310,30 @@ TextRecipe text_recipe(const PrepareConfig& config) {
                         "name a model's folder: prepare.tokenizer = \"PATH\"");
     return recipe;
   }
-  recipe.tokenizer = open_tokenizer(config.tokenizer, config.pattern);
+  recipe.tokenizer = tokenizers::open_tokenizer(config.tokenizer, config.pattern);
   recipe.tokenizer_files = files_of(config.tokenizer), recipe.pattern = config.pattern;
   const base::Path folder = std::filesystem::is_directory(config.tokenizer)
                                 ? base::Path(config.tokenizer)
                                 : base::Path(config.tokenizer).parent_path();
   auto& files = base::real_files();
-  recipe.bos = special_token(files, folder, "bos_token"), recipe.eos = special_token(files, folder, "eos_token");
+  recipe.bos = text::special_token(files, folder, "bos_token"),
+  recipe.eos = text::special_token(files, folder, "eos_token");
   recipe.end = end_token(config, *recipe.tokenizer, recipe.eos);
   if (recipe.end < 0 && !dialogues)
     base::log_info("no token ends a document: the tokenizer names none; prepare.end can");
   if (!dialogues) return recipe;
-  const auto source = config.chat_template.empty() ? find_chat_template(files, folder)
+  const auto source = config.chat_template.empty() ? text::find_chat_template(files, folder)
                                                    : std::optional(base::read_description(files, config.chat_template));
   if (!source)
     throw ConfigError(format("{} has no chat template, which dialogues need", folder.string()),
                       "name one: prepare.chat_template = \"FILE\"");
   recipe.template_file = config.chat_template;
   if (!config.chat_template.empty()) recipe.tokenizer_files.emplace_back(config.chat_template);
-  recipe.chat =
-      std::make_unique<ChatTemplate>(*source, config.chat_template.empty() ? folder.string() : config.chat_template);
-  if (const auto for_tools = config.chat_template.empty() ? find_tool_template(files, folder) : std::nullopt) try {
-      recipe.tool_chat = std::make_unique<ChatTemplate>(*for_tools, folder.string() + " (tool_use)");
+  recipe.chat = std::make_unique<text::ChatTemplate>(
+      *source, config.chat_template.empty() ? folder.string() : config.chat_template);
+  if (const auto for_tools = config.chat_template.empty() ? text::find_tool_template(files, folder) : std::nullopt)
+    try {
+      recipe.tool_chat = std::make_unique<text::ChatTemplate>(*for_tools, folder.string() + " (tool_use)");
     } catch (const base::CorruptError& error) {  // which matters once a dialogue has tools
       recipe.tool_chat_fault = error.what();
     }
@@ -345,10 +356,10 @@ PrepareSummary prepare_text(base::FileSystem& files, const TextRecipe& recipe, c
     OrderedWork<TextTask, Batch> work(
         threads, kBytesUnderWay,
         [&](TextTask& task) {
-          std::variant<RawRecord, BadRecord> record;
+          std::variant<records::RawRecord, records::BadRecord> record;
           bool of_validation = false;
           while (task.cost < kTaskBytes && records.next(record, of_validation)) {
-            if (const auto* raw = std::get_if<RawRecord>(&record)) {
+            if (const auto* raw = std::get_if<records::RawRecord>(&record)) {
               task.cost += raw->bytes.size() + sizeof(record);
               task.bytes += raw->bytes.size() + 1;
             }
@@ -360,11 +371,11 @@ PrepareSummary prepare_text(base::FileSystem& files, const TextRecipe& recipe, c
         [&](TextTask& task) {
           Batch batch;
           for (auto& record : task.records) {
-            if (auto* raw = std::get_if<RawRecord>(&record)) {
+            if (auto* raw = std::get_if<records::RawRecord>(&record)) {
               batch.documents.push_back(encode(*raw, recipe, threads));
               std::string().swap(raw->bytes);
             } else {
-              batch.documents.push_back({{}, {}, std::get<BadRecord>(record)});
+              batch.documents.push_back({{}, {}, std::get<records::BadRecord>(record)});
             }
           }
           batch.of_validation = std::move(task.of_validation), batch.bytes = task.bytes;

@@ -2,27 +2,27 @@
 #pragma once
 #include <memory>
 
-#include "hyperion/data/bad_records.h"
 #include "hyperion/data/preparation.h"
 #include "hyperion/data/prepare.h"
-#include "hyperion/data/record_parser.h"
-#include "hyperion/data/tokenizer.h"
+#include "hyperion/records/bad_records.h"
+#include "hyperion/records/record_parser.h"
+#include "hyperion/tokenizers/tokenizer.h"
 
 namespace hyperion::data {
 
 struct TextRecipe {
-  RecordFormat format;
-  FieldMapping mapping;
-  std::unique_ptr<const Tokenizer> tokenizer;     // null: bytes
-  std::vector<base::Path> tokenizer_files;        // to be kept beside the tokens
-  std::unique_ptr<const ChatTemplate> chat;       // null: documents, not dialogues
-  std::unique_ptr<const ChatTemplate> tool_chat;  // of dialogues with tools; null: that one
-  std::string tool_chat_fault;                    // why there is none that could be used, though the folder has one
-  base::Path template_file;                       // one of tokenizer_files, where it was named apart
-  std::string bos, eos;                           // for the template
-  std::string pattern;                            // of a file of ranks, where it was named
-  TokenId end = -1;                               // appended to every document; -1: none
-  OnBad on_bad = OnBad::fail;
+  records::RecordFormat format;
+  records::FieldMapping mapping;
+  std::unique_ptr<const tokenizers::Tokenizer> tokenizer;  // null: bytes
+  std::vector<base::Path> tokenizer_files;                 // to be kept beside the tokens
+  std::unique_ptr<const text::ChatTemplate> chat;          // null: documents, not dialogues
+  std::unique_ptr<const text::ChatTemplate> tool_chat;     // of dialogues with tools; null: that one
+  std::string tool_chat_fault;   // why there is none that could be used, though the folder has one
+  base::Path template_file;      // one of tokenizer_files, where it was named apart
+  std::string bos, eos;          // for the template
+  std::string pattern;           // of a file of ranks, where it was named
+  tokenizers::TokenId end = -1;  // appended to every document; -1: none
+  records::OnBad on_bad = records::OnBad::fail;
   int64_t bad_limit = 0;
   double validation = 0, safe_seconds = 0;
 

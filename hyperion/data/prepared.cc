@@ -9,9 +9,9 @@
 #include "hyperion/base/hash.h"
 #include "hyperion/base/json.h"
 #include "hyperion/base/read_file.h"
-#include "hyperion/data/compare_tokenizers.h"
 #include "hyperion/data/image_set.h"
 #include "hyperion/data/token_samples.h"
+#include "hyperion/tokenizers/compare_tokenizers.h"
 
 namespace hyperion::data {
 namespace {
@@ -141,8 +141,8 @@ Split open_prepared_images(const DataConfig& config, int64_t side, uint64_t seed
     if (set->images() == 0)
       throw ConfigError(format("{} holds no images", set->file().path().string()), "prepare more of them");
     auto augment = config.augment;
-    if (set->normalisation() == kCifar) augment.centre = 1;  // as data.source = "cifar" has them
-    Augmenter augmenter(augment, side, seed, training, set->normalisation());
+    if (set->normalisation() == images::kCifar) augment.centre = 1;  // as data.source = "cifar" has them
+    images::Augmenter augmenter(augment, side, seed, training, set->normalisation());
     return make_image_source(std::move(set), side, std::move(augmenter));
   };
   check_held_out(config.path[0]);
@@ -165,11 +165,12 @@ void check_same_tokenizer(const std::vector<std::string>& folders) {
   };
   const auto described = [](const std::string& folder) {
     const base::Path path = base::Path(folder) / kSetTokenizer / "tokenizer.json";
-    return base::real_files().exists(path) ? read_tokenizer(base::real_files(), path) : TokenizerText();
+    return base::real_files().exists(path) ? tokenizers::read_tokenizer(base::real_files(), path)
+                                           : tokenizers::TokenizerText();
   };
   const auto saved_otherwise = [&](const std::string& one, const std::string& other) {
-    const TokenizerText here = described(one), there = described(other);
-    return !here.json.empty() && !there.json.empty() && same_tokenizer(here, there);
+    const tokenizers::TokenizerText here = described(one), there = described(other);
+    return !here.json.empty() && !there.json.empty() && tokenizers::same_tokenizer(here, there);
   };
   for (const auto& folder : folders)
     if (tokenizer(folder) != tokenizer(folders[0]) && !saved_otherwise(folder, folders[0]))

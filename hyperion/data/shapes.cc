@@ -52,7 +52,7 @@ class ShapeSource final : public ImageSource {
         side_(side) {}
 
   int64_t samples() const override { return samples_; }
-  ImageShape shape() const override { return {3, side_, side_}; }
+  images::ImageShape shape() const override { return {3, side_, side_}; }
   int64_t classes() const override { return kKinds; }
   std::vector<std::string> class_names() const override { return {kKindNames, kKindNames + kKinds}; }
 

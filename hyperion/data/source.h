@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "hyperion/base/files.h"
-#include "hyperion/data/augment_config.h"
 #include "hyperion/data/order.h"
+#include "hyperion/images/augment_config.h"
 
 namespace hyperion::base {
 class Settings;
@@ -24,7 +24,7 @@ struct DataConfig {
   bool reset = false;
   int64_t digits = 3, sums = 200'000, images = 50'000, limit = 0, threads = 0;
   double validation = 0.05;
-  AugmentConfig augment;
+  images::AugmentConfig augment;
 };
 void describe(base::Settings& settings, DataConfig& config);
 void check(const DataConfig& config);

@@ -13,8 +13,8 @@
 #include "hyperion/base/log.h"
 #include "hyperion/base/read_file.h"
 #include "hyperion/checkpoint/load.h"
-#include "hyperion/data/image_processing.h"
 #include "hyperion/hub/cache.h"
+#include "hyperion/images/image_processing.h"
 #include "hyperion/interop/adapter_classes.h"
 #include "hyperion/interop/base_weights.h"
 #include "hyperion/interop/generation_config.h"
@@ -238,7 +238,7 @@ Path part_of_model(base::FileSystem& files, const std::string& named, const char
 }  // namespace
 
 Path image_processor(base::FileSystem& files, const std::string& named) {
-  const Path path = part_of_model(files, named, kRunProcessor) / data::kProcessorFile;
+  const Path path = part_of_model(files, named, kRunProcessor) / images::kProcessorFile;
   return files.exists(path) ? path : Path();
 }
 
@@ -247,7 +247,7 @@ Path tokenizer_folder(base::FileSystem& files, const std::string& named) {
 }
 
 Path image_processor(base::FileSystem& files, const OpenedModel& opened) {
-  const Path path = opened.folder / data::kProcessorFile;
+  const Path path = opened.folder / images::kProcessorFile;
   return !opened.folder.empty() && files.exists(path) ? path : Path();
 }
 
@@ -413,9 +413,9 @@ void refuse_other_images(base::FileSystem& files, const Path& folder, const Open
                             "use one of them at a time");
   };
   const auto processing = [&](const Path& path) {
-    return data::parse_processor(base::read_description(files, path), path.string());
+    return images::parse_processor(base::read_description(files, path), path.string());
   };
-  const Path own = image_processor(files, opened), its = folder / data::kProcessorFile;
+  const Path own = image_processor(files, opened), its = folder / images::kProcessorFile;
   if (files.exists(its) && (own.empty() || processing(own) != processing(its))) refuse("pixels");
   const int64_t classes = opened.model->shape(1).vocabulary;
   const auto names = adapter_classes(files, folder, classes);
@@ -444,7 +444,7 @@ void add_adapter(base::FileSystem& files, const Path& place, OpenedModel& opened
   opened.others.push_back(opened.folder);
   if (opened.model->input() == models::Input::tokens)
     take_tokenizer(files, folder, opened);
-  else if (files.exists(folder / data::kProcessorFile))
+  else if (files.exists(folder / images::kProcessorFile))
     opened.folder = folder;
   if (tokens() > before && !files.exists(folder / "tokenizer.json"))
     base::log_warn(

@@ -51,7 +51,7 @@ Text::Text(const base::Path& folder, int64_t vocabulary, std::vector<int64_t> en
     return false;
   };
   if (!has_tokenizer()) refuse_no_tokenizer();
-  tokenizer_ = data::open_tokenizer(folder);
+  tokenizer_ = tokenizers::open_tokenizer(folder);
   if (auto own = end_tokens(folder); !own.empty()) ends_ = std::move(own);
 }
 
@@ -73,9 +73,9 @@ models::Tokens Text::encode(const std::string& text, bool special) const {
 
 std::string Text::decode(const models::Tokens& tokens) const {
   if (tokenizer_ == nullptr) return {tokens.begin(), tokens.end()};
-  std::vector<data::TokenId> known;  // a model's table is often padded beyond its vocabulary
+  std::vector<tokenizers::TokenId> known;  // a model's table is often padded beyond its vocabulary
   for (const int64_t token : tokens)
-    if (token < tokenizer_->vocabulary_size()) known.push_back(static_cast<data::TokenId>(token));
+    if (token < tokenizer_->vocabulary_size()) known.push_back(static_cast<tokenizers::TokenId>(token));
   return tokenizer_->decode(known, /*skip_special=*/true);
 }
 

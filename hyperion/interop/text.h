@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "hyperion/data/tokenizer.h"
 #include "hyperion/interop/open_model.h"
 #include "hyperion/models/decode.h"
+#include "hyperion/tokenizers/tokenizer.h"
 
 namespace hyperion::interop {
 
@@ -29,7 +29,7 @@ class Text {
   const std::vector<int64_t>& ends() const { return ends_; }
 
  private:
-  std::unique_ptr<const data::Tokenizer> tokenizer_;  // null: bytes
+  std::unique_ptr<const tokenizers::Tokenizer> tokenizer_;  // null: bytes
   std::vector<int64_t> ends_;
   int64_t vocabulary_;  // of the model
 };

@@ -6,10 +6,10 @@
 namespace hyperion::serve {
 namespace {
 
-data::ChatTemplate open_template(const base::Path& folder) {
+text::ChatTemplate open_template(const base::Path& folder) {
   if (!folder.empty())
-    if (auto source = data::find_chat_template(base::real_files(), folder))
-      return data::ChatTemplate(std::move(*source), folder.string());
+    if (auto source = text::find_chat_template(base::real_files(), folder))
+      return text::ChatTemplate(std::move(*source), folder.string());
   throw base::ConfigError(
       "this model has no chat template",
       "use a folder with chat_template.jinja, or one whose tokenizer_config.json has one; `hyperion "
@@ -24,8 +24,8 @@ Chat::Chat(interop::OpenedModel& opened, at::Device device, GenerateOptions opti
       options_(std::move(options)),
       text_(opened),
       template_(open_template(opened.folder)),
-      bos_(data::special_token(base::real_files(), opened.folder, "bos_token")),
-      eos_(data::special_token(base::real_files(), opened.folder, "eos_token")) {
+      bos_(text::special_token(base::real_files(), opened.folder, "bos_token")),
+      eos_(text::special_token(base::real_files(), opened.folder, "eos_token")) {
   reset(system);
 }
 

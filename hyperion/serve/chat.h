@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "hyperion/data/chat_template.h"
 #include "hyperion/serve/generate.h"
+#include "hyperion/text/chat_template.h"
 
 namespace hyperion::serve {
 
@@ -25,9 +25,9 @@ class Chat {
   at::Device device_;
   GenerateOptions options_;
   interop::Text text_;
-  data::ChatTemplate template_;
+  text::ChatTemplate template_;
   std::string bos_, eos_, system_;
-  std::vector<data::ChatMessage> messages_;
+  std::vector<text::ChatMessage> messages_;
 };
 
 }  // namespace hyperion::serve

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "hyperion/base/format.h"
-#include "hyperion/data/unicode.h"
+#include "hyperion/text/unicode.h"
 
 namespace hyperion::serve {
 namespace {
@@ -22,8 +22,8 @@ size_t columns_of_point(char32_t point) {
   constexpr Stretch kWide[] = {{0x1100, 0x115F},   {0x2E80, 0x303E},   {0x3041, 0xA4CF},   {0xAC00, 0xD7A3},
                                {0xF900, 0xFAFF},   {0xFE30, 0xFE6F},   {0xFF00, 0xFF60},   {0xFFE0, 0xFFE6},
                                {0x1F300, 0x1F64F}, {0x1F680, 0x1F6FF}, {0x1F900, 0x1FAFF}, {0x20000, 0x3FFFD}};
-  const auto kind = data::class_of(point);
-  const bool joins = kind == data::CharClass::kMark || (point >= 0x200B && point <= 0x200F) ||
+  const auto kind = text::class_of(point);
+  const bool joins = kind == text::CharClass::kMark || (point >= 0x200B && point <= 0x200F) ||
                      (point >= 0x1F3FB && point <= 0x1F3FF);  // joiners, and the colours of faces
   if (joins) return 0;
   return std::any_of(std::begin(kWide), std::end(kWide),
@@ -32,13 +32,13 @@ size_t columns_of_point(char32_t point) {
              : 1;
 }
 
-size_t columns_at(std::string_view text, size_t place) { return columns_of_point(data::char_at(&text[place])); }
+size_t columns_at(std::string_view text, size_t place) { return columns_of_point(text::char_at(&text[place])); }
 
 }  // namespace
 
 size_t columns_of(std::string_view text) {
   size_t columns = 0;
-  for (size_t place = 0; place < text.size(); place += data::char_size(text[place])) columns += columns_at(text, place);
+  for (size_t place = 0; place < text.size(); place += text::char_size(text[place])) columns += columns_at(text, place);
   return columns;
 }
 
@@ -64,8 +64,8 @@ LineEditor::State LineEditor::take(char byte) {
     return control(value);
   }
   partial_ += byte;
-  const size_t whole = value < 0x80 ? 1 : data::char_size(partial_.front());
-  if (value < 0x80 || data::valid_prefix(partial_) == partial_.size()) {
+  const size_t whole = value < 0x80 ? 1 : text::char_size(partial_.front());
+  if (value < 0x80 || text::valid_prefix(partial_) == partial_.size()) {
     insert(value < 0x80 ? std::string(1, byte) : partial_);
     partial_.clear();
   } else if (partial_.size() >= whole) {
@@ -169,8 +169,8 @@ size_t LineEditor::before(size_t place) const {
 }
 
 size_t LineEditor::after(size_t place) const {
-  if (place < text_.size()) place += data::char_size(text_[place]);
-  while (place < text_.size() && columns_at(text_, place) == 0) place += data::char_size(text_[place]);
+  if (place < text_.size()) place += text::char_size(text_[place]);
+  while (place < text_.size() && columns_at(text_, place) == 0) place += text::char_size(text_[place]);
   return place;
 }
 

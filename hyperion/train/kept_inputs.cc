@@ -2,12 +2,12 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
-#include "hyperion/data/compare_tokenizers.h"
-#include "hyperion/data/image_processing.h"
 #include "hyperion/data/images.h"
 #include "hyperion/data/prepared.h"
+#include "hyperion/images/image_processing.h"
 #include "hyperion/interop/generation_config.h"
 #include "hyperion/interop/open_model.h"
+#include "hyperion/tokenizers/compare_tokenizers.h"
 
 namespace hyperion::train {
 
@@ -17,7 +17,7 @@ void keep_processor(base::FileSystem& files, const base::Path& run, const data::
   if (!processing) return;
   const base::Path to = run / interop::kRunProcessor;
   files.create_folders(to);
-  base::write_atomically(files, to / data::kProcessorFile, data::processor_json(*processing));
+  base::write_atomically(files, to / images::kProcessorFile, images::processor_json(*processing));
 }
 
 void keep_tokenizer(base::FileSystem& files, const base::Path& run, const RunConfig& config) {
@@ -41,7 +41,8 @@ std::string check_tokenizer(base::FileSystem& files, const RunConfig& config) {
         "something else: to train it on text, prepare a set (`hyperion data prepare`)",
         config.data.source, config.model.from);
   const base::Path set = base::Path(config.data.path.front()) / data::kSetTokenizer / "tokenizer.json";
-  if (files.exists(set) && data::extends_tokenizer(data::read_tokenizer(files, set), data::read_tokenizer(files, own)))
+  if (files.exists(set) &&
+      tokenizers::extends_tokenizer(tokenizers::read_tokenizer(files, set), tokenizers::read_tokenizer(files, own)))
     return {};
   throw base::ConfigError(
       base::format("{} was not prepared with the tokenizer of model.from = \"{}\", nor with one that only adds to it",
@@ -51,8 +52,8 @@ std::string check_tokenizer(base::FileSystem& files, const RunConfig& config) {
 
 std::vector<int64_t> tokens_new_to_base(base::FileSystem& files, const RunConfig& config) {
   if (config.model.from.empty() || config.data.source != "prepared") return {};
-  return data::tokens_added(files, base::Path(config.data.path.front()) / data::kSetTokenizer,
-                            interop::tokenizer_folder(files, config.model.from));
+  return tokenizers::tokens_added(files, base::Path(config.data.path.front()) / data::kSetTokenizer,
+                                  interop::tokenizer_folder(files, config.model.from));
 }
 
 }  // namespace hyperion::train

@@ -7,8 +7,8 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
 #include "hyperion/base/read_file.h"
-#include "hyperion/data/compare_tokenizers.h"
 #include "hyperion/data/prepared.h"
+#include "hyperion/tokenizers/compare_tokenizers.h"
 
 namespace hyperion::train {
 namespace {
@@ -62,8 +62,10 @@ std::string check_tokenizers(base::FileSystem& files, const data::MeasuredSet& s
   if (!known || !files.exists(of_set / "tokenizer.json"))
     return format("{} has no tokenizer.json: whether it means the token ids of {} cannot be checked",
                   known ? set.folder().string() : name, set.folder().string());
-  const auto here = data::read_tokenizer(files, of_set / "tokenizer.json"), there = data::read_tokenizer(files, own);
-  if (!data::extends_tokenizer(here, there) && !data::extends_tokenizer(there, here)) refuse("with another tokenizer");
+  const auto here = tokenizers::read_tokenizer(files, of_set / "tokenizer.json"),
+             there = tokenizers::read_tokenizer(files, own);
+  if (!tokenizers::extends_tokenizer(here, there) && !tokenizers::extends_tokenizer(there, here))
+    refuse("with another tokenizer");
   return {};
 }
 
@@ -81,7 +83,7 @@ std::vector<std::string> check_measurable(base::FileSystem& files, const data::M
     check_classes(set, opened, name);
     if (!interop::image_processor(files, opened).empty()) return {};
     return {
-        format("{} has no {}: images become numbers as {} says", name, data::kProcessorFile, set.folder().string())};
+        format("{} has no {}: images become numbers as {} says", name, images::kProcessorFile, set.folder().string())};
   }
   const auto shape = opened.model->shape(size.length);
   if (shape.vocabulary < set.vocabulary())
@@ -112,7 +114,7 @@ Evaluation measure(const interop::OpenedModel& opened, at::Device device, const 
     const int64_t side = opened.model->shape(1).image;
     return evaluate(*opened.model, device, set.images(side > 0 ? side : kSide), config);
   }
-  const auto processing = data::parse_processor(base::read_description(base::real_files(), place), place.string());
+  const auto processing = images::parse_processor(base::read_description(base::real_files(), place), place.string());
   return evaluate(*opened.model, device, set.images(processing), config);
 }
 

@@ -8,11 +8,11 @@
 #include <cmath>
 
 #include "hyperion/base/error.h"
-#include "hyperion/data/base64.h"
 #include "hyperion/data/images.h"
-#include "hyperion/data/png_bytes.h"
-#include "hyperion/data/resample.h"
+#include "hyperion/images/png_bytes.h"
+#include "hyperion/images/resample.h"
 #include "hyperion/parallel/trained_weights.h"
+#include "hyperion/text/base64.h"
 #include "hyperion/train/feed.h"
 
 namespace hyperion::train {
@@ -21,13 +21,13 @@ namespace {
 constexpr int64_t kPictures = 16, kPictureSide = 64;
 
 // From numbers of a model back to levels: by what made them, else from the least to the greatest.
-data::Pixels picture_of(const at::Tensor& numbers, const data::ImageSource& source) {
+images::Pixels picture_of(const at::Tensor& numbers, const data::ImageSource& source) {
   const auto shape = source.shape();
   const auto processing = source.processing();
   const auto values = numbers.to(at::kFloat).contiguous();
   const auto* value = values.const_data_ptr<float>();
   const auto [least, greatest] = std::minmax_element(value, value + values.numel());
-  data::Pixels image({shape.height, shape.width});
+  images::Pixels image({shape.height, shape.width});
   const int64_t plane = shape.height * shape.width;
   for (int64_t channel = 0; channel < 3; ++channel)
     for (int64_t i = 0; i < plane; ++i) {
@@ -42,7 +42,7 @@ data::Pixels picture_of(const at::Tensor& numbers, const data::ImageSource& sour
   const auto smaller = [&](int64_t side) {
     return std::max<int64_t>(1, std::lround(static_cast<double>(side) * scale));
   };
-  return data::resize(image, {image.whole(), {smaller(shape.height), smaller(shape.width)}});
+  return images::resize(image, {image.whole(), {smaller(shape.height), smaller(shape.width)}});
 }
 
 }  // namespace
@@ -67,7 +67,7 @@ std::vector<report::Prediction> predict_images(models::Model& model, at::Device 
     const auto logits = model.logits(to_device(batch, device, type).inputs, pass)[0].to(at::kCPU, at::kFloat);
     weights.end_pass();
     const auto [share, label] = at::max(at::softmax(logits, 0), 0);
-    list.push_back({data::to_base64(data::png_bytes(picture_of(batch.inputs[0], source))),
+    list.push_back({text::to_base64(images::png_bytes(picture_of(batch.inputs[0], source))),
                     name_of(label.item<int64_t>()), name_of(batch.targets[0].item<int64_t>()), share.item<double>()});
   }
   return list;

@@ -7,10 +7,10 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
 #include "hyperion/base/read_file.h"
-#include "hyperion/data/image_processing.h"
 #include "hyperion/host/cpu.h"
 #include "hyperion/host/gpu.h"
 #include "hyperion/host/memory.h"
+#include "hyperion/images/image_processing.h"
 #include "hyperion/interop/open_model.h"
 #include "hyperion/kernels/cpu_precision.h"
 #include "hyperion/models/registry.h"
@@ -43,11 +43,11 @@ void refuse_if_short(const MemoryNeed& need, double available, const char* where
 
 // What the recipe leaves open and the model says, in the words of a recipe. That the whole image is made to fit,
 // whatever its sides, no recipe says: the middle is seen then, as of other images.
-std::string taken_from(const data::ImageProcessing& given, data::AugmentConfig& augment) {
+std::string taken_from(const images::ImageProcessing& given, images::AugmentConfig& augment) {
   std::string said;
   const auto take = [&](const std::string& what) { said += (said.empty() ? "augment." : ", augment.") + what; };
   if (augment.normalise == "auto") {
-    augment.normalise = data::normalisation_text(given.normalisation);
+    augment.normalise = images::normalisation_text(given.normalisation);
     take(format("normalise = \"{}\"", augment.normalise));
   }
   if (given.shorter == 0) return said;
@@ -56,9 +56,9 @@ std::string taken_from(const data::ImageProcessing& given, data::AugmentConfig& 
     if (given.bicubic) take("filter = \"bicubic\"");
   }
   const double centre = static_cast<double>(given.side) / static_cast<double>(given.shorter);
-  if (augment.centre == 0 && centre >= data::kLeastCentre) {
+  if (augment.centre == 0 && centre >= images::kLeastCentre) {
     augment.centre = centre;
-    if (centre != data::kCentre) take(format("centre = {:.4g}", centre));
+    if (centre != images::kCentre) take(format("centre = {:.4g}", centre));
   }
   return said;
 }
@@ -93,14 +93,14 @@ MemoryNeed memory_need(const RunConfig& config, const strategy::ModelShape& shap
 }
 
 std::string settle_normalisation(base::FileSystem& files, RunConfig& config) {
-  data::AugmentConfig& augment = config.data.augment;
+  images::AugmentConfig& augment = config.data.augment;
   const bool open = augment.normalise == "auto";
   if (config.model.from.empty() || (!open && augment.filter != "auto" && augment.centre > 0)) return {};
   const base::Path path = interop::image_processor(files, config.model.from);
   if (path.empty()) return {};
-  data::ImageProcessing given;
+  images::ImageProcessing given;
   try {
-    given = data::parse_processor(base::read_description(files, path), path.string());
+    given = images::parse_processor(base::read_description(files, path), path.string());
   } catch (const base::CorruptError& error) {  // images can be trained on all the same
     if (!open) return {};
     return format("{}: pixels are normalised as the data's are, not as model.from's were", error.what());
@@ -117,7 +117,7 @@ std::string settle_image(base::FileSystem& files, RunConfig& config) {
   if (path.empty() || !models::is_resnet(model, from)) return {};
   const int64_t otherwise = models::config_shape(model, from, config.train.length).image;
   try {
-    const auto given = data::parse_processor(base::read_description(files, path), path.string());
+    const auto given = images::parse_processor(base::read_description(files, path), path.string());
     if (given.side == otherwise) return {};
     config.model.image = given.side;
     return format("model.image = {}, as {} says", given.side, path.string());

@@ -17,11 +17,11 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/version.h"
-#include "hyperion/data/unicode.h"
 #include "hyperion/host/cpu.h"
 #include "hyperion/host/memory.h"
 #include "hyperion/interop/named_checkpoint.h"
 #include "hyperion/kernels/device.h"
+#include "hyperion/text/unicode.h"
 
 namespace hyperion::train {
 
@@ -125,11 +125,11 @@ bool fits_run_name(char c) {
 
 // Neither bytes that are no characters, nor characters that are not seen or look like a space.
 bool shows_itself(const std::string& name) {
-  if (!std::all_of(name.begin(), name.end(), fits_run_name) || data::valid_prefix(name) != name.size()) return false;
-  const std::u32string points = data::from_utf8(name);
+  if (!std::all_of(name.begin(), name.end(), fits_run_name) || text::valid_prefix(name) != name.size()) return false;
+  const std::u32string points = text::from_utf8(name);
   return std::none_of(points.begin(), points.end(), [](char32_t point) {
-    const auto kind = data::class_of(point);
-    return data::is_space(kind) || kind == data::CharClass::kControl || kind == data::CharClass::kUnassigned;
+    const auto kind = text::class_of(point);
+    return text::is_space(kind) || kind == text::CharClass::kControl || kind == text::CharClass::kUnassigned;
   });
 }
 

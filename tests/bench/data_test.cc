@@ -11,8 +11,8 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
-#include "hyperion/data/bpe_trainer.h"
-#include "hyperion/data/unicode.h"
+#include "hyperion/text/unicode.h"
+#include "hyperion/tokenizers/bpe_trainer.h"
 
 namespace hyperion::bench {
 namespace {
@@ -21,12 +21,12 @@ TEST(DataBench, TextIsTheSameEachTimeAndValid) {
   const auto text = mixed_text(100'000);
   EXPECT_EQ(text, mixed_text(100'000));
   EXPECT_GE(text.size(), 100'000u);
-  EXPECT_EQ(data::valid_prefix(text), text.size());
+  EXPECT_EQ(text::valid_prefix(text), text.size());
 }
 
 TEST(DataBench, MeasuresEachTokenizerOnOneThreadAndOnAll) {
   const auto path = std::filesystem::temp_directory_path() / base::format("bench-data-{}.json", ::getpid());
-  data::BpeTrainer trainer({data::Pattern::kGpt2, 300, 0, {}});
+  tokenizers::BpeTrainer trainer({tokenizers::Pattern::kGpt2, 300, 0, {}});
   trainer.add(mixed_text(10'000));
   std::ofstream(path) << trainer.train();
   const auto result = run_data_bench({path.string()}, mixed_text(50'000), "made", 2, 0.01);

@@ -172,7 +172,7 @@ TEST(ImageFolder, images_are_read_straight_from_their_files) {
   TestFolder folder;
   std::mt19937 random(testing::seed());
   for (int i = 0; i < 12; ++i) {
-    const Pixels image = picture({40 + i, 60}, random);
+    const images::Pixels image = picture({40 + i, 60}, random);
     const std::string name = (i % 2 == 0 ? "even/" : "odd/") + std::to_string(i);
     if (i % 3 == 0)
       write(folder / (name + ".png"), png_file(image));

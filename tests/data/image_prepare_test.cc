@@ -4,13 +4,13 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/faulty_files.h"
-#include "hyperion/data/image_decode.h"
 #include "hyperion/data/image_items.h"
 #include "hyperion/data/image_set.h"
 #include "hyperion/data/prepare.h"
-#include "hyperion/data/resample.h"
+#include "hyperion/images/image_decode.h"
+#include "hyperion/images/resample.h"
 #include "tests/base/support_child.h"
-#include "tests/data/support_packed.h"
+#include "tests/records/support_packed.h"
 #include "tests/support/image_files.h"
 #include "tests/support/seed.h"
 
@@ -18,7 +18,7 @@ namespace hyperion::data {
 namespace {
 
 using base::test::TestFolder;
-using test::tar_of;
+using records::test::tar_of;
 using testing::jpeg_file;
 using testing::picture;
 
@@ -91,15 +91,16 @@ TEST_F(PrepareImages, raw_images_have_their_shorter_side_made_small) {
   const ImageSplit lists = list_images(folder_ / "in", 0.2);
   int smaller = 0;
   for (int64_t i = 0; i < set.images(); ++i) {
-    const Pixels whole = decode_image(set_content(lists.train.files[i].path), "x"), kept = set.pixels(i);
+    const images::Pixels whole = images::decode_image(set_content(lists.train.files[i].path), "x"),
+                         kept = set.pixels(i);
     if (whole.size.height <= 50) {
       EXPECT_EQ(kept.rgb, whole.rgb);
       continue;
     }
     ++smaller;
     const bool high = whole.size.height > 60;
-    const ImageSize want =
-        high ? ImageSize{whole.size.height * 50 / 60, 50} : ImageSize{50, 60 * 50 / whole.size.height};
+    const images::ImageSize want =
+        high ? images::ImageSize{whole.size.height * 50 / 60, 50} : images::ImageSize{50, 60 * 50 / whole.size.height};
     EXPECT_EQ(kept.size, want);
     EXPECT_EQ(kept.rgb, resize(whole, {whole.whole(), want}).rgb);
   }

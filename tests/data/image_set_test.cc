@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hyperion/base/error.h"
-#include "hyperion/data/image_decode.h"
+#include "hyperion/images/image_decode.h"
 #include "tests/base/support_child.h"
 #include "tests/support/image_files.h"
 #include "tests/support/seed.h"
@@ -20,7 +20,7 @@ using testing::picture;
 const std::vector<std::string> kClasses = {"cat", "dog", "owl"};
 
 struct Written {
-  std::vector<Pixels> images;
+  std::vector<images::Pixels> images;
   std::vector<std::string> files;
 };
 
@@ -30,7 +30,7 @@ Written write_sets(const base::Path& folder, int count) {
   Written written;
   for (int i = 0; i < count; ++i) {
     written.files.push_back(jpeg_file(picture({20 + i, 50 - i}, random)));
-    written.images.push_back(decode_image(written.files.back(), "x"));
+    written.images.push_back(images::decode_image(written.files.back(), "x"));
     jpeg.add(written.files.back(), i % 3);
     raw.add(raw_record(written.images.back()), i % 3);
   }
@@ -59,11 +59,11 @@ TEST(ImageSet, gives_images_labels_and_classes_back) {
 TEST(ImageSet, both_stores_train_on_the_same_numbers) {
   TestFolder folder;
   write_sets(folder.path(), 8);
-  AugmentConfig config;
+  images::AugmentConfig config;
   config.crop = "resized", config.flip = true;
   const auto source = [&](const char* name) {
     return make_image_source(std::make_shared<const ImageSet>(folder / name), 16,
-                             Augmenter(config, 16, 1, true, kImagenet));
+                             images::Augmenter(config, 16, 1, true, images::kImagenet));
   };
   const auto jpeg = source("jpeg.set"), raw = source("raw.set");
   std::vector<float> one(3 * 16 * 16), other(one);
@@ -85,12 +85,12 @@ TEST(ImageSet, what_is_wrong_is_named) {
   };
   const auto opened = [&](const std::string& store, int64_t label, const std::string& record) {
     ImageSetWriter writer(base::real_files(), folder / "x.set");
-    writer.add(raw_record(Pixels({2, 2})), 0);
+    writer.add(raw_record(images::Pixels({2, 2})), 0);
     writer.add(record, label);
     writer.finish(store, "imagenet", kClasses);
     return refusal([&] { ImageSet(folder / "x.set").verify(); });
   };
-  const std::string good = raw_record(Pixels({2, 3}));
+  const std::string good = raw_record(images::Pixels({2, 3}));
   EXPECT_EQ(opened("raw", 2, good), "accepted");
   EXPECT_NE(opened("raw", 3, good).find("x.set: image 1: label 3, and there are 3 classes"), std::string::npos);
   EXPECT_NE(opened("raw", 0, good.substr(0, 20)).find("image 1: 20 bytes are not those of its height and width"),

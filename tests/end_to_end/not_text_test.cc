@@ -1,5 +1,5 @@
 // Files of something else than the recipe says.
-#include "tests/data/support_packed.h"
+#include "tests/records/support_packed.h"
 #include "tests/end_to_end/support_prepare.h"
 #include "tests/support/parquet_rows.h"
 
@@ -21,7 +21,7 @@ class NotText : public Prepare {
 };
 
 TEST_F(NotText, parquet_is_never_learned_as_text) {
-  const std::string rows = data::test::from_hex(testing::kParquetRows);
+  const std::string rows = records::test::from_hex(testing::kParquetRows);
   for (const char* format : {"text", "lines", "wikitext", "jsonl"}) {
     const Finished done = prepare(rows, "rows.parquet", format);
     EXPECT_EQ(done.code, 1) << format;

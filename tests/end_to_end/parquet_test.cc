@@ -1,7 +1,7 @@
 // Parquet files by the commands of docs/data.md, in a build with Arrow.
 #include "tests/support/parquet_rows.h"
 
-#include "tests/data/support_packed.h"
+#include "tests/records/support_packed.h"
 #include "tests/end_to_end/support_prepare.h"
 
 namespace hyperion {
@@ -11,7 +11,7 @@ using testing::Prepare;
 using testing::write_file;
 
 TEST_F(Prepare, parquet_is_prepared_by_its_columns) {
-  write_file(in("rows.parquet"), data::test::from_hex(testing::kParquetRows));
+  write_file(in("rows.parquet"), records::test::from_hex(testing::kParquetRows));
   write_file(in("rows.toml"), "[prepare]\nfiles = \"" + in("rows.parquet") + "\"\nvalidation_files = \"" +
                                   in("rows.parquet") +
                                   "\"\nformat = \"parquet\"\ntext = \"query\"\non_bad = \"skip\"\n" + "output = \"" +

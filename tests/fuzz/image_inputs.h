@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "hyperion/base/error.h"
-#include "hyperion/data/image_decode.h"
+#include "hyperion/images/image_decode.h"
 #include "tests/support/image_files.h"
 
 namespace hyperion::testing {
@@ -12,7 +12,7 @@ namespace hyperion::testing {
 inline const std::vector<std::string>& good_images() {
   static const std::vector<std::string> list = [] {
     std::mt19937 random(1);
-    const data::Pixels image = picture({37, 45}, random);
+    const images::Pixels image = picture({37, 45}, random);
     std::vector<std::string> files;
     for (const bool progressive : {false, true})
       for (const JpegForm& form : {JpegForm{80, 3, 2, 2}, {80, 3, 1, 1}, {80, 3, 2, 1}, {80, 1, 1, 1}, {80, 4, 1, 1}}) {
@@ -74,15 +74,15 @@ constexpr int64_t kFuzzPixels = 1 << 18;
 inline bool reads_image(std::string_view bytes, uint32_t place) {
   try {
     if (place % 2 == 0) {
-      data::decode_image(bytes, "x", kFuzzPixels);
+      images::decode_image(bytes, "x", kFuzzPixels);
       return true;
     }
-    const data::ImageSize size = data::image_size(bytes, "x", kFuzzPixels);
-    data::Box box;
+    const images::ImageSize size = images::image_size(bytes, "x", kFuzzPixels);
+    images::Box box;
     box.left = place / 2 % size.width, box.top = place / 64 % size.height;
     box.width = 1 + place / 4096 % (size.width - box.left), box.height = 1 + place / 65536 % (size.height - box.top);
-    const data::ImagePart part = data::decode_part(bytes, "x", box, int64_t{1} << (place / 8 % 4), kFuzzPixels);
-    const data::Box found = part.find(box);
+    const images::ImagePart part = images::decode_part(bytes, "x", box, int64_t{1} << (place / 8 % 4), kFuzzPixels);
+    const images::Box found = part.find(box);
     HYPERION_CHECK(found.left >= 0 && found.top >= 0 && found.left + found.width <= part.pixels.size.width &&
                        found.top + found.height <= part.pixels.size.height,
                    "the part holds the box");

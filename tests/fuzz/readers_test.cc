@@ -72,12 +72,13 @@ TEST(FuzzReaders, records_are_read_or_refused_within_their_memory) {
 // 256 MB out of 8 kB: it is never whole in memory, and a record that is too large for its limit takes no more than
 // a few times that limit.
 TEST(FuzzReaders, what_unpacks_to_a_lot_is_read_in_bounded_memory) {
-  const data::RecordLimits limits{.record = size_t{2} << 20, .text_piece = size_t{1} << 20};
+  const records::RecordLimits limits{.record = size_t{2} << 20, .text_piece = size_t{1} << 20};
   for (const char c : {'a', '[', '"', '\n', ' ', '\0'})
-    for (const auto format : {data::RecordFormat::text, data::RecordFormat::lines, data::RecordFormat::wikitext,
-                              data::RecordFormat::json, data::RecordFormat::tar}) {
+    for (const auto format :
+         {records::RecordFormat::text, records::RecordFormat::lines, records::RecordFormat::wikitext,
+          records::RecordFormat::json, records::RecordFormat::tar}) {
       const RecordInput input{"bomb", format, Packing::zstd,
-                              data::test::zstd_of_one_character(c, c == 'a' ? 2048 : 128)};
+                              records::test::zstd_of_one_character(c, c == 'a' ? 2048 : 128)};
       if (!reads_records_at_all(input)) GTEST_SKIP() << "built without zstd";
       const size_t peak = peak_allocated([&] { reads_records(input, input.good, limits); });
       EXPECT_LE(peak, size_t{9} << 20) << c << " " << static_cast<int>(format);
@@ -86,9 +87,9 @@ TEST(FuzzReaders, what_unpacks_to_a_lot_is_read_in_bounded_memory) {
 
 TEST(FuzzReaders, a_tar_that_promises_much_and_holds_little_takes_little) {
   for (const std::string& size : {std::string("268435456"), std::string("99999999999")}) {
-    const std::string tar = data::test::tar_member("x", data::test::pax_record("size", size), 'x') +
-                            data::test::tar_member("a.txt", "few bytes");
-    const RecordInput input{"tar", data::RecordFormat::tar, Packing::none, tar};
+    const std::string tar = records::test::tar_member("x", records::test::pax_record("size", size), 'x') +
+                            records::test::tar_member("a.txt", "few bytes");
+    const RecordInput input{"tar", records::RecordFormat::tar, Packing::none, tar};
     bool read = true;
     EXPECT_LE(peak_allocated([&] { read = reads_records(input, tar, {}); }), size_t{1} << 20) << size;
     EXPECT_FALSE(read);

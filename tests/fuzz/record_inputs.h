@@ -3,10 +3,10 @@
 #include <string>
 #include <vector>
 
-#include "hyperion/data/bad_records.h"
-#include "hyperion/data/decompress.h"
-#include "hyperion/data/record_parser.h"
-#include "tests/data/support_packed.h"
+#include "hyperion/records/bad_records.h"
+#include "hyperion/records/decompress.h"
+#include "hyperion/records/record_parser.h"
+#include "tests/records/support_packed.h"
 
 namespace hyperion::testing {
 
@@ -14,14 +14,14 @@ enum class Packing { none, gzip, zstd };
 
 struct RecordInput {
   std::string name;
-  data::RecordFormat format;
+  records::RecordFormat format;
   Packing packing;
   std::string good;
 };
 
 inline const std::vector<RecordInput>& record_inputs() {
-  using data::RecordFormat;
-  using namespace data::test;
+  using records::RecordFormat;
+  using namespace records::test;
   static const std::string record =
       R"({"text": "a \"text\" \u00e9\ud83d\ude00 é", "query": "2+2?\n", "n": [1, -0.5e3, true, null, {"a": {}}]})";
   static const std::string jsonl =
@@ -70,33 +70,33 @@ inline const std::vector<std::string>& record_words() {
 // Headers that a break left with a wrong checksum would all be refused for that alone.
 inline std::string with_tar_checksums(std::string tar) {
   for (size_t at = 0; at + 512 <= tar.size(); at += 512)
-    if (tar.compare(at + 257, 5, "ustar") == 0) tar.replace(at, 512, data::test::with_checksum(tar.substr(at, 512)));
+    if (tar.compare(at + 257, 5, "ustar") == 0) tar.replace(at, 512, records::test::with_checksum(tar.substr(at, 512)));
   return tar;
 }
 
 // Small, so that broken input which unpacks to a lot stays within the memory that is allowed.
-constexpr data::RecordLimits kFuzzLimits{.record = size_t{8} << 20, .text_piece = size_t{4} << 20};
+constexpr records::RecordLimits kFuzzLimits{.record = size_t{8} << 20, .text_piece = size_t{4} << 20};
 
 // Whether every record was read and parsed. A BadRecord means it was not, and then the rest must still be readable;
 // anything else is thrown on.
 inline bool reads_records(const RecordInput& input, const std::string& file,
-                          const data::RecordLimits& limits = kFuzzLimits) {
+                          const records::RecordLimits& limits = kFuzzLimits) {
   const auto name = std::make_shared<const std::string>("file");
   bool good = true;
-  std::unique_ptr<data::RawRecords> records;
+  std::unique_ptr<records::RawRecords> records;
   try {
-    auto stream = data::test::bytes_of(file);
-    if (input.packing == Packing::gzip) stream = data::unpack_gzip(std::move(stream), *name);
-    if (input.packing == Packing::zstd) stream = data::unpack_zstd(std::move(stream), *name);
-    records = data::frame_records(std::move(stream), name, input.format, limits);
-  } catch (const data::BadRecord&) {
+    auto stream = records::test::bytes_of(file);
+    if (input.packing == Packing::gzip) stream = records::unpack_gzip(std::move(stream), *name);
+    if (input.packing == Packing::zstd) stream = records::unpack_zstd(std::move(stream), *name);
+    records = records::frame_records(std::move(stream), name, input.format, limits);
+  } catch (const records::BadRecord&) {
     return false;
   }
-  data::RawRecord record;
+  records::RawRecord record;
   for (bool more = true; more;) {
     try {
-      if ((more = records->next(record))) data::parse_record(record, input.format, {});
-    } catch (const data::BadRecord&) {
+      if ((more = records->next(record))) records::parse_record(record, input.format, {});
+    } catch (const records::BadRecord&) {
       good = false;
     }
   }

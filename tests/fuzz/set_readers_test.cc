@@ -93,7 +93,7 @@ TEST(Fuzz, image_sets_that_lie_are_refused_or_read_within_bounds) {
   base::test::TestFolder folder;
   data::ImageSetWriter writer(base::real_files(), folder / "good");
   for (int i = 0; i < 10; ++i) {
-    data::Pixels image({3 + i, 5});
+    images::Pixels image({3 + i, 5});
     writer.add(data::raw_record(image), i % 3);
   }
   writer.finish("raw", "imagenet", {"a", "b", "c"});

@@ -7,9 +7,9 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/json.h"
-#include "hyperion/data/bpe_trainer.h"
-#include "hyperion/data/byte_alphabet.h"
-#include "hyperion/data/chat_tokens.h"
+#include "hyperion/tokenizers/bpe_trainer.h"
+#include "hyperion/tokenizers/byte_alphabet.h"
+#include "hyperion/tokenizers/chat_tokens.h"
 
 namespace hyperion::testing {
 
@@ -22,7 +22,7 @@ inline const std::string& sample_text() {
 }
 
 inline base::Json trained_tokenizer() {
-  data::BpeTrainer trainer({data::Pattern::kGpt2, 280, 0, {"<|end|>"}});
+  tokenizers::BpeTrainer trainer({tokenizers::Pattern::kGpt2, 280, 0, {"<|end|>"}});
   trainer.add("low lower lowest newer newest wider");
   return base::Json::parse(trainer.train());
 }
@@ -129,7 +129,7 @@ bool taken(Use use) {
   }
 }
 
-inline void use_tokenizer(const data::Tokenizer& tokenizer) {
+inline void use_tokenizer(const tokenizers::Tokenizer& tokenizer) {
   const auto [ids, ranges] = tokenizer.encode_with_offsets(sample_text());
   HYPERION_CHECK(ids == tokenizer.encode(sample_text()) && ids.size() == ranges.size(),
                  "ids are the same with offsets");
@@ -139,17 +139,17 @@ inline void use_tokenizer(const data::Tokenizer& tokenizer) {
 }
 
 inline bool reads_tokenizer(const std::string& content) {
-  return taken([&] { use_tokenizer(*data::read_tokenizer(content, "tokenizer.json", "gpt2")); });
+  return taken([&] { use_tokenizer(*tokenizers::read_tokenizer(content, "tokenizer.json", "gpt2")); });
 }
 inline bool reads_merges(const std::string& merges) {
   static const std::string vocabulary = good_vocabulary();
-  return taken([&] { use_tokenizer(*data::read_tokenizer(vocabulary, merges, "", "merges.txt")); });
+  return taken([&] { use_tokenizer(*tokenizers::read_tokenizer(vocabulary, merges, "", "merges.txt")); });
 }
 inline bool reads_chat_template(const std::string& source) {
-  static const std::vector<data::ChatMessage> chat = {
+  static const std::vector<text::ChatMessage> chat = {
       {"system", "Be kind."}, {"user", "Hello there"}, {"assistant", "Hi!"}, {"user", "And?"}, {"assistant", "No."}};
   return taken([&] {
-    const data::ChatTemplate made(source, "template");
+    const text::ChatTemplate made(source, "template");
     made.render(chat, true, "<s>", "</s>");
     const auto turns = made.render_with_turns(chat, "<s>", "</s>");
     for (const auto& [begin, end] : turns.said)

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "hyperion/base/error.h"
-#include "hyperion/data/chat_tokens.h"
+#include "hyperion/tokenizers/chat_tokens.h"
 
 int main() {
   using namespace hyperion;
@@ -16,12 +16,12 @@ int main() {
     const auto asked = ordered_json::parse(line);
     ordered_json answer;
     try {
-      const data::ChatTemplate chat(asked.at("template").get<std::string>(), "template");
+      const text::ChatTemplate chat(asked.at("template").get<std::string>(), "template");
       const auto now = asked.at("now").get<int64_t>();
       if (asked.contains("tokenizer")) {
         const auto turns = chat.render_with_turns(asked.at("variables"), now);
         const auto tokens =
-            data::tokens_of_turns(*data::open_tokenizer(asked.at("tokenizer").get<std::string>()), turns);
+            tokenizers::tokens_of_turns(*tokenizers::open_tokenizer(asked.at("tokenizer").get<std::string>()), turns);
         answer = {{"text", turns.text}, {"ids", tokens.ids}, {"learned", tokens.learned}};
       } else {
         answer["text"] = chat.render(asked.at("variables"), now);

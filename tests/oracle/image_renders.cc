@@ -7,13 +7,13 @@
 #include <sstream>
 
 #include "hyperion/base/files.h"
-#include "hyperion/data/image_decode.h"
-#include "hyperion/data/image_operations.h"
-#include "hyperion/data/resample.h"
+#include "hyperion/images/image_decode.h"
+#include "hyperion/images/image_operations.h"
+#include "hyperion/images/resample.h"
 
 namespace {
 
-using namespace hyperion::data;
+using namespace hyperion::images;
 using Numbers = std::vector<double>;
 
 Box box_of(const Numbers& n) {

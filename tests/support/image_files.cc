@@ -12,8 +12,8 @@
 
 namespace hyperion::testing {
 
-using data::ImageSize;
-using data::Pixels;
+using images::ImageSize;
+using images::Pixels;
 
 Pixels picture(ImageSize size, std::mt19937& random) {
   Pixels image(size);

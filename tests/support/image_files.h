@@ -3,12 +3,12 @@
 #include <random>
 #include <string>
 
-#include "hyperion/data/pixels.h"
+#include "hyperion/images/pixels.h"
 
 namespace hyperion::testing {
 
 // Smooth colours, a disc with a hard edge, a little noise.
-data::Pixels picture(data::ImageSize size, std::mt19937& random);
+images::Pixels picture(images::ImageSize size, std::mt19937& random);
 
 struct JpegForm {
   int quality = 90;
@@ -18,7 +18,7 @@ struct JpegForm {
   int restart_rows = 0;
 };
 // Grey takes the red channel; inks are red, green and blue, and 255 for black.
-std::string jpeg_file(const data::Pixels& image, const JpegForm& form = {});
+std::string jpeg_file(const images::Pixels& image, const JpegForm& form = {});
 
 struct PngForm {
   int channels = 3;  // 1: grey, 2: grey and alpha, 3, 4: RGB and alpha
@@ -26,6 +26,6 @@ struct PngForm {
   bool palette = false, interlaced = false;
 };
 // A palette holds 256 greys, so that red alone is kept.
-std::string png_file(const data::Pixels& image, const PngForm& form = {});
+std::string png_file(const images::Pixels& image, const PngForm& form = {});
 
 }  // namespace hyperion::testing

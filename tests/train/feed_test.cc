@@ -103,7 +103,7 @@ TEST(Feed, a_stop_on_some_processes_goes_on_with_others_and_misses_no_sample) {
 class Spots final : public data::ImageSource {
  public:
   int64_t samples() const override { return 39; }
-  data::ImageShape shape() const override { return {3, 6, 8}; }
+  images::ImageShape shape() const override { return {3, 6, 8}; }
   int64_t classes() const override { return 7; }
   int64_t read(int64_t index, int64_t epoch, std::span<float> out) const override {
     std::mt19937 random(static_cast<unsigned>(100 * index + epoch));

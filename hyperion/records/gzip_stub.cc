@@ -1,0 +1,13 @@
+// In a build without zlib.
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+#include "hyperion/records/decompress.h"
+
+namespace hyperion::records {
+
+std::unique_ptr<ByteStream> unpack_gzip(std::unique_ptr<ByteStream>, std::string file) {
+  throw base::ConfigError(base::format("{} is packed with gzip, and this build was made without zlib", file),
+                          "run script/setup and build again, or unpack the file first");
+}
+
+}  // namespace hyperion::records
