@@ -4,7 +4,7 @@
 #include <string>
 
 #include "hyperion/bench/device.h"
-#include "hyperion/bench/hardware.h"
+#include "hyperion/bench/hardware_rows.h"
 
 namespace hyperion::bench {
 

@@ -14,6 +14,7 @@
 #include "hyperion/base/random.h"
 #include "hyperion/bench/figures.h"
 #include "hyperion/text/unicode.h"
+#include "hyperion/tokenizers/open_tokenizer.h"
 #include "hyperion/tokenizers/tokenizer.h"
 
 namespace hyperion::bench {

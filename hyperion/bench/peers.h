@@ -3,7 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "hyperion/bench/train.h"
+#include "hyperion/bench/train_row.h"
+#include "hyperion/bench/workloads.h"
 
 namespace hyperion::bench {
 

@@ -15,6 +15,7 @@
 #include "hyperion/base/error.h"
 #include "hyperion/bench/outcome.h"
 #include "hyperion/bench/timing.h"
+#include "hyperion/bench/train_row.h"
 #include "hyperion/bench/workloads.h"
 #include "hyperion/profile/trace.h"
 
@@ -31,31 +32,6 @@ struct TrainBenchOptions {
 };
 
 constexpr int64_t kTracedSteps = 5;
-
-struct TrainRow {
-  std::string workload, mode, precision;  // mode: "fused", "torch compile"
-  std::string failed;                     // why there are no figures; empty: there are
-  std::string ran_as;                     // the mode that ran in its place; empty: its own
-  double first_step = 0;                  // seconds
-  Spread step;                            // seconds a step, of blocks
-  int64_t parameters = 0;
-  double samples_s = 0, tokens_s = 0;  // tokens 0: images
-  double tflops = 0, mfu = 0;          // TFLOP/s, and its part of the datasheet's peak; 0: not known
-  int64_t peak = 0;                    // bytes; 0: not known
-  int64_t clock = 0;                   // MHz of a GPU's multiprocessors while steps ran; 0: not known
-  double first_loss = 0, last_loss = 0;
-  struct Fp8Layers {
-    std::string name;  // of layers that differ in their block alone: "transformer.h.*.attn.c_attn"
-    int64_t count = 0, rows = 0, in = 0, out = 0;
-    double wide = 0, narrow = 0, rounding = 0;  // microseconds a step, of one
-    bool taken = false;
-  };
-  std::vector<Fp8Layers> fp8;
-  std::optional<profile::Gaps> gaps;        // between kernels of kTracedSteps, where a trace was taken
-  std::optional<profile::KindTimes> kinds;  // milliseconds a step by what kernels are for; of a GPU
-  bool peer() const { return mode.starts_with("torch "); }
-  std::string mode_text() const { return ran_as.empty() ? mode : mode + " (ran as " + ran_as + ")"; }
-};
 
 struct TrainResult {
   std::string device_name;

@@ -13,6 +13,7 @@
 #include "hyperion/host/cpu.h"
 #include "hyperion/hub/cache.h"
 #include "hyperion/tokenizers/bpe_trainer.h"
+#include "hyperion/tokenizers/open_tokenizer.h"
 #include "hyperion/tokenizers/tokenizer.h"
 
 namespace hyperion::cli {

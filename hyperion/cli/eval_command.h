@@ -1,8 +1,6 @@
 // `hyperion eval`.
 #pragma once
-#include <cstdint>
-#include <string>
-#include <vector>
+#include "hyperion/cli/eval_options.h"
 
 namespace CLI {
 class App;
@@ -10,13 +8,6 @@ class App;
 
 namespace hyperion::cli {
 
-struct EvalOptions {
-  std::vector<std::string> models, adapters;  // adapters: FOLDER or NAME=FOLDER, of the first model
-  std::string device = "auto", quantize;      // quantize: none or nf4; empty: as it was trained
-  std::string set, precision;                 // set empty: the run's own validation data
-  int64_t length = 0, batches = 0;            // 0: as the models say
-  bool json = false;
-};
 void add_eval_command(CLI::App& app, EvalOptions& options);
 int eval_command(const EvalOptions& options);
 

@@ -1,6 +1,6 @@
 // `hyperion eval MODEL... --set SET`: models side by side on one prepared set.
 #pragma once
-#include "hyperion/cli/eval_command.h"
+#include "hyperion/cli/eval_options.h"
 
 namespace hyperion::cli {
 

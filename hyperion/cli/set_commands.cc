@@ -21,6 +21,7 @@
 #include "hyperion/hub/cache.h"
 #include "hyperion/interop/text.h"
 #include "hyperion/records/input_files.h"
+#include "hyperion/tokenizers/open_tokenizer.h"
 
 namespace hyperion::cli {
 namespace {

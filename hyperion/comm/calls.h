@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "hyperion/base/error.h"
-#include "hyperion/comm/group.h"
+#include "hyperion/comm/pending.h"
 #include "hyperion/comm/traffic.h"
 #include "hyperion/comm/watch.h"
 

@@ -9,6 +9,7 @@
 #include "hyperion/base/signals.h"
 #include "hyperion/data/image_set.h"
 #include "hyperion/records/input_files.h"
+#include "hyperion/records/open_bytes.h"
 #include "hyperion/records/tar.h"
 
 namespace hyperion::data {

@@ -3,7 +3,7 @@
 #pragma once
 #include "hyperion/data/image_items.h"
 #include "hyperion/data/preparation.h"
-#include "hyperion/data/prepare.h"
+#include "hyperion/data/prepare_config.h"
 
 namespace hyperion::data {
 

@@ -17,6 +17,7 @@
 #include "hyperion/data/prepared.h"
 #include "hyperion/data/token_set.h"
 #include "hyperion/tokenizers/chat_tokens.h"
+#include "hyperion/tokenizers/open_tokenizer.h"
 
 namespace hyperion::data {
 namespace {

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "hyperion/data/preparation.h"
-#include "hyperion/data/prepare.h"
+#include "hyperion/data/prepare_config.h"
 #include "hyperion/records/bad_records.h"
 #include "hyperion/records/record_parser.h"
 #include "hyperion/tokenizers/tokenizer.h"

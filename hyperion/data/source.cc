@@ -5,10 +5,7 @@
 #include "hyperion/base/config.h"
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
-#include "hyperion/data/images.h"
-#include "hyperion/data/prepared.h"
-#include "hyperion/data/sums.h"
-#include "hyperion/data/text.h"
+#include "hyperion/data/image_source.h"
 
 namespace hyperion::data {
 namespace {
@@ -110,29 +107,6 @@ Order Split::order(uint64_t seed) const {
   if (!sets.empty() && limit == 0) return {sets, weights, seed};
   const int64_t all = train ? train->samples() : train_images->samples();
   return {{limit > 0 ? std::min(limit, all) : all}, {}, seed};
-}
-
-namespace {
-
-Split open_all_data(const DataConfig& config, SampleSize size, uint64_t seed) {
-  if (config.source == "prepared") return open_prepared(config, size, seed);
-  if (config.source == "shapes") return open_shapes(config, size.side, seed);
-  if (config.source == "cifar") return open_cifar(config, size.side, seed);
-  if (config.source == "images") return open_image_files(config, size.side, seed);
-  return config.source == "text" ? open_text(config, size.length) : open_sums(config, size.length, seed);
-}
-
-}  // namespace
-
-Split open_data(const DataConfig& config, SampleSize size, uint64_t seed) {
-  check(config);
-  Split split = open_all_data(config, size, seed);
-  if (config.limit > 0 && split.sets.size() > 1)
-    throw base::ConfigError(
-        base::format("data.limit = {} is of one set, and there are {}", config.limit, split.sets.size()),
-        "prepare fewer documents, or leave it out");
-  split.limit = config.limit;
-  return split;
 }
 
 }  // namespace hyperion::data

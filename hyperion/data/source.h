@@ -87,6 +87,5 @@ std::vector<double> weights_of(const DataConfig& config);
 struct SampleSize {
   int64_t length = 0, side = 0;
 };
-Split open_data(const DataConfig& config, SampleSize size, uint64_t seed);
 
 }  // namespace hyperion::data

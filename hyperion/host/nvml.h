@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "hyperion/host/gpu.h"
+#include "hyperion/host/gpu_facts.h"
 
 namespace hyperion::host {
 

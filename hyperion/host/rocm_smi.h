@@ -6,7 +6,7 @@
 #include <string>
 
 #include "hyperion/base/files.h"
-#include "hyperion/host/gpu.h"
+#include "hyperion/host/gpu_facts.h"
 
 namespace hyperion::host {
 

@@ -1,6 +1,8 @@
 // The two formats behind image_decode.h. Where a library was not there at build time, its stub throws.
 #pragma once
-#include "hyperion/images/image_decode.h"
+#include <string>
+#include <string_view>
+#include "hyperion/images/pixels.h"
 
 namespace hyperion::images {
 

@@ -19,14 +19,6 @@ bool begins_as_image(std::string_view bytes);  // as a JPEG or PNG file does
 // From the header alone.
 ImageSize image_size(std::string_view bytes, const std::string& name, int64_t most_pixels = kMostPixels);
 
-// A part of an image: pixel (0, 0) stands at (left, top) of the whole, which was made `shrink` times smaller.
-struct ImagePart {
-  Pixels pixels;
-  int64_t left = 0, top = 0, shrink = 1;
-  // Where a box of the whole image lies in `pixels`.
-  Box find(const Box& box) const;
-};
-
 // At least the pixels of `box`, equal to those of decode_image, in less time: what lies outside is not decoded where
 // the format allows. So damage beyond the box can go unseen; a JPEG that is cut off anywhere does not. `shrink` (1, 2,
 // 4 or 8) allows a JPEG to be decoded that many times smaller, by less work in each block.

@@ -28,4 +28,12 @@ struct Pixels {
   Box whole() const { return {0, 0, size.width, size.height}; }
 };
 
+// A part of an image: pixel (0, 0) stands at (left, top) of the whole, which was made `shrink` times smaller.
+struct ImagePart {
+  Pixels pixels;
+  int64_t left = 0, top = 0, shrink = 1;
+  // Where a box of the whole image lies in `pixels`.
+  Box find(const Box& box) const;
+};
+
 }  // namespace hyperion::images

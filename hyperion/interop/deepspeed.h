@@ -5,17 +5,9 @@
 #include <string_view>
 #include <vector>
 
-namespace hyperion::interop {
+#include "hyperion/interop/deepspeed_recipe.h"
 
-struct DeepSpeedRecipe {
-  struct Setting {
-    std::string name, value;  // "train.batch", "64": as Settings::set takes them
-    std::string why;          // the key it came from, and what is counted otherwise here
-  };
-  std::vector<Setting> settings;   // of two with one name the later holds
-  std::vector<std::string> notes;  // keys without a counterpart, each with the reason
-  int64_t ranks = 0;               // processes that the batch sizes speak of; 0: of any number
-};
+namespace hyperion::interop {
 
 // `file` is its name in messages; `ranks` the processes it is meant for, 0 where only the file may say. Throws
 // CorruptError where the text is not JSON, and one ConfigError that names every key that is not known, of a wrong type,

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "hyperion/base/json.h"
-#include "hyperion/interop/deepspeed.h"
+#include "hyperion/interop/deepspeed_recipe.h"
 
 namespace hyperion::interop {
 

@@ -7,6 +7,7 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
 #include "hyperion/base/read_file.h"
+#include "hyperion/tokenizers/open_tokenizer.h"
 
 namespace hyperion::interop {
 

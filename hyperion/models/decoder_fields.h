@@ -1,7 +1,8 @@
 // The fields of a config.json that Llama's kin share. For sources of this folder: it needs nlohmann/json.hpp.
 #pragma once
 #include "hyperion/models/config_reader.h"
-#include "hyperion/models/llama.h"
+#include "hyperion/models/decoder_config.h"
+#include "hyperion/strategy/model_shape.h"
 
 namespace hyperion::models {
 

@@ -4,7 +4,7 @@
 #include <functional>
 #include <memory>
 
-#include "hyperion/models/llama.h"
+#include "hyperion/models/decoder_config.h"
 #include "hyperion/models/parted_tree.h"
 #include "hyperion/nn/feed_forward.h"
 

@@ -89,7 +89,7 @@ bool Region::Form::fits(const at::Tensor& tensor) const {
          tensor.device() == device;
 }
 
-Region::Region(const std::vector<at::Tensor>& inputs, RegionFunction again) : again_(std::move(again)) {
+Region::Region(const std::vector<at::Tensor>& inputs, Function again) : again_(std::move(again)) {
   for (const auto& input : inputs) inputs_.push_back({input, nullptr, input.requires_grad(), is_parameter(input)});
 }
 

@@ -1,10 +1,10 @@
 // The parts of recompute.cc: one run of a region, and the outputs of cheap regions within a block.
 #pragma once
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <vector>
 
-#include "hyperion/nn/recompute.h"
 #include "hyperion/nn/saved_tensors.h"
 
 namespace hyperion::nn {
@@ -13,7 +13,8 @@ namespace hyperion::nn {
 // tensor. Tensors are told apart by the order of their saving.
 class Region final : public SavePolicy, public std::enable_shared_from_this<Region> {
  public:
-  Region(const std::vector<at::Tensor>& inputs, RegionFunction again);
+  using Function = std::function<at::Tensor(const std::vector<at::Tensor>& inputs)>;
+  Region(const std::vector<at::Tensor>& inputs, Function again);
   std::unique_ptr<SavedTensor> pack(const at::Tensor& tensor, const SaveScope& scope) override;
 
   // Must be called before pack_output.
@@ -54,7 +55,7 @@ class Region final : public SavePolicy, public std::enable_shared_from_this<Regi
   void release_output();
 
   std::mutex mutex_;  // of all that follows, once the forward is over
-  RegionFunction again_;
+  Function again_;
   std::vector<Input> inputs_;
   std::vector<Slot> slots_;
   std::optional<Form> output_form_;

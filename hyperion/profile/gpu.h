@@ -2,10 +2,10 @@
 #pragma once
 #include <memory>
 
-#include "hyperion/profile/memory.h"
-#include "hyperion/profile/step_timer.h"
-
 namespace hyperion::profile {
+
+class StepTimer;
+struct MemoryUse;
 
 std::unique_ptr<StepTimer> make_gpu_step_timer();
 MemoryUse gpu_memory_use();

@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "hyperion/profile/gpu.h"
+#include "hyperion/profile/memory.h"
+#include "hyperion/profile/step_timer.h"
 
 namespace hyperion::profile {
 namespace {

@@ -1,5 +1,7 @@
 #include "hyperion/base/error.h"
 #include "hyperion/profile/gpu.h"
+#include "hyperion/profile/memory.h"
+#include "hyperion/profile/step_timer.h"
 
 namespace hyperion::profile {
 

@@ -18,12 +18,6 @@ class ByteStream {
   virtual size_t read(std::span<char> out) = 0;
 };
 
-// A plain file, gzip of one or several members, or zstd of one or several frames: told by the first bytes, not by the
-// name. Damaged or cut data throws BadRecord that names the file and the byte of it; what came before has been given.
-// Throws FileError where the system refuses, ConfigError for a compression that this build was made without.
-// A zstd frame may ask for a window of 128 MiB (zstd's own default limit).
-std::unique_ptr<ByteStream> open_bytes(const base::Path& path);
-
 // The bytes of a stream through a buffer, to be looked at before they are taken.
 class BufferedBytes {
  public:

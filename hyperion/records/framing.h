@@ -4,7 +4,8 @@
 
 #include "hyperion/base/format.h"
 #include "hyperion/records/bad_records.h"
-#include "hyperion/records/raw_records.h"
+#include "hyperion/records/byte_stream.h"
+#include "hyperion/records/raw_record.h"
 
 namespace hyperion::records {
 

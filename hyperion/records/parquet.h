@@ -1,6 +1,7 @@
 // The rows of a Parquet file as JSON records, through Arrow where this build has it.
 #pragma once
-#include "hyperion/records/raw_records.h"
+#include "hyperion/base/files.h"
+#include "hyperion/records/raw_record.h"
 
 namespace hyperion::records {
 

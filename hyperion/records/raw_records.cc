@@ -6,6 +6,7 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/log.h"
 #include "hyperion/records/framing.h"
+#include "hyperion/records/open_bytes.h"
 #include "hyperion/records/parquet.h"
 #include "hyperion/text/unicode.h"
 

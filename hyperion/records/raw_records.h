@@ -9,6 +9,7 @@
 
 #include "hyperion/base/files.h"
 #include "hyperion/records/byte_stream.h"
+#include "hyperion/records/raw_record.h"
 
 namespace hyperion::records {
 
@@ -25,27 +26,6 @@ enum class RecordFormat {
   parquet,   // each row as a JSON object (parquet.h); ConfigError in a build without Arrow
 };
 RecordFormat record_format_from_name(std::string_view name);  // ConfigError for an unknown one
-
-struct RawRecord {
-  std::string bytes;
-  std::shared_ptr<const std::string> file;  // in a tar "<tar>/<member>"
-  int64_t line = 0;                         // of its first byte, the first is 1; 0 in a tar
-  uint64_t byte = 0;                        // where it begins in the unpacked file
-};
-
-class RawRecords {
- public:
-  virtual ~RawRecords() = default;
-  // False at the end. Throws BadRecord for what cannot be read: a record that is too large, the rest of a file that is
-  // damaged, a file that is empty or holds no record. Called again, it goes on behind that.
-  virtual bool next(RawRecord& record) = 0;
-};
-
-// Smaller ones are for tests.
-struct RecordLimits {
-  size_t record = size_t{256} << 20;
-  size_t text_piece = size_t{64} << 20;  // of RecordFormat::text
-};
 
 // Files are opened one at a time, unpacked where they are compressed; a byte order mark of UTF-8 is dropped.
 std::unique_ptr<RawRecords> open_raw_records(std::vector<base::Path> files, RecordFormat format,

@@ -3,18 +3,9 @@
 #include <string>
 #include <vector>
 
-namespace hyperion::report {
+#include "hyperion/report/series.h"
 
-struct Series {
-  std::string name;
-  std::vector<double> x, y;  // equally long; points that are not finite break the line
-  // Or points by themselves, without a line: what each is, told where it is pointed at, and beside it where `beside`.
-  struct Point {
-    std::string name;
-    bool beside = false;
-  };
-  std::vector<Point> points = {};
-};
+namespace hyperion::report {
 
 struct Plot {
   std::string title, x_label, y_label;

@@ -2,7 +2,7 @@
 #pragma once
 #include <cstddef>
 
-#include "hyperion/report/plot.h"
+#include "hyperion/report/series.h"
 
 namespace hyperion::report {
 

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "hyperion/base/signals.h"
-#include "hyperion/text/jinja_tree.h"
+#include "hyperion/text/jinja_fault.h"
 
 namespace hyperion::text::jinja {
 namespace {

@@ -1,21 +1,13 @@
 // A Jinja template as tokens and as a tree.
 #pragma once
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "hyperion/text/jinja_fault.h"
 #include "hyperion/text/jinja_value.h"
 
 namespace hyperion::text::jinja {
-
-// What is wrong with a template or with the values it was given; line 0: not known where it is thrown.
-struct Fault : std::runtime_error {
-  Fault(int at, const std::string& what, bool by_template = false)
-      : std::runtime_error(what), line(at), raised(by_template) {}
-  int line;
-  bool raised;  // by the template's own raise_exception
-};
 
 struct Token {
   enum class Kind { kText, kPrintBegin, kPrintEnd, kBlockBegin, kBlockEnd, kName, kString, kNumber, kSign, kEnd };

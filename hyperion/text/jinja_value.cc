@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hyperion/base/format.h"
-#include "hyperion/text/jinja_tree.h"
+#include "hyperion/text/jinja_fault.h"
 
 namespace hyperion::text::jinja {
 

@@ -6,6 +6,7 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/expression.h"
 #include "hyperion/base/format.h"
+#include "hyperion/tokenizers/unknown_component.h"
 
 namespace hyperion::tokenizers {
 namespace {

@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-#include "hyperion/tokenizers/text_pattern.h"
+#include "hyperion/tokenizers/finder.h"
 
 namespace hyperion::tokenizers {
 

@@ -136,9 +136,4 @@ std::string replaced(std::string_view text, const Finder& finder, std::string_vi
   return replaced(TracedText(text), finder, by).text();
 }
 
-void unknown_component(const std::string& place, const std::string& what) {
-  throw base::CorruptError(base::format("{}: {} is not known here", place, what),
-                           "the tokenizer would give other ids without it, so it is not opened");
-}
-
 }  // namespace hyperion::tokenizers

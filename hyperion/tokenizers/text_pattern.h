@@ -7,17 +7,12 @@
 #include <vector>
 
 #include "hyperion/base/json.h"
+#include "hyperion/tokenizers/finder.h"
 #include "hyperion/tokenizers/scanner.h"
 #include "hyperion/tokenizers/traced_text.h"
+#include "hyperion/tokenizers/unknown_component.h"
 
 namespace hyperion::tokenizers {
-
-// A stretch of a text: what a pattern found, or what lies between.
-struct Stretch {
-  size_t start, end;
-  bool match;
-};
-using Finder = std::function<std::vector<Stretch>(std::string_view)>;  // stretches cover the whole text, in order
 
 // `json`: {"String": "..."} or {"Regex": "..."}. Throws CorruptError that names `place` and an expression that is not
 // known.
@@ -33,8 +28,5 @@ Finder find_pieces(Pattern pattern);
 // Every match replaced.
 TracedText replaced(const TracedText& text, const Finder& finder, std::string_view by);
 std::string replaced(std::string_view text, const Finder& finder, std::string_view by);
-
-// An error for a component of a tokenizer.json that is not known here, named.
-[[noreturn]] void unknown_component(const std::string& place, const std::string& what);
 
 }  // namespace hyperion::tokenizers

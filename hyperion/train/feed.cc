@@ -14,6 +14,7 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/signals.h"
 #include "hyperion/data/images.h"
+#include "hyperion/data/open_data.h"
 #include "hyperion/host/cpu.h"
 #include "hyperion/images/mix.h"
 #include "hyperion/profile/span.h"

@@ -11,7 +11,7 @@
 #include "hyperion/report/predictions.h"
 #include "hyperion/report/run_record.h"
 #include "hyperion/train/epochs.h"
-#include "hyperion/train/trainer.h"
+#include "hyperion/train/train_request.h"
 #include "hyperion/train/validations.h"
 
 namespace hyperion::train {

@@ -7,6 +7,7 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/data/images.h"
+#include "hyperion/data/open_data.h"
 #include "tests/base/support_child.h"
 #include "tests/support/image_files.h"
 #include "tests/support/seed.h"

@@ -6,6 +6,7 @@
 #include "hyperion/base/faulty_files.h"
 #include "hyperion/data/image_items.h"
 #include "hyperion/data/image_set.h"
+#include "hyperion/data/open_data.h"
 #include "hyperion/data/prepare.h"
 #include "hyperion/images/image_decode.h"
 #include "hyperion/images/resample.h"

@@ -9,6 +9,7 @@
 #include <map>
 
 #include "hyperion/base/error.h"
+#include "hyperion/data/open_data.h"
 
 namespace hyperion::data {
 namespace {

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "hyperion/base/error.h"
+#include "hyperion/data/open_data.h"
 #include "hyperion/data/prepared.h"
 #include "hyperion/data/source.h"
 #include "tests/base/support_child.h"

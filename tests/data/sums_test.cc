@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "hyperion/base/error.h"
+#include "hyperion/data/open_data.h"
 
 namespace hyperion::data {
 namespace {

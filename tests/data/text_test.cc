@@ -4,6 +4,7 @@
 
 #include "hyperion/base/config.h"
 #include "hyperion/base/error.h"
+#include "hyperion/data/open_data.h"
 #include "tests/base/support_child.h"
 
 namespace hyperion::data {

@@ -10,6 +10,7 @@
 #include "hyperion/tokenizers/bpe_trainer.h"
 #include "hyperion/tokenizers/byte_alphabet.h"
 #include "hyperion/tokenizers/chat_tokens.h"
+#include "hyperion/tokenizers/open_tokenizer.h"
 
 namespace hyperion::testing {
 

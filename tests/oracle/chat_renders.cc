@@ -8,6 +8,7 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/tokenizers/chat_tokens.h"
+#include "hyperion/tokenizers/open_tokenizer.h"
 
 int main() {
   using namespace hyperion;

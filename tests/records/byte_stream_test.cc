@@ -6,6 +6,7 @@
 
 #include "hyperion/records/bad_records.h"
 #include "hyperion/records/decompress.h"
+#include "hyperion/records/open_bytes.h"
 #include "tests/base/support_child.h"
 #include "tests/records/support_packed.h"
 

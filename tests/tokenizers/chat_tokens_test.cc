@@ -10,6 +10,7 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/tokenizers/bpe_trainer.h"
+#include "hyperion/tokenizers/open_tokenizer.h"
 
 namespace hyperion::tokenizers {
 namespace {

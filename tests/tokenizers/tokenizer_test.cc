@@ -15,6 +15,7 @@
 #include "hyperion/base/json.h"
 #include "hyperion/text/unicode.h"
 #include "hyperion/tokenizers/bpe_trainer.h"
+#include "hyperion/tokenizers/open_tokenizer.h"
 
 namespace hyperion::tokenizers {
 namespace {

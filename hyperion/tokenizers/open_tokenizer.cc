@@ -1,4 +1,4 @@
-#include "hyperion/tokenizers/tokenizer.h"
+#include "hyperion/tokenizers/open_tokenizer.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

@@ -1,0 +1,34 @@
+#include "hyperion/data/open_data.h"
+
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+#include "hyperion/data/images.h"
+#include "hyperion/data/prepared.h"
+#include "hyperion/data/sums.h"
+#include "hyperion/data/text.h"
+
+namespace hyperion::data {
+namespace {
+
+Split open_all_data(const DataConfig& config, SampleSize size, uint64_t seed) {
+  if (config.source == "prepared") return open_prepared(config, size, seed);
+  if (config.source == "shapes") return open_shapes(config, size.side, seed);
+  if (config.source == "cifar") return open_cifar(config, size.side, seed);
+  if (config.source == "images") return open_image_files(config, size.side, seed);
+  return config.source == "text" ? open_text(config, size.length) : open_sums(config, size.length, seed);
+}
+
+}  // namespace
+
+Split open_data(const DataConfig& config, SampleSize size, uint64_t seed) {
+  check(config);
+  Split split = open_all_data(config, size, seed);
+  if (config.limit > 0 && split.sets.size() > 1)
+    throw base::ConfigError(
+        base::format("data.limit = {} is of one set, and there are {}", config.limit, split.sets.size()),
+        "prepare fewer documents, or leave it out");
+  split.limit = config.limit;
+  return split;
+}
+
+}  // namespace hyperion::data
