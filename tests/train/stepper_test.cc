@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <map>
+#include <optional>
 
 #include "hyperion/kernels/device.h"
 #include "hyperion/models/registry.h"
@@ -33,25 +34,61 @@ struct Trained {
   StepperNumbers numbers;
 };
 
-Trained trained(const RunConfig& config, at::Device device, int64_t steps) {
-  const auto split = open_split(config, {});
-  auto model = models::make_model(models::config_json(config.model), "test");
-  model->initialise(config.train.seed);
-  Stepper stepper(*model, config, device);
-  Feed feed(split, config, {});
-  Trained result;
-  for (int64_t step = 1; step <= steps; ++step) {
-    const auto timer = profile::make_step_timer(false);
-    auto done = stepper.run(feed.next(), step, 1e-2, *timer);
-    done.decide();
-    result.losses.push_back(done.loss.item<double>());
-    result.norms.push_back(done.grad_norm.item<double>());
-    result.skipped += done.skipped;
+// A model, its step and its data.
+class Engine {
+ public:
+  Engine(const RunConfig& config, at::Device device)
+      : config_(config),
+        split_(open_split(config_, {})),
+        model_(models::make_model(models::config_json(config_.model), "test")) {
+    model_->initialise(config_.train.seed);
+    stepper_.emplace(*model_, config_, device);
+    feed_.emplace(split_, config_, data::Cursor{});
   }
-  result.recorded = stepper.records();
-  result.numbers = stepper.numbers();
-  for (const auto& item : stepper.state()) result.weights.push_back(item.tensor.detach().to(at::kCPU).clone());
-  return result;
+  void step(int64_t number) {
+    const auto timer = profile::make_step_timer(false);
+    auto done = stepper_->run(feed_->next(), number, 1e-2, *timer);
+    done.decide();
+    result_.losses.push_back(done.loss.item<double>());
+    result_.norms.push_back(done.grad_norm.item<double>());
+    result_.skipped += done.skipped;
+  }
+  Trained result() {
+    result_.recorded = stepper_->records();
+    result_.numbers = stepper_->numbers();
+    for (const auto& item : stepper_->state()) result_.weights.push_back(item.tensor.detach().to(at::kCPU).clone());
+    return result_;
+  }
+
+ private:
+  RunConfig config_;
+  data::Split split_;
+  std::unique_ptr<models::Model> model_;
+  std::optional<Stepper> stepper_;
+  std::optional<Feed> feed_;
+  Trained result_;
+};
+
+Trained trained(const RunConfig& config, at::Device device, int64_t steps) {
+  Engine engine(config, device);
+  for (int64_t step = 1; step <= steps; ++step) engine.step(step);
+  return engine.result();
+}
+
+struct Deterministic {
+  Deterministic() { kernels::use_deterministic_algorithms(); }
+  ~Deterministic() {
+    at::globalContext().setDeterministicAlgorithms(false, false);
+    at::globalContext().setDeterministicCuDNN(false);
+  }
+  Deterministic(const Deterministic&) = delete;
+  Deterministic& operator=(const Deterministic&) = delete;
+};
+
+void expect_same_bits(const Trained& one, const Trained& other) {
+  EXPECT_EQ(one.losses, other.losses);
+  ASSERT_EQ(one.weights.size(), other.weights.size());
+  for (size_t i = 0; i < one.weights.size(); ++i) EXPECT_TRUE(one.weights[i].equal(other.weights[i])) << i;
 }
 
 class Step : public OnDevice {};
@@ -192,13 +229,7 @@ TEST_P(Step, a_recorded_step_drops_what_the_step_itself_does) {
 
 TEST_P(Step, repeats_its_bits_where_it_is_told_to) {
   if (!GetParam().is_cuda()) GTEST_SKIP() << "a CPU's bits repeat anyhow";
-  struct Deterministic {
-    Deterministic() { kernels::use_deterministic_algorithms(); }
-    ~Deterministic() {
-      at::globalContext().setDeterministicAlgorithms(false, false);
-      at::globalContext().setDeterministicCuDNN(false);
-    }
-  } const deterministic;
+  const Deterministic deterministic;
   for (const std::string preset : {"", "llama-tiny", "mixtral-tiny"})
     for (const std::string mode : {"fused", "graph", "max"}) {
       SCOPED_TRACE(preset + " " + mode);
@@ -212,10 +243,33 @@ TEST_P(Step, repeats_its_bits_where_it_is_told_to) {
       }
       config.train.precision = "bf16", config.train.deterministic = true, config.train.optimize = mode;
       const auto once = trained(config, GetParam(), 6), twice = trained(config, GetParam(), 6);
-      EXPECT_EQ(once.losses, twice.losses);
-      ASSERT_EQ(once.weights.size(), twice.weights.size());
-      for (size_t i = 0; i < once.weights.size(); ++i) EXPECT_TRUE(once.weights[i].equal(twice.weights[i])) << i;
+      expect_same_bits(once, twice);
     }
+}
+
+// What a step needs belongs to its own engine: another model with other settings beside it changes no bit.
+TEST_P(Step, of_two_engines_in_turns_has_the_bits_of_each_alone) {
+  std::optional<Deterministic> deterministic;
+  if (GetParam().is_cuda()) deterministic.emplace();
+  const auto other_run = [] {
+    auto config = small_run();
+    config.model = {};
+    config.model.preset = "mixtral-tiny";
+    config.train.batch = 6, config.train.accumulate = 2, config.train.seed = 9;
+    return config;
+  };
+  for (const std::string mode : {"fused", GetParam().is_cuda() ? "max" : "reference"}) {
+    SCOPED_TRACE(mode);
+    auto first = small_run(), second = other_run();
+    first.model.dropout = 0.2, first.train.optimize = mode, first.memory.recompute = "selective";
+    first.train.precision = "bf16", second.train.precision = GetParam().is_cuda() ? "bf16" : "fp32";
+    first.train.deterministic = second.train.deterministic = GetParam().is_cuda();
+    const auto alone = trained(first, GetParam(), 6), other_alone = trained(second, GetParam(), 6);
+    Engine a(first, GetParam()), b(second, GetParam());
+    for (int64_t step = 1; step <= 6; ++step) a.step(step), b.step(step);
+    expect_same_bits(a.result(), alone);
+    expect_same_bits(b.result(), other_alone);
+  }
 }
 
 TEST_P(Step, sgd_learns_and_keeps_one_moment) {
