@@ -35,7 +35,7 @@ TORCH_FREE_HEADERS = {"profile"}
 MOST_KNOTS = 3  # files (.h and .cc as one) that include each other, directly or not: of base (log, files, fault), kernels (adamw, update) and interop (open_model)
 MOST_FILES, MOST_LINES = 70, 450
 OUTGROWN = {"kernels": 143, "bench": 76}  # still to be split; no larger than this
-LONG = {"cli/program.cc": 600, "train/trainer.cc": 590, "interop/open_model.cc": 500, "text/jinja_parser.cc": 475, "bench/single_operations.cc": 470}
+LONG = {"interop/open_model.cc": 500, "text/jinja_parser.cc": 475, "bench/single_operations.cc": 470}
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]')
 
 

@@ -1,0 +1,115 @@
+// A run's training under way: what trainer.cc steps through, and training_start.cc makes ready.
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hyperion/base/error.h"
+#include "hyperion/comm/traffic.h"
+#include "hyperion/data/cursor.h"
+#include "hyperion/data/source.h"
+#include "hyperion/models/model.h"
+#include "hyperion/optim/schedule.h"
+#include "hyperion/parallel/processes.h"
+#include "hyperion/train/feed.h"
+#include "hyperion/train/prompts.h"
+#include "hyperion/train/run_log.h"
+#include "hyperion/train/run_state.h"
+#include "hyperion/train/stepper.h"
+#include "hyperion/train/train_request.h"
+#include "hyperion/train/validations.h"
+
+namespace hyperion::train {
+
+class Trainer {
+ public:
+  Trainer(base::FileSystem& files, const TrainRequest& request);
+
+  void run();
+  void leave(const char* status, const std::string& why) noexcept;
+  const char* doing() const { return doing_; }
+
+ private:
+  // Tokens, or images, of so many samples.
+  int64_t units(int64_t samples) const { return samples * (shape_.context > 0 ? config_.train.length : 1); }
+
+  // A step whose figures are still on the device: read one step later, so that the device never waits for us.
+  struct Pending {
+    StepResult result;
+    std::unique_ptr<profile::StepTimer> timer;
+    int64_t step;
+    double lr;
+    int64_t rows, samples;  // of this step, and of the run so far
+    uint64_t sample_hash;
+  };
+
+  const data::Cursor& cursor() const { return feed_ ? feed_->cursor() : start_; }
+  bool begun() const { return request_.start != nullptr && request_.start->has_value(); }  // until it is restored
+  bool first() const { return processes_.first(); }
+  bool several() const { return processes_.size() > 1; }
+  Share share() const { return {processes_.batch_index(), processes_.batch_count()}; }
+  std::string described_model() const;
+  std::string keep_model_config();
+  void announce();
+  void prepare();
+  void make_model();
+  void plan_memory();
+  double restore();  // returns the seconds trained before
+  void step();
+  void settle();  // reads and tells the figures of the pending step
+  std::optional<double> accuracy_of(const StepResult& result);
+  void overflowed(int64_t step, double scale);
+  void validate();
+  void show_outputs(report::EvalRecord& record);
+  void check_weights();
+  [[noreturn]] void diverged(const std::string& what, bool before_any_update = false);
+  RunState state() const;
+  void save();
+  void remember_validation();
+  bool due(int64_t every) const { return every > 0 && step_ % every == 0 && step_ < config_.train.steps; }
+  // A stop request cut it short.
+  bool validation_is_missing() const { return step_ > 0 && due(config_.eval.every) && validations_.last != step_; }
+  bool ended_early() const { return step_ < config_.train.steps && validations_.over(config_.train.patience); }
+  void stop_if_asked();
+  void finish();
+  // Work that a stop request cuts short loses no step: the state is saved first.
+  template <class Work>
+  auto stoppable(Work work) {
+    try {
+      return work();
+    } catch (const base::Interrupted&) {
+      stop_if_asked();
+      throw;
+    }
+  }
+
+  base::FileSystem& files_;
+  const TrainRequest& request_;
+  const RunConfig& config_;
+  parallel::Processes& processes_;
+  at::Device device_;
+  data::Split split_;
+  std::vector<int64_t> new_tokens_;  // of the data, where the run begins
+  std::string model_config_;         // as Hugging Face's config.json
+  strategy::ModelShape shape_;
+  std::unique_ptr<models::Model> model_;
+  models::Values values_;    // of what the model was made without
+  std::string base_digest_;  // of the weights an adapter is trained beside
+  optim::Schedule schedule_;
+  RunLog log_;
+  std::unique_ptr<Stepper> stepper_;
+  data::Cursor start_;  // where this process began
+  std::optional<Feed> feed_;
+  const char* doing_ = "preparing the run";
+  int64_t step_ = 0, saved_step_ = -1;
+  Validations validations_;
+  uint64_t sample_hash_ = 0;  // over all processes
+  int stop_ = 0;              // the signal that stops this run, once all processes know of it
+  comm::Traffic told_traffic_;
+  double peak_tflops_ = 0;
+  std::optional<Pending> pending_;
+  std::optional<Prompts> prompts_;
+};
+
+}  // namespace hyperion::train
