@@ -36,6 +36,9 @@ bool nests_too_deep(std::string_view text) {
 Json parse_json(std::string_view text, const std::string& place) {
   if (nests_too_deep(text)) throw CorruptError(format("{} nests more than {} deep", place, kMaxDepth));
   if (text.find_first_not_of(" \t\r\n") == text.npos) throw CorruptError(format("{} is not JSON: it is empty", place));
+  // The library takes a byte of zero for the end.
+  if (const size_t zero = text.find('\0'); zero != text.npos)
+    throw CorruptError(format("{} is not JSON (byte {})", place, zero + 1));
   try {
     return Json::parse(text);
   } catch (const Json::parse_error& error) {

@@ -22,7 +22,7 @@ struct LlamaConfig {
   std::vector<int64_t> windows = {};
 
   int64_t window_of(int64_t layer) const { return windows.empty() ? 0 : windows[static_cast<size_t>(layer)]; }
-  int64_t reach() const;  // the longest sequence: the context, or as far as dynamic scaling stretches it
+  int64_t reach() const;  // the longest sequence: the context, or as far as scaling stretches what was trained
 };
 
 }  // namespace hyperion::models

@@ -27,9 +27,11 @@ class Llama final : public CausalDecoder {
 }  // namespace
 
 int64_t LlamaConfig::reach() const {
-  if (rope.scaling != nn::RopeScaling::dynamic) return context;
   constexpr double kFarthest = 1 << 24;
-  return std::max(context, static_cast<int64_t>(std::min(kFarthest, static_cast<double>(context) * rope.factor)));
+  if (rope.scaling == nn::RopeScaling::none) return context;
+  const bool own = rope.scaling == nn::RopeScaling::linear || rope.scaling == nn::RopeScaling::dynamic;
+  const auto trained = static_cast<double>(own ? context : rope.original_context);
+  return std::max(context, static_cast<int64_t>(std::min(kFarthest, trained * rope.factor)));
 }
 
 std::unique_ptr<Model> make_llama(const LlamaConfig& config) { return std::make_unique<Llama>(config); }

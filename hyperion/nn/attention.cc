@@ -1,5 +1,6 @@
 #include "hyperion/nn/attention.h"
 
+#include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
 
 #include "hyperion/base/format.h"
@@ -12,18 +13,33 @@ namespace hyperion::nn {
 Rotation::Rotation(int64_t head_width, const RopeConfig& config)
     : head_width_(head_width), config_(config), frequencies_(rope_frequencies(head_width, config)) {}
 
+namespace {
+
+// Padding behind the longest row of the pass counts for no length; a mask that attention is given too is a caller's
+// own, whose columns all count, as in transformers.
+bool has_padded_ends(const Pass& pass) {
+  return pass.token_mask.defined() && !pass.key_mask.defined() && pass.cache == nullptr;
+}
+
+}  // namespace
+
+bool Rotation::differs_by_pass(const Pass& pass) const {
+  return pass.positions.defined() || (config_.scaling == RopeScaling::dynamic && has_padded_ends(pass));
+}
+
 at::Tensor Rotation::frequencies_for(const Pass& pass, int64_t length, at::Device device) {
   if (config_.scaling != RopeScaling::dynamic || (!pass.positions.defined() && length <= config_.original_context))
     return frequencies_ = frequencies_.to(device);
-  return rope_frequencies(head_width_, config_,
-                          pass.positions.defined()
-                              ? pass.positions.max().add(1)
-                              : at::full({}, length, at::TensorOptions().dtype(at::kLong).device(device)));
+  const auto whole = at::TensorOptions().dtype(at::kLong).device(device);
+  const auto farthest = pass.positions.defined() ? pass.positions.max().add(1)
+                        : has_padded_ends(pass)  ? at::arange(1, length + 1, whole).mul(pass.token_mask.any(0)).max()
+                                                 : at::full({}, length, whole);
+  return rope_frequencies(head_width_, config_, farthest);
 }
 
 void Rotation::tell(Pass& pass, int64_t first, const at::Tensor& hidden) {
   const Key key{first, hidden.size(1), hidden.scalar_type(), hidden.device(), pass.fused_blocks};
-  if (pass.positions.defined() || !known_ || *known_ != key) {
+  if (differs_by_pass(pass) || !known_ || *known_ != key) {
     const auto frequencies = frequencies_for(pass, first + hidden.size(1), hidden.device());
     const auto tables = [&](at::ScalarType type) {
       return pass.positions.defined()
@@ -40,7 +56,7 @@ void Rotation::tell(Pass& pass, int64_t first, const at::Tensor& hidden) {
     }
     known_.reset();
     // What a graph records it makes anew in each replay.
-    if (!pass.positions.defined() && !kernels::recording()) known_ = key;
+    if (!differs_by_pass(pass) && !kernels::recording()) known_ = key;
   }
   pass.cosines = cosines_, pass.sines = sines_;
   if (pass.fused_blocks) pass.half_cosines = half_cosines_, pass.half_sines = half_sines_;

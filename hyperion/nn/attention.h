@@ -20,13 +20,14 @@ class Rotation {
  public:
   Rotation(int64_t head_width, const RopeConfig& config);
   // Gives the pass the rotation of its tokens: at the pass's positions, else from `first` on. hidden: [batch, length,
-  // ...]. Dynamic scaling goes by the farthest position of the pass, in whichever row it is; what a cache holds stays
-  // turned as it was.
+  // ...]. Dynamic scaling goes by the farthest position of the pass, in whichever row it is, padding aside; what a
+  // cache holds stays turned as it was.
   void tell(Pass& pass, int64_t first, const at::Tensor& hidden);
 
  private:
   using Key = std::tuple<int64_t, int64_t, at::ScalarType, at::Device, bool>;
   at::Tensor frequencies_for(const Pass& pass, int64_t length, at::Device device);
+  bool differs_by_pass(const Pass& pass) const;  // though passes have the same shape
 
   int64_t head_width_;
   RopeConfig config_;

@@ -26,6 +26,14 @@ int64_t bytes_of(const std::vector<at::Tensor>& tensors) {
 
 std::string shown(int64_t bytes) { return base::bytes_text(static_cast<uint64_t>(std::max<int64_t>(bytes, 0))); }
 
+// The next larger number of equal parts of a batch, at least twice as many where that divides it; 0: none.
+int64_t more_parts(int64_t batch, int64_t parts) {
+  if (batch % (2 * parts) == 0) return 2 * parts;
+  for (int64_t more = parts + 1; more <= batch; ++more)
+    if (batch % more == 0) return more;
+  return 0;
+}
+
 }  // namespace
 
 void Stepper::use(const MemoryConfig& memory) {
@@ -42,8 +50,8 @@ at::Tensor Stepper::gradients_in_memory(const Batch& all, int64_t step, profile:
       if (weights_->travel()) out_of_memory(step);  // others wait for what this part would have sent
       weights_->drop_gradients();
       profile::release_cached_memory(device_.is_cuda());
-      if (memory_.on_oom != "adapt" || config_.train.batch % (2 * accumulate_) != 0) out_of_memory(step);
-      accumulate_ *= 2;
+      if (memory_.on_oom != "adapt" || more_parts(config_.train.batch, accumulate_) == 0) out_of_memory(step);
+      accumulate_ = more_parts(config_.train.batch, accumulate_);
       base::log_warn(
           format("step {}: out of memory in the {} pass; from here on the batch is computed in {} parts of {}", step,
                  doing_, accumulate_, config_.train.batch / accumulate_));
@@ -73,11 +81,13 @@ void Stepper::out_of_memory(int64_t step) const {
                            : memory_.recompute == "selective" ? "--memory.recompute=full"
                            : !memory_.offload_optimizer       ? "--memory.offload_optimizer=true"
                                                               : "a smaller model";
-  throw base::Error(what,
-                    config_.train.batch / accumulate_ > 1
-                        ? format("try --train.accumulate={}, or {}; --memory.on_oom=adapt does the first by itself",
-                                 2 * accumulate_, next)
-                        : format("try {}, or a shorter train.length", next));
+  // Several processes must do alike, and none knows what the others found.
+  const int64_t sharers = processes_.batch_count();
+  const bool adapts = !weights_->travel() && sharers == 1 && memory_.on_oom != "adapt";
+  const int64_t parts = more_parts(config_.train.batch / sharers, accumulate_);
+  throw base::Error(what, parts > 0 ? format("try --train.accumulate={}, or {}{}", parts, next,
+                                             adapts ? "; --memory.on_oom=adapt does the first by itself" : "")
+                                    : format("try {}, or a shorter train.length", next));
 }
 
 MemoryReport Stepper::measure(const Batch& batch, const MemoryConfig& memory) {

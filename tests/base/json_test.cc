@@ -18,6 +18,7 @@ TEST(JsonText, what_is_not_json_is_corrupt_and_names_the_place) {
   }
   EXPECT_NE(error_of([] { parse_json("[1,]", "x.json"); }).find("byte 4"), std::string::npos);
   EXPECT_NE(error_of([] { parse_json(" \n", "x.json"); }).find("it is empty"), std::string::npos);
+  EXPECT_NE(error_of([] { parse_json(std::string_view("[1]\0junk", 8), "x.json"); }).find("byte 4"), std::string::npos);
 }
 
 TEST(JsonText, deep_nesting_is_no_crash) {

@@ -151,6 +151,16 @@ TEST_F(Models, out_of_memory_says_what_took_it_or_adapts) {
   ASSERT_EQ(adapted.code, 0) << adapted.err;
   EXPECT_NE((adapted.out + adapted.err).find("computed in 2 parts of 4"), std::string::npos) << adapted.err;
   EXPECT_EQ(testing::losses(scratch_.runs() / "adapted").size(), 6u) << "no step is lost";
+  // Batches that do not halve: the next number of parts that divides them, in deed and in word.
+  const Finished odd = train(kText, "odd", {"--on-oom", "adapt", "--train.batch=9"}, fault);
+  ASSERT_EQ(odd.code, 0) << odd.err;
+  EXPECT_NE((odd.out + odd.err).find("computed in 3 parts of 3"), std::string::npos) << odd.err;
+  const Finished told = train(kText, "told", {"--train.batch=9"}, fault);
+  EXPECT_NE(told.err.find("--train.accumulate=3"), std::string::npos) << told.err;
+  const Finished again = train(kText, "again", {"--on-oom", "adapt", "--train.batch=3"},
+                               {{"HYPERION_FAULTS", "train.forward=memory@3/1"}});
+  EXPECT_EQ(again.code, 1);
+  EXPECT_EQ(again.err.find("on_oom"), std::string::npos) << again.err;
 }
 
 TEST_F(Models, a_short_run_needs_no_warm_up_of_its_own) {

@@ -86,11 +86,22 @@ TEST(RotaryScaling, survives_its_json) {
   EXPECT_NEAR(yarn(R"("factor": 4.0})").table_scale, 1.1386294, 1e-6);
 }
 
-TEST(RotaryScaling, that_is_dynamic_stretches_the_longest_sequence) {
-  const auto config = llama_from_json(with("llama", R"("rope_scaling": {"type": "dynamic", "factor": 2.5})"), "here");
-  EXPECT_EQ(config.context, 64);
-  EXPECT_EQ(make_llama(config)->context(), 160);
-  EXPECT_EQ(shape_of(config, 8).context, 160);
+// Of linear and dynamic scaling max_position_embeddings is what was trained; of the others it may be either.
+TEST(RotaryScaling, stretches_the_longest_sequence) {
+  for (const auto& [scaling, reach] : std::initializer_list<std::pair<const char*, int64_t>>{
+           {R"("type": "dynamic", "factor": 2.5)", 160},
+           {R"("type": "linear", "factor": 2.0)", 128},
+           {R"("type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64)", 256},
+           {R"("type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16)", 64},
+           {R"("type": "yarn", "factor": 4.0)", 256},
+           {R"("rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1, "high_freq_factor": 4,
+               "original_max_position_embeddings": 16)",
+            128}}) {
+    const auto config = llama_from_json(with("llama", std::string(R"("rope_scaling": {)") + scaling + "}"), "here");
+    EXPECT_EQ(config.context, 64);
+    EXPECT_EQ(make_llama(config)->context(), reach) << scaling;
+    EXPECT_EQ(shape_of(config, 8).context, reach) << scaling;
+  }
 }
 
 TEST(Qwen3, presets_have_the_published_numbers_of_parameters) {

@@ -294,10 +294,11 @@ TEST_P(Padding, is_no_document_that_dynamic_positions_stretch_for) {
   for (const auto& parameter : model->parameters()) parameter.tensor.set_data(parameter.tensor.to(GetParam()));
   at::NoGradGuard no_grad;
   std::vector<at::Tensor> logits;
-  for (const int64_t length : {12, 30, 60}) {
+  for (const auto& [length, reset] : {std::pair{12, true}, std::pair{30, true}, std::pair{12, false},
+                                      std::pair{30, false}, std::pair{60, false}, std::pair{60, true}}) {
     const auto split = packed(folder.path(), data::Packing::single, length, false, 6);
     RunConfig config;
-    config.train.batch = 3, config.train.length = length, config.data.reset = true;
+    config.train.batch = 3, config.train.length = length, config.data.reset = reset;
     const Batch batch = to_device(batch_at(split, config, 0), GetParam(), at::kFloat);
     nn::Pass pass;
     batch.tell(pass);
