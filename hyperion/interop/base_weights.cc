@@ -11,7 +11,7 @@
 #include "hyperion/base/read_file.h"
 #include "hyperion/checkpoint/manifest.h"
 #include "hyperion/checkpoint/step_folder.h"
-#include "hyperion/interop/open_model.h"
+#include "hyperion/interop/find_model.h"
 #include "hyperion/interop/peft.h"
 
 namespace hyperion::interop {

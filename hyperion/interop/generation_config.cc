@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
 #include "hyperion/base/read_file.h"
-#include "hyperion/interop/text.h"
 
 namespace hyperion::interop {
 namespace {
@@ -16,6 +17,21 @@ std::string text_of_generation(base::FileSystem& files, const base::Path& folder
 }
 
 }  // namespace
+
+std::vector<int64_t> end_tokens(const base::Path& folder) {
+  auto& files = base::real_files();
+  for (const char* name : {"generation_config.json", "config.json"}) {
+    if (!files.exists(folder / name)) continue;
+    const auto json = base::parse_json(base::read_description(files, folder / name), (folder / name).string());
+    const auto found = json.find("eos_token_id");
+    if (found == json.end() || found->is_null()) continue;
+    const auto list = found->is_array() ? *found : base::Json::array({*found});
+    if (!std::all_of(list.begin(), list.end(), [](const base::Json& each) { return each.is_number_integer(); }))
+      throw base::CorruptError(base::format("{}: eos_token_id is not a token id", (folder / name).string()));
+    return list.get<std::vector<int64_t>>();
+  }
+  return {};
+}
 
 bool ends_likewise(const base::Path& own, const base::Path& base_folder) {
   const auto all = end_tokens(base_folder);

@@ -9,7 +9,6 @@
 #include "hyperion/base/read_file.h"
 #include "hyperion/checkpoint/manifest.h"
 #include "hyperion/checkpoint/step_folder.h"
-#include "hyperion/interop/open_model.h"
 
 namespace hyperion::interop {
 namespace {
@@ -83,10 +82,6 @@ std::string others_text(base::FileSystem& files, const std::string& run, const E
 }
 
 }  // namespace
-
-bool is_run(base::FileSystem& files, const Path& folder) {
-  return files.exists(folder / "config.resolved.toml") || files.exists(folder / "run.json");
-}
 
 std::optional<Path> named_checkpoint(base::FileSystem& files, const std::string& word) {
   const size_t at = word.rfind('@');

@@ -3,7 +3,6 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -19,10 +18,7 @@
 #include "hyperion/interop/base_weights.h"
 #include "hyperion/interop/generation_config.h"
 #include "hyperion/interop/hugging_face.h"
-#include "hyperion/interop/named_checkpoint.h"
 #include "hyperion/interop/peft.h"
-#include "hyperion/interop/text.h"
-#include "hyperion/interop/weight_files.h"
 #include "hyperion/models/image_classes.h"
 #include "hyperion/models/registry.h"
 #include "hyperion/nn/without_memory.h"
@@ -32,8 +28,6 @@ namespace {
 
 using base::format;
 using base::Path;
-
-bool is_checkpoint(base::FileSystem& files, const Path& path) { return files.exists(path / "manifest.json"); }
 
 void copy_weights(models::Model& model, const checkpoint::OpenedCheckpoint& loaded, at::Device device,
                   std::optional<at::ScalarType> type) {
@@ -64,120 +58,11 @@ OpenedModel open_folder(base::FileSystem& files, const Path& folder, at::Device 
   return opened;
 }
 
-// What is there but is no model would else be looked for among the runs.
-void refuse_other_folder(const Path& path) {
-  std::error_code ignored;
-  if (std::filesystem::is_regular_file(path, ignored))
-    throw base::ConfigError(format("{} is a file, and a model is a folder", path.string()),
-                            "name the folder that holds config.json and model.safetensors, or a run");
-  if (std::filesystem::is_directory(path, ignored))
-    throw base::ConfigError(format("{} is neither a run, nor a checkpoint, nor a Hugging Face folder", path.string()),
-                            "a Hugging Face folder holds config.json and model.safetensors");
-}
-
-}  // namespace
-
-Path runs_folder_as_set() {
-  const char* folder = std::getenv("HYPERION_RUNS");
-  return folder != nullptr && *folder != '\0' ? Path(folder) : Path("runs");
-}
-
-Path runs_folder() {
-  const Path folder = runs_folder_as_set();
-  std::error_code ignored;
-  if (std::filesystem::exists(folder, ignored) && !std::filesystem::is_directory(folder, ignored))
-    throw base::ConfigError(format("the runs cannot lie in {}: it is not a folder", folder.string()),
-                            "set HYPERION_RUNS to a folder");
-  return folder;
-}
-
-namespace {
-
-bool looks_like_path(const std::string& word) {
-  return word.find('/') != word.npos || word.starts_with('.') || word.starts_with('~');
-}
-
-// A folder of that path that is no run, or none at all.
-[[noreturn]] void refuse_path(base::FileSystem& files, const std::string& word) {
-  if (files.exists(word))
-    throw base::ConfigError(format("{} is no run: it holds neither config.resolved.toml nor run.json", word),
-                            "`hyperion runs ls` lists the runs; HYPERION_RUNS names another folder");
-  std::error_code ignored;
-  const Path path = Path(word).has_filename() ? Path(word) : Path(word).parent_path(), above = path.parent_path();
-  std::vector<std::string> names;
-  for (const auto& beside : files.list(above.empty() ? Path(".") : above))
-    if (std::filesystem::is_directory(beside, ignored)) names.push_back(beside.filename().string());
-  const std::string near = base::nearest(path.filename().string(), names.data(), names.data() + names.size());
-  throw base::ConfigError(format("there is no folder {}", word),
-                          !near.empty() ? format("did you mean {}?", (above / near).string())
-                          : word.starts_with('~')
-                              ? "the shell puts your home for ~ only where a word begins with it: write $HOME"
-                              : "a run may also be called by its name alone: `hyperion runs ls` lists them");
-}
-
-}  // namespace
-
-namespace {
-
-// `mine@best`, `mine@last` or `mine@12`, where mine is a run.
-void refuse_checkpoint_as_run(base::FileSystem& files, const std::string& word) {
-  const size_t at = word.rfind('@');
-  if (at == word.npos || at == 0) return;
-  const std::string run = word.substr(0, at), which = word.substr(at + 1);
-  const bool step = !which.empty() && which.find_first_not_of("0123456789") == which.npos;
-  if (!step && which != "best" && which != "last") return;
-  if (!is_run(files, runs_folder() / run) && !is_run(files, run)) return;
-  throw base::ConfigError(format("{} is a checkpoint, and this takes a run", word),
-                          format("leave @{} out: {}", which, run));
-}
-
-}  // namespace
-
-Path find_run(base::FileSystem& files, const std::string& name_or_path) {
-  if (name_or_path.empty()) throw base::ConfigError("no run was named", "`hyperion runs ls` lists them");
-  const auto plain = [](const Path& path) { return path.has_filename() ? path : path.parent_path(); };  // of "mine/"
-  const Path named = runs_folder() / name_or_path;
-  if (is_run(files, named)) return plain(named);
-  if (is_run(files, name_or_path)) return plain(Path(name_or_path).lexically_normal());
-  refuse_checkpoint_as_run(files, name_or_path);
-  if (looks_like_path(name_or_path) || files.exists(name_or_path)) refuse_path(files, name_or_path);
-  std::vector<std::string> names;
-  for (const auto& path : files.list(runs_folder()))
-    if (is_run(files, path)) names.push_back(path.filename().string());
-  const std::string near = base::nearest(name_or_path, names.data(), names.data() + names.size());
-  throw base::ConfigError(
-      format("no run called \"{}\" in {}, and no folder of that name here", name_or_path, runs_folder().string()),
-      near.empty() ? "`hyperion runs ls` lists the runs; HYPERION_RUNS names another folder"
-                   : format("did you mean {}?", near));
-}
-
-namespace {
-
-// A checkpoint named by itself, or the newest good one of a run.
-checkpoint::OpenedCheckpoint find_checkpoint(base::FileSystem& files, const std::string& argument, Path& run) {
-  if (is_checkpoint(files, argument)) {
-    const Path above = std::filesystem::absolute(argument).lexically_normal().parent_path().parent_path();
-    if (is_run(files, above)) run = above;
-    return checkpoint::open_checkpoint(files, argument);
-  }
-  run = find_run(files, argument);
-  return checkpoint::open_newest(files, run / "checkpoints",
-                                 [](const checkpoint::OpenedCheckpoint& one) { one.verify("model."); });
-}
-
 // Tokens that end a text, where the checkpoint says so.
 std::vector<int64_t> ends_in(const base::Json& state) {
   const auto found = state.find("end_token");
   return found != state.end() && found->is_number_integer() ? std::vector{found->get<int64_t>()}
                                                             : std::vector<int64_t>();
-}
-
-bool names_folder(base::FileSystem& files, const std::string& argument) {
-  if (is_checkpoint(files, argument) || is_run(files, argument) || is_run(files, runs_folder() / argument))
-    return false;
-  if (is_hugging_face_folder(files, argument)) return true;
-  refuse_other_folder(argument);
-  return false;
 }
 
 void copy_adapter(models::Model& model, const checkpoint::OpenedCheckpoint& loaded, bool in_own_type) {
@@ -194,73 +79,11 @@ void copy_adapter(models::Model& model, const checkpoint::OpenedCheckpoint& load
   }
 }
 
-std::string config_of(const checkpoint::OpenedCheckpoint& loaded) {
-  const auto state = base::parse_json(loaded.state, loaded.path.string());
-  if (!state.contains("model")) throw base::CorruptError(format("{} says nothing of its model", loaded.path.string()));
-  return state["model"].dump();
-}
-
 }  // namespace
-
-std::string find_model(base::FileSystem& files, const std::string& argument) {
-  refuse_pickle(argument);
-  if (const auto named = named_checkpoint(files, argument)) return named->string();
-  if (is_checkpoint(files, argument) || is_run(files, argument) || is_run(files, runs_folder() / argument))
-    return argument;
-  const std::string place = hub::locate(files, argument);
-  if (place == argument) return argument;
-  const std::string missing =
-      is_hugging_face_folder(files, place) ? missing_weight_file(files, place) : std::string("config.json");
-  if (!missing.empty())
-    throw base::ConfigError(format("Hugging Face's cache has {} in part: {} is not in {}", argument, missing, place),
-                            format("`hyperion fetch {}` completes it", argument));
-  return place;
-}
-
-Path checkpoint_folder(base::FileSystem& files, const std::string& named) {
-  const std::string argument = find_model(files, named);
-  if (names_folder(files, argument)) return {};
-  Path run;
-  return find_checkpoint(files, argument, run).path;
-}
-
-namespace {
-
-// Of a run that part of its folder; a Hugging Face folder has all in one.
-Path part_of_model(base::FileSystem& files, const std::string& named, const char* part) {
-  const std::string argument = find_model(files, named);
-  if (names_folder(files, argument)) return argument;
-  const Path run = is_checkpoint(files, argument) ? std::filesystem::absolute(argument).parent_path().parent_path()
-                                                  : find_run(files, argument);
-  return run / part;
-}
-
-}  // namespace
-
-Path image_processor(base::FileSystem& files, const std::string& named) {
-  const Path path = part_of_model(files, named, kRunProcessor) / images::kProcessorFile;
-  return files.exists(path) ? path : Path();
-}
-
-Path tokenizer_folder(base::FileSystem& files, const std::string& named) {
-  return part_of_model(files, named, kRunTokenizer);
-}
 
 Path image_processor(base::FileSystem& files, const OpenedModel& opened) {
   const Path path = opened.folder / images::kProcessorFile;
   return !opened.folder.empty() && files.exists(path) ? path : Path();
-}
-
-std::string read_model_config(base::FileSystem& files, const std::string& named) {
-  const std::string argument = find_model(files, named);
-  if (names_folder(files, argument)) {
-    const Path path = Path(argument) / "config.json";
-    auto text = base::read_description(files, path);
-    base::parse_json(text, path.string());  // named here, by its file
-    return text;
-  }
-  Path run;
-  return config_of(find_checkpoint(files, argument, run));
 }
 
 namespace {

@@ -7,18 +7,13 @@
 #include <vector>
 
 #include "hyperion/base/files.h"
+#include "hyperion/interop/find_model.h"
+#include "hyperion/interop/find_run.h"
 #include "hyperion/interop/hugging_face.h"
 #include "hyperion/interop/refit.h"
 #include "hyperion/models/model.h"
 
 namespace hyperion::interop {
-
-// $HYPERION_RUNS, else ./runs. It may not exist yet; a ConfigError where it is something else than a folder.
-base::Path runs_folder();
-base::Path runs_folder_as_set();  // unchecked
-
-// The folder of a run given its name or path. Throws ConfigError with a did-you-mean.
-base::Path find_run(base::FileSystem& files, const std::string& name_or_path);
 
 // The form in which weights are used. A run with an adapter keeps the adapter alone: its base was used in the type of
 // the training, and perhaps in 4 bits (kernels/nf4.h), whatever its own files hold.
@@ -50,30 +45,8 @@ struct OpenedModel {
 // The adapter of a run that trains one.
 constexpr const char* kRunAdapter = "default";
 
-// Where a run keeps the tokenizer of the set it was trained on.
-constexpr const char* kRunTokenizer = "tokenizer";
-
-// And how its images became numbers.
-constexpr const char* kRunProcessor = "processor";
-
-// The folder of the checkpoint that a MODEL names, verified: of a run its newest good one. Empty: a Hugging Face
-// folder.
-base::Path checkpoint_folder(base::FileSystem& files, const std::string& argument);
-
-// Where a MODEL lies: the argument itself, or for RUN@best the checkpoint's folder, or for the name of a model in
-// Hugging Face's cache its folder there. Throws ConfigError that says how to fetch it where the cache has it not, or
-// not whole.
-std::string find_model(base::FileSystem& files, const std::string& argument);
-
-// The preprocessor_config.json of a MODEL that takes images; empty where it has none.
-base::Path image_processor(base::FileSystem& files, const std::string& argument);
+// The preprocessor_config.json of one that takes images; empty where it has none.
 base::Path image_processor(base::FileSystem& files, const OpenedModel& opened);
-
-// Where the tokenizer and generation_config.json of a MODEL lie, as far as it has them.
-base::Path tokenizer_folder(base::FileSystem& files, const std::string& argument);
-
-// The config.json of a MODEL, without its weights.
-std::string read_model_config(base::FileSystem& files, const std::string& argument);
 
 // The newest good checkpoint of a run, the one named, or a Hugging Face folder, with its weights on `device` in `type`,
 // or else in that of the form. A run that trained an adapter opens as the model it started from with that adapter,

@@ -7,24 +7,10 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
 #include "hyperion/base/read_file.h"
+#include "hyperion/interop/generation_config.h"
 #include "hyperion/tokenizers/open_tokenizer.h"
 
 namespace hyperion::interop {
-
-std::vector<int64_t> end_tokens(const base::Path& folder) {
-  auto& files = base::real_files();
-  for (const char* name : {"generation_config.json", "config.json"}) {
-    if (!files.exists(folder / name)) continue;
-    const auto json = base::parse_json(base::read_description(files, folder / name), (folder / name).string());
-    const auto found = json.find("eos_token_id");
-    if (found == json.end() || found->is_null()) continue;
-    const auto list = found->is_array() ? *found : base::Json::array({*found});
-    if (!std::all_of(list.begin(), list.end(), [](const base::Json& each) { return each.is_number_integer(); }))
-      throw base::CorruptError(base::format("{}: eos_token_id is not a token id", (folder / name).string()));
-    return list.get<std::vector<int64_t>>();
-  }
-  return {};
-}
 
 namespace {
 

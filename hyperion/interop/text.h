@@ -12,9 +12,6 @@
 
 namespace hyperion::interop {
 
-// The ids that end a text, as the generation_config.json or config.json of a folder says; none where neither does.
-std::vector<int64_t> end_tokens(const base::Path& folder);
-
 class Text {
  public:
   // Throws ConfigError where the tokens are neither bytes nor of a tokenizer that lies beside the weights.

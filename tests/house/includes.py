@@ -32,10 +32,10 @@ MAY = {  # where the law says less than "every lower row"
 }
 TORCH_FREE = {"base", "host", "strategy", "text", "images", "tokenizers", "records", "data", "report", "hub", "planner", "doctor"}
 TORCH_FREE_HEADERS = {"profile"}
-MOST_KNOTS = 3  # files (.h and .cc as one) that include each other, directly or not: of base (log, files, fault), kernels (adamw, update) and interop (open_model)
+MOST_KNOTS = 2  # files (.h and .cc as one) that include each other, directly or not: of base (log, files, fault) and kernels (adamw, update)
 MOST_FILES, MOST_LINES = 70, 450
 OUTGROWN = {"kernels": 143, "bench": 76}  # still to be split; no larger than this
-LONG = {"interop/open_model.cc": 500, "text/jinja_parser.cc": 475, "bench/single_operations.cc": 470}
+LONG = {"text/jinja_parser.cc": 475, "bench/single_operations.cc": 470}
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]')
 
 
