@@ -35,7 +35,7 @@ std::string result_path(const std::string& name) {
   std::error_code error;
   const bool here = std::filesystem::is_directory(name, error) ||
                     (std::filesystem::exists(name, error) && base::Path(name).extension() == ".json");
-  return !here && std::filesystem::exists(among_runs, error) ? among_runs.string() : name;
+  return !here && !interop::names_path(name) && std::filesystem::exists(among_runs, error) ? among_runs.string() : name;
 }
 
 bool is_training_run(const std::string& name) { return interop::is_run(base::real_files(), result_path(name)); }

@@ -53,7 +53,8 @@ void each_value(const base::Setting& setting, const Do& act) {
 bool has_another_place(const std::string& setting, const std::string& value) {
   std::error_code ignored;
   const std::string run = value.substr(0, value.find('@'));  // of RUN@best
-  if (setting == "model.from" && fs::exists(interop::runs_folder() / run, ignored)) return true;
+  if (setting == "model.from" && !interop::names_path(run) && fs::exists(interop::runs_folder() / run, ignored))
+    return true;
   if (setting != "model.from" && setting != "prepare.tokenizer") return false;
   return hub::locate(base::real_files(), value) != value;
 }

@@ -122,6 +122,9 @@ std::unique_ptr<Source> open_tokens(const base::Path& path, const DataConfig& co
                              "leaves nothing to learn",
                              documents, path.string(), length, config.too_long),
                       "use a longer train.length, or data.too_long = split");
+  if (source->samples() == 0 && source->cut().unlearned > 0)
+    throw ConfigError(format("no sample of {} tokens of {} has one that the loss counts", length, path.string()),
+                      "use a longer train.length, or data.packing = whole, whose rows are whole dialogues");
   if (source->samples() == 0)
     throw ConfigError(format("{} has {} tokens: too few for a sample of {}", path.string(), tokens, length),
                       "use a shorter train.length, prepare more text, or raise prepare.validation");

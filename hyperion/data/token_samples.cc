@@ -22,13 +22,16 @@ void fill_row(const TokenSet& set, TokenSet::Extent extent, int64_t at, int64_t 
 class StreamSamples final : public Source {
  public:
   StreamSamples(std::shared_ptr<const TokenSet> set, int64_t length)
-      : set_(std::move(set)), length_(length), samples_(std::max<int64_t>(0, (set_->tokens() - 1) / length)) {}
-  int64_t samples() const override { return samples_; }
+      : set_(std::move(set)), length_(length), rows_(std::max<int64_t>(0, (set_->tokens() - 1) / length)) {
+    if (set_->masked()) leave_out_unlearned();
+  }
+  int64_t samples() const override { return rows_ - unlearned_; }
   int64_t vocabulary() const override { return set_->vocabulary(); }
+  Cut cut() const override { return {.unlearned = unlearned_}; }
 
   void read(int64_t index, const TokenRow& row) const override {
     const auto size = static_cast<int64_t>(row.tokens.size());
-    int64_t token = index * length_;
+    int64_t token = (learned_.empty() ? index : learned_[index]) * length_;
     int64_t document = set_->document_of(token);
     for (int64_t at = 0; at < size; ++document) {
       const bool there = document < set_->documents();
@@ -44,8 +47,20 @@ class StreamSamples final : public Source {
   }
 
  private:
+  void leave_out_unlearned() {
+    std::vector<uint8_t> targets(static_cast<size_t>(length_));
+    std::vector<int64_t> learned;
+    for (int64_t row = 0; row < rows_; ++row) {
+      set_->read_learned(row * length_ + 1, targets);
+      if (std::any_of(targets.begin(), targets.end(), [](uint8_t bit) { return bit != 0; })) learned.push_back(row);
+    }
+    unlearned_ = rows_ - std::ssize(learned);
+    if (unlearned_ > 0) learned_ = std::move(learned);
+  }
+
   std::shared_ptr<const TokenSet> set_;
-  int64_t length_, samples_;
+  int64_t length_, rows_, unlearned_ = 0;
+  std::vector<int64_t> learned_;  // the rows that are samples; empty: all
 };
 
 // Documents side by side, the rest of a row empty.

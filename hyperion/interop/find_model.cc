@@ -37,8 +37,7 @@ void refuse_other_folder(const Path& path) {
 }  // namespace
 
 bool names_folder(base::FileSystem& files, const std::string& argument) {
-  if (is_checkpoint(files, argument) || is_run(files, argument) || is_run(files, runs_folder() / argument))
-    return false;
+  if (is_checkpoint(files, argument) || named_run(files, argument)) return false;
   if (is_hugging_face_folder(files, argument)) return true;
   refuse_other_folder(argument);
   return false;
@@ -64,8 +63,7 @@ std::string config_of(const checkpoint::OpenedCheckpoint& loaded) {
 std::string find_model(base::FileSystem& files, const std::string& argument) {
   refuse_pickle(argument);
   if (const auto named = named_checkpoint(files, argument)) return named->string();
-  if (is_checkpoint(files, argument) || is_run(files, argument) || is_run(files, runs_folder() / argument))
-    return argument;
+  if (is_checkpoint(files, argument) || named_run(files, argument)) return argument;
   const std::string place = hub::locate(files, argument);
   if (place == argument) return argument;
   const std::string missing =

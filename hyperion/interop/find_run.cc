@@ -15,6 +15,10 @@ bool is_run(base::FileSystem& files, const Path& folder) {
   return files.exists(folder / "config.resolved.toml") || files.exists(folder / "run.json");
 }
 
+bool names_path(const std::string& word) {
+  return word.find('/') != word.npos || word.starts_with('.') || word.starts_with('~');
+}
+
 Path runs_folder_as_set() {
   const char* folder = std::getenv("HYPERION_RUNS");
   return folder != nullptr && *folder != '\0' ? Path(folder) : Path("runs");
@@ -29,11 +33,18 @@ Path runs_folder() {
   return folder;
 }
 
-namespace {
-
-bool looks_like_path(const std::string& word) {
-  return word.find('/') != word.npos || word.starts_with('.') || word.starts_with('~');
+std::optional<Path> named_run(base::FileSystem& files, const std::string& word) {
+  if (names_path(word)) {
+    if (is_run(files, word)) return Path(word).lexically_normal();
+    const bool only_ends = !word.starts_with('.') && !word.starts_with('~') && word.find('/') + 1 == word.size();
+    if (!only_ends || files.exists(word)) return {};
+  }
+  const Path among = runs_folder() / word;
+  if (is_run(files, among)) return among;
+  return is_run(files, word) ? std::optional(Path(word).lexically_normal()) : std::nullopt;
 }
+
+namespace {
 
 // A folder of that path that is no run, or none at all.
 [[noreturn]] void refuse_path(base::FileSystem& files, const std::string& word) {
@@ -60,7 +71,7 @@ void refuse_checkpoint_as_run(base::FileSystem& files, const std::string& word) 
   const std::string run = word.substr(0, at), which = word.substr(at + 1);
   const bool step = !which.empty() && which.find_first_not_of("0123456789") == which.npos;
   if (!step && which != "best" && which != "last") return;
-  if (!is_run(files, runs_folder() / run) && !is_run(files, run)) return;
+  if (!named_run(files, run)) return;
   throw base::ConfigError(format("{} is a checkpoint, and this takes a run", word),
                           format("leave @{} out: {}", which, run));
 }
@@ -69,12 +80,10 @@ void refuse_checkpoint_as_run(base::FileSystem& files, const std::string& word) 
 
 Path find_run(base::FileSystem& files, const std::string& name_or_path) {
   if (name_or_path.empty()) throw base::ConfigError("no run was named", "`hyperion runs ls` lists them");
-  const auto plain = [](const Path& path) { return path.has_filename() ? path : path.parent_path(); };  // of "mine/"
-  const Path named = runs_folder() / name_or_path;
-  if (is_run(files, named)) return plain(named);
-  if (is_run(files, name_or_path)) return plain(Path(name_or_path).lexically_normal());
+  if (const auto run = named_run(files, name_or_path))
+    return run->has_filename() ? *run : run->parent_path();  // of "mine/"
   refuse_checkpoint_as_run(files, name_or_path);
-  if (looks_like_path(name_or_path) || files.exists(name_or_path)) refuse_path(files, name_or_path);
+  if (names_path(name_or_path) || files.exists(name_or_path)) refuse_path(files, name_or_path);
   std::vector<std::string> names;
   for (const auto& path : files.list(runs_folder()))
     if (is_run(files, path)) names.push_back(path.filename().string());

@@ -87,8 +87,9 @@ std::optional<Path> named_checkpoint(base::FileSystem& files, const std::string&
   const size_t at = word.rfind('@');
   if (at == word.npos || at == 0) return {};
   const std::string run = word.substr(0, at), name = word.substr(at + 1);
-  const Path named = runs_folder() / run, folder = is_run(files, named) ? named : Path(run);
-  if (!is_run(files, folder)) return {};
+  const auto of_that_name = named_run(files, run);
+  if (!of_that_name) return {};
+  const Path& folder = *of_that_name;
   const Entries entries = checkpoint::list_checkpoints(files, folder / "checkpoints");
   const auto refuse = [&](const std::string& what) {
     const std::string others = others_text(files, run, entries);

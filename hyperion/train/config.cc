@@ -195,6 +195,11 @@ void check_processes(const RunConfig& config, int64_t processes) {
   if (config.parallel.same_bits && (processes & (processes - 1)) != 0)
     throw ConfigError(format("parallel.same_bits needs 1, 2, 4, 8, ... processes, and there are {}", processes),
                       "use a power of two");
+  if (config.memory.on_oom == "adapt" && processes == 1 && (config.parallel.zero > 0 || config.parallel.same_bits))
+    throw ConfigError(format("memory.on_oom = \"adapt\" cannot try a step again whose gradients went into shards, as "
+                             "with parallel.{}",
+                             config.parallel.zero > 0 ? "zero" : "same_bits"),
+                      "one process alone needs neither: leave it out, or use a larger train.accumulate");
   if (processes == 1) return;
   if (!config.memory.budget.empty())
     throw ConfigError("memory.budget would choose on each of several processes by itself",

@@ -367,6 +367,30 @@ Batch to_device(const Batch& batch, at::Device device, at::ScalarType type) {
   return there;
 }
 
+void check_counted(const data::Split& split, const RunConfig& config) {
+  constexpr int64_t kFirst = 4096;
+  if (!split.train) return;
+  const auto refuse = [&](const std::string& what) {
+    throw base::ConfigError(format("the loss counts no token of {}", what),
+                            config.data.packing == "stream"
+                                ? "use a longer train.length, or data.packing = whole, whose rows are whole dialogues"
+                                : "use a longer train.length, or data.reset = false");
+  };
+  const auto counts = [&](int64_t samples, bool training) {
+    for (int64_t i = 0; i < samples; ++i) {
+      Filling row(split, config, 1, false);
+      row.fill(0, i, {i, 0}, training);
+      if (row.take().counted_in_all() > 0) return true;
+    }
+    return samples == 0;
+  };
+  const int64_t first = std::min(kFirst, split.train->samples());
+  if (!counts(first, true)) refuse(format("the first {} samples of the training data", first));
+  const int64_t measured = std::min(validation_samples(split), config.eval.batches * config.train.batch);
+  if (config.eval.every > 0 && !counts(measured, false))
+    refuse(format("the {} samples that a validation reads (eval.batches = {})", measured, config.eval.batches));
+}
+
 void check_fit(const data::Split& split, const strategy::ModelShape& shape, const RunConfig& config) {
   const bool tokens = split.train != nullptr;
   const std::string named = config.model.from.empty() ? format("model.preset = \"{}\"", config.model.preset)

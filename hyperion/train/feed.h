@@ -76,6 +76,10 @@ int64_t validation_samples(const data::Split& split);
 // Pixels take the compute type, channels last.
 Batch to_device(const Batch& batch, at::Device device, at::ScalarType type);
 
+// Throws ConfigError where the loss would count nothing, of all that validations read or of the first samples of
+// training: an empty mean is no loss of 0.
+void check_counted(const data::Split& split, const RunConfig& config);
+
 // Throws ConfigError where the model cannot take these samples: tokens for images, another size, too few classes.
 void check_fit(const data::Split& split, const strategy::ModelShape& shape, const RunConfig& config);
 

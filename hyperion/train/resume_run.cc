@@ -113,7 +113,8 @@ void settle_as_begun(RunConfig& config, const base::Path& run) {
   const base::Path of_run = base::Path(past.model.from).parent_path().parent_path();
   const std::string named = config.model.from.substr(0, config.model.from.rfind('@'));  // of RUN@best
   if (named.empty() || past.model.from.empty()) return;
-  if (absolute(interop::runs_folder() / named) == of_run || absolute(named) == of_run)
+  const bool among_runs = !interop::names_path(named) && absolute(interop::runs_folder() / named) == of_run;
+  if (among_runs || absolute(named) == of_run)
     config.model.from = past.model.from;
   else if (std::filesystem::is_directory(named))
     config.model.from = absolute(named);

@@ -123,6 +123,7 @@ void Trainer::prepare() {
   const std::string odd = shape_.context > 0 ? check_tokenizer(files_, config_) : "";
   for (const auto& said : {odd, unused_dropout(model_config_)})
     if (!said.empty() && first()) base::log_warn(said);
+  check_counted(split_, config_);
   prompts_.emplace(files_, config_, split_, shape_);
   if (!request_.resume && first()) {
     keep_tokenizer(files_, request_.run.path(), config_);

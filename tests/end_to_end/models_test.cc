@@ -161,6 +161,8 @@ TEST_F(Models, out_of_memory_says_what_took_it_or_adapts) {
                                {{"HYPERION_FAULTS", "train.forward=memory@3/1"}});
   EXPECT_EQ(again.code, 1);
   EXPECT_EQ(again.err.find("on_oom"), std::string::npos) << again.err;
+  EXPECT_EQ(train(kText, "sharded", {"--on-oom", "adapt", "--zero", "3"}, fault).code, 2)
+      << "said before the first step";
 }
 
 TEST_F(Models, a_short_run_needs_no_warm_up_of_its_own) {

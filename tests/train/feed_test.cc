@@ -314,6 +314,42 @@ TEST_P(Padding, is_no_document_that_dynamic_positions_stretch_for) {
 
 INSTANTIATE_TEST_SUITE_P(, Padding, ::testing::ValuesIn(testing::devices()), testing::device_name);
 
+// Long prompts leave whole rows of a stream without a token that the loss counts.
+TEST(Counted, rows_of_a_stream_are_samples_and_none_is_no_loss_of_zero) {
+  TestFolder folder;
+  data::TokenWriter writer(base::real_files(), folder.path() / "long.set", 2, {});
+  for (int i = 0; i < 6; ++i) {
+    std::vector<int32_t> ids(50, 3);
+    std::vector<uint8_t> learned(50, 0);
+    learned[49] = i < 4;
+    writer.add(ids, learned);
+  }
+  writer.finish(kVocabulary, 0, nlohmann::json::object());
+  const auto set = std::make_shared<const data::TokenSet>(folder.path() / "long.set");
+  const auto source = data::make_token_source(set, data::Packing::stream, 10);
+  EXPECT_EQ(source->samples(), 4);
+  EXPECT_EQ(source->cut().unlearned, 29 - 4);
+  data::Split split;
+  split.train = data::make_token_source(set, data::Packing::stream, 10);
+  split.validation = data::make_token_source(set, data::Packing::stream, 10);
+  RunConfig config = small(2, 10);
+  EXPECT_NO_THROW(check_counted(split, config));
+  for (int64_t i = 0; i < 4; ++i) EXPECT_EQ(validation_batch(split, i, 1, config).counted_in_all(), 1) << i;
+  // Documents of one token, each its own: nothing is left to predict.
+  data::TokenWriter single(base::real_files(), folder.path() / "single.set", 2, {});
+  for (int i = 0; i < 60; ++i) single.add(std::vector<int32_t>{3}, {});
+  single.finish(kVocabulary, 0, nlohmann::json::object());
+  const auto lone = std::make_shared<const data::TokenSet>(folder.path() / "single.set");
+  split.validation = data::make_token_source(lone, data::Packing::stream, 10);
+  EXPECT_NO_THROW(check_counted(split, config));
+  config.data.reset = true;
+  EXPECT_THROW(check_counted(split, config), base::ConfigError);
+  config.eval.every = 0;
+  EXPECT_NO_THROW(check_counted(split, config));
+  split.train = data::make_token_source(lone, data::Packing::stream, 10);
+  EXPECT_THROW(check_counted(split, config), base::ConfigError);
+}
+
 TEST(Masked, parts_with_unequal_numbers_of_targets_add_up_to_the_batch) {
   TestFolder folder;
   const auto split = packed(folder.path(), data::Packing::single, 20, true);
