@@ -81,7 +81,7 @@ TEST(Feed, a_stop_on_some_processes_goes_on_with_others_and_misses_no_sample) {
 
   std::mt19937 random(hyperion::testing::seed());
   data::Cursor cursor;  // what a checkpoint would hold
-  while (cursor.samples < 60 * 24) {
+  while (cursor.samples < int64_t{60} * 24) {
     const int64_t ranks = std::vector<int64_t>{1, 2, 3, 4, 6, 8}[random() % 6];
     const auto steps = std::min<int64_t>(1 + random() % 9, 60 - cursor.samples / 24);
     std::vector<std::unique_ptr<Feed>> feeds;
