@@ -1,6 +1,6 @@
 // Files of something else than the recipe says.
-#include "tests/records/support_packed.h"
 #include "tests/end_to_end/support_prepare.h"
+#include "tests/records/support_packed.h"
 #include "tests/support/parquet_rows.h"
 
 namespace hyperion {

@@ -1,8 +1,8 @@
 // Parquet files by the commands of docs/data.md, in a build with Arrow.
 #include "tests/support/parquet_rows.h"
 
-#include "tests/records/support_packed.h"
 #include "tests/end_to_end/support_prepare.h"
+#include "tests/records/support_packed.h"
 
 namespace hyperion {
 namespace {
