@@ -19,19 +19,39 @@ void fill_row(const TokenSet& set, TokenSet::Extent extent, int64_t at, int64_t 
   std::fill_n(row.document.begin() + at, extent.count, document);
 }
 
+// Of so many rows those in which something is learned: a sample is one of them.
+class LearnedRows {
+ public:
+  template <class Learns>
+  LearnedRows(int64_t rows, Learns learns) : rows_(rows) {
+    std::vector<int64_t> learned;
+    for (int64_t row = 0; row < rows; ++row)
+      if (learns(row)) learned.push_back(row);
+    left_out_ = rows - std::ssize(learned);
+    if (left_out_ > 0) learned_ = std::move(learned);
+  }
+  int64_t count() const { return rows_ - left_out_; }
+  int64_t left_out() const { return left_out_; }
+  int64_t operator[](int64_t sample) const { return left_out_ == 0 ? sample : learned_[sample]; }
+
+ private:
+  int64_t rows_, left_out_;
+  std::vector<int64_t> learned_;  // empty: all
+};
+
 class StreamSamples final : public Source {
  public:
   StreamSamples(std::shared_ptr<const TokenSet> set, int64_t length)
-      : set_(std::move(set)), length_(length), rows_(std::max<int64_t>(0, (set_->tokens() - 1) / length)) {
-    if (set_->masked()) leave_out_unlearned();
-  }
-  int64_t samples() const override { return rows_ - unlearned_; }
+      : set_(std::move(set)),
+        length_(length),
+        rows_(std::max<int64_t>(0, (set_->tokens() - 1) / length), [this](int64_t row) { return learns(row); }) {}
+  int64_t samples() const override { return rows_.count(); }
   int64_t vocabulary() const override { return set_->vocabulary(); }
-  Cut cut() const override { return {.unlearned = unlearned_}; }
+  Cut cut() const override { return {.unlearned = rows_.left_out()}; }
 
   void read(int64_t index, const TokenRow& row) const override {
     const auto size = static_cast<int64_t>(row.tokens.size());
-    int64_t token = (learned_.empty() ? index : learned_[index]) * length_;
+    int64_t token = rows_[index] * length_;
     int64_t document = set_->document_of(token);
     for (int64_t at = 0; at < size; ++document) {
       const bool there = document < set_->documents();
@@ -47,20 +67,16 @@ class StreamSamples final : public Source {
   }
 
  private:
-  void leave_out_unlearned() {
+  bool learns(int64_t row) const {
+    if (!set_->masked()) return true;
     std::vector<uint8_t> targets(static_cast<size_t>(length_));
-    std::vector<int64_t> learned;
-    for (int64_t row = 0; row < rows_; ++row) {
-      set_->read_learned(row * length_ + 1, targets);
-      if (std::any_of(targets.begin(), targets.end(), [](uint8_t bit) { return bit != 0; })) learned.push_back(row);
-    }
-    unlearned_ = rows_ - std::ssize(learned);
-    if (unlearned_ > 0) learned_ = std::move(learned);
+    set_->read_learned(row * length_ + 1, targets);
+    return std::any_of(targets.begin(), targets.end(), [](uint8_t bit) { return bit != 0; });
   }
 
   std::shared_ptr<const TokenSet> set_;
-  int64_t length_, rows_, unlearned_ = 0;
-  std::vector<int64_t> learned_;  // the rows that are samples; empty: all
+  int64_t length_;
+  LearnedRows rows_;
 };
 
 // Documents side by side, the rest of a row empty.
@@ -71,16 +87,17 @@ class RowSamples final : public Source {
     cut_.documents = set_->documents();
     for (int64_t i = 0; i < set_->documents(); ++i) place(i, together);
     begins_.push_back({set_->documents(), 0});
-    leave_out_unlearned();
+    samples_.emplace(std::ssize(begins_) - 1, [this](int64_t row) { return learns(row); });
+    cut_.unlearned = samples_->left_out();
   }
-  int64_t samples() const override { return rows() - cut_.unlearned; }
+  int64_t samples() const override { return samples_->count(); }
   int64_t vocabulary() const override { return set_->vocabulary(); }
   Cut cut() const override { return cut_; }
   bool pads() const override { return true; }
 
   void read(int64_t index, const TokenRow& row) const override {
     int64_t at = 0;
-    each_piece(learned_.empty() ? index : learned_[index], [&](int64_t document, TokenSet::Extent extent) {
+    each_piece((*samples_)[index], [&](int64_t document, TokenSet::Extent extent) {
       fill_row(*set_, extent, at, document, row);
       at += extent.count;
       return true;
@@ -96,8 +113,6 @@ class RowSamples final : public Source {
   struct Begin {
     int64_t document, skip;
   };
-  int64_t rows() const { return static_cast<int64_t>(begins_.size()) - 1; }
-
   int64_t kept_of(int64_t count) const {
     if (count <= length_ + 1 || too_long_ == TooLong::split) return count;
     return too_long_ == TooLong::drop ? 0 : length_ + 1;
@@ -143,20 +158,12 @@ class RowSamples final : public Source {
     return found;
   }
 
-  void leave_out_unlearned() {
-    std::vector<int64_t> learned;
-    for (int64_t row = 0; row < rows(); ++row)
-      if (learns(row)) learned.push_back(row);
-    cut_.unlearned = rows() - std::ssize(learned);
-    if (cut_.unlearned > 0) learned_ = std::move(learned);
-  }
-
   std::shared_ptr<const TokenSet> set_;
   int64_t length_, used_ = 0;  // a sample has room for length + 1
   TooLong too_long_;
   Cut cut_;
   std::vector<Begin> begins_;
-  std::vector<int64_t> learned_;  // the rows that are samples; empty: all
+  std::optional<LearnedRows> samples_;  // set once `begins_` is
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 #pragma once
 #include <string>
 #include <string_view>
+
 #include "hyperion/images/pixels.h"
 
 namespace hyperion::images {

@@ -13,9 +13,10 @@ struct ExpertPlaces {
 };
 
 struct Capacity {
-  int64_t rows =
-      0;  // of each expert: of a longer queue the first, a shorter one filled up with zeros; 0: all that come
-  at::Tensor limit = {};  // int32, one number on the choices' device: it takes no more than so many; undefined: `rows`
+  // Rows of each expert: of a longer queue the first, a shorter one filled up with zeros; 0: all that come.
+  int64_t rows = 0;
+  // int32, one number on the choices' device: an expert takes no more than so many; undefined: `rows`.
+  at::Tensor limit = {};
 };
 
 // chosen: int64 [tokens, choices], each below `experts`; with a capacity also -1, which takes no row. Rows of expert 0

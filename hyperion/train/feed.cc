@@ -14,9 +14,9 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/signals.h"
 #include "hyperion/data/images.h"
+#include "hyperion/data/mix.h"
 #include "hyperion/data/open_data.h"
 #include "hyperion/host/cpu.h"
-#include "hyperion/images/mix.h"
 #include "hyperion/profile/span.h"
 #include "hyperion/train/epochs.h"
 
@@ -82,8 +82,8 @@ class Filling {
   }
 
   // Once all rows are there: blends pairs of images, and makes their labels parts of two classes, fp32 [rows, classes].
-  void mix(std::span<const images::Mix> mixes) {
-    images::mix_images(numbers_of(batch_.inputs), numbers_of(others_), images(split_).shape(), mixes);
+  void mix(std::span<const data::Mix> mixes) {
+    data::mix_images(numbers_of(batch_.inputs), numbers_of(others_), images(split_).shape(), mixes);
     auto parts = at::zeros({batch_.rows(), images(split_).classes()}, batch_.inputs.options());
     std::vector<int64_t> labels(batch_.targets.const_data_ptr<int64_t>(),
                                 batch_.targets.const_data_ptr<int64_t>() + batch_.rows());
@@ -143,7 +143,7 @@ class Filling {
 // A process's share of a training batch, while it is read.
 class FillingShare {
  public:
-  FillingShare(const data::Split& split, const RunConfig& config, const images::BatchShare& share, bool pinned)
+  FillingShare(const data::Split& split, const RunConfig& config, const data::BatchShare& share, bool pinned)
       : plan_(plan(split, config, share)),
         own_(static_cast<int64_t>(share.positions().size())),
         filling_(split, config, own_, pinned, rows() - own_) {}
@@ -159,20 +159,20 @@ class FillingShare {
   }
 
  private:
-  static images::MixPlan plan(const data::Split& split, const RunConfig& config, const images::BatchShare& share) {
-    const images::MixConfig how{config.data.augment.mixup, config.data.augment.cutmix};
+  static data::MixPlan plan(const data::Split& split, const RunConfig& config, const data::BatchShare& share) {
+    const data::MixConfig how{config.data.augment.mixup, config.data.augment.cutmix};
     if (!split.train_images || !how.any()) return {share.positions(), {}};
     const auto shape = split.train_images->shape();
-    return images::mix_plan(how, {shape.height, shape.width}, config.train.seed, share);
+    return data::mix_plan(how, {shape.height, shape.width}, config.train.seed, share);
   }
 
-  images::MixPlan plan_;
+  data::MixPlan plan_;
   int64_t own_;
   Filling filling_;
 };
 
 // Of the batch at a position, this process's share.
-images::BatchShare share_at(const RunConfig& config, Share share, int64_t in_all, int64_t position) {
+data::BatchShare share_at(const RunConfig& config, Share share, int64_t in_all, int64_t position) {
   const int64_t rows = rows_at(config.train.batch, in_all, position);
   HYPERION_CHECK(rows >= share.count, "each process has a row of the batch");
   return {position, rows, share.rank, share.count};
@@ -387,7 +387,7 @@ void check_counted(const data::Split& split, const RunConfig& config) {
   const int64_t first = std::min(kFirst, split.train->samples());
   if (!counts(first, true)) refuse(format("the first {} samples of the training data", first));
   const int64_t measured = std::min(validation_samples(split), config.eval.batches * config.train.batch);
-  if (config.eval.every > 0 && !counts(measured, false))
+  if (!counts(measured, false))
     refuse(format("the {} samples that a validation reads (eval.batches = {})", measured, config.eval.batches));
 }
 

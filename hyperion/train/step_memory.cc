@@ -84,7 +84,8 @@ void Stepper::out_of_memory(int64_t step) const {
   // Several processes must do alike, and none knows what the others found.
   const int64_t sharers = processes_.batch_count();
   const bool adapts = !weights_->travel() && sharers == 1 && memory_.on_oom != "adapt";
-  const int64_t parts = more_parts(config_.train.batch / sharers, accumulate_);
+  const int64_t more = more_parts(config_.train.batch, accumulate_),
+                parts = more * sharers > config_.train.batch ? 0 : more;
   throw base::Error(what, parts > 0 ? format("try --train.accumulate={}, or {}{}", parts, next,
                                              adapts ? "; --memory.on_oom=adapt does the first by itself" : "")
                                     : format("try {}, or a shorter train.length", next));

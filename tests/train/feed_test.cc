@@ -344,7 +344,9 @@ TEST(Counted, rows_of_a_stream_are_samples_and_none_is_no_loss_of_zero) {
   EXPECT_NO_THROW(check_counted(split, config));
   config.data.reset = true;
   EXPECT_THROW(check_counted(split, config), base::ConfigError);
-  config.eval.every = 0;
+  config.eval.every = 0;  // the last step is validated all the same
+  EXPECT_THROW(check_counted(split, config), base::ConfigError);
+  split.validation = data::make_token_source(set, data::Packing::stream, 10);
   EXPECT_NO_THROW(check_counted(split, config));
   split.train = data::make_token_source(lone, data::Packing::stream, 10);
   EXPECT_THROW(check_counted(split, config), base::ConfigError);

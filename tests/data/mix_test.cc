@@ -1,4 +1,4 @@
-#include "hyperion/images/mix.h"
+#include "hyperion/data/mix.h"
 
 #include <gtest/gtest.h>
 
@@ -6,10 +6,10 @@
 #include <random>
 #include <set>
 
-namespace hyperion::images {
+namespace hyperion::data {
 namespace {
 
-std::vector<Mix> mixes_of(const MixConfig& config, ImageSize size, uint64_t seed, int64_t first, int64_t rows) {
+std::vector<Mix> mixes_of(const MixConfig& config, images::ImageSize size, uint64_t seed, int64_t first, int64_t rows) {
   return mix_plan(config, size, seed, {first, rows}).mixes;
 }
 
@@ -81,7 +81,7 @@ TEST(Mix, amounts_are_beta_distributed) {
 TEST(Mix, labels_weigh_what_is_seen_of_each_image) {
   int boxes = 0;
   for (const Mix& mix : mixes_of({0, 1}, {24, 40}, 4, 2, 1000)) {
-    const Box& box = mix.box;
+    const images::Box& box = mix.box;
     ASSERT_TRUE(box.left >= 0 && box.top >= 0 && box.left + box.width <= 40 && box.top + box.height <= 24);
     EXPECT_FLOAT_EQ(mix.own, 1 - static_cast<float>(box.width * box.height) / (24 * 40));
     boxes += box.width > 0;
@@ -92,7 +92,7 @@ TEST(Mix, labels_weigh_what_is_seen_of_each_image) {
 TEST(Mix, pixels_are_those_of_the_plain_formula) {
   std::mt19937 random(7);
   std::normal_distribution<float> normal;
-  const ImageShape shape{3, 10, 14};
+  const images::ImageShape shape{3, 10, 14};
   for (const MixConfig& config : {MixConfig{0.5, 0}, MixConfig{0, 1}, MixConfig{0.5, 1}})
     for (const int64_t shares : {1, 2, 4}) {
       const auto plan = mix_plan(config, {shape.height, shape.width}, 11, {3, 9, 0, shares});
@@ -115,4 +115,4 @@ TEST(Mix, pixels_are_those_of_the_plain_formula) {
 }
 
 }  // namespace
-}  // namespace hyperion::images
+}  // namespace hyperion::data

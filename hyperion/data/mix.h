@@ -9,7 +9,7 @@
 #include "hyperion/images/image_shape.h"
 #include "hyperion/images/pixels.h"
 
-namespace hyperion::images {
+namespace hyperion::data {
 
 struct MixConfig {
   double mixup = 0, cutmix = 0;  // alpha of Beta(alpha, alpha); 0: none. With both, each row has one of them
@@ -32,10 +32,10 @@ int64_t mix_partner(int64_t position, int64_t first, int64_t rows);
 struct Mix {
   int64_t partner = 0;  // MixPlan's; mix_at leaves it
   float own = 1;        // weight of the row's own label, and with mixup of its own pixels; the partner's is the rest
-  Box box;              // cutmix: where the partner's pixels are seen; empty: mixup
+  images::Box box;      // cutmix: where the partner's pixels are seen; empty: mixup
 };
 // Of the row at a position of the order, of images of the given size.
-Mix mix_at(const MixConfig& config, ImageSize size, uint64_t seed, int64_t position);
+Mix mix_at(const MixConfig& config, images::ImageSize size, uint64_t seed, int64_t position);
 
 // What a share reads. Partners that are not of it are read besides, once each: none where all shares have the same even
 // number of rows, or a process is alone; at most as many as it has rows (one image a process, say), which then doubles
@@ -44,10 +44,10 @@ struct MixPlan {
   std::vector<int64_t> positions;  // of its own rows, then of those partners
   std::vector<Mix> mixes;          // of its own rows; partner: an index of positions
 };
-MixPlan mix_plan(const MixConfig& config, ImageSize size, uint64_t seed, const BatchShare& share);
+MixPlan mix_plan(const MixConfig& config, images::ImageSize size, uint64_t seed, const BatchShare& share);
 
 // Mixes mixes.size() images in place. `others`: those that follow them where a partner is an index beyond them.
-void mix_images(std::span<float> pixels, std::span<const float> others, const ImageShape& shape,
+void mix_images(std::span<float> pixels, std::span<const float> others, const images::ImageShape& shape,
                 std::span<const Mix> mixes);
 
-}  // namespace hyperion::images
+}  // namespace hyperion::data

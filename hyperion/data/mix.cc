@@ -1,4 +1,4 @@
-#include "hyperion/images/mix.h"
+#include "hyperion/data/mix.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,17 +7,17 @@
 #include "hyperion/base/error.h"
 #include "hyperion/images/draws.h"
 
-namespace hyperion::images {
+namespace hyperion::data {
 namespace {
 
-double normal(Draws& draws) {
+double normal(images::Draws& draws) {
   const double radius = std::sqrt(-2 * std::log(draws.uniform(0, 1)));
   return radius * std::cos(2 * std::numbers::pi * draws.uniform(0, 1));
 }
 
 // The logarithm of a number of Gamma(shape, 1), by Marsaglia and Tsang (2000). A logarithm, since for small shapes most
 // numbers are below what a double can hold.
-double log_gamma_number(double shape, Draws& draws) {
+double log_gamma_number(double shape, images::Draws& draws) {
   const double boost = shape < 1 ? std::log(draws.uniform(0, 1)) / shape : 0;
   const double d = (shape < 1 ? shape + 1 : shape) - 1.0 / 3, c = 1 / std::sqrt(9 * d);
   while (true) {
@@ -26,7 +26,7 @@ double log_gamma_number(double shape, Draws& draws) {
   }
 }
 
-double beta_number(double alpha, Draws& draws) {
+double beta_number(double alpha, images::Draws& draws) {
   const double one = log_gamma_number(alpha, draws), other = log_gamma_number(alpha, draws);
   return 1 / (1 + std::exp(other - one));
 }
@@ -47,9 +47,9 @@ int64_t mix_partner(int64_t position, int64_t first, int64_t rows) {
   return first + (position - first + rows / divisor) % rows;
 }
 
-Mix mix_at(const MixConfig& config, ImageSize size, uint64_t seed, int64_t position) {
+Mix mix_at(const MixConfig& config, images::ImageSize size, uint64_t seed, int64_t position) {
   if (!config.any()) return {};
-  Draws draws(base::stream_key(seed, "data.mix"), position, 0);
+  images::Draws draws(base::stream_key(seed, "data.mix"), position, 0);
   const bool cuts = config.mixup == 0 || (config.cutmix > 0 && draws.below(2) == 1);
   const double own = beta_number(cuts ? config.cutmix : config.mixup, draws);
   if (!cuts) return {.own = static_cast<float>(own), .box = {}};
@@ -60,13 +60,13 @@ Mix mix_at(const MixConfig& config, ImageSize size, uint64_t seed, int64_t posit
   };
   const auto [left, right] = cut(size.width);
   const auto [top, bottom] = cut(size.height);
-  const Box box{left, top, right - left, bottom - top};
+  const images::Box box{left, top, right - left, bottom - top};
   if (box.width == 0 || box.height == 0) return {};
   const auto covered = static_cast<double>(box.width * box.height);
   return {.own = static_cast<float>(1 - covered / static_cast<double>(size.pixels())), .box = box};
 }
 
-MixPlan mix_plan(const MixConfig& config, ImageSize size, uint64_t seed, const BatchShare& share) {
+MixPlan mix_plan(const MixConfig& config, images::ImageSize size, uint64_t seed, const BatchShare& share) {
   MixPlan plan{share.positions(), {}};
   const auto own = static_cast<int64_t>(plan.positions.size());
   for (int64_t row = 0; row < own; ++row) {
@@ -81,7 +81,7 @@ MixPlan mix_plan(const MixConfig& config, ImageSize size, uint64_t seed, const B
   return plan;
 }
 
-void mix_images(std::span<float> pixels, std::span<const float> others, const ImageShape& shape,
+void mix_images(std::span<float> pixels, std::span<const float> others, const images::ImageShape& shape,
                 std::span<const Mix> mixes) {
   const auto rows = static_cast<int64_t>(mixes.size()), count = shape.pixels(), width = shape.width;
   HYPERION_CHECK(static_cast<int64_t>(pixels.size()) == rows * count, "each image has its mix");
@@ -107,4 +107,4 @@ void mix_images(std::span<float> pixels, std::span<const float> others, const Im
   }
 }
 
-}  // namespace hyperion::images
+}  // namespace hyperion::data
