@@ -59,7 +59,7 @@ def trained(program, folder, settings, ranks):
     (folder / "recipe.toml").write_text("")
     words = [program, *(["launch", "-n", str(ranks), "--logs", str(folder / "logs"), "--"] if ranks > 1 else []), "train", str(folder / "recipe.toml"), "--run", "r",
              *(f"--{key}={value}" for key, value in settings.items())]
-    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=1800)
     if done.returncode != 0:
         return None, next((line for line in done.stderr.splitlines() if "error:" in line), done.stderr[-200:])
     values = []

@@ -9,7 +9,7 @@
 #include <ATen/ops/scaled_dot_product_attention.h>
 
 #include "hyperion/bench/operation_shapes.h"
-#include "hyperion/kernels/block_ops.h"
+#include "hyperion/blocks/block_ops.h"
 
 namespace hyperion::bench {
 namespace {
@@ -34,7 +34,7 @@ Operation mlp_norm_up(const Place& place) {
                       trained(random(place, {mlp.width})), matrix(place, mlp.inner, mlp.width),
                       trained(random(place, {mlp.inner}))};
   operation.ours = [](const Inputs& in) {
-    return kernels::norm_linear(in[0], {in[1], in[2], 1e-5}, {{in[3]}, {in[4]}, false}).second;
+    return blocks::norm_linear(in[0], {in[1], in[2], 1e-5}, {{in[3]}, {in[4]}, false}).second;
   };
   operation.aten = [width = mlp.width](const Inputs& in) {
     return at::linear(at::layer_norm(in[0], {width}, in[1], in[2], 1e-5), in[3], in[4]);
@@ -57,13 +57,13 @@ Operation up_gelu(const Place& place, OperationCall ours) {
 
 Operation mlp_up_bias_gelu(const Place& place) {
   return up_gelu(place, [](const Inputs& in) {
-    return run_gelu(kernels::linear_residual(in[0], {{in[1]}, {in[2]}, false}, {}));
+    return run_gelu(blocks::linear_residual(in[0], {{in[1]}, {in[2]}, false}, {}));
   });
 }
 
 Operation mlp_up_then_bias_gelu(const Place& place) {
   return up_gelu(place, [](const Inputs& in) {
-    return run_gelu(kernels::linear_residual(in[0], {{in[1]}, {}, false}, {}), in[2]);
+    return run_gelu(blocks::linear_residual(in[0], {{in[1]}, {}, false}, {}), in[2]);
   });
 }
 
@@ -74,7 +74,7 @@ Operation mlp_gelu_down(const Place& place) {
   operation.inputs = {trained(random(place, {mlp.tokens, mlp.inner})), matrix(place, mlp.width, mlp.inner),
                       trained(random(place, {mlp.width})), trained(random(place, {mlp.tokens, mlp.width}))};
   operation.ours = [](const Inputs& in) {
-    return kernels::activated_linear_residual(in[0], Activation::gelu_tanh, {{in[1]}, {in[2]}, false}, in[3]);
+    return blocks::activated_linear_residual(in[0], Activation::gelu_tanh, {{in[1]}, {in[2]}, false}, in[3]);
   };
   operation.aten = [](const Inputs& in) { return at::add(in[3], at::linear(at::gelu(in[0], "tanh"), in[1], in[2])); };
   return operation;
@@ -86,7 +86,7 @@ Operation linear_residual(const Place& place) {
   cost_of_product(operation, place, mlp.tokens, mlp.width, mlp.width);
   operation.inputs = {trained(random(place, {mlp.tokens, mlp.width})), matrix(place, mlp.width, mlp.width),
                       trained(random(place, {mlp.width})), trained(random(place, {mlp.tokens, mlp.width}))};
-  operation.ours = [](const Inputs& in) { return kernels::linear_residual(in[0], {{in[1]}, {in[2]}, false}, in[3]); };
+  operation.ours = [](const Inputs& in) { return blocks::linear_residual(in[0], {{in[1]}, {in[2]}, false}, in[3]); };
   operation.aten = [](const Inputs& in) { return at::add(in[3], at::linear(in[0], in[1], in[2])); };
   return operation;
 }
@@ -99,7 +99,7 @@ Operation packed_attention(const Place& place) {
   return {heads.text(),
           {trained(random(place, {heads.batch, heads.length, 3 * width}))},
           [heads](const Inputs& in) {
-            return kernels::packed_attention(in[0], {heads.heads, heads.heads, heads.width}, {}, {}, /*causal=*/true);
+            return blocks::packed_attention(in[0], {heads.heads, heads.heads, heads.width}, {}, {}, /*causal=*/true);
           },
           [heads, width](const Inputs& in) {
             const auto parts =
@@ -127,7 +127,7 @@ Operation linear_cross_entropy(const Place& place) {
   cost_of_product(operation, place, head.tokens, head.width, head.classes);
   const auto targets = at::randint(head.classes, {head.tokens}, place.options().dtype(at::kLong));
   operation.inputs = {trained(random(place, {head.tokens, head.width})), matrix(place, head.classes, head.width)};
-  operation.ours = [targets](const Inputs& in) { return kernels::linear_cross_entropy(in[0], in[1], targets); };
+  operation.ours = [targets](const Inputs& in) { return blocks::linear_cross_entropy(in[0], in[1], targets); };
   operation.aten = [targets](const Inputs& in) {
     return at::cross_entropy_loss(at::linear(in[0], in[1]).to(at::kFloat), targets);
   };

@@ -13,8 +13,8 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
 #include "hyperion/base/log.h"
+#include "hyperion/device/device.h"
 #include "hyperion/host/memory.h"
-#include "hyperion/kernels/device.h"
 #include "hyperion/train/memory.h"
 
 namespace hyperion::bench {
@@ -36,12 +36,12 @@ std::string host_name() {
 
 // NCCL wants a GPU for each rank of a machine; where they share one, tensors go by way of the host.
 bool own_gpu(c10::Device device, const host::Launch& launch) {
-  return device.is_cuda() && launch.local_world > 0 && launch.local_world <= kernels::gpu_count();
+  return device.is_cuda() && launch.local_world > 0 && launch.local_world <= device::gpu_count();
 }
 
 // The GPU of the local rank, or the one that all share.
 c10::Device device_of(const std::string& name, const host::Launch& launch) {
-  const auto device = kernels::open_device(name);
+  const auto device = device::open_device(name);
   return own_gpu(device, launch) ? c10::Device(device.type(), static_cast<c10::DeviceIndex>(launch.local_rank))
                                  : device;
 }
@@ -61,10 +61,10 @@ CollectiveRow measure(CommJob& job, KnownCollective& collective, double seconds,
   row.seconds = repeat(
       [&](int64_t calls) {
         job.control->barrier(kAgreement).wait();
-        kernels::synchronise(job.device);
+        device::synchronise(job.device);
         const double start = now();
         for (int64_t i = 0; i < calls; ++i) collective.call();
-        kernels::synchronise(job.device);
+        device::synchronise(job.device);
         return job.slowest(now() - start);
       },
       {seconds, std::min(0.01, seconds / 4), 3});
@@ -101,7 +101,7 @@ CommJob::CommJob(const std::string& device_name, double timeout_seconds) : devic
 std::string CommJob::text() const {
   const auto count = std::set<std::string>(hosts.begin(), hosts.end()).size();
   return format("{} {} on {} {} over {}, {}", ranks(), ranks() == 1 ? "rank" : "ranks", count,
-                count == 1 ? "host" : "hosts", ranks() == 1 ? "nothing" : group->kind(), kernels::device_text(device));
+                count == 1 ? "host" : "hosts", ranks() == 1 ? "nothing" : group->kind(), device::device_text(device));
 }
 
 double CommJob::slowest(double seconds) {

@@ -1,5 +1,5 @@
 #include "hyperion/bench/empty_kernel.h"
-#include "hyperion/kernels/gpu_runtime.h"
+#include "hyperion/device/gpu_runtime.h"
 
 namespace hyperion::bench {
 namespace {
@@ -8,6 +8,6 @@ __global__ void empty_kernel() {}
 
 }  // namespace
 
-void launch_empty_kernel(void* stream) { empty_kernel<<<1, 1, 0, static_cast<kernels::GpuStream>(stream)>>>(); }
+void launch_empty_kernel(void* stream) { empty_kernel<<<1, 1, 0, static_cast<device::GpuStream>(stream)>>>(); }
 
 }  // namespace hyperion::bench

@@ -25,9 +25,9 @@
 #include "hyperion/base/json.h"
 #include "hyperion/base/log.h"
 #include "hyperion/bench/device.h"
-#include "hyperion/kernels/choices.h"
-#include "hyperion/kernels/device.h"
-#include "hyperion/kernels/products.h"
+#include "hyperion/device/device.h"
+#include "hyperion/device/tuning_cache.h"
+#include "hyperion/kernels/gemm.h"
 #include "hyperion/models/registry.h"
 #include "hyperion/profile/memory.h"
 
@@ -132,7 +132,7 @@ Floor floor_of(const Workload& workload, const train::RunConfig& config, const T
   const auto sizes = block_sizes(workload, config);
   const auto type = floor_type(workload, config.train.precision);
   const auto element = static_cast<int64_t>(c10::elementSize(type));
-  kernels::allow_tf32(config.train.precision == "tf32");
+  device::allow_tf32(config.train.precision == "tf32");
   const Measured measured(device, type);
   Floor floor{workload.name, config.train.precision, measured.gb_s()};
   const int64_t n = sizes.tokens(), d = sizes.width, mixed = sizes.heads * sizes.head_width;
@@ -208,17 +208,17 @@ FloorResult run_floor_bench(TrainBenchOptions options) {
   FloorResult result;
   {
     std::string why;
-    const auto device = kernels::open_device(options.device).is_cuda() ? gpu_device(why) : cpu_device(0.01);
+    const auto device = device::open_device(options.device).is_cuda() ? gpu_device(why) : cpu_device(0.01);
     if (device == nullptr) throw base::PreflightError("no GPU can be timed: " + why, "try --device cpu");
     const auto stream = device->own_stream();
     const at::NoGradGuard no_grad;
     base::ProgressLine progress;
-    kernels::measure_choices(true);
+    device::measure_choices(true);
     for (const auto* workload : workloads) {
       progress.show(format("{}: products and attention alone", workload->name));
       result.floors.push_back(floor_of(*workload, config_of(*workload, changes), *device));
     }
-    kernels::measure_choices(false);
+    device::measure_choices(false);
   }
   result.steps = run_train_bench(options);
   return result;

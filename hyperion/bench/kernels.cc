@@ -17,7 +17,7 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/log.h"
 #include "hyperion/bench/device.h"
-#include "hyperion/kernels/device.h"
+#include "hyperion/device/device.h"
 #include "hyperion/profile/memory.h"
 
 namespace hyperion::bench {
@@ -210,7 +210,7 @@ void check_kernel_words(const KernelBenchOptions& options) {
 
 KernelResult run_kernel_bench(const KernelBenchOptions& options) {
   check_kernel_words(options);
-  const bool gpu = kernels::open_device(options.device).is_cuda();
+  const bool gpu = device::open_device(options.device).is_cuda();
   std::string why;
   const auto device = gpu ? gpu_device(why) : cpu_device(0.01);
   if (device == nullptr) throw base::PreflightError("no GPU can be timed: " + why, "try --device cpu");

@@ -5,7 +5,7 @@
 #include "hyperion/base/format.h"
 #include "hyperion/bench/item_progress.h"
 #include "hyperion/bench/random_training.h"
-#include "hyperion/kernels/device.h"
+#include "hyperion/device/device.h"
 #include "hyperion/profile/phase_order.h"
 
 namespace hyperion::bench {
@@ -49,7 +49,7 @@ void look_at_rung(Rung& rung, TrainRow& row, RandomTraining& training, at::Devic
 
 Rung climb(const Workload& workload, const std::string& mode, const LadderOptions& options, ItemProgress& progress) {
   Rung rung;
-  const auto device = kernels::open_device(options.device);
+  const auto device = device::open_device(options.device);
   const auto file = options.folder / "traces" / format("{}.{}.json", workload.name, mode);
   Watch watch;
   watch.timed = [&](int64_t steps) { progress.timed(steps, options.steps); };
@@ -68,7 +68,7 @@ Ladder run_ladder(const Workload& workload, const LadderOptions& given) {
   options.changes.emplace_back("train.device", options.device);
   config_of(workload, options.changes);  // what is wrong with every rung is said at once
   Ladder ladder{workload.name,
-                kernels::device_text(kernels::open_device(options.device)),
+                device::device_text(device::open_device(options.device)),
                 options.steps,
                 {},
                 settings_of(given.changes)};

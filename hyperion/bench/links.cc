@@ -13,7 +13,7 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
 #include "hyperion/bench/collectives.h"
-#include "hyperion/kernels/device.h"
+#include "hyperion/device/device.h"
 
 namespace hyperion::bench {
 namespace {
@@ -68,11 +68,11 @@ class PairTest {
   static constexpr uint64_t kSeed = 7;
 
   double timed(const at::Tensor& message) {
-    kernels::synchronise(device_);
+    device::synchronise(device_);
     const double start = now();
     group_.send(message, other_, kTag, kLinks).wait();
     group_.receive(receipt_, other_, kTag, kLinks).wait();
-    kernels::synchronise(device_);
+    device::synchronise(device_);
     return std::max(now() - start, 1e-9);
   }
   void answer(const at::Tensor& place) {

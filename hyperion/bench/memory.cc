@@ -11,7 +11,7 @@
 #include "hyperion/base/signals.h"
 #include "hyperion/bench/figures.h"
 #include "hyperion/bench/random_training.h"
-#include "hyperion/kernels/device.h"
+#include "hyperion/device/device.h"
 #include "hyperion/profile/memory.h"
 #include "hyperion/train/stepper.h"
 
@@ -53,11 +53,11 @@ void measure(MemoryRow& row, const RunConfig& config, at::Device device, int64_t
   std::vector<double> seconds;
   for (int64_t step = 1; step <= kMemoryWarmUp + steps; ++step) {
     base::throw_if_stopped("measuring memory");
-    kernels::synchronise(device);
+    device::synchronise(device);
     const double begun = base::real_clock().seconds();
     const auto timer = profile::make_step_timer(false);
     stepper.run(batch, step, 1e-4, *timer);
-    kernels::synchronise(device);
+    device::synchronise(device);
     if (step > kMemoryWarmUp) seconds.push_back(base::real_clock().seconds() - begun);
   }
   row.step_seconds = spread_of(seconds);
@@ -69,8 +69,8 @@ std::string memory_text(int64_t bytes) { return base::bytes_text(static_cast<uin
 }  // namespace
 
 MemoryResult run_memory_bench(const RunConfig& config, const std::string& workload, int64_t steps) {
-  const auto device = kernels::open_device(config.train.device);
-  MemoryResult result{workload, kernels::device_text(device), {}};
+  const auto device = device::open_device(config.train.device);
+  MemoryResult result{workload, device::device_text(device), {}};
   base::ProgressLine progress;
   for (const auto& variant : variants(config.lora.rank > 0, device.is_cuda())) {
     RunConfig changed = config;
@@ -81,7 +81,7 @@ MemoryResult run_memory_bench(const RunConfig& config, const std::string& worklo
     row.precision = variant.precision;
     row.memory = changed.memory;
     progress.show(format("{}: {}, saving {}", workload, row.precision, train::technique_text(row.memory)));
-    kernels::allow_tf32(false);
+    device::allow_tf32(false);
     try {
       measure(row, changed, device, steps);
     } catch (const std::exception& error) {

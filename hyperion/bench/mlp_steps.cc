@@ -1,8 +1,8 @@
 #include "hyperion/bench/operation_shapes.h"
 #include "hyperion/kernels/activations.h"
 #include "hyperion/kernels/dropout.h"
+#include "hyperion/kernels/gemm.h"
 #include "hyperion/kernels/norm.h"
-#include "hyperion/kernels/products.h"
 
 namespace hyperion::bench {
 

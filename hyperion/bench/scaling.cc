@@ -12,9 +12,9 @@
 #include "hyperion/base/signals.h"
 #include "hyperion/bench/child.h"
 #include "hyperion/bench/data.h"
+#include "hyperion/device/device.h"
 #include "hyperion/host/cpu.h"
 #include "hyperion/host/programs.h"
-#include "hyperion/kernels/device.h"
 
 namespace hyperion::bench {
 namespace {
@@ -222,7 +222,7 @@ ScalingResult run_scaling_bench(const ScalingOptions& options) {
   }
   const int64_t most = *std::max_element(options.ranks.begin(), options.ranks.end());
   ScalingResult result{recipe.stem().string(),
-                       kernels::device_text(kernels::open_device(options.device)),
+                       device::device_text(device::open_device(options.device)),
                        options.steps,
                        options.threads,
                        host::this_cpu().usable_cores(),

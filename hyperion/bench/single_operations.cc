@@ -19,20 +19,20 @@
 #include <ATen/ops/zeros.h>
 
 #include "hyperion/bench/operation_shapes.h"
+#include "hyperion/blocks/attention.h"
+#include "hyperion/blocks/block_ops.h"
+#include "hyperion/blocks/fp8.h"
+#include "hyperion/blocks/rope.h"
 #include "hyperion/kernels/activations.h"
-#include "hyperion/kernels/attention.h"
 #include "hyperion/kernels/batch_norm.h"
-#include "hyperion/kernels/block_ops.h"
 #include "hyperion/kernels/cross_entropy.h"
 #include "hyperion/kernels/dropout.h"
 #include "hyperion/kernels/embedding.h"
-#include "hyperion/kernels/fp8.h"
 #include "hyperion/kernels/nf4.h"
 #include "hyperion/kernels/norm.h"
-#include "hyperion/kernels/rope.h"
 #include "hyperion/kernels/top_k.h"
-#include "hyperion/kernels/update.h"
 #include "hyperion/nn/dispatch.h"
+#include "hyperion/optim/update.h"
 
 namespace hyperion::bench {
 namespace {
@@ -177,7 +177,7 @@ at::Tensor heads_tensor(const Place& place) {
 Operation rope(const Place& place) {
   const auto heads = heads_of(place);
   const auto tables =
-      kernels::rope_tables(kernels::rope_frequencies(heads.width, {}).to(place.device), 0, heads.length, place.type);
+      blocks::rope_tables(blocks::rope_frequencies(heads.width, {}).to(place.device), 0, heads.length, place.type);
   const auto plain = [tables](const Inputs& in) {
     const auto halves = in[0].chunk(2, -1);
     return in[0].mul(tables.first).add(at::cat({halves[1].neg(), halves[0]}, -1).mul(tables.second));
@@ -185,7 +185,7 @@ Operation rope(const Place& place) {
   const double bytes = heads.elements() * width_of(place);
   return {heads.text(),
           {trained(heads_tensor(place))},
-          [tables](const Inputs& in) { return kernels::rope(in[0], tables.first, tables.second); },
+          [tables](const Inputs& in) { return blocks::rope(in[0], tables.first, tables.second); },
           plain,
           {2 * bytes, 3 * heads.elements()},
           {2 * bytes, 3 * heads.elements()}};
@@ -194,13 +194,13 @@ Operation rope(const Place& place) {
 // As fused blocks do it: queries and keys turn where they lie among the values. PyTorch's is the same out of place.
 Operation rope_packed(const Place& place) {
   const auto heads = heads_of(place);
-  const auto frequencies = kernels::rope_frequencies(heads.width, {}).to(place.device);
-  const auto [cosines, sines] = kernels::rope_tables(frequencies, 0, heads.length, at::kFloat);
+  const auto frequencies = blocks::rope_frequencies(heads.width, {}).to(place.device);
+  const auto [cosines, sines] = blocks::rope_tables(frequencies, 0, heads.length, at::kFloat);
   const auto half = [&](const at::Tensor& table) { return table.narrow(1, 0, heads.width / 2).contiguous(); };
   OperationCall ours;
   if (place.gpu())
     ours = [heads, c = half(cosines), s = half(sines)](const Inputs& in) {
-      kernels::rotate_packed(in[0], {heads.heads, heads.heads, heads.width}, c, s);
+      blocks::rotate_packed(in[0], {heads.heads, heads.heads, heads.width}, c, s);
       return in[0];
     };
   const auto plain = [heads, c = cosines.to(place.type), s = sines.to(place.type)](const Inputs& in) {
@@ -227,7 +227,7 @@ Operation attention(const Place& place) {
   const double product = heads.elements() * static_cast<double>(heads.length);
   return {heads.text(),
           {trained(heads_tensor(place)), trained(heads_tensor(place)), trained(heads_tensor(place))},
-          [](const Inputs& in) { return kernels::causal_attention(in[0], in[1], in[2]); },
+          [](const Inputs& in) { return blocks::causal_attention(in[0], in[1], in[2]); },
           [](const Inputs& in) {
             return at::scaled_dot_product_attention(in[0], in[1], in[2], {}, 0.0, /*is_causal=*/true);
           },
@@ -274,7 +274,7 @@ double elements_of(const std::vector<at::Tensor>& list) {
 }
 
 Operation adamw(const Place& place) {
-  std::vector<kernels::UpdateTensors> tensors;
+  std::vector<optim::UpdateTensors> tensors;
   const auto masters = parameter_list(place, at::kFloat, 1), firsts = parameter_list(place, at::kFloat, 0),
              seconds = parameter_list(place, at::kFloat, 0), gradients = parameter_list(place, place.type, 1e-3),
              weights = place.type == at::kFloat ? masters : parameter_list(place, place.type, 1),
@@ -282,7 +282,7 @@ Operation adamw(const Place& place) {
   for (size_t i = 0; i < masters.size(); ++i)
     tensors.push_back({masters[i], firsts[i], seconds[i], weights[i], gradients[i], 0.1f});
   const auto scale = at::ones({}, place.options().dtype(at::kFloat));
-  const auto updates = std::make_shared<kernels::Updates>();
+  const auto updates = std::make_shared<optim::Updates>();
   kernels::SmallWrites numbers;
   updates->set(place.device, {1e-4f, 0.9f, 0.95f, 1e-8f, 0.1f, 0.1f, 0.05f}, numbers);
   numbers.queue();
@@ -308,7 +308,7 @@ Operation adamw(const Place& place) {
 
 Operation global_norm(const Place& place) {
   const auto gradients = parameter_list(place, place.type, 1e-3);
-  const auto updates = std::make_shared<kernels::Updates>();
+  const auto updates = std::make_shared<optim::Updates>();
   OperationCall ours;
   if (place.gpu()) ours = [=](const Inputs&) { return updates->clip(gradients, 1, 1).norm; };
   const auto aten = [=](const Inputs&) { return at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients))); };
@@ -331,15 +331,15 @@ Operation nf4_dequantise(const Place& place) {
 // Both forms in 8 bits, and the largest size met.
 Operation fp8_quantise(const Place& place) {
   const auto table = activations(place);
-  const auto scales = std::make_shared<kernels::Fp8Scales>(1, place.device, kernels::Fp8Options{});
+  const auto scales = std::make_shared<blocks::Fp8Scales>(1, place.device, blocks::Fp8Options{});
   const auto elements = static_cast<double>(table.elements());
   const auto values = random(place, {table.rows, table.width});
   scales->next_step();  // from here on no pass is made to look for a scale
   return {table.text(),
           {},
           [scales, values](const Inputs&) {
-            return kernels::fp8_matrix(values, kernels::Fp8Map(*scales, 0), kernels::Fp8Scales::input,
-                                       {.straight = true, .turned = true})
+            return blocks::fp8_matrix(values, blocks::Fp8Map(*scales, 0), blocks::Fp8Scales::input,
+                                      {.straight = true, .turned = true})
                 .straight;
           },
           nullptr,

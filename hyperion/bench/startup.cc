@@ -13,8 +13,8 @@
 #include "hyperion/bench/child.h"
 #include "hyperion/bench/figures.h"
 #include "hyperion/bench/random_training.h"
+#include "hyperion/device/device.h"
 #include "hyperion/host/programs.h"
-#include "hyperion/kernels/device.h"
 
 namespace hyperion::bench {
 namespace {
@@ -52,13 +52,13 @@ Startup first_step(const StartupOptions& options, double begun) {
   };
   startup.load = lap();
   const auto config = config_of(options);
-  const auto device = kernels::open_device(config.train.device);
-  kernels::allow_tf32(config.train.precision == "tf32");
+  const auto device = device::open_device(config.train.device);
+  device::allow_tf32(config.train.precision == "tf32");
   at::ones({1}, at::TensorOptions().device(device));
-  kernels::synchronise(device);
+  device::synchronise(device);
   startup.device = lap();
   RandomTraining training(config, device, find_workloads(options.workload)[0]->drawn);
-  kernels::synchronise(device);
+  device::synchronise(device);
   startup.model = lap();
   training.step();
   const double loss = training.loss();
@@ -92,7 +92,7 @@ StartupResult run_startup_bench(const StartupOptions& options, const std::vector
       throw base::Error(format("the started process failed with exit code {}", code), "what it said stands above");
     if (repeat > 0) result.runs.push_back(startup);  // the first start brings the files into the page cache
   }
-  result.device_name = kernels::device_text(kernels::open_device(config.train.device));
+  result.device_name = device::device_text(device::open_device(config.train.device));
   progress.clear();
   return result;
 }

@@ -12,9 +12,9 @@
 #include "hyperion/bench/item_progress.h"
 #include "hyperion/bench/peers.h"
 #include "hyperion/bench/random_training.h"
+#include "hyperion/device/device.h"
 #include "hyperion/host/gpu.h"
 #include "hyperion/host/peaks.h"
-#include "hyperion/kernels/device.h"
 #include "hyperion/models/registry.h"
 #include "hyperion/nn/fp8_maps.h"
 #include "hyperion/profile/memory.h"
@@ -67,7 +67,7 @@ std::vector<double> timed_blocks(RandomTraining& training, at::Device device, in
     if (told) told(i * block);
     const double begun = now();
     for (int64_t step = 0; step < block; ++step) one_step(training);
-    kernels::synchronise(device);
+    device::synchronise(device);
     seconds.push_back((now() - begun) / static_cast<double>(block));
   }
   return seconds;
@@ -79,7 +79,7 @@ int64_t clock_under_load(RandomTraining& training, at::Device device, double ste
   const auto steps = std::max<int64_t>(kBlockSteps, std::llround(0.5 / step_seconds));
   for (int64_t step = 0; step < std::min<int64_t>(steps, 200); ++step) training.step();
   const auto gpus = host::survey_gpus().gpus;
-  kernels::synchronise(device);
+  device::synchronise(device);
   return gpus.size() == 1 ? gpus[0].sm_clock.value_or(0) : 0;
 }
 
@@ -147,7 +147,7 @@ std::vector<profile::TracedSpan> traced_steps(RandomTraining& training, c10::Dev
   profile::SpanRecorder steps;
   profile::TraceRecorder recorder(device.is_cuda());
   for (int64_t step = 0; step <= kTracedSteps; ++step) training.step();
-  kernels::synchronise(device);
+  device::synchronise(device);
   auto spans = recorder.end(file.string()).spans;
   const auto beside = file.parent_path() / "spans" / file.filename();
   base::real_files().create_folders(beside.parent_path());
@@ -175,9 +175,9 @@ TrainRow attempt_training(const Workload& workload, const std::string& mode, Cha
 }
 
 TrainRow measure_training(const Workload& workload, const train::RunConfig& config, int64_t steps, const Watch& watch) {
-  const auto device = kernels::open_device(config.train.device);
+  const auto device = device::open_device(config.train.device);
   const bool gpu = device.is_cuda();
-  kernels::allow_tf32(config.train.precision == "tf32");
+  device::allow_tf32(config.train.precision == "tf32");
   profile::release_cached_memory(gpu);
   profile::reset_peak(gpu);
   TrainRow row;
@@ -185,13 +185,13 @@ TrainRow measure_training(const Workload& workload, const train::RunConfig& conf
   {
     RandomTraining training(config, device, workload.drawn);
     row.parameters = training.shape().parameters;
-    kernels::synchronise(device);
+    device::synchronise(device);
     const double begun = now();
     training.step();
     row.first_loss = training.loss();
     row.first_step = now() - begun;
     for (int64_t step = 0; step < kWarmUp; ++step) one_step(training);
-    kernels::synchronise(device);
+    device::synchronise(device);
     if (gpu) rest();
     row.step = spread_of(timed_blocks(training, device, steps, watch.timed));
     if ((row.mode == "graph" || row.mode == "max") && !training.records()) row.ran_as = "fused";
@@ -199,7 +199,7 @@ TrainRow measure_training(const Workload& workload, const train::RunConfig& conf
     row.fp8 = fp8_layers(training.fp8());
     if (gpu) row.peak = profile::memory_use(true).peak.value_or(0);
     if (gpu) row.clock = clock_under_load(training, device, row.step.median);
-    add_rates(row, config, training.shape(), kernels::device_text(device));
+    add_rates(row, config, training.shape(), device::device_text(device));
     if (watch.look) watch.look(training, row);
   }
   profile::release_cached_memory(gpu);
@@ -208,11 +208,11 @@ TrainRow measure_training(const Workload& workload, const train::RunConfig& conf
 }
 
 TrainResult run_train_bench(const TrainBenchOptions& options) {
-  const auto device = kernels::open_device(options.device);
+  const auto device = device::open_device(options.device);
   TrainBenchOptions placed = options;
   placed.changes.emplace_back("train.device", options.device);
   if (placed.modes.empty()) placed.modes = {""};
-  TrainResult result{kernels::device_text(device), options.steps, {}, {}, settings_of(options.changes)};
+  TrainResult result{device::device_text(device), options.steps, {}, {}, settings_of(options.changes)};
   const auto workloads = find_workloads(options.workloads);
   for (const auto* workload : workloads) config_of(*workload, placed.changes);  // what is wrong is said at once
   ItemProgress progress(std::ssize(workloads) *

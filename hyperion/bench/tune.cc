@@ -7,8 +7,8 @@
 #include "hyperion/base/format.h"
 #include "hyperion/bench/outcome.h"
 #include "hyperion/bench/random_training.h"
-#include "hyperion/kernels/choices.h"
-#include "hyperion/kernels/device.h"
+#include "hyperion/device/device.h"
+#include "hyperion/device/tuning_cache.h"
 
 namespace hyperion::bench {
 namespace {
@@ -17,7 +17,7 @@ using base::format;
 
 constexpr int kSteps = 2;  // the second finds what the first left in another place
 
-TuneRow row_of(const kernels::ChoiceFor& key, const kernels::Choice& choice, bool measured) {
+TuneRow row_of(const device::ChoiceFor& key, const device::Choice& choice, bool measured) {
   return {key.gpu, key.library, key.what, choice.way, choice.microseconds, choice.usual, measured};
 }
 
@@ -35,29 +35,29 @@ std::string way_text(const TuneRow& row) {
 }  // namespace
 
 TuneResult tune(const std::string& name, train::RunConfig config) {
-  const auto device = kernels::open_device(config.train.device);
+  const auto device = device::open_device(config.train.device);
   if (!device.is_cuda())
     throw base::PreflightError("there is nothing to tune on a CPU",
                                "a GPU's matrix products and attention have several ways; a CPU's have one");
   config.train.optimize = "max";
   config.train.deterministic = false;
   config.parallel = {};
-  kernels::allow_tf32(config.train.precision == "tf32");
+  device::allow_tf32(config.train.precision == "tf32");
   {
     RandomTraining training(config, device);
     for (int step = 0; step < kSteps; ++step) training.step();
-    kernels::synchronise(device);
+    device::synchronise(device);
   }
-  TuneResult result{name, kernels::device_text(device), kernels::kept_choices().file().string(), {}};
-  for (const auto& [key, met] : kernels::kept_choices().met())
+  TuneResult result{name, device::device_text(device), device::kept_choices().file().string(), {}};
+  for (const auto& [key, met] : device::kept_choices().met())
     result.rows.push_back(row_of(key, met.choice, met.measured));
   sort(result.rows);
   return result;
 }
 
 TuneResult kept_rows() {
-  TuneResult result{"", "", kernels::kept_choices().file().string(), {}};
-  for (const auto& [key, choice] : kernels::kept_choices().all()) result.rows.push_back(row_of(key, choice, false));
+  TuneResult result{"", "", device::kept_choices().file().string(), {}};
+  for (const auto& [key, choice] : device::kept_choices().all()) result.rows.push_back(row_of(key, choice, false));
   return result;
 }
 

@@ -1,5 +1,5 @@
 // `hyperion tune`: measures ahead what `train.optimize = "max"` would the first time it meets a shape, and shows what
-// was gained (kernels/choices.h keeps it).
+// was gained (device/tuning_cache.h keeps it).
 #pragma once
 #include <string>
 #include <vector>

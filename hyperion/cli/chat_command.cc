@@ -7,7 +7,7 @@
 #include "hyperion/base/signals.h"
 #include "hyperion/cli/commands.h"
 #include "hyperion/cli/open_text_model.h"
-#include "hyperion/kernels/device.h"
+#include "hyperion/device/device.h"
 #include "hyperion/serve/chat.h"
 #include "hyperion/serve/input.h"
 #include "hyperion/serve/terminal.h"
@@ -77,7 +77,7 @@ void talk_with_person(serve::Chat& chat) {
 }  // namespace
 
 int chat_command(const ChatOptions& options) {
-  const auto device = kernels::open_device(options.device);
+  const auto device = device::open_device(options.device);
   auto opened = open_text_model(options, device);
   serve::Chat chat(opened, device, decoding_of(options), options.system);
   if (serve::can_edit_lines()) {

@@ -23,8 +23,8 @@
 #include "hyperion/cli/open_text_model.h"
 #include "hyperion/cli/text_flags.h"
 #include "hyperion/cli/usage.h"
+#include "hyperion/device/device.h"
 #include "hyperion/images/image_processing.h"
-#include "hyperion/kernels/device.h"
 #include "hyperion/nn/pass.h"
 
 namespace hyperion::cli {
@@ -100,7 +100,7 @@ void add_classify_command(CLI::App& app, ClassifyOptions& options) {
 }
 
 int classify_command(const ClassifyOptions& options) {
-  const auto device = kernels::open_device(options.device);
+  const auto device = device::open_device(options.device);
   auto opened = open_in_form(options.model, device, options.quantize, {},
                              options.adapters.empty() ? Laid::nothing : Laid::an_adapter);
   if (opened.model->input() != models::Input::images)

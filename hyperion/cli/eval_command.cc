@@ -13,7 +13,7 @@
 #include "hyperion/cli/resolve.h"
 #include "hyperion/cli/text_flags.h"
 #include "hyperion/cli/usage.h"
-#include "hyperion/kernels/device.h"
+#include "hyperion/device/device.h"
 #include "hyperion/train/evaluate.h"
 #include "hyperion/train/feed.h"
 #include "hyperion/train/measure.h"
@@ -29,7 +29,7 @@ using base::Json;
 // A run on the part of its own data that it never saw.
 int evaluate_run(const EvalOptions& options) {
   const std::string& model = options.models.front();
-  const auto device = kernels::open_device(options.device);
+  const auto device = device::open_device(options.device);
   auto opened = open_in_form(model, device, options.quantize);
   if (opened.run.empty())
     throw base::ConfigError(
@@ -37,7 +37,7 @@ int evaluate_run(const EvalOptions& options) {
         "name the run, or say what to measure it on: --set FOLDER, which `hyperion data prepare` made");
   train::RunConfig config;
   const auto settings = read_run_config(config, opened.run, {});
-  kernels::allow_tf32(config.train.precision == "tf32");
+  device::allow_tf32(config.train.precision == "tf32");
   train::check_same_run(base::real_files(), opened.run.filename().string(), opened.checkpoint, settings);
   if (options.batches > 0) config.eval.batches = options.batches;
   const auto split = train::open_split(config, opened.model->shape(config.train.length));

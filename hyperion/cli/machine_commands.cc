@@ -8,11 +8,11 @@
 #include "hyperion/base/version.h"
 #include "hyperion/bench/hardware.h"
 #include "hyperion/bench/hardware_report.h"
+#include "hyperion/blocks/cpu_precision.h"
 #include "hyperion/cli/commands.h"
 #include "hyperion/comm/versions.h"
 #include "hyperion/doctor/doctor.h"
 #include "hyperion/interop/open_model.h"
-#include "hyperion/kernels/cpu_precision.h"
 
 namespace hyperion::cli {
 namespace {
@@ -23,7 +23,7 @@ constexpr int64_t kTrialWidth = 256, kTrialLength = 64;  // of a block that is t
 
 int doctor_command(bool json, bool quick) {
   const auto try_cpu = [] {
-    const auto slowdown = [](c10::ScalarType type) { return kernels::cpu_slowdown(type, kTrialWidth, kTrialLength); };
+    const auto slowdown = [](c10::ScalarType type) { return blocks::cpu_slowdown(type, kTrialWidth, kTrialLength); };
     return doctor::CpuSlowdown{slowdown(c10::kBFloat16), slowdown(c10::kHalf)};
   };
   const auto checks = doctor::examine({interop::runs_folder_as_set(), quick, try_cpu});

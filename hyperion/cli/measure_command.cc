@@ -12,7 +12,7 @@
 #include "hyperion/base/printable.h"
 #include "hyperion/cli/measured_rows.h"
 #include "hyperion/cli/open_text_model.h"
-#include "hyperion/kernels/device.h"
+#include "hyperion/device/device.h"
 #include "hyperion/models/registry.h"
 #include "hyperion/train/run_state.h"
 
@@ -40,7 +40,7 @@ int64_t length_read_by(const std::string& model) {
 class Measuring {
  public:
   explicit Measuring(const EvalOptions& options)
-      : options_(options), device_(kernels::open_device(options.device)), set_(options.set) {
+      : options_(options), device_(device::open_device(options.device)), set_(options.set) {
     if (!options.precision.empty()) type_ = train::compute_type(options.precision);
     size_.batches = options.batches;
     if (set_.has_images()) return;
@@ -101,7 +101,7 @@ void Measuring::add(const std::string& model, const std::vector<std::string>& ad
     auto opened =
         open_in_form(model, device_, options_.quantize, type_, adapters.empty() ? Laid::nothing : Laid::an_adapter);
     const std::string trained = settings_known(opened.checkpoint).value("train.precision", std::string());
-    kernels::allow_tf32((options_.precision.empty() ? trained : options_.precision) == "tf32");
+    device::allow_tf32((options_.precision.empty() ? trained : options_.precision) == "tf32");
     const base::Path pixels_of_base = opened.folder;
     add_adapters(opened, adapters);
     for (const auto& line : train::check_measurable(base::real_files(), set_, opened, model, size_))

@@ -8,7 +8,7 @@
 #include "hyperion/base/read_file.h"
 #include "hyperion/cli/commands.h"
 #include "hyperion/cli/open_text_model.h"
-#include "hyperion/kernels/device.h"
+#include "hyperion/device/device.h"
 #include "hyperion/serve/input.h"
 #include "hyperion/serve/terminal.h"
 
@@ -49,7 +49,7 @@ void print_json(const GenerateOptions& options, const interop::OpenedModel& open
 
 int generate_command(const GenerateOptions& options) {
   const auto prompts = prompts_of(options);
-  const auto device = kernels::open_device(options.device);
+  const auto device = device::open_device(options.device);
   auto opened = open_text_model(options, device);
   const auto decoding = decoding_of(options);
   if (options.json) {

@@ -10,9 +10,9 @@
 #include "hyperion/checkpoint/safetensors.h"
 #include "hyperion/cli/commands.h"
 #include "hyperion/cli/open_text_model.h"
+#include "hyperion/device/device.h"
 #include "hyperion/interop/peft.h"
 #include "hyperion/kernels/cross_entropy.h"
-#include "hyperion/kernels/device.h"
 
 namespace hyperion::cli {
 namespace {
@@ -159,7 +159,7 @@ int probe_command(const ProbeOptions& options) {
   std::error_code missing;
   if (std::filesystem::equivalent(options.input, options.output, missing))
     throw ConfigError(format("--output {} is the input itself", options.output), "name another file");
-  const auto device = kernels::open_device(options.device);
+  const auto device = device::open_device(options.device);
   auto opened = open_in_form(options.model, device, options.quantize, type_of(options.precision),
                              options.adapter.empty() ? Laid::nothing : Laid::an_adapter);
   if (!options.adapter.empty()) interop::add_adapter(base::real_files(), options.adapter, opened, kAdapter);

@@ -35,8 +35,8 @@
 #include "hyperion/cli/text_flags.h"
 #include "hyperion/cli/timing_commands.h"
 #include "hyperion/cli/usage.h"
+#include "hyperion/device/device.h"
 #include "hyperion/host/blas.h"
-#include "hyperion/kernels/device.h"
 #include "hyperion/train/memory.h"
 
 namespace hyperion::cli {
@@ -242,7 +242,7 @@ void hyperion::cli::program(int argc, char** argv) {
   ::setenv("ONEDNN_JIT_PROFILE", "0", /*overwrite=*/0);  // it leaves a file in /tmp for each process
   hyperion::host::settle_blas();
   hyperion::base::watch_stop_signals();
-  hyperion::kernels::log_library_warnings();
+  hyperion::device::log_library_warnings();
   hyperion::base::watch_mapped_files();
   hyperion::base::warn_of_test_variables();
   warn_of_thread_count();

@@ -18,9 +18,9 @@
 #include "hyperion/bench/workloads.h"
 #include "hyperion/cli/resolve.h"
 #include "hyperion/cli/usage.h"
+#include "hyperion/device/device.h"
+#include "hyperion/device/tuning_cache.h"
 #include "hyperion/interop/open_model.h"
-#include "hyperion/kernels/choices.h"
-#include "hyperion/kernels/device.h"
 
 namespace hyperion::cli {
 namespace {
@@ -258,9 +258,9 @@ int tune_command() {
   std::optional<train::RunConfig> config;
   if (!timing_flags().workload.empty()) config = tuned_config();
   // Where nothing can be measured anew nothing is lost.
-  if (timing_flags().clear && (!config || kernels::open_device(config->train.device).is_cuda())) {
+  if (timing_flags().clear && (!config || device::open_device(config->train.device).is_cuda())) {
     const auto kept = bench::kept_rows();
-    kernels::kept_choices().clear();
+    device::kept_choices().clear();
     base::log_info(format("{} choices forgotten: {}", kept.rows.size(), kept.file));
   }
   if (!config && !timing_flags().list) return 0;

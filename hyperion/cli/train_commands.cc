@@ -9,11 +9,11 @@
 #include "hyperion/cli/commands.h"
 #include "hyperion/cli/recipe_paths.h"
 #include "hyperion/cli/resolve.h"
+#include "hyperion/device/device.h"
 #include "hyperion/host/launch.h"
 #include "hyperion/interop/named_checkpoint.h"
 #include "hyperion/interop/open_model.h"
 #include "hyperion/interop/weight_files.h"
-#include "hyperion/kernels/device.h"
 #include "hyperion/models/registry.h"
 #include "hyperion/train/feed.h"
 #include "hyperion/train/model_for_data.h"
@@ -102,7 +102,7 @@ int dry_run(const train::RunConfig& config, const base::Settings& settings, cons
   std::printf("memory      at least %s\n",
               base::bytes_text(static_cast<uint64_t>(train::memory_need(config, shape, launch.world).all())).c_str());
   check_data(config, model);
-  if (config.train.device.starts_with("cuda") && kernels::gpu_count() == 0)
+  if (config.train.device.starts_with("cuda") && device::gpu_count() == 0)
     std::printf("device      %s, and there is no GPU that this program can use\n", config.train.device.c_str());
   std::printf("nothing was written (--dry-run)\n");
   return 0;

@@ -12,8 +12,8 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/kernels/bias_sums.h"
-#include "hyperion/kernels/maps.h"
 #include "hyperion/kernels/part_sums.h"
+#include "hyperion/kernels/tensor_forms.h"
 #include "hyperion/kernels/typed.h"
 
 namespace hyperion::kernels {
@@ -74,9 +74,11 @@ at::Tensor activate(const at::Tensor& given, Activation kind, const at::Tensor& 
   auto output = at::empty(output_shape(input, kind), input.options());
   const int64_t width = output.size(-1), rows = width == 0 ? 0 : output.numel() / width;
   with_type(input.scalar_type(), [&]<class T>(T) {
-    activation_forward_gpu(kind,
-                           ActivationForward<T>{pointer<T>(input), pointer<T>(output), rows, width, pointer<T>(added)},
-                           stream_of(input));
+    on_gpu([&] {
+      activation_forward_gpu(
+          kind, ActivationForward<T>{pointer<T>(input), pointer<T>(output), rows, width, pointer<T>(added)},
+          stream_of(input));
+    });
   });
   return output;
 }
@@ -97,15 +99,18 @@ ActivationGradients activation_gradients(const at::Tensor& given, const at::Tens
   at::Tensor partial;
   if (with_sums) {
     out.sums = at::empty({input.size(-1)}, input.options());
-    partial = at::empty({activation_sum_parts(rows, width), input.size(-1)}, input.options().dtype(at::kFloat));
+    partial = at::empty({on_gpu([&] { return activation_sum_parts(rows, width); }), input.size(-1)},
+                        input.options().dtype(at::kFloat));
   }
   int64_t left = 0;
   with_type(input.scalar_type(), [&]<class T>(T) {
-    left = activation_backward_gpu(
-        kind,
-        ActivationBackward<T>{pointer<T>(input), pointer<T>(above), pointer<T>(out.input), pointer<T>(out.again),
-                              pointer<T>(out.sums), pointer<float>(partial), rows, width, pointer<T>(added)},
-        stream_of(input));
+    left = on_gpu([&] {
+      return activation_backward_gpu(
+          kind,
+          ActivationBackward<T>{pointer<T>(input), pointer<T>(above), pointer<T>(out.input), pointer<T>(out.again),
+                                pointer<T>(out.sums), pointer<float>(partial), rows, width, pointer<T>(added)},
+          stream_of(input));
+    });
   });
   const PartedSums parted{partial, left, {out.sums}};
   bias.defined() ? add_up(parted) : add_up_for_leaves(parted, {});  // of a bias given here nobody has said it is a leaf

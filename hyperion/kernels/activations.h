@@ -2,7 +2,7 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
-#include "hyperion/kernels/activation_math.h"
+#include "hyperion/kernels/activations_math.h"
 
 namespace hyperion::kernels {
 

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "hyperion/kernels/batch_norm_math.h"
-#include "hyperion/kernels/maps.h"
+#include "hyperion/kernels/tensor_forms.h"
 #include "hyperion/kernels/typed.h"
 
 namespace hyperion::kernels {
@@ -29,19 +29,23 @@ struct BatchNorm : torch::autograd::Function<BatchNorm> {
     const int64_t channels = input.size(1), rows = input.numel() / channels;
     auto output = at::empty_like(input);
     const auto numbers = at::empty({4, channels}, weight.options());
-    const auto partial = at::empty({batch_norm_parts(rows, channels), 2, channels}, weight.options());
+    const auto partial =
+        at::empty({on_gpu([&] { return batch_norm_parts(rows, channels); }), 2, channels}, weight.options());
     const auto added = residual ? residual->contiguous(kChannelsLast) : at::Tensor();
     at::Tensor mask;
     if (relu && residual)
-      mask = at::empty({batch_norm_mask_bytes(input.numel(), input.element_size())}, weight.options().dtype(at::kByte));
+      mask = at::empty({on_gpu([&] { return batch_norm_mask_bytes(input.numel(), input.element_size()); })},
+                       weight.options().dtype(at::kByte));
     with_type(input.scalar_type(), [&]<class T>(T) {
-      batch_norm_forward_gpu(
-          BatchNormForward<T>{pointer<T>(input), pointer<T>(added), pointer<T>(output), pointer<uint8_t>(mask),
-                              pointer<float>(weight), pointer<float>(bias), pointer<float>(running_mean),
-                              pointer<float>(running_var), pointer<int64_t>(or_none(batches)), pointer<float>(numbers),
-                              pointer<float>(partial), rows, channels, static_cast<float>(momentum),
-                              static_cast<float>(epsilon), relu},
-          stream_of(input));
+      on_gpu([&] {
+        batch_norm_forward_gpu(
+            BatchNormForward<T>{pointer<T>(input), pointer<T>(added), pointer<T>(output), pointer<uint8_t>(mask),
+                                pointer<float>(weight), pointer<float>(bias), pointer<float>(running_mean),
+                                pointer<float>(running_var), pointer<int64_t>(or_none(batches)),
+                                pointer<float>(numbers), pointer<float>(partial), rows, channels,
+                                static_cast<float>(momentum), static_cast<float>(epsilon), relu},
+            stream_of(input));
+      });
     });
     context->save_for_backward({input, mask, numbers});
     context->set_materialize_grads(false);  // of two ways one may have no gradient
@@ -65,14 +69,17 @@ struct BatchNorm : torch::autograd::Function<BatchNorm> {
     auto of_input = at::empty_like(input);
     const auto of_both = at::empty({2, channels}, numbers.options());
     const auto of_residual = mask.defined() ? at::empty_like(input) : at::Tensor();
-    const auto partial = at::empty({2 * batch_norm_parts(rows, channels) + 3, channels}, numbers.options());
+    const auto partial =
+        at::empty({2 * on_gpu([&] { return batch_norm_parts(rows, channels); }) + 3, channels}, numbers.options());
     with_type(input.scalar_type(), [&]<class T>(T) {
-      batch_norm_backward_gpu(
-          BatchNormBackward<T>{pointer<T>(input), pointer<T>(above), pointer<T>(more), pointer<uint8_t>(mask),
-                               pointer<T>(of_input), pointer<T>(of_residual), pointer<float>(numbers),
-                               pointer<float>(of_both), pointer<float>(of_both) + channels, pointer<float>(partial),
-                               rows, channels, relu},
-          stream_of(input));
+      on_gpu([&] {
+        batch_norm_backward_gpu(
+            BatchNormBackward<T>{pointer<T>(input), pointer<T>(above), pointer<T>(more), pointer<uint8_t>(mask),
+                                 pointer<T>(of_input), pointer<T>(of_residual), pointer<float>(numbers),
+                                 pointer<float>(of_both), pointer<float>(of_both) + channels, pointer<float>(partial),
+                                 rows, channels, relu},
+            stream_of(input));
+      });
     });
     gradients[0] = of_input, gradients[1] = of_both[0], gradients[2] = of_both[1];
     // Without an activation the residual's gradient is what came from above.

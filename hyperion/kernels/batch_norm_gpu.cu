@@ -423,12 +423,11 @@ void batch_norm_backward_gpu(const BatchNormBackward<T>& norm, void* stream) {
   check_launch("batch_norm_backward");
 }
 
-#define HYPERION_BATCH_NORM(T)                                             \
-  template void batch_norm_forward_gpu(const BatchNormForward<T>&, void*); \
-  template void batch_norm_backward_gpu(const BatchNormBackward<T>&, void*);
-HYPERION_BATCH_NORM(float)
-HYPERION_BATCH_NORM(Bfloat16)
-HYPERION_BATCH_NORM(Half)
-#undef HYPERION_BATCH_NORM
+template void batch_norm_forward_gpu(const BatchNormForward<float>&, void*);
+template void batch_norm_backward_gpu(const BatchNormBackward<float>&, void*);
+template void batch_norm_forward_gpu(const BatchNormForward<Bfloat16>&, void*);
+template void batch_norm_backward_gpu(const BatchNormBackward<Bfloat16>&, void*);
+template void batch_norm_forward_gpu(const BatchNormForward<Half>&, void*);
+template void batch_norm_backward_gpu(const BatchNormBackward<Half>&, void*);
 
 }  // namespace hyperion::kernels

@@ -68,12 +68,17 @@ struct CrossEntropyOnGpu : torch::autograd::Function<CrossEntropyOnGpu> {
                mean = at::empty({}, numbers.options()), share = at::empty_like(mean);
     auto* losses = pointer<float>(numbers);
     with_type(logits.scalar_type(), [&]<class T>(T) {
-      cross_entropy_gpu(CrossEntropyRows<T>{pointer<T>(logits), pointer<int64_t>(targets), losses, rows, logits.size(1),
-                                            kIgnored, /*gradients=*/false, losses + rows, losses + 2 * rows},
-                        stream_of(logits));
+      on_gpu([&] {
+        cross_entropy_gpu(
+            CrossEntropyRows<T>{pointer<T>(logits), pointer<int64_t>(targets), losses, rows, logits.size(1), kIgnored,
+                                /*gradients=*/false, losses + rows, losses + 2 * rows},
+            stream_of(logits));
+      });
     });
-    mean_loss_gpu(losses, pointer<int64_t>(targets), rows, kIgnored, pointer<float>(mean), pointer<float>(share),
-                  stream_of(logits));
+    on_gpu([&] {
+      mean_loss_gpu(losses, pointer<int64_t>(targets), rows, kIgnored, pointer<float>(mean), pointer<float>(share),
+                    stream_of(logits));
+    });
     context->save_for_backward({logits, targets, numbers, share});
     return mean;
   }
@@ -87,11 +92,13 @@ struct CrossEntropyOnGpu : torch::autograd::Function<CrossEntropyOnGpu> {
     auto gradient = at::empty_like(logits);
     const auto* of_rows = pointer<float>(numbers);
     with_type(logits.scalar_type(), [&]<class T>(T) {
-      cross_entropy_backward_gpu(
-          CrossEntropyBackward<T>{pointer<T>(logits), pointer<int64_t>(targets), of_rows + rows, of_rows + 2 * rows,
-                                  pointer<float>(factor), pointer<float>(share), pointer<T>(gradient), rows,
-                                  logits.size(1), kIgnored},
-          stream_of(logits));
+      on_gpu([&] {
+        cross_entropy_backward_gpu(
+            CrossEntropyBackward<T>{pointer<T>(logits), pointer<int64_t>(targets), of_rows + rows, of_rows + 2 * rows,
+                                    pointer<float>(factor), pointer<float>(share), pointer<T>(gradient), rows,
+                                    logits.size(1), kIgnored},
+            stream_of(logits));
+      });
     });
     return {gradient, at::Tensor()};
   }

@@ -238,14 +238,15 @@ void scale_gpu(const From* in, T* out, int64_t count, const float* factor, const
   check_launch("scale");
 }
 
-#define HYPERION_CROSS_ENTROPY(T)                                                  \
-  template void cross_entropy_gpu(const CrossEntropyRows<T>&, void*);              \
-  template void cross_entropy_backward_gpu(const CrossEntropyBackward<T>&, void*); \
-  template void scale_gpu(const T*, T*, int64_t, const float*, const float*, void*);
-HYPERION_CROSS_ENTROPY(float)
-HYPERION_CROSS_ENTROPY(Bfloat16)
-HYPERION_CROSS_ENTROPY(Half)
-#undef HYPERION_CROSS_ENTROPY
+template void cross_entropy_gpu(const CrossEntropyRows<float>&, void*);
+template void cross_entropy_backward_gpu(const CrossEntropyBackward<float>&, void*);
+template void scale_gpu(const float*, float*, int64_t, const float*, const float*, void*);
+template void cross_entropy_gpu(const CrossEntropyRows<Bfloat16>&, void*);
+template void cross_entropy_backward_gpu(const CrossEntropyBackward<Bfloat16>&, void*);
+template void scale_gpu(const Bfloat16*, Bfloat16*, int64_t, const float*, const float*, void*);
+template void cross_entropy_gpu(const CrossEntropyRows<Half>&, void*);
+template void cross_entropy_backward_gpu(const CrossEntropyBackward<Half>&, void*);
+template void scale_gpu(const Half*, Half*, int64_t, const float*, const float*, void*);
 template void scale_gpu(const float*, Bfloat16*, int64_t, const float*, const float*, void*);
 template void scale_gpu(const float*, Half*, int64_t, const float*, const float*, void*);
 

@@ -9,9 +9,9 @@
 #include <map>
 
 #include "hyperion/base/error.h"
-#include "hyperion/kernels/graph.h"
-#include "hyperion/kernels/maps.h"
-#include "hyperion/kernels/products.h"
+#include "hyperion/device/graph.h"
+#include "hyperion/kernels/gemm.h"
+#include "hyperion/kernels/tensor_forms.h"
 #include "hyperion/kernels/typed.h"
 
 namespace hyperion::kernels {
@@ -35,7 +35,7 @@ struct Kept {
   DropoutNumbers numbers(at::Device device) const {
     const auto low = [](int64_t bits) { return static_cast<uint32_t>(bits); };
     const auto high = [](int64_t bits) { return static_cast<uint32_t>(static_cast<uint64_t>(bits) >> 32); };
-    const bool recorded = device.is_cuda() && recording();
+    const bool recorded = device.is_cuda() && device::recording();
     // p in steps of 2^-16, and the scale that belongs to it: the mean is kept exactly.
     const auto below = static_cast<uint32_t>(std::clamp<int64_t>(std::llround(p * 65536), p > 0 ? 1 : 0, 65535));
     return {{low(key), high(key)},
@@ -74,7 +74,7 @@ at::Tensor apply_mask(const at::Tensor& input, const at::Tensor& bias, const at:
                                 pointer<T>(out),
                                 width == 0 ? 0 : in.numel() / width,
                                 width};
-    in.is_cuda() ? dropout_gpu(all, numbers, stream_of(in)) : dropout_cpu(all, numbers);
+    in.is_cuda() ? on_gpu([&] { dropout_gpu(all, numbers, stream_of(in)); }) : dropout_cpu(all, numbers);
   });
   return out;
 }

@@ -26,7 +26,7 @@ at::Tensor bias_dropout_residual(const at::Tensor& input, const at::Tensor& bias
 at::Tensor bias_dropout_residual_reference(const at::Tensor& input, const at::Tensor& bias, const at::Tensor& residual,
                                            double p, const RandomPlace& place);
 
-// Sends the step's number to the device with `writes`. While a graph records (kernels/graph.h) dropout takes the step
+// Sends the step's number to the device with `writes`. While a graph records (device/graph.h) dropout takes the step
 // from there in place of its own number, so that each replay drops by the step set last. Never to be called while
 // recording.
 void set_recorded_step(at::Device device, uint32_t step, SmallWrites& writes);

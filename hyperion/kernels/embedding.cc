@@ -15,7 +15,7 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/kernels/embedding_math.h"
-#include "hyperion/kernels/maps.h"
+#include "hyperion/kernels/tensor_forms.h"
 #include "hyperion/kernels/typed.h"
 
 namespace hyperion::kernels {
@@ -58,7 +58,7 @@ at::Tensor look_up(const at::Tensor& given, const at::Tensor& numbers, const at:
                                .length = ids.dim() > 0 ? ids.size(-1) : 1,
                                .rows = table.size(0),
                                .width = table.size(1)};
-    table.is_cuda() ? embedding_gpu(all, stream_of(table)) : embedding_cpu(all);
+    table.is_cuda() ? on_gpu([&] { embedding_gpu(all, stream_of(table)); }) : embedding_cpu(all);
   });
   return out;
 }
@@ -79,7 +79,7 @@ void add_rows(const at::Tensor& table, const at::Tensor& dy, const at::Tensor& i
                                    .tokens = tokens,
                                    .rows = table.size(0),
                                    .width = table.size(1)};
-    dy.is_cuda() ? embedding_gradient_gpu(all, stream_of(dy)) : embedding_gradient_cpu(all);
+    dy.is_cuda() ? on_gpu([&] { embedding_gradient_gpu(all, stream_of(dy)); }) : embedding_gradient_cpu(all);
   });
 }
 
@@ -93,7 +93,7 @@ at::Tensor places_gradient(const at::Tensor& dy, int64_t rows, int64_t first, in
                                 .first = first,
                                 .rows = rows,
                                 .width = dy.size(-1)};
-    dy.is_cuda() ? places_gradient_gpu(all, stream_of(dy)) : places_gradient_cpu(all);
+    dy.is_cuda() ? on_gpu([&] { places_gradient_gpu(all, stream_of(dy)); }) : places_gradient_cpu(all);
   });
   return out;
 }

@@ -63,13 +63,14 @@ void places_gradient_cpu(const PlacesGradient<T>& g) {
   });
 }
 
-#define HYPERION_EMBEDDING(T)                                        \
-  template void embedding_cpu(const EmbeddingRows<T>&);              \
-  template void embedding_gradient_cpu(const EmbeddingGradient<T>&); \
-  template void places_gradient_cpu(const PlacesGradient<T>&);
-HYPERION_EMBEDDING(float)
-HYPERION_EMBEDDING(Bfloat16)
-HYPERION_EMBEDDING(Half)
-#undef HYPERION_EMBEDDING
+template void embedding_cpu(const EmbeddingRows<float>&);
+template void embedding_gradient_cpu(const EmbeddingGradient<float>&);
+template void places_gradient_cpu(const PlacesGradient<float>&);
+template void embedding_cpu(const EmbeddingRows<Bfloat16>&);
+template void embedding_gradient_cpu(const EmbeddingGradient<Bfloat16>&);
+template void places_gradient_cpu(const PlacesGradient<Bfloat16>&);
+template void embedding_cpu(const EmbeddingRows<Half>&);
+template void embedding_gradient_cpu(const EmbeddingGradient<Half>&);
+template void places_gradient_cpu(const PlacesGradient<Half>&);
 
 }  // namespace hyperion::kernels

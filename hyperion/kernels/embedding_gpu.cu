@@ -384,13 +384,14 @@ void places_gradient_gpu(const PlacesGradient<T>& g, void* stream) {
   check_launch("places_gradient");
 }
 
-#define HYPERION_EMBEDDING(T)                                               \
-  template void embedding_gpu(const EmbeddingRows<T>&, void*);              \
-  template void embedding_gradient_gpu(const EmbeddingGradient<T>&, void*); \
-  template void places_gradient_gpu(const PlacesGradient<T>&, void*);
-HYPERION_EMBEDDING(float)
-HYPERION_EMBEDDING(Bfloat16)
-HYPERION_EMBEDDING(Half)
-#undef HYPERION_EMBEDDING
+template void embedding_gpu(const EmbeddingRows<float>&, void*);
+template void embedding_gradient_gpu(const EmbeddingGradient<float>&, void*);
+template void places_gradient_gpu(const PlacesGradient<float>&, void*);
+template void embedding_gpu(const EmbeddingRows<Bfloat16>&, void*);
+template void embedding_gradient_gpu(const EmbeddingGradient<Bfloat16>&, void*);
+template void places_gradient_gpu(const PlacesGradient<Bfloat16>&, void*);
+template void embedding_gpu(const EmbeddingRows<Half>&, void*);
+template void embedding_gradient_gpu(const EmbeddingGradient<Half>&, void*);
+template void places_gradient_gpu(const PlacesGradient<Half>&, void*);
 
 }  // namespace hyperion::kernels

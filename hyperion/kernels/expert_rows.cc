@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "hyperion/kernels/expert_rows_math.h"
-#include "hyperion/kernels/maps.h"
+#include "hyperion/kernels/tensor_forms.h"
 #include "hyperion/kernels/typed.h"
 
 namespace hyperion::kernels {
@@ -35,7 +35,7 @@ at::Tensor spread(const at::Tensor& given, const at::Tensor& row_of, const at::T
                             .rows = rows,
                             .width = out.size(1),
                             .choices = row_of.size(1)};
-    in.is_cuda() ? spread_rows_gpu(all, stream_of(in)) : spread_rows_cpu(all);
+    in.is_cuda() ? on_gpu([&] { spread_rows_gpu(all, stream_of(in)); }) : spread_rows_cpu(all);
   });
   return out;
 }
@@ -51,7 +51,7 @@ at::Tensor collect(const at::Tensor& given, const at::Tensor& row_of, const at::
                              out.size(0),
                              out.size(1),
                              row_of.size(1)};
-    in.is_cuda() ? collect_rows_gpu(all, stream_of(in)) : collect_rows_cpu(all);
+    in.is_cuda() ? on_gpu([&] { collect_rows_gpu(all, stream_of(in)); }) : collect_rows_cpu(all);
   });
   return out;
 }
@@ -109,7 +109,7 @@ ExpertPlaces expert_places(const at::Tensor& chosen, int64_t experts, const Capa
                         .ends = pointer<int32_t>(out.ends),
                         .slot_of = pointer<int32_t>(out.slot_of),
                         .counts = pointer<int32_t>(counts)};
-  slots.is_cuda() ? sort_by_expert_gpu(sort, stream_of(slots)) : sort_by_expert_cpu(sort);
+  slots.is_cuda() ? on_gpu([&] { sort_by_expert_gpu(sort, stream_of(slots)); }) : sort_by_expert_cpu(sort);
   return out;
 }
 

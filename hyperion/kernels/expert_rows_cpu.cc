@@ -64,12 +64,11 @@ void collect_rows_cpu(const CollectRows<T>& r) {
   });
 }
 
-#define HYPERION_ROWS(T)                               \
-  template void spread_rows_cpu(const SpreadRows<T>&); \
-  template void collect_rows_cpu(const CollectRows<T>&);
-HYPERION_ROWS(float)
-HYPERION_ROWS(Bfloat16)
-HYPERION_ROWS(Half)
-#undef HYPERION_ROWS
+template void spread_rows_cpu(const SpreadRows<float>&);
+template void collect_rows_cpu(const CollectRows<float>&);
+template void spread_rows_cpu(const SpreadRows<Bfloat16>&);
+template void collect_rows_cpu(const CollectRows<Bfloat16>&);
+template void spread_rows_cpu(const SpreadRows<Half>&);
+template void collect_rows_cpu(const CollectRows<Half>&);
 
 }  // namespace hyperion::kernels

@@ -264,12 +264,11 @@ void collect_rows_gpu(const CollectRows<T>& r, void* stream) {
   check_launch("collect_rows");
 }
 
-#define HYPERION_ROWS(T)                                      \
-  template void spread_rows_gpu(const SpreadRows<T>&, void*); \
-  template void collect_rows_gpu(const CollectRows<T>&, void*);
-HYPERION_ROWS(float)
-HYPERION_ROWS(Bfloat16)
-HYPERION_ROWS(Half)
-#undef HYPERION_ROWS
+template void spread_rows_gpu(const SpreadRows<float>&, void*);
+template void collect_rows_gpu(const CollectRows<float>&, void*);
+template void spread_rows_gpu(const SpreadRows<Bfloat16>&, void*);
+template void collect_rows_gpu(const CollectRows<Bfloat16>&, void*);
+template void spread_rows_gpu(const SpreadRows<Half>&, void*);
+template void collect_rows_gpu(const CollectRows<Half>&, void*);
 
 }  // namespace hyperion::kernels

@@ -1,6 +1,6 @@
 // The activations of one element with their slopes, as kernels share them. For .cu files only.
 #pragma once
-#include "hyperion/kernels/activation_math.h"
+#include "hyperion/kernels/activations_math.h"
 #include "hyperion/kernels/gpu_vectors.h"
 
 namespace hyperion::kernels {

@@ -1,9 +1,11 @@
 // What row and element kernels share: 16-byte accesses as floats, and sums over warps and blocks. For .cu files only.
 #pragma once
-#include "hyperion/kernels/gpu_runtime.h"
+#include "hyperion/device/gpu_runtime.h"
 #include "hyperion/kernels/narrow_floats.h"
 
 namespace hyperion::kernels {
+
+using namespace device;  // of gpu_runtime.h
 
 // As many elements as fit in 16 bytes.
 template <class T>

@@ -10,7 +10,7 @@
 #include <numeric>
 
 #include "hyperion/base/error.h"
-#include "hyperion/kernels/gpu.h"
+#include "hyperion/device/gpu.h"
 #include "hyperion/kernels/nf4_math.h"
 
 namespace hyperion::kernels {
@@ -45,7 +45,9 @@ void pack_as(const at::Tensor& flat, const Nf4& weight) {
   const auto* in = static_cast<const T*>(flat.const_data_ptr());
   auto* codes = weight.codes.mutable_data_ptr<uint8_t>();
   if (flat.is_cuda()) {
-    nf4_pack_gpu(in, scales_of(weight), codes, flat.numel(), current_gpu_stream(flat.get_device()));
+    device::on_gpu([&] {
+      nf4_pack_gpu(in, scales_of(weight), codes, flat.numel(), device::current_gpu_stream(flat.get_device()));
+    });
   } else {
     nf4_pack_cpu(in, scales_of(weight), codes, flat.numel());
   }
@@ -56,7 +58,9 @@ void unpack_as(const Nf4& weight, const at::Tensor& out) {
   const auto* codes = weight.codes.const_data_ptr<uint8_t>();
   auto* to = static_cast<T*>(out.mutable_data_ptr());
   if (out.is_cuda()) {
-    nf4_unpack_gpu(codes, scales_of(weight), to, out.numel(), current_gpu_stream(out.get_device()));
+    device::on_gpu([&] {
+      nf4_unpack_gpu(codes, scales_of(weight), to, out.numel(), device::current_gpu_stream(out.get_device()));
+    });
   } else {
     nf4_unpack_cpu(codes, scales_of(weight), to, out.numel());
   }

@@ -1,4 +1,4 @@
-#include "hyperion/kernels/gpu_runtime.h"
+#include "hyperion/kernels/gpu_vectors.h"
 #include "hyperion/kernels/nf4_math.h"
 
 namespace hyperion::kernels {

@@ -8,9 +8,9 @@
 #include <ATen/ops/rsqrt.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "hyperion/kernels/maps.h"
 #include "hyperion/kernels/norm_math.h"
 #include "hyperion/kernels/part_sums.h"
+#include "hyperion/kernels/tensor_forms.h"
 #include "hyperion/kernels/typed.h"
 
 namespace hyperion::kernels {
@@ -39,11 +39,13 @@ Normalised norm_on_gpu(const at::Tensor& input, const NormWeights& weights, bool
   Normalised out{with_output ? at::empty_like(input) : at::Tensor(),
                  {layer ? at::empty({rows}, fp32) : at::Tensor(), at::empty({rows}, fp32)}};
   with_type(input.scalar_type(), [&]<class T>(T) {
-    norm_forward_gpu(
-        NormForward<T>{pointer<T>(input), pointer<T>(weights.weight), pointer<T>(weights.bias), pointer<T>(out.output),
-                       pointer<float>(out.statistics.mean), pointer<float>(out.statistics.inverse), rows,
-                       input.size(-1), static_cast<float>(weights.epsilon), /*known=*/false},
-        stream_of(input));
+    on_gpu([&] {
+      norm_forward_gpu(NormForward<T>{pointer<T>(input), pointer<T>(weights.weight), pointer<T>(weights.bias),
+                                      pointer<T>(out.output), pointer<float>(out.statistics.mean),
+                                      pointer<float>(out.statistics.inverse), rows, input.size(-1),
+                                      static_cast<float>(weights.epsilon), /*known=*/false},
+                       stream_of(input));
+    });
   });
   return out;
 }
@@ -109,11 +111,13 @@ at::Tensor normalise_again(const at::Tensor& given, const NormWeights& weights, 
   if (!given.is_cuda()) return again_on_cpu(given, weights, statistics);
   const auto input = given.contiguous(), output = at::empty_like(input);
   with_type(input.scalar_type(), [&]<class T>(T) {
-    norm_forward_gpu(
-        NormForward<T>{pointer<T>(input), pointer<T>(weights.weight), pointer<T>(weights.bias), pointer<T>(output),
-                       pointer<float>(statistics.mean), pointer<float>(statistics.inverse), rows_of(input),
-                       input.size(-1), /*epsilon=*/0, /*known=*/true},
-        stream_of(input));
+    on_gpu([&] {
+      norm_forward_gpu(
+          NormForward<T>{pointer<T>(input), pointer<T>(weights.weight), pointer<T>(weights.bias), pointer<T>(output),
+                         pointer<float>(statistics.mean), pointer<float>(statistics.inverse), rows_of(input),
+                         input.size(-1), /*epsilon=*/0, /*known=*/true},
+          stream_of(input));
+    });
   });
   return output;
 }
@@ -133,14 +137,17 @@ NormGradients norm_gradients(const at::Tensor& given, const NormWeights& weights
   if (out.bias.defined()) parted.sums.push_back(out.bias);
   if (out.sums.defined()) parted.sums.push_back(out.sums);
   const auto sections = static_cast<int64_t>(parted.sums.size());
-  parted.partial = at::empty({norm_backward_parts(rows), sections, width}, input.options().dtype(at::kFloat));
+  parted.partial = at::empty({on_gpu([&] { return norm_backward_parts(rows); }), sections, width},
+                             input.options().dtype(at::kFloat));
   with_type(input.scalar_type(), [&]<class T>(T) {
-    parted.parts = norm_backward_gpu(
-        NormBackward<T>{pointer<T>(input), pointer<T>(weights.weight), pointer<T>(weights.bias), pointer<T>(dy),
-                        pointer<T>(added), pointer<float>(statistics.mean), pointer<float>(statistics.inverse),
-                        pointer<T>(out.input), pointer<T>(out.output), extras.sums, pointer<float>(parted.partial),
-                        rows, width},
-        stream_of(input));
+    parted.parts = on_gpu([&] {
+      return norm_backward_gpu(
+          NormBackward<T>{pointer<T>(input), pointer<T>(weights.weight), pointer<T>(weights.bias), pointer<T>(dy),
+                          pointer<T>(added), pointer<float>(statistics.mean), pointer<float>(statistics.inverse),
+                          pointer<T>(out.input), pointer<T>(out.output), extras.sums, pointer<float>(parted.partial),
+                          rows, width},
+          stream_of(input));
+    });
   });
   const auto leaf = [](const at::Tensor& tensor) {
     return !tensor.defined() || (tensor.is_leaf() && tensor.requires_grad());

@@ -53,7 +53,7 @@ void launch_sums(const std::vector<Waiting>& list) {
                        {}});
         for (size_t i = 0; i < parted->sums.size(); ++i) raw.back().out[i] = pointer<T>(parted->sums[i]);
       }
-      add_parts_gpu(raw.data(), static_cast<int>(raw.size()), stream_of(all[0]->partial));
+      on_gpu([&] { add_parts_gpu(raw.data(), static_cast<int>(raw.size()), stream_of(all[0]->partial)); });
     });
 }
 

@@ -52,7 +52,7 @@ void SmallWrites::copy(const at::Tensor& to, const at::Tensor& from) {
 void SmallWrites::queue() {
   if (list_.count == 0) return;
   if (kept_[0].is_cuda()) {
-    small_writes_gpu(list_, stream_of(kept_[0]));
+    on_gpu([&] { small_writes_gpu(list_, stream_of(kept_[0])); });
   } else {
     for (const auto& write : std::span(list_.writes).first(static_cast<size_t>(list_.count)))
       std::memcpy(write.to, write.from != nullptr ? write.from : &list_.words[write.word],

@@ -29,7 +29,7 @@ struct TopK : torch::autograd::Function<TopK> {
       const auto* from = pointer<const T>(logits);
       auto* numbers = pointer<int64_t>(experts);
       auto* shares = pointer<float>(weights);
-      logits.is_cuda() ? top_k_gpu(from, shape, numbers, shares, stream_of(logits))
+      logits.is_cuda() ? on_gpu([&] { top_k_gpu(from, shape, numbers, shares, stream_of(logits)); })
                        : top_k_cpu(from, shape, numbers, shares);
     });
     context->mark_non_differentiable({experts});
@@ -45,7 +45,8 @@ struct TopK : torch::autograd::Function<TopK> {
     with_type(gradient.scalar_type(), [&]<class T>(T) {
       const TopKBackward<T> all{pointer<const T>(kept[0]), pointer<const int64_t>(kept[1]),
                                 pointer<const float>(kept[2]), pointer<const float>(above), pointer<T>(gradient)};
-      gradient.is_cuda() ? top_k_backward_gpu(all, shape, stream_of(gradient)) : top_k_backward_cpu(all, shape);
+      gradient.is_cuda() ? on_gpu([&] { top_k_backward_gpu(all, shape, stream_of(gradient)); })
+                         : top_k_backward_cpu(all, shape);
     });
     return {gradient, {}, {}};
   }

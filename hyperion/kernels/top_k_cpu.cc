@@ -61,12 +61,11 @@ void top_k_backward_cpu(const TopKBackward<T>& t, const TopKShape& s) {
   });
 }
 
-#define HYPERION_TOP_K(T)                                                \
-  template void top_k_cpu(const T*, const TopKShape&, int64_t*, float*); \
-  template void top_k_backward_cpu(const TopKBackward<T>&, const TopKShape&);
-HYPERION_TOP_K(float)
-HYPERION_TOP_K(Bfloat16)
-HYPERION_TOP_K(Half)
-#undef HYPERION_TOP_K
+template void top_k_cpu(const float*, const TopKShape&, int64_t*, float*);
+template void top_k_backward_cpu(const TopKBackward<float>&, const TopKShape&);
+template void top_k_cpu(const Bfloat16*, const TopKShape&, int64_t*, float*);
+template void top_k_backward_cpu(const TopKBackward<Bfloat16>&, const TopKShape&);
+template void top_k_cpu(const Half*, const TopKShape&, int64_t*, float*);
+template void top_k_backward_cpu(const TopKBackward<Half>&, const TopKShape&);
 
 }  // namespace hyperion::kernels

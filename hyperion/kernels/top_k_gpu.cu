@@ -91,12 +91,11 @@ void top_k_backward_gpu(const TopKBackward<T>& tensors, const TopKShape& shape, 
   check_launch("top_k's gradient");
 }
 
-#define HYPERION_TOP_K(T)                                                       \
-  template void top_k_gpu(const T*, const TopKShape&, int64_t*, float*, void*); \
-  template void top_k_backward_gpu(const TopKBackward<T>&, const TopKShape&, void*);
-HYPERION_TOP_K(float)
-HYPERION_TOP_K(Bfloat16)
-HYPERION_TOP_K(Half)
-#undef HYPERION_TOP_K
+template void top_k_gpu(const float*, const TopKShape&, int64_t*, float*, void*);
+template void top_k_backward_gpu(const TopKBackward<float>&, const TopKShape&, void*);
+template void top_k_gpu(const Bfloat16*, const TopKShape&, int64_t*, float*, void*);
+template void top_k_backward_gpu(const TopKBackward<Bfloat16>&, const TopKShape&, void*);
+template void top_k_gpu(const Half*, const TopKShape&, int64_t*, float*, void*);
+template void top_k_backward_gpu(const TopKBackward<Half>&, const TopKShape&, void*);
 
 }  // namespace hyperion::kernels

@@ -3,10 +3,12 @@
 #include <ATen/core/Tensor.h>
 
 #include "hyperion/base/error.h"
-#include "hyperion/kernels/gpu.h"
+#include "hyperion/device/gpu.h"
 #include "hyperion/kernels/narrow_floats.h"
 
 namespace hyperion::kernels {
+
+using device::on_gpu;
 
 // use(float{}), use(Bfloat16{}) or use(Half{}).
 template <class Use>
@@ -23,6 +25,6 @@ T* pointer(const at::Tensor& tensor) {
   return tensor.defined() ? static_cast<T*>(tensor.data_ptr()) : nullptr;
 }
 
-inline void* stream_of(const at::Tensor& tensor) { return current_gpu_stream(tensor.get_device()); }
+inline void* stream_of(const at::Tensor& tensor) { return device::current_gpu_stream(tensor.get_device()); }
 
 }  // namespace hyperion::kernels

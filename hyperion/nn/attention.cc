@@ -4,8 +4,8 @@
 #include <ATen/ops/full.h>
 
 #include "hyperion/base/format.h"
-#include "hyperion/kernels/attention.h"
-#include "hyperion/kernels/graph.h"
+#include "hyperion/blocks/attention.h"
+#include "hyperion/device/graph.h"
 #include "hyperion/nn/recompute.h"
 
 namespace hyperion::nn {
@@ -43,8 +43,8 @@ void Rotation::tell(Pass& pass, int64_t first, const at::Tensor& hidden) {
     const auto frequencies = frequencies_for(pass, first + hidden.size(1), hidden.device());
     const auto tables = [&](at::ScalarType type) {
       return pass.positions.defined()
-                 ? kernels::rope_tables(frequencies, pass.positions, type, config_.table_scale)
-                 : kernels::rope_tables(frequencies, first, hidden.size(1), type, config_.table_scale);
+                 ? blocks::rope_tables(frequencies, pass.positions, type, config_.table_scale)
+                 : blocks::rope_tables(frequencies, first, hidden.size(1), type, config_.table_scale);
     };
     std::tie(cosines_, sines_) = tables(hidden.scalar_type());
     if (pass.fused_blocks) {
@@ -56,13 +56,13 @@ void Rotation::tell(Pass& pass, int64_t first, const at::Tensor& hidden) {
     }
     known_.reset();
     // What a graph records it makes anew in each replay.
-    if (!differs_by_pass(pass) && !kernels::recording()) known_ = key;
+    if (!differs_by_pass(pass) && !device::recording()) known_ = key;
   }
   pass.cosines = cosines_, pass.sines = sines_;
   if (pass.fused_blocks) pass.half_cosines = half_cosines_, pass.half_sines = half_sines_;
 }
 
-at::Tensor rotate(const at::Tensor& input, const Pass& pass) { return kernels::rope(input, pass.cosines, pass.sines); }
+at::Tensor rotate(const at::Tensor& input, const Pass& pass) { return blocks::rope(input, pass.cosines, pass.sines); }
 
 at::Tensor wanted(const at::Tensor& hidden, const Pass& pass) {
   return pass.last_only ? hidden.narrow(1, hidden.size(1) - 1, 1) : hidden;
@@ -72,20 +72,20 @@ at::Tensor attend(const at::Tensor& queries, const at::Tensor& keys, const at::T
                   Attending how) {
   at::Tensor all_keys = keys, all_values = values;
   if (pass.cache != nullptr) std::tie(all_keys, all_values) = pass.cache->extend(layer, keys, values);
-  const kernels::AttentionMask mask{pass.key_mask, pass.segments, how.window};
+  const blocks::AttentionMask mask{pass.key_mask, pass.segments, how.window};
   if (pass.training && how.dropout > 0) {
-    const auto weights = kernels::attention_weights(queries, all_keys, how.causal, mask);
+    const auto weights = blocks::attention_weights(queries, all_keys, how.causal, mask);
     const int64_t head = weights.size(2) * weights.size(3);
     const kernels::ElementMap elements =
         how.all_heads == 0 ? kernels::ElementMap{}
                            : kernels::ElementMap{weights.size(1) * head, how.all_heads * head, how.first_head * head};
-    return kernels::weigh_values(dropout(weights, how.dropout, "attn_weights", layer, pass, elements), all_values);
+    return blocks::weigh_values(dropout(weights, how.dropout, "attn_weights", layer, pass, elements), all_values);
   }
   if (!how.causal)
-    return pass.reference ? kernels::attention_reference(queries, all_keys, all_values, mask)
-                          : kernels::attention(queries, all_keys, all_values, mask);
-  return pass.reference ? kernels::causal_attention_reference(queries, all_keys, all_values, mask)
-                        : kernels::causal_attention(queries, all_keys, all_values, mask);
+    return pass.reference ? blocks::attention_reference(queries, all_keys, all_values, mask)
+                          : blocks::attention(queries, all_keys, all_values, mask);
+  return pass.reference ? blocks::causal_attention_reference(queries, all_keys, all_values, mask)
+                        : blocks::causal_attention(queries, all_keys, all_values, mask);
 }
 
 Dropped dropped(double p, std::string_view name, size_t layer, const Pass& pass, const kernels::ElementMap& elements) {

@@ -5,15 +5,15 @@
 #include <tuple>
 #include <utility>
 
+#include "hyperion/blocks/rope.h"
 #include "hyperion/kernels/dropout.h"
-#include "hyperion/kernels/rope.h"
 #include "hyperion/nn/pass.h"
 
 namespace hyperion::nn {
 
-using kernels::rope_frequencies;
-using kernels::RopeConfig;
-using kernels::RopeScaling;
+using blocks::rope_frequencies;
+using blocks::RopeConfig;
+using blocks::RopeScaling;
 
 // The tables of rotary positions, made when they change.
 class Rotation {

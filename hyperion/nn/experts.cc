@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "hyperion/blocks/block_ops.h"
+#include "hyperion/blocks/grouped_linear.h"
 #include "hyperion/kernels/activations.h"
-#include "hyperion/kernels/block_ops.h"
-#include "hyperion/kernels/grouped_linear.h"
 #include "hyperion/kernels/top_k.h"
 #include "hyperion/nn/recompute.h"
 
@@ -57,10 +57,10 @@ at::Tensor capacity_of(const at::Tensor& mask, const MixtureShape& shape) {
 at::Tensor grouped_experts(const at::Tensor& rows, const at::Tensor& ends, const ExpertList& experts,
                            const Pass& pass) {
   const auto [in, out] = weights_of(experts);
-  const auto packed = kernels::grouped_linear(rows, ends, in);
+  const auto packed = blocks::grouped_linear(rows, ends, in);
   const auto active = cheap(
       pass, {packed}, [](const auto& each) { return kernels::activation(each[0], kernels::Activation::gated_silu); });
-  return kernels::grouped_linear(active, ends, out);
+  return blocks::grouped_linear(active, ends, out);
 }
 
 bool grouping_helps(const at::Tensor& rows, const ExpertList& experts) {
@@ -80,8 +80,8 @@ RoutedExperts::RoutedExperts(const MixtureShape& shape, std::shared_ptr<Linear> 
 void RoutedExperts::lay_out() {
   if (!all_plain(experts_)) return;
   const auto [in, out] = weights_of(experts_);
-  kernels::lay_together(in);
-  kernels::lay_together(out);
+  blocks::lay_together(in);
+  blocks::lay_together(out);
 }
 
 at::Tensor RoutedExperts::forward(const at::Tensor& tokens, Pass& pass) {

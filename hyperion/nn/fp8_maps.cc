@@ -21,7 +21,7 @@ int64_t count(Module& root) {
 
 }  // namespace
 
-Fp8Maps::Fp8Maps(Module& root, c10::Device device, kernels::Fp8Options options, bool measure)
+Fp8Maps::Fp8Maps(Module& root, c10::Device device, blocks::Fp8Options options, bool measure)
     : root_(root), device_(device), measure_(measure), scales_(count(root), device, options) {
   each_map(root, [&](int64_t index, const std::string& path, Projection& map) {
     layers_.emplace_back().path = path;
@@ -33,17 +33,17 @@ Fp8Maps::~Fp8Maps() {
   each_map(root_, [](int64_t, const std::string&, Projection& map) { map.use_fp8(nullptr, 0); });
 }
 
-kernels::Fp8Map Fp8Maps::take(int64_t index, const kernels::MapShape& shape) {
+blocks::Fp8Map Fp8Maps::take(int64_t index, const blocks::MapShape& shape) {
   auto& layer = layers_[static_cast<size_t>(index)];
   if (!layer.met || layer.shape != shape) {
     layer.met = true, layer.shape = shape;
-    layer.taken = kernels::fp8_fits(shape.rows, shape.in, shape.out);
+    layer.taken = blocks::fp8_fits(shape.rows, shape.in, shape.out);
     if (layer.taken && measure_) {
-      layer.gain = kernels::fp8_gain(shape, device_);
+      layer.gain = blocks::fp8_gain(shape, device_);
       layer.taken = layer.gain.pays();
     }
   }
-  return layer.taken ? kernels::Fp8Map(scales_, index) : kernels::Fp8Map();
+  return layer.taken ? blocks::Fp8Map(scales_, index) : blocks::Fp8Map();
 }
 
 }  // namespace hyperion::nn

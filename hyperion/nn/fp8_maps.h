@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "hyperion/kernels/fp8.h"
-#include "hyperion/kernels/fp8_choice.h"
+#include "hyperion/blocks/fp8.h"
+#include "hyperion/blocks/fp8_gain.h"
 
 namespace hyperion::nn {
 
@@ -14,28 +14,28 @@ class Module;
 class Fp8Maps {
  public:
   // `measure`: a map whose products would be slower in 8 bits stays in bf16; else every one that can is taken.
-  Fp8Maps(Module& root, c10::Device device, kernels::Fp8Options options, bool measure);
+  Fp8Maps(Module& root, c10::Device device, blocks::Fp8Options options, bool measure);
   ~Fp8Maps();
 
-  kernels::Fp8Scales& scales() { return scales_; }
+  blocks::Fp8Scales& scales() { return scales_; }
 
   struct Layer {
     std::string path;
-    kernels::MapShape shape{};
-    kernels::Fp8Gain gain;
+    blocks::MapShape shape{};
+    blocks::Fp8Gain gain;
     bool met = false, taken = false;
   };
   const std::vector<Layer>& layers() const { return layers_; }
 
   // The numbers of map `index` for a product of such a shape; none: it is made in bf16.
-  kernels::Fp8Map take(int64_t index, const kernels::MapShape& shape);
+  blocks::Fp8Map take(int64_t index, const blocks::MapShape& shape);
 
  private:
   Module& root_;
   c10::Device device_;
   bool measure_;
   std::vector<Layer> layers_;
-  kernels::Fp8Scales scales_;
+  blocks::Fp8Scales scales_;
 };
 
 }  // namespace hyperion::nn

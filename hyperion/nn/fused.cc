@@ -2,14 +2,14 @@
 
 #include <c10/core/GradMode.h>
 
-#include "hyperion/kernels/block_ops.h"
+#include "hyperion/blocks/block_ops.h"
 #include "hyperion/nn/fp8_maps.h"
 
 namespace hyperion::nn {
 namespace {
 
 // What they share: the first one's numbers. Steps that learn nothing are made in the weights' own type.
-kernels::Fp8Map fp8_of(ProjectionList list, const at::Tensor& input, const kernels::Maps& maps) {
+blocks::Fp8Map fp8_of(ProjectionList list, const at::Tensor& input, const blocks::Maps& maps) {
   const auto* first = *list.begin();
   if (first->fp8() == nullptr || !c10::GradMode::is_enabled()) return {};
   const int64_t in = maps.weights[0].size(maps.in_out ? 0 : 1);
@@ -18,8 +18,8 @@ kernels::Fp8Map fp8_of(ProjectionList list, const at::Tensor& input, const kerne
   return first->fp8()->take(first->fp8_index(), {input.numel() / input.size(-1), in, out, maps.in_out});
 }
 
-kernels::Maps maps_of(ProjectionList list) {
-  kernels::Maps maps{{}, {}, (*list.begin())->in_out()};
+blocks::Maps maps_of(ProjectionList list) {
+  blocks::Maps maps{{}, {}, (*list.begin())->in_out()};
   for (const auto* map : list) {
     maps.weights.push_back(map->weight());
     if (map->bias().defined()) maps.biases.push_back(map->bias());
@@ -27,14 +27,14 @@ kernels::Maps maps_of(ProjectionList list) {
   return maps;
 }
 
-kernels::Maps maps_of(ProjectionList list, const at::Tensor& input) {
+blocks::Maps maps_of(ProjectionList list, const at::Tensor& input) {
   auto maps = maps_of(list);
   maps.fp8 = fp8_of(list, input, maps);
   return maps;
 }
 
 // Without its bias, which is added in the pass that drops.
-kernels::Maps bare(const Projection& map, const at::Tensor& input) {
+blocks::Maps bare(const Projection& map, const at::Tensor& input) {
   auto maps = maps_of({&map}, input);
   maps.biases.clear();
   return maps;
@@ -60,38 +60,38 @@ bool fuses(const Pass& pass, double dropout, ProjectionList maps) {
 
 std::pair<at::Tensor, at::Tensor> norm_linear(const at::Tensor& hidden, const kernels::NormWeights& norm,
                                               ProjectionList maps) {
-  return kernels::norm_linear(hidden, norm, maps_of(maps, hidden));
+  return blocks::norm_linear(hidden, norm, maps_of(maps, hidden));
 }
 
 at::Tensor linear_residual(const at::Tensor& input, const Projection& map, const at::Tensor& residual,
                            const Dropped& dropped) {
-  if (dropped.p == 0) return kernels::linear_residual(input, maps_of({&map}, input), residual);
-  return dropped_residual(kernels::linear_residual(input, bare(map, input), {}), map, residual, dropped);
+  if (dropped.p == 0) return blocks::linear_residual(input, maps_of({&map}, input), residual);
+  return dropped_residual(blocks::linear_residual(input, bare(map, input), {}), map, residual, dropped);
 }
 
 at::Tensor activated_linear_residual(const at::Tensor& input, Activation kind, const Projection& map,
                                      const at::Tensor& residual, const Dropped& dropped) {
-  if (dropped.p == 0) return kernels::activated_linear_residual(input, kind, maps_of({&map}, input), residual, true);
-  return dropped_residual(kernels::activated_linear_residual(input, kind, bare(map, input), {}, true), map, residual,
+  if (dropped.p == 0) return blocks::activated_linear_residual(input, kind, maps_of({&map}, input), residual, true);
+  return dropped_residual(blocks::activated_linear_residual(input, kind, bare(map, input), {}, true), map, residual,
                           dropped);
 }
 
 at::Tensor packed_attention(const at::Tensor& packed, int64_t heads, int64_t key_heads, Attending how,
                             const Pass& pass) {
-  const kernels::Heads shape{heads, key_heads, packed.size(2) / (heads + 2 * key_heads)};
-  return kernels::packed_attention(packed, shape, pass.half_cosines, pass.half_sines, how.causal, how.window);
+  const blocks::Heads shape{heads, key_heads, packed.size(2) / (heads + 2 * key_heads)};
+  return blocks::packed_attention(packed, shape, pass.half_cosines, pass.half_sines, how.causal, how.window);
 }
 
 void lay_together(ProjectionList list) {
   for (const auto* map : list)
     if (!map->whole()) return;
   const auto maps = maps_of(list);
-  kernels::lay_together(maps.weights);
-  if (maps.biases.size() == maps.weights.size()) kernels::lay_together(maps.biases);
+  blocks::lay_together(maps.weights);
+  if (maps.biases.size() == maps.weights.size()) blocks::lay_together(maps.biases);
 }
 
 at::Tensor linear_cross_entropy(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& targets) {
-  return kernels::linear_cross_entropy(hidden, weight, targets);
+  return blocks::linear_cross_entropy(hidden, weight, targets);
 }
 
 }  // namespace hyperion::nn

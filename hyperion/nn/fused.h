@@ -1,10 +1,10 @@
-// The steps of a transformer's block as single operations (kernels/block_ops.h), for models to build their blocks of
+// The steps of a transformer's block as single operations (blocks/block_ops.h), for models to build their blocks of
 // where the pass asks for them and nothing stands between: no adapter, no 4-bit weight, no mask, no cache.
 #pragma once
 #include <initializer_list>
 #include <utility>
 
-#include "hyperion/kernels/activation_math.h"
+#include "hyperion/kernels/activations_math.h"
 #include "hyperion/kernels/cross_entropy.h"
 #include "hyperion/nn/attention.h"
 #include "hyperion/nn/layers.h"

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "hyperion/kernels/segments.h"
+#include "hyperion/blocks/segments.h"
 
 namespace hyperion::nn {
 
@@ -54,8 +54,8 @@ struct Pass {
   // bool [batch, length], false: padding, which routers pass over; undefined: none. Attention asks key_mask, which
   // padding behind a row's tokens does not need.
   at::Tensor token_mask;
-  kernels::Segments segments;  // documents that lie in one row and do not see each other
-  at::Tensor positions;        // int64 [batch, length]: each token's; undefined: counted on from the cache's length
+  blocks::Segments segments;  // documents that lie in one row and do not see each other
+  at::Tensor positions;       // int64 [batch, length]: each token's; undefined: counted on from the cache's length
   // Of each row of the batch, by Adapters::index, -1: none; one: of every row; empty: as Adapters::use said.
   std::vector<int64_t> adapters;
   at::Tensor* right = nullptr;            // set: how many targets are the likeliest is added to it

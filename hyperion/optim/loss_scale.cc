@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "hyperion/kernels/update_math.h"
+#include "hyperion/optim/update_math.h"
 
 namespace hyperion::optim {
 
@@ -11,7 +11,7 @@ void LossScale::told(bool overflowed) {
     scale_ /= 2;
     good_steps_ = 0;
   } else if (++good_steps_ == kGrowAfter) {
-    scale_ = std::min(2 * scale_, static_cast<double>(kernels::kMostLossScale));
+    scale_ = std::min(2 * scale_, static_cast<double>(kMostLossScale));
     good_steps_ = 0;
   }
 }

@@ -15,7 +15,7 @@ namespace {
 // An update walks over memory: the gradient must lie as the state does, whatever order its sides lie in.
 at::Tensor as_laid_out(const at::Tensor& gradient, const at::Tensor& like) {
   HYPERION_CHECK(gradient.sizes() == like.sizes(), "a gradient has its parameter's shape");
-  if (kernels::laid_out_alike(gradient, like)) return gradient;
+  if (laid_out_alike(gradient, like)) return gradient;
   return at::empty_like(like, gradient.options()).copy_(gradient);
 }
 
@@ -59,7 +59,7 @@ void Optimizer::update(const std::vector<at::Tensor>& gradients, const at::Tenso
   at::NoGradGuard no_grad;
   const auto second = [&](size_t i) { return second_.empty() ? at::Tensor() : second_[i]; };
   if (staging_ == nullptr) {
-    std::vector<kernels::UpdateTensors> all;
+    std::vector<UpdateTensors> all;
     for (size_t i = 0; i < gradients.size(); ++i)
       all.push_back(tensors_of(i, {parameters_[i].master, first_[i], second(i)}, gradients[i]));
     return apply(all, scale);
@@ -85,7 +85,7 @@ ClipResult Optimizer::clip(const std::vector<at::Tensor>& gradients, double limi
   return {found.norm, found.scale};
 }
 
-void Optimizer::scale_on_device(const kernels::LossScaleState& state) {
+void Optimizer::scale_on_device(const LossScaleState& state) {
   if (!parameters_.empty())
     updates_.scale_on_device(parameters_.front().tensor.device(), state, static_cast<int32_t>(LossScale::kGrowAfter));
 }
@@ -111,7 +111,7 @@ Optimizer::Bytes Optimizer::bytes() const {
   return on_host() ? Bytes{0, all} : Bytes{all, 0};
 }
 
-kernels::UpdateTensors Optimizer::tensors_of(size_t index, Slot slot, const at::Tensor& gradient) const {
+UpdateTensors Optimizer::tensors_of(size_t index, Slot slot, const at::Tensor& gradient) const {
   const auto& parameter = parameters_[index];
   return {slot.master,
           slot.first,
@@ -121,7 +121,7 @@ kernels::UpdateTensors Optimizer::tensors_of(size_t index, Slot slot, const at::
           static_cast<float>(parameter.traits.decay ? config_.weight_decay : 0.0)};
 }
 
-void Optimizer::apply(const std::vector<kernels::UpdateTensors>& tensors, const at::Tensor& scale) {
+void Optimizer::apply(const std::vector<UpdateTensors>& tensors, const at::Tensor& scale) {
   config_.rule == "adamw" ? updates_.adamw(tensors, scale) : updates_.sgd(tensors, scale);
 }
 

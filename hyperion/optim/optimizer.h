@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "hyperion/kernels/update.h"
 #include "hyperion/nn/parameter.h"
 #include "hyperion/optim/clip.h"
 #include "hyperion/optim/config.h"
 #include "hyperion/optim/staging.h"
+#include "hyperion/optim/update.h"
 
 namespace hyperion::optim {
 
@@ -34,8 +34,8 @@ class Optimizer {
   // The global norm of the gradients and the factor that clips it (optim/clip.h), in one launch a type on a GPU.
   ClipResult clip(const std::vector<at::Tensor>& gradients, double limit, double loss_scale);
 
-  // For graphs in fp16, on a GPU: the scale and what follows from it live on the device (kernels/update.h).
-  void scale_on_device(const kernels::LossScaleState& state);
+  // For graphs in fp16, on a GPU: the scale and what follows from it live on the device (optim/update.h).
+  void scale_on_device(const LossScaleState& state);
   void scale_on_host() { updates_.scale_on_host(); }
   const at::Tensor& scale_state() const { return updates_.scale_state(); }
   at::Tensor loss_scale() const { return updates_.loss_scale(); }
@@ -59,14 +59,14 @@ class Optimizer {
   struct Slot {
     at::Tensor master, first, second;
   };
-  kernels::UpdateTensors tensors_of(size_t index, Slot slot, const at::Tensor& gradient) const;
-  void apply(const std::vector<kernels::UpdateTensors>& tensors, const at::Tensor& scale);
+  UpdateTensors tensors_of(size_t index, Slot slot, const at::Tensor& gradient) const;
+  void apply(const std::vector<UpdateTensors>& tensors, const at::Tensor& scale);
   bool owns_master(size_t index) const { return !parameters_[index].tensor.is_same(parameters_[index].master); }
 
   std::vector<nn::Parameter> parameters_;
   std::vector<at::Tensor> first_, second_;
   OptimConfig config_;
-  kernels::Updates updates_;
+  Updates updates_;
   std::unique_ptr<Staging> staging_;  // where the state lives in host memory
 };
 

@@ -9,10 +9,10 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
-#include "hyperion/kernels/update.h"
 #include "hyperion/nn/module.h"
 #include "hyperion/nn/projection.h"
 #include "hyperion/nn/without_memory.h"
+#include "hyperion/optim/update.h"
 
 namespace hyperion::parallel {
 namespace {
@@ -72,7 +72,7 @@ void give_memory_back(const at::Tensor& tensor) {
 
 at::Tensor master_of(const at::Tensor& weight, const at::Tensor& wide) {
   if (weight.scalar_type() == at::kFloat) return weight;
-  if (kernels::laid_out_alike(weight, wide)) return wide;
+  if (optim::laid_out_alike(weight, wide)) return wide;
   return weight.detach().to(at::kFloat).copy_(wide);  // a model on a GPU may have laid its weights out anew
 }
 

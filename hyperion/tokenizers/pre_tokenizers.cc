@@ -88,7 +88,7 @@ std::vector<Stretch> arranged(std::vector<Stretch> stretches, Behavior behavior)
 }
 
 Step split_step(const Finder& finder, Behavior behavior, bool invert = false) {
-  return [=](const Pieces& pieces, bool) {
+  return [=](const Pieces& pieces) {
     Pieces out;
     for (const auto& piece : pieces) {
       auto stretches = finder(piece.text());
@@ -102,7 +102,7 @@ Step split_step(const Finder& finder, Behavior behavior, bool invert = false) {
 }
 
 Step prefix_space_step() {
-  return [](Pieces pieces, bool) {
+  return [](Pieces pieces) {
     for (auto& piece : pieces)
       if (!piece.text().starts_with(' ')) piece = prepended(piece, " ");
     return pieces;
@@ -118,14 +118,14 @@ Step metaspace_step(const Json& json, const std::string& place) {
   if (scheme != "always" && scheme != "first" && scheme != "never")
     unknown_component(place, format("the prepend_scheme \"{}\" of Metaspace", scheme));
   const Step cut = json.value("split", true) ? split_step(find_text(mark), Behavior::kMergedWithNext)
-                                             : [](Pieces pieces, bool) { return pieces; };
-  return [=, spaces = find_text(" ")](Pieces pieces, bool at_start) {
-    for (size_t i = 0; i < pieces.size(); ++i) {
-      pieces[i] = replaced(pieces[i], spaces, mark);
-      if ((scheme == "always" || (scheme == "first" && at_start && i == 0)) && !pieces[i].text().starts_with(mark))
-        pieces[i] = prepended(pieces[i], mark);
+                                             : [](Pieces pieces) { return pieces; };
+  return [=, spaces = find_text(" ")](Pieces pieces) {
+    for (auto& piece : pieces) {
+      piece = replaced(piece, spaces, mark);
+      if ((scheme == "always" || (scheme == "first" && piece.from_start())) && !piece.text().starts_with(mark))
+        piece = prepended(piece, mark);
     }
-    return cut(std::move(pieces), at_start);
+    return cut(std::move(pieces));
   };
 }
 

@@ -12,8 +12,7 @@
 namespace hyperion::tokenizers {
 
 struct PreTokenizer {
-  // From pieces to smaller pieces; `at_start`: the first is the start of the whole text.
-  using Step = std::function<std::vector<TracedText>(std::vector<TracedText>, bool at_start)>;
+  using Step = std::function<std::vector<TracedText>(std::vector<TracedText>)>;  // from pieces to smaller ones
   std::vector<Step> steps;
   bool byte_level = false;  // the model works on bytes, its tokens spelled in the alphabet of byte_alphabet.h
   // Set when the whole of it is one scanner before a byte-level model: then the steps need not run.

@@ -33,7 +33,7 @@ void TokenPipeline::trace_bytes(const Stretch& stretch, Out& out) const {
   }
 }
 
-void TokenPipeline::encode_plain(const Stretch& stretch, bool at_start, Out& out) const {
+void TokenPipeline::encode_plain(const Stretch& stretch, Out& out) const {
   if (stretch.text.empty()) return;
   const auto& pre = stages_.pre_tokenizer;
   const bool scans = byte_bpe_ != nullptr && pre.scanner && (!out.traced || byte_bpe_->loses_nothing());
@@ -45,17 +45,17 @@ void TokenPipeline::encode_plain(const Stretch& stretch, bool at_start, Out& out
   const auto text = stretch.normalized != nullptr
                         ? stretch.normalized->part(stretch.at, stretch.at + stretch.text.size())
                         : TracedText(stretch.text, stretch.at, out.traced);
-  if (!scans) return encode_pieces(text, at_start, out);
+  if (!scans) return encode_pieces(text, out);
   const auto spaced = prepended(text, " ");
   byte_bpe_->encode_text(*pre.scanner, spaced.text(), out.threads, out.ids);
   trace_bytes({spaced.text(), 0, &spaced}, out);
 }
 
-void TokenPipeline::encode_pieces(TracedText text, bool at_start, Out& out) const {
+void TokenPipeline::encode_pieces(TracedText text, Out& out) const {
   std::vector<TracedText> pieces{std::move(text)};
   const size_t most = most_grown(pieces.front().text().size());
   for (const auto& step : stages_.pre_tokenizer.steps) {
-    pieces = step(std::move(pieces), at_start);
+    pieces = step(std::move(pieces));
     check_grown(std::accumulate(pieces.begin(), pieces.end(), size_t{0},
                                 [](size_t bytes, const TracedText& piece) { return bytes + piece.text().size(); }),
                 most);
@@ -82,13 +82,13 @@ void TokenPipeline::encode_part(std::string_view text, size_t at, Out& out) cons
     changed = stages_.normalizer(TracedText(text, at, out.traced));
     all = {changed->text(), 0, &*changed};
   }
-  if (in_normalized_.empty()) return encode_plain(all, at == 0, out);
+  if (in_normalized_.empty()) return encode_plain(all, out);
   for (const auto& part : in_normalized_.split(all.text)) {
     const auto from = static_cast<size_t>(part.text.data() - all.text.data());
     if (part.id >= 0)
       out.add(part.id, all.origin(from, from + part.text.size()));
     else
-      encode_plain({part.text, all.at + from, all.normalized}, at == 0 && from == 0, out);
+      encode_plain({part.text, all.at + from, all.normalized}, out);
   }
 }
 

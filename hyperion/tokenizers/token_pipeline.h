@@ -62,8 +62,8 @@ class TokenPipeline final : public Tokenizer {
   void encode_bytes(std::string_view text, size_t valid, Out& out) const;
   void encode_parts(std::span<const AddedTokenFinder::Part> parts, const char* start, Out& out) const;
   void encode_part(std::string_view text, size_t at, Out& out) const;
-  void encode_plain(const Stretch& stretch, bool at_start, Out& out) const;
-  void encode_pieces(TracedText text, bool at_start, Out& out) const;
+  void encode_plain(const Stretch& stretch, Out& out) const;
+  void encode_pieces(TracedText text, Out& out) const;
   // Ranges of the ids that have none yet, where they stand for bytes one after the other.
   void trace_bytes(const Stretch& stretch, Out& out) const;
   void surround(bool special, Out& out) const;

@@ -1,5 +1,7 @@
 #include "hyperion/tokenizers/traced_text.h"
 
+#include <algorithm>
+
 #include "hyperion/base/error.h"
 
 namespace hyperion::tokenizers {
@@ -13,6 +15,7 @@ void check_grown(size_t bytes, size_t most) {
 
 TracedText TracedText::part(size_t begin, size_t end) const {
   TracedText out(std::string_view(text_).substr(begin, end - begin), base_ + begin, traced_);
+  out.head_ = std::min(head_ - std::min(head_, begin), end - begin);
   if (!origins_.empty())
     out.origins_.assign(origins_.begin() + static_cast<std::ptrdiff_t>(begin),
                         origins_.begin() + static_cast<std::ptrdiff_t>(end));
@@ -34,6 +37,7 @@ void Rewrite::keep(size_t begin, size_t end) {
     write_origins();
     for (size_t at = begin; at < end; ++at) out_.origins_.push_back(from_.origin(at, at + 1));
   }
+  count_head(std::min(from_.head_ - std::min(from_.head_, begin), end - begin));
   out_.text_.append(from_.text_, begin, end - begin);
 }
 
@@ -44,6 +48,7 @@ void Rewrite::put(std::string_view text, size_t begin, size_t end) {
     write_origins();
     out_.origins_.insert(out_.origins_.end(), text.size(), from_.origin(begin, end));
   }
+  count_head(begin < from_.head_ ? text.size() : 0);
   out_.text_ += text;
 }
 

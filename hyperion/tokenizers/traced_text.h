@@ -19,7 +19,11 @@ class TracedText {
   // A copy of the bytes from `base` on of the text that is traced back to. Without `traced` only the text is kept: the
   // same work, but no origins.
   explicit TracedText(std::string_view text, size_t base = 0, bool traced = false)
-      : text_(text), base_(base), most_(most_grown(text.size())), traced_(traced) {}
+      : text_(text),
+        base_(base),
+        most_(most_grown(text.size())),
+        head_(base == 0 && !text.empty() ? 1 : 0),
+        traced_(traced) {}
 
   const std::string& text() const { return text_; }
   bool traced() const { return traced_; }
@@ -28,12 +32,15 @@ class TracedText {
     if (origins_.empty()) return {base_ + begin, base_ + end};
     return {origins_[begin].begin, origins_[end - 1].end};
   }
+  // Whether its first byte came from the very start of the text that is traced back to; known without tracing too.
+  bool from_start() const { return head_ > 0; }
   TracedText part(size_t begin, size_t end) const;
 
  private:
   friend class Rewrite;
   std::string text_;
   size_t base_, most_;  // most_: bytes that it may be rewritten into
+  size_t head_;         // of its first bytes, how many came from that start
   bool traced_;
   std::vector<text::ByteRange> origins_;  // of each byte; empty: byte i came from base_ + i
 };
@@ -53,6 +60,9 @@ class Rewrite {
 
  private:
   void write_origins();
+  void count_head(size_t bytes) {  // of what is written next: so many came from the start
+    if (out_.head_ == out_.text_.size()) out_.head_ += bytes;
+  }
 
   const TracedText& from_;
   TracedText out_;

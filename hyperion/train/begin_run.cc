@@ -4,9 +4,9 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/log.h"
 #include "hyperion/comm/nccl_settings.h"
+#include "hyperion/device/device.h"
 #include "hyperion/interop/base_weights.h"
 #include "hyperion/interop/open_model.h"
-#include "hyperion/kernels/device.h"
 #include "hyperion/models/registry.h"
 #include "hyperion/train/feed.h"
 #include "hyperion/train/model_for_data.h"
@@ -37,7 +37,7 @@ void apply_nccl(const Session& session) {
 }
 
 void settle_device(const Session& session) {
-  const int capability = kernels::gpu_capability(kernels::open_device(session.config.train.device));
+  const int capability = device::gpu_capability(device::open_device(session.config.train.device));
   const auto said = settle_precision(session.config.train, capability);
   if (!said.empty() && session.launch.rank == 0) base::log_warn(said);
 }
@@ -66,7 +66,7 @@ std::string check_start(const Session& session, const std::string& model, Behind
   const host::Launch& launch = session.launch;
   check(config, shape_of_model(config, model));
   check_processes(config, launch.world);
-  check_memory(config, shape_of_model(config, model), kernels::open_device(config.train.device), launch.world);
+  check_memory(config, shape_of_model(config, model), device::open_device(config.train.device), launch.world);
   const auto split = open_split(config, shape_of_model(config, model));
   const auto said = settle_epochs(config, split, launch.world, behind);
   if (!said.empty() && launch.rank == 0) base::log_warn(said);

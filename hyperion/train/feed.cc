@@ -202,7 +202,7 @@ void Batch::tell(nn::Pass& pass) const {
   if (lengths.defined())
     pass.token_mask = at::arange(inputs.size(1), lengths.options()).unsqueeze(0).lt(lengths.unsqueeze(1));
   if (!segment_starts.defined()) return;
-  pass.segments = kernels::Segments(segment_starts);
+  pass.segments = blocks::Segments(segment_starts);
   const auto whole = segment_starts.options().dtype(at::kLong);
   pass.positions = at::arange(segment_starts.size(1), whole).sub(segment_starts);
   if (lengths.defined()) pass.positions.mul_(pass.token_mask);  // padding is no document whose length could matter

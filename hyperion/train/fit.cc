@@ -1,7 +1,7 @@
 #include "hyperion/train/fit.h"
 
 #include "hyperion/base/log.h"
-#include "hyperion/kernels/device.h"
+#include "hyperion/device/device.h"
 #include "hyperion/parallel/processes.h"
 #include "hyperion/report/step_line.h"
 #include "hyperion/train/stepper.h"
@@ -21,8 +21,8 @@ void show(base::ProgressLine& progress, const report::StepRecord& record, const 
 double fit(models::Model& model, const RunConfig& config, const std::function<Batch(int64_t step)>& batch,
            const LossFunction& loss, parallel::Processes* processes) {
   const LoopConfig& train = config.train;
-  const at::Device device = kernels::open_device(train.device);
-  kernels::allow_tf32(train.precision == "tf32");
+  const at::Device device = device::open_device(train.device);
+  device::allow_tf32(train.precision == "tf32");
   Stepper stepper(model, config, device, loss, processes);
   const auto schedule = optim::schedule_of(config.optim, train.steps);
   base::ProgressLine progress;

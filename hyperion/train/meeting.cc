@@ -7,7 +7,7 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/hash.h"
 #include "hyperion/base/signals.h"
-#include "hyperion/kernels/device.h"
+#include "hyperion/device/device.h"
 #include "hyperion/train/run_settings.h"
 
 namespace hyperion::train {
@@ -109,8 +109,8 @@ std::shared_ptr<comm::World> meet(const RunConfig& config, const host::Launch& l
 parallel::Processes join(std::shared_ptr<comm::World> world, const RunConfig& config, const Common& common,
                          const host::Launch& launch) {
   // NCCL wants a GPU for each process; where they share one, tensors go by way of the host.
-  const bool gpu = kernels::open_device(config.train.device).is_cuda() && launch.local_world > 0 &&
-                   launch.local_world <= kernels::gpu_count();
+  const bool gpu = device::open_device(config.train.device).is_cuda() && launch.local_world > 0 &&
+                   launch.local_world <= device::gpu_count();
   expect_same_start(*world, common.step);
   const std::string first = world->from_first("settings", [&] { return common.settings; });
   // How many steps an epoch has follows from the data: where that differs, it is what is to be said.

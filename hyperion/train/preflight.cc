@@ -7,12 +7,12 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
 #include "hyperion/base/read_file.h"
+#include "hyperion/blocks/cpu_precision.h"
 #include "hyperion/host/cpu.h"
 #include "hyperion/host/gpu.h"
 #include "hyperion/host/memory.h"
 #include "hyperion/images/image_processing.h"
 #include "hyperion/interop/open_model.h"
-#include "hyperion/kernels/cpu_precision.h"
 #include "hyperion/models/registry.h"
 
 namespace hyperion::train {
@@ -181,7 +181,7 @@ std::string slow_precision_here(const RunConfig& config, const std::string& mode
   if (type == at::kFloat || !has_attention || !device.is_cpu()) return {};
   const std::string name = type == at::kHalf ? "fp16" : "bf16";
   return slow_precision(name, host::this_cpu().multiplies(name),
-                        kernels::cpu_slowdown(type, shape.width, config.train.length));
+                        blocks::cpu_slowdown(type, shape.width, config.train.length));
 }
 
 }  // namespace hyperion::train

@@ -6,8 +6,8 @@
 
 #include "hyperion/base/format.h"
 #include "hyperion/base/log.h"
-#include "hyperion/kernels/choices.h"
-#include "hyperion/kernels/device.h"
+#include "hyperion/device/device.h"
+#include "hyperion/device/tuning_cache.h"
 #include "hyperion/kernels/dropout.h"
 #include "hyperion/parallel/processes.h"
 #include "hyperion/parallel/trained_weights.h"
@@ -29,9 +29,9 @@ std::string sizes_text(const at::Tensor& tensor) {
 
 void Stepper::make_graphs() {
   const auto& optimize = config_.train.optimize;
-  kernels::measure_choices(optimize == "max" && !config_.train.deterministic);
+  device::measure_choices(optimize == "max" && !config_.train.deterministic);
   if (device_.is_cuda() && optimize != "reference" && !config_.train.deterministic && !weights_->travel())
-    kernels::measure_convolutions();
+    device::measure_convolutions();
   if (optimize != "graph" && optimize != "max") return;
   const std::string reason = !device_.is_cuda()                ? "it needs a GPU"
                              : memory_.offload_activations     ? "activations go to the host"

@@ -17,10 +17,10 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/version.h"
+#include "hyperion/device/device.h"
 #include "hyperion/host/cpu.h"
 #include "hyperion/host/memory.h"
 #include "hyperion/interop/named_checkpoint.h"
-#include "hyperion/kernels/device.h"
 #include "hyperion/text/unicode.h"
 
 namespace hyperion::train {
@@ -287,7 +287,7 @@ std::vector<std::pair<std::string, std::string>> environment_facts(const std::st
           {"device", device_text},
           {"cpu", format("{}, {} cores usable", cpu.model, cpu.usable_cores())},
           {"memory", base::bytes_text(host::memory().total)},
-          {"threads", format("{}", kernels::cpu_threads())}};
+          {"threads", format("{}", device::cpu_threads())}};
 }
 
 }  // namespace hyperion::train

@@ -4,7 +4,7 @@
 
 #include "hyperion/base/format.h"
 #include "hyperion/base/log.h"
-#include "hyperion/kernels/graph.h"
+#include "hyperion/device/graph.h"
 
 namespace hyperion::train {
 namespace {
@@ -47,7 +47,7 @@ StepFigures copy_of(const StepFigures& figures) {
 struct StepGraphs::Recorded {
   int warm = 0;
   Batch batch;
-  std::unique_ptr<kernels::Graph> graph;
+  std::unique_ptr<device::Graph> graph;
   StepFigures figures;
   Replayed replayed;
 };
@@ -67,12 +67,12 @@ StepFigures StepGraphs::run(const std::string& shape, const Batch& batch, kernel
   if (!entry->graph && entry->warm++ < kWarmUp) {
     writes.queue();
     StepFigures figures;
-    kernels::on_side_stream([&] { figures = compute(batch); });
+    device::on_side_stream([&] { figures = compute(batch); });
     return figures;
   }
   if (!entry->graph) {
     entry->batch = copy_of(batch);
-    auto graph = std::make_unique<kernels::Graph>();
+    auto graph = std::make_unique<device::Graph>();
     begin_();
     try {
       graph->record([&] { entry->figures = compute(entry->batch); });

@@ -11,14 +11,14 @@ namespace hyperion::train {
 
 void StepResult::decide() {
   if (!undecided.defined()) return;
-  const auto state = kernels::Updates::read(undecided);
+  const auto state = optim::Updates::read(undecided);
   skipped = state.skipped != 0, loss_scale = state.scale;
   undecided.reset();
 }
 
 void Stepper::scale_on_host() {
   if (!optimizer_->scale_state().defined()) return;
-  const auto state = kernels::Updates::read(optimizer_->scale_state());
+  const auto state = optim::Updates::read(optimizer_->scale_state());
   loss_scale_->restore(state.scale, state.good);
   updates_ = state.updates;
   optimizer_->scale_on_host();
@@ -26,7 +26,7 @@ void Stepper::scale_on_host() {
 
 StepperNumbers Stepper::numbers() const {
   if (optimizer_->scale_state().defined()) {
-    const auto state = kernels::Updates::read(optimizer_->scale_state());
+    const auto state = optim::Updates::read(optimizer_->scale_state());
     return {state.updates, state.scale, state.good};
   }
   return {updates_, loss_scale_ ? loss_scale_->scale() : 0, loss_scale_ ? loss_scale_->good_steps() : 0};

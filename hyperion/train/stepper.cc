@@ -10,7 +10,7 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/fault.h"
 #include "hyperion/base/signals.h"
-#include "hyperion/kernels/device.h"
+#include "hyperion/device/device.h"
 #include "hyperion/kernels/part_sums.h"
 #include "hyperion/nn/without_memory.h"
 #include "hyperion/parallel/batch_statistics.h"
@@ -59,7 +59,7 @@ void Stepper::make_fp8() {
                             "use bf16 for a module of your own");
   const auto& fp8 = config_.fp8;
   fp8_ = std::make_unique<nn::Fp8Maps>(*model_.tree(), device_,
-                                       kernels::Fp8Options{fp8.scale == "rows", fp8.scale == "current", fp8.history},
+                                       blocks::Fp8Options{fp8.scale == "rows", fp8.scale == "current", fp8.history},
                                        fp8.measure && !config_.train.deterministic);
 }
 

@@ -17,12 +17,12 @@
 #include "hyperion/checkpoint/save.h"
 #include "hyperion/checkpoint/step_folder.h"
 #include "hyperion/data/cursor.h"
+#include "hyperion/device/device.h"
 #include "hyperion/host/cores.h"
 #include "hyperion/host/launch.h"
 #include "hyperion/host/peaks.h"
 #include "hyperion/interop/open_model.h"
 #include "hyperion/interop/peft.h"
-#include "hyperion/kernels/device.h"
 #include "hyperion/optim/clip.h"
 #include "hyperion/parallel/processes.h"
 #include "hyperion/parallel/trained_weights.h"
@@ -198,7 +198,7 @@ RunState Trainer::state() const {
   state.cursor = {cursor().samples, feed_ ? sample_hash_ : start_.hash};
   state.numbers = stepper_->numbers();
   state.data_digest = split_.digest, state.base_digest = base_digest_;
-  state.threads = kernels::cpu_threads();
+  state.threads = device::cpu_threads();
   state.seconds = log_.seconds();
   state.model = model_config_;
   if (config_.lora.rank > 0)

@@ -11,11 +11,11 @@
 #include "hyperion/base/log.h"
 #include "hyperion/base/signals.h"
 #include "hyperion/checkpoint/step_folder.h"
+#include "hyperion/device/device.h"
 #include "hyperion/host/cpu.h"
 #include "hyperion/host/launch.h"
 #include "hyperion/host/peaks.h"
 #include "hyperion/interop/open_model.h"
-#include "hyperion/kernels/device.h"
 #include "hyperion/models/registry.h"
 #include "hyperion/parallel/processes.h"
 #include "hyperion/train/epochs.h"
@@ -41,12 +41,12 @@ using base::format;
 at::Device open_device(const LoopConfig& train, bool several) {
   const bool named = std::getenv("OMP_NUM_THREADS") != nullptr;  // LibTorch read it already
   if (train.threads > 0 || !named)
-    kernels::set_cpu_threads(train.threads > 0 ? train.threads : several ? 1 : host::this_cpu().usable_cores());
-  at::Device device = kernels::open_device(train.device);
+    device::set_cpu_threads(train.threads > 0 ? train.threads : several ? 1 : host::this_cpu().usable_cores());
+  at::Device device = device::open_device(train.device);
   if (several && device.is_cuda())
-    device = kernels::open_device(format("cuda:{}", host::find_launch().local_rank % kernels::gpu_count()));
-  kernels::allow_tf32(train.precision == "tf32");
-  if (train.deterministic) kernels::use_deterministic_algorithms();
+    device = device::open_device(format("cuda:{}", host::find_launch().local_rank % device::gpu_count()));
+  device::allow_tf32(train.precision == "tf32");
+  if (train.deterministic) device::use_deterministic_algorithms();
   return device;
 }
 
@@ -68,8 +68,8 @@ Trainer::Trainer(base::FileSystem& files, const TrainRequest& request)
       model_config_(keep_model_config()),
       shape_(models::config_shape(model_config_, "the model", config_.train.length)),
       schedule_(optim::schedule_of(config_.optim, config_.train.steps)),
-      log_(files, request, shape_, kernels::device_text(device_)) {
-  if (const auto* peaks = host::find_peaks(kernels::device_text(device_)))
+      log_(files, request, shape_, device::device_text(device_)) {
+  if (const auto* peaks = host::find_peaks(device::device_text(device_)))
     peak_tflops_ = peaks->of(config_.train.precision);
 }
 
@@ -172,9 +172,9 @@ double Trainer::restore() {
   auto numbers = state.numbers;
   if (numbers.loss_scale == 0) numbers.loss_scale = config_.train.loss_scale;
   stepper_->restore(numbers);
-  if (state.threads != kernels::cpu_threads() && device_.is_cpu())
+  if (state.threads != device::cpu_threads() && device_.is_cpu())
     base::log_warn(format("this run used {} threads and now has {}: losses will agree to rounding, not to the bit",
-                          state.threads, kernels::cpu_threads()));
+                          state.threads, device::cpu_threads()));
   if (newest > step_) base::log_debug(format("the checkpoint of step {} was bad and passed over", newest));
   base::log_info(format("resuming after step {} from {}", step_, checkpoint.path.string()));
   return state.seconds;
@@ -185,7 +185,7 @@ void Trainer::announce() {
   base::log_info(format("run {}: {}, {} {} a step, {} on {}", log_.name(),
                         report::parameters_text(shape_.parameters, shape_.trained),
                         base::with_commas(units(config_.train.batch)), unit_text(config_, shape_),
-                        config_.train.precision, kernels::device_text(device_)));
+                        config_.train.precision, device::device_text(device_)));
   if (config_.lora.rank > 0)
     base::log_info(format("LoRA of rank {}, alpha {:g}, beside {}{}", config_.lora.rank, config_.lora.alpha,
                           config_.lora.targets,

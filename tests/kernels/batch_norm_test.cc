@@ -6,7 +6,7 @@
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
 
-#include "tests/kernels/support_devices.h"
+#include "tests/support/devices.h"
 
 namespace hyperion::kernels {
 namespace {

@@ -8,7 +8,7 @@
 
 #include <cmath>
 
-#include "tests/kernels/support_devices.h"
+#include "tests/support/devices.h"
 
 namespace hyperion {
 namespace {

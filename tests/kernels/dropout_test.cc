@@ -6,8 +6,8 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "hyperion/base/format.h"
-#include "hyperion/kernels/graph.h"
-#include "tests/kernels/support_devices.h"
+#include "hyperion/device/graph.h"
+#include "tests/support/devices.h"
 
 namespace hyperion {
 namespace {
@@ -123,7 +123,7 @@ TEST_P(Dropout, recorded_once_it_drops_by_the_step_of_each_replay) {
     writes.queue();
   };
   set(1);
-  kernels::Graph graph;
+  device::Graph graph;
   at::Tensor y, z, gradient;
   graph.record([&] {
     y = dropout(x, 0.5, {kKey, 1, 4});

@@ -16,8 +16,8 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
-#include "hyperion/kernels/block_ops.h"
-#include "tests/kernels/support_devices.h"
+#include "hyperion/blocks/block_ops.h"
+#include "tests/support/devices.h"
 
 namespace hyperion::kernels {
 namespace {
@@ -115,7 +115,7 @@ TEST_P(Embedding, adds_its_gradient_to_that_of_the_output_it_is_tied_to) {
       const auto run = [&](const at::Tensor& table, const at::Tensor& head, bool ours) {
         const auto device = table.device();
         const auto hidden = ours ? kernels::embedding(table, ids.to(device)) : at::embedding(table, ids.to(device));
-        if (ours) return linear_cross_entropy(hidden.tanh(), head, targets.to(device));
+        if (ours) return blocks::linear_cross_entropy(hidden.tanh(), head, targets.to(device));
         return at::cross_entropy_loss(at::linear(hidden.tanh(), head).flatten(0, 1), targets.flatten());
       };
       const auto leaf = values.to(GetParam()).clone().requires_grad_();
@@ -154,7 +154,7 @@ TEST_P(Embedding, makes_no_second_gradient_of_a_table_that_is_tied) {
     const auto leaf = at::randn({50, 16}).to(GetParam()).requires_grad_();
     const auto head = tied ? leaf : at::randn({50, 16}).to(GetParam()).requires_grad_();
     const auto ids = at::randint(50, {2, 40}, at::kLong).to(GetParam());
-    const auto loss = linear_cross_entropy(kernels::embedding(leaf, ids), head, ids);
+    const auto loss = blocks::linear_cross_entropy(kernels::embedding(leaf, ids), head, ids);
     const CountZeros count;
     loss.backward();
     EXPECT_EQ(zeros_made, tied ? 0 : 1);

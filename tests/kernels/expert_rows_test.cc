@@ -6,9 +6,9 @@
 #include <ATen/ops/zeros.h>
 
 #include "hyperion/base/format.h"
-#include "hyperion/kernels/graph.h"
+#include "hyperion/device/graph.h"
 #include "hyperion/kernels/top_k.h"
-#include "tests/kernels/support_devices.h"
+#include "tests/support/devices.h"
 
 namespace hyperion::kernels {
 namespace {
@@ -140,7 +140,7 @@ TEST_P(Experts, are_found_and_served_inside_a_graph) {
     const auto places = expert_places(experts, 8, {});
     return from_experts(to_experts(tokens, places), weights, places);
   };
-  Graph graph;
+  device::Graph graph;
   graph.record([&] { out = serve(); });
   for (int turn = 0; turn < 3; ++turn) {
     logits.copy_(at::randn({200, 8})), tokens.copy_(at::randn({200, 64}));

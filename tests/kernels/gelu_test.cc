@@ -3,7 +3,7 @@
 #include <ATen/ops/linspace.h>
 #include <ATen/ops/randn.h>
 
-#include "tests/kernels/support_devices.h"
+#include "tests/support/devices.h"
 
 namespace hyperion {
 namespace {

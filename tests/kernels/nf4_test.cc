@@ -9,7 +9,7 @@
 #include <cmath>
 
 #include "hyperion/kernels/nf4_math.h"
-#include "tests/kernels/support_devices.h"
+#include "tests/support/devices.h"
 
 namespace hyperion {
 namespace {

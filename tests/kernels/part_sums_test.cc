@@ -9,7 +9,7 @@
 #include "hyperion/base/error.h"
 #include "hyperion/kernels/bias_sums.h"
 #include "hyperion/kernels/norm.h"
-#include "tests/kernels/support_devices.h"
+#include "tests/support/devices.h"
 
 namespace hyperion::kernels {
 namespace {

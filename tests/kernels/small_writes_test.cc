@@ -8,7 +8,7 @@
 #include <array>
 
 #include "hyperion/base/error.h"
-#include "tests/kernels/support_devices.h"
+#include "tests/support/devices.h"
 
 namespace hyperion::kernels {
 namespace {

@@ -12,8 +12,8 @@
 
 #include "hyperion/nn/attention.h"
 #include "hyperion/nn/module.h"
-#include "tests/kernels/support_devices.h"
 #include "tests/models/support_variants.h"
+#include "tests/support/devices.h"
 
 namespace hyperion::models {
 namespace {

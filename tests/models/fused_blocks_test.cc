@@ -6,13 +6,13 @@
 #include "hyperion/models/recipe.h"
 #include "hyperion/models/registry.h"
 #include "hyperion/nn/saved_bytes.h"
-#include "tests/kernels/support_devices.h"
+#include "tests/support/devices.h"
 
 namespace hyperion::models {
 namespace {
 
 class FusedBlocks : public testing::OnDevice {
-  void SetUp() override { kernels::allow_tf32(false); }
+  void SetUp() override { device::allow_tf32(false); }
 };
 
 struct Family {

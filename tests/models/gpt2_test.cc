@@ -10,7 +10,7 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/models/decode.h"
-#include "tests/kernels/support_devices.h"
+#include "tests/support/devices.h"
 
 namespace hyperion::models {
 namespace {

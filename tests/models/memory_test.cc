@@ -9,7 +9,7 @@
 #include "hyperion/models/registry.h"
 #include "hyperion/nn/offload.h"
 #include "hyperion/nn/saved_bytes.h"
-#include "tests/kernels/support_devices.h"
+#include "tests/support/devices.h"
 
 namespace hyperion::models {
 namespace {
@@ -17,7 +17,7 @@ namespace {
 // What saves memory must not change a bit; so what could (atomic additions on a GPU) is off here.
 class Memory : public testing::OnDevice {
  protected:
-  void SetUp() override { kernels::use_deterministic_algorithms(); }
+  void SetUp() override { device::use_deterministic_algorithms(); }
   void TearDown() override { at::globalContext().setDeterministicAlgorithms(false, false); }
 };
 

@@ -11,7 +11,7 @@
 #include "hyperion/base/random.h"
 #include "hyperion/models/decode.h"
 #include "hyperion/models/registry.h"
-#include "tests/kernels/support_devices.h"
+#include "tests/support/devices.h"
 
 namespace hyperion::models {
 namespace {

@@ -12,7 +12,7 @@
 #include "hyperion/models/llama.h"
 #include "hyperion/models/recipe.h"
 #include "hyperion/models/registry.h"
-#include "tests/kernels/support_devices.h"
+#include "tests/support/devices.h"
 
 namespace hyperion::models {
 namespace {

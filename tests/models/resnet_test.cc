@@ -9,7 +9,7 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/models/registry.h"
-#include "tests/kernels/support_devices.h"
+#include "tests/support/devices.h"
 
 namespace hyperion::models {
 namespace {
@@ -67,7 +67,7 @@ std::vector<at::Tensor> trained(bool bottleneck, bool reference, const at::Tenso
 }
 
 TEST_P(Resnet, fused_and_reference_passes_agree_in_value_gradient_and_statistics) {
-  kernels::allow_tf32(false);
+  device::allow_tf32(false);
   const auto input = images(3, 36, 28), target = labels(3);
   for (const bool bottleneck : {false, true}) {
     const auto fast = trained(bottleneck, false, input, target), plain = trained(bottleneck, true, input, target);

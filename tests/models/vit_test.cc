@@ -9,7 +9,7 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/models/registry.h"
-#include "tests/kernels/support_devices.h"
+#include "tests/support/devices.h"
 
 namespace hyperion::models {
 namespace {

@@ -7,21 +7,21 @@
 #include <optional>
 
 #include "hyperion/base/error.h"
-#include "hyperion/kernels/device.h"
+#include "hyperion/device/device.h"
 #include "tests/multi_rank/cases.h"
 
 using namespace hyperion;
 
 int main(int argc, char** argv) {
   try {
-    kernels::set_cpu_threads(1);
+    device::set_cpu_threads(1);
     const auto launch = host::find_launch();
     const char *named = std::getenv("HYPERION_TEST_DEVICE"), *wires = std::getenv("HYPERION_TEST_WIRES");
-    at::Device device = kernels::open_device(named != nullptr ? named : "cpu");
+    at::Device device = device::open_device(named != nullptr ? named : "cpu");
     if (device.is_cuda())
-      device = kernels::open_device("cuda:" + std::to_string(launch.local_rank % kernels::gpu_count()));
-    kernels::allow_tf32(false);  // as a run in fp32 does
-    if (device.is_cuda()) kernels::use_deterministic_algorithms();
+      device = device::open_device("cuda:" + std::to_string(launch.local_rank % device::gpu_count()));
+    device::allow_tf32(false);  // as a run in fp32 does
+    if (device.is_cuda()) device::use_deterministic_algorithms();
     const bool nccl = wires != nullptr && std::string(wires) == "nccl";
     parallel::ParallelConfig config;
     config.sync_batch_norm = true;  // makes the group; a case uses it or not
@@ -57,7 +57,7 @@ int main(int argc, char** argv) {
                                          {"model", trained.model},
                                          {"made", trained.made},
                                          {"wires", plain.gradients().kind()},
-                                         {"device", kernels::device_text(device)}}
+                                         {"device", device::device_text(device)}}
                               .dump()
                               .c_str());
       std::fflush(stdout);

@@ -12,7 +12,7 @@
 
 #include <cmath>
 
-#include "tests/kernels/support_devices.h"
+#include "tests/support/devices.h"
 
 namespace hyperion::nn {
 namespace {
@@ -58,7 +58,7 @@ TEST(Attend, keeps_documents_apart_with_dropout_and_with_a_cache) {
   const auto inputs = random_heads(4, 2);
   const auto all = [&](const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values) {
     Pass pass;
-    pass.segments = kernels::Segments(starts);
+    pass.segments = blocks::Segments(starts);
     return attend(queries, keys, values, 0, pass);
   };
   const auto expected = all(inputs[0], inputs[1], inputs[2]);
@@ -68,7 +68,7 @@ TEST(Attend, keeps_documents_apart_with_dropout_and_with_a_cache) {
   for (const auto& [first, count] : std::vector<std::pair<int64_t, int64_t>>{{0, 4}, {4, 1}, {5, 4}}) {
     Pass pass;
     pass.cache = &cache;
-    pass.segments = kernels::Segments(starts.narrow(1, first, count));
+    pass.segments = blocks::Segments(starts.narrow(1, first, count));
     const auto piece = [&](size_t i) { return inputs[i].narrow(2, first, count); };
     pieces.push_back(attend(piece(0), piece(1), piece(2), 0, pass));
   }
@@ -79,7 +79,7 @@ TEST(Attend, keeps_documents_apart_with_dropout_and_with_a_cache) {
   const auto dropped = [&](const at::Tensor& values) {
     Pass pass;
     pass.training = true;
-    pass.segments = kernels::Segments(starts);
+    pass.segments = blocks::Segments(starts);
     return attend(inputs[0], inputs[1], values, 0, pass, {.dropout = 0.3});
   };
   const auto difference = dropped(changed).sub(dropped(inputs[2])).abs().amax({1, 3});

@@ -10,7 +10,7 @@
 
 #include <cmath>
 
-#include "tests/kernels/support_devices.h"
+#include "tests/support/devices.h"
 
 namespace hyperion::nn {
 namespace {

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "hyperion/base/error.h"
-#include "tests/kernels/support_devices.h"
+#include "tests/support/devices.h"
 
 namespace hyperion::nn {
 namespace {

@@ -11,7 +11,7 @@
 #include "hyperion/base/error.h"
 #include "hyperion/nn/adapters.h"
 #include "hyperion/nn/layers.h"
-#include "tests/kernels/support_devices.h"
+#include "tests/support/devices.h"
 
 namespace hyperion::nn {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <random>
 
-#include "hyperion/kernels/update_math.h"
+#include "hyperion/optim/update_math.h"
 #include "tests/support/seed.h"
 
 namespace hyperion::optim {
@@ -36,12 +36,12 @@ TEST(LossScale, a_device_that_decides_by_itself_follows_the_same_rule) {
   std::mt19937 random(static_cast<uint32_t>(testing::seed()));
   for (const double rare : {0.5, 0.01, 0.0003}) {
     LossScale host(0x1p20);
-    kernels::LossScaleState device{0x1p20f, 0, 0, 0};
+    LossScaleState device{0x1p20f, 0, 0, 0};
     int32_t updates = 0;
     for (int step = 0; step < 50'000; ++step) {
       const bool overflowed = std::uniform_real_distribution<>(0, 1)(random) < rare;
       host.told(overflowed);
-      kernels::tell(device, overflowed, LossScale::kGrowAfter);
+      tell(device, overflowed, LossScale::kGrowAfter);
       updates += overflowed ? 0 : 1;
       ASSERT_EQ(static_cast<float>(host.scale()), device.scale) << step;
       ASSERT_EQ(host.good_steps(), device.good) << step;

@@ -146,6 +146,20 @@ class Parts(unittest.TestCase):
                     made.decoder = decoders.Metaspace(prepend_scheme=scheme, split=split)
                     self.check(made)
 
+    def test_what_is_first_where_a_normalizer_took_the_start(self):
+        made = bpe()
+        made.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first")
+        cases = {"strip": normalizers.Strip(), "spaces": normalizers.Replace(Regex(r"^\s+"), ""), "letter": normalizers.Replace("t", ""),
+                 "accents": normalizers.Sequence([normalizers.NFD(), normalizers.StripAccents()]), "more": normalizers.Replace("t", "ab cd"),
+                 "both": normalizers.Sequence([normalizers.Prepend("t"), normalizers.Strip()])}
+        texts = [" the", "the", "  \u0301the t", "tt the", "<s> the", "t", " ", "\u0301a", "the <s> the"]
+        for name, normalizer in cases.items():
+            for split in (None, pre_tokenizers.WhitespaceSplit()):
+                with self.subTest(name=name, split=split is not None):
+                    made.normalizer = normalizer
+                    made.pre_tokenizer = pre_tokenizers.Sequence([split, pre_tokenizers.Metaspace(prepend_scheme="first")]) if split else pre_tokenizers.Metaspace(prepend_scheme="first")
+                    self.check(made, texts=texts)
+
     def test_unigram(self):
         for fallback in (False, True):
             made = unigram(fallback)

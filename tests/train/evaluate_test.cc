@@ -10,7 +10,7 @@
 #include "hyperion/kernels/cross_entropy.h"
 #include "hyperion/models/registry.h"
 #include "hyperion/train/feed.h"
-#include "tests/kernels/support_devices.h"
+#include "tests/support/devices.h"
 
 namespace hyperion::train {
 namespace {
@@ -53,7 +53,7 @@ std::vector<report::EvalRecord> on_ranks(int ranks, const RunConfig& config, at:
   auto transports = comm::make_local_transports(ranks);
   for (size_t rank = 0; rank < records.size(); ++rank)
     threads.emplace_back([&, rank] {
-      kernels::set_cpu_threads(1);
+      device::set_cpu_threads(1);
       comm::Group group("test", std::move(transports[rank]));
       const Among among{group, nullptr};
       const Opened opened(config, device);

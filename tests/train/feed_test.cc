@@ -13,7 +13,7 @@
 #include "hyperion/models/registry.h"
 #include "hyperion/train/stepper.h"
 #include "tests/base/support_child.h"
-#include "tests/kernels/support_devices.h"
+#include "tests/support/devices.h"
 #include "tests/support/seed.h"
 
 namespace hyperion::train {

@@ -4,7 +4,7 @@
 
 #include "hyperion/models/registry.h"
 #include "hyperion/train/stepper.h"
-#include "tests/kernels/support_devices.h"
+#include "tests/support/devices.h"
 
 namespace hyperion::train {
 namespace {

@@ -7,10 +7,10 @@
 #include <map>
 #include <optional>
 
-#include "hyperion/kernels/device.h"
+#include "hyperion/device/device.h"
 #include "hyperion/models/registry.h"
 #include "hyperion/train/feed.h"
-#include "tests/kernels/support_devices.h"
+#include "tests/support/devices.h"
 
 namespace hyperion::train {
 namespace {
@@ -76,7 +76,7 @@ Trained trained(const RunConfig& config, at::Device device, int64_t steps) {
 }
 
 struct Deterministic {
-  Deterministic() { kernels::use_deterministic_algorithms(); }
+  Deterministic() { device::use_deterministic_algorithms(); }
   ~Deterministic() {
     at::globalContext().setDeterministicAlgorithms(false, false);
     at::globalContext().setDeterministicCuDNN(false);

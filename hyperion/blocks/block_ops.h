@@ -1,0 +1,54 @@
+// What the blocks of a transformer are made of, each one operation with its own backward, which keeps as little as it
+// can: norms and activations are found again on the way back. Differentiable; the same maths as the plain layers.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <utility>
+#include <vector>
+
+#include "hyperion/blocks/fp8.h"
+#include "hyperion/kernels/activations_math.h"
+#include "hyperion/kernels/norm.h"
+
+namespace hyperion::blocks {
+
+// x W + b of one or several maps over the same input, side by side. Weights [in, out] each, or [out, in]; biases as
+// many, or none. Weights that lie one behind the other in memory (see `lay_together`) are taken as one.
+struct Maps {
+  std::vector<at::Tensor> weights, biases;
+  bool in_out;
+  Fp8Map fp8 = {};  // set: the products of norm_linear and of the residual maps are made in 8 bits
+};
+
+// Moves the tensors' values into one piece of memory, one behind the other; they keep their shapes and names.
+void lay_together(const std::vector<at::Tensor>& tensors);
+
+// (hidden itself, maps(norm(hidden))): the first goes on as the residual, so that both gradients meet in one pass.
+// hidden: [..., width]. Keeps hidden and the norm's statistics.
+std::pair<at::Tensor, at::Tensor> norm_linear(const at::Tensor& hidden, const kernels::NormWeights& norm,
+                                              const Maps& maps);
+
+// residual + maps(activation(input)); without an activation the input itself. Keeps the input alone.
+at::Tensor linear_residual(const at::Tensor& input, const Maps& maps, const at::Tensor& residual);
+// last_use: the input's gradient may take the input's place; a second backward is an error then.
+at::Tensor activated_linear_residual(const at::Tensor& input, kernels::Activation kind, const Maps& maps,
+                                     const at::Tensor& residual, bool last_use = false);
+
+struct Heads {
+  int64_t queries, keys, width;  // keys: as many values; may be fewer than queries
+};
+// Attention of packed [batch, length, (queries + 2 keys) x width] -> [batch, length, queries x width].
+// cosines, sines: fp32 [places, width / 2], one row a place of the sequence or one a token of the batch; undefined: no
+// rotation. Turns the packed tensor where it lies. `window`: see attention.h; one that hides something is left to the
+// plain operations, for the libraries' kernels are not told of it.
+at::Tensor packed_attention(const at::Tensor& packed, const Heads& heads, const at::Tensor& cosines,
+                            const at::Tensor& sines, bool causal, int64_t window = 0);
+
+// What it does before it attends, on a GPU: queries and keys turn where they lie. Not differentiable.
+void rotate_packed(const at::Tensor& packed, const Heads& heads, const at::Tensor& cosines, const at::Tensor& sines);
+
+// The mean cross entropy of hidden W^T against targets, -100: not counted. hidden: [..., width]; W: [classes, width].
+// Holds a part of the logits at a time; the gradients are found on the way forward and scaled on the way back.
+at::Tensor linear_cross_entropy(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& targets);
+
+}  // namespace hyperion::blocks

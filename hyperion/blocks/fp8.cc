@@ -1,0 +1,236 @@
+#include "hyperion/blocks/fp8.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
+
+#include "hyperion/blocks/fp8_math.h"
+#include "hyperion/device/tuning_cache.h"
+#include "hyperion/kernels/activations.h"
+#include "hyperion/kernels/gemm.h"
+#include "hyperion/kernels/gemm_gpu.h"
+#include "hyperion/kernels/tensor_forms.h"
+#include "hyperion/kernels/typed.h"
+
+namespace hyperion::blocks {
+
+using kernels::as_rows;
+using kernels::Bfloat16;
+using kernels::on_gpu;
+using kernels::pointer;
+using kernels::stream_of;
+
+namespace {
+
+using Part = Fp8Scales::Part;
+
+Fp8Type type_of(Part part) { return part == Fp8Scales::gradient ? Fp8Type::e5m2 : Fp8Type::e4m3; }
+at::ScalarType scalar_of(Part part) { return part == Fp8Scales::gradient ? at::kFloat8_e5m2 : at::kFloat8_e4m3fn; }
+
+// GPU kernels take bf16; whatever else there is goes the plain way.
+bool is_gpu_bf16(const at::Tensor& tensor) { return tensor.is_cuda() && tensor.scalar_type() == at::kBFloat16; }
+
+// `values` in plain operations.
+Fp8Matrix plain(const at::Tensor& values, const Fp8Map& map, Part part, Fp8Forms forms) {
+  const auto wide = values.to(at::kFloat);
+  const auto sums = forms.sums ? wide.sum(0).to(values.scalar_type()) : at::Tensor();
+  if (map.by_rows()) {
+    Fp8Matrix matrix{{}, {}, {}, {}, sums};
+    const auto narrow = [&](const at::Tensor& rows, at::Tensor& form, at::Tensor& inverse) {
+      const double limit = fp8_largest(type_of(part));
+      const auto most = rows.abs().amax(1);
+      form = (rows * (limit / most.clamp_min(0x1p-100)).unsqueeze(1)).clamp(-limit, limit).to(scalar_of(part));
+      inverse = most / limit;
+    };
+    if (forms.straight) narrow(wide, matrix.straight, matrix.inverse);
+    if (forms.turned) narrow(wide.t().contiguous(), matrix.turned, matrix.turned_inverse);
+    return matrix;
+  }
+  const auto largest = map.largest(part);
+  const bool first = map.measured_first() && !forms.again;
+  if (first) largest.zero_();
+  largest.copy_(largest.maximum(wide.abs().max()));
+  if (first) map.follow(part);
+  const double limit = fp8_largest(type_of(part));
+  const auto narrow = (wide * map.scale(part)).clamp(-limit, limit).to(scalar_of(part));
+  return {forms.straight ? narrow : at::Tensor(), forms.turned ? narrow.t().contiguous() : at::Tensor(),
+          map.inverse(part), map.inverse(part), sums};
+}
+
+// Runs `make(tiles)` once, or twice where the scale must first follow the values.
+template <class Make>
+Fp8Matrix tiled(const at::Tensor& like, int64_t rows, int64_t columns, const Fp8Map& map, Part part, Fp8Forms forms,
+                Make make) {
+  HYPERION_CHECK(rows % 4 == 0 && columns % 8 == 0, "matrices in 8 bits have sides of multiples of 16");
+  Fp8Tiles tiles{rows, columns, type_of(part), nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr};
+  Fp8Matrix matrix;
+  if (map.by_rows()) {
+    const auto fp32 = like.options().dtype(at::kFloat);
+    if (forms.straight) matrix.inverse = at::zeros({rows}, fp32);
+    if (forms.turned) matrix.turned_inverse = at::zeros({columns}, fp32);
+    tiles.largest_of_rows = pointer<float>(matrix.inverse);
+    tiles.largest_of_columns = pointer<float>(matrix.turned_inverse);
+    make(tiles);
+  } else {
+    tiles.largest = pointer<float>(map.largest(part));
+    tiles.scale = pointer<float>(map.scale(part));
+    matrix.inverse = matrix.turned_inverse = map.inverse(part);
+  }
+  if (!map.by_rows() && map.measured_first() && !forms.again) {
+    tiles.scale = nullptr;
+    map.largest(part).zero_();
+    make(tiles);
+    map.follow(part);
+    tiles.scale = pointer<float>(map.scale(part));
+  }
+  const auto options = like.options().dtype(scalar_of(part));
+  if (forms.straight) matrix.straight = at::empty({rows, columns}, options);
+  if (forms.turned) matrix.turned = at::empty({columns, rows}, options);
+  at::Tensor partial;
+  if (forms.sums)
+    partial = at::empty({on_gpu([&] { return fp8_tile_rows(rows); }), columns}, like.options().dtype(at::kFloat));
+  tiles.straight = pointer<uint8_t>(matrix.straight), tiles.turned = pointer<uint8_t>(matrix.turned);
+  tiles.sums = pointer<float>(partial);
+  make(tiles);
+  if (map.by_rows()) {  // the largest of each row becomes what gives its values back
+    const double limit = fp8_largest(type_of(part));
+    if (forms.straight) matrix.inverse.div_(limit);
+    if (forms.turned) matrix.turned_inverse.div_(limit);
+  }
+  if (forms.sums) matrix.sums = kernels::column_sums(partial).to(like.scalar_type());
+  return matrix;
+}
+
+}  // namespace
+
+Fp8Scales::Fp8Scales(int64_t maps, at::Device device, Fp8Options options) : options_(options) {
+  HYPERION_CHECK(maps > 0 && options.history > 0, "scales of some maps, over some steps");
+  const auto fp32 = at::TensorOptions().device(device).dtype(at::kFloat);
+  scale_ = at::ones({3 * maps}, fp32), inverse_ = at::ones({3 * maps, kFp8Apart}, fp32);
+  largest_ = at::zeros({3 * maps}, fp32), history_ = at::zeros({options.history, 3 * maps}, fp32);
+}
+
+void Fp8Scales::follow(int64_t first, int64_t count, bool shift) {
+  const Fp8Numbers numbers{pointer<float>(scale_),
+                           pointer<float>(inverse_),
+                           pointer<float>(largest_),
+                           pointer<float>(history_),
+                           first,
+                           count,
+                           scale_.numel(),
+                           history_.size(0),
+                           shift};
+  if (scale_.is_cuda()) return on_gpu([&] { fp8_numbers_gpu(numbers, stream_of(scale_)); });
+  for (int64_t i = first; i < first + count; ++i) fp8_number(numbers, i);
+}
+
+void Fp8Scales::next_step() {
+  follow(0, scale_.numel(), /*shift=*/true);
+  fresh_ = false;
+}
+
+void Fp8Scales::history_changed() {
+  fresh_ = !(history_.max().item<float>() > 0);
+  const auto newest = largest_.clone();
+  largest_.copy_(std::get<0>(history_.max(0)));
+  follow(0, scale_.numel(), /*shift=*/false);
+  largest_.copy_(newest);
+}
+
+at::Tensor Fp8Map::scale(Part part) const { return scales_->scale_[3 * index_ + part]; }
+at::Tensor Fp8Map::inverse(Part part) const { return scales_->inverse_[3 * index_ + part][0]; }
+at::Tensor Fp8Map::largest(Part part) const { return scales_->largest_[3 * index_ + part]; }
+bool Fp8Map::by_rows() const { return scales_->options_.by_rows; }
+bool Fp8Map::measured_first() const { return scales_->fresh_ || scales_->options_.current; }
+void Fp8Map::follow(Part part) const { scales_->follow(3 * index_ + part, 1, /*shift=*/false); }
+
+Fp8Matrix fp8_matrix(const at::Tensor& values, const Fp8Map& map, Part part, Fp8Forms forms) {
+  if (!is_gpu_bf16(values)) return plain(values, map, part, forms);
+  const auto rows = values.contiguous();
+  return tiled(rows, rows.size(0), rows.size(1), map, part, forms, [&](const Fp8Tiles& tiles) {
+    on_gpu([&] { fp8_values_gpu(pointer<const Bfloat16>(rows), tiles, stream_of(rows)); });
+  });
+}
+
+Fp8Matrix fp8_norm(const at::Tensor& input, const kernels::NormWeights& weights,
+                   const kernels::NormStatistics& statistics, const Fp8Map& map, Fp8Forms forms) {
+  if (!is_gpu_bf16(input))
+    return plain(as_rows(kernels::normalise_again(input, weights, statistics)), map, Fp8Scales::input, forms);
+  const auto rows = as_rows(input).contiguous();
+  const Fp8NormInput norm{pointer<const Bfloat16>(rows), pointer<const Bfloat16>(weights.weight),
+                          pointer<const Bfloat16>(weights.bias), pointer<const float>(statistics.mean),
+                          pointer<const float>(statistics.inverse)};
+  return tiled(rows, rows.size(0), rows.size(1), map, Fp8Scales::input, forms,
+               [&](const Fp8Tiles& tiles) { on_gpu([&] { fp8_norm_gpu(norm, tiles, stream_of(rows)); }); });
+}
+
+Fp8Matrix fp8_activation(const at::Tensor& input, kernels::Activation kind, const Fp8Map& map, Fp8Forms forms) {
+  const auto rows = as_rows(input).contiguous();
+  if (!is_gpu_bf16(rows)) return plain(kernels::activate(rows, kind), map, Fp8Scales::input, forms);
+  const int64_t columns = rows.size(1) / (kind == kernels::Activation::gated_silu ? 2 : 1);
+  return tiled(rows, rows.size(0), columns, map, Fp8Scales::input, forms, [&](const Fp8Tiles& tiles) {
+    on_gpu([&] { fp8_activation_gpu(kind, pointer<const Bfloat16>(rows), nullptr, nullptr, tiles, stream_of(rows)); });
+  });
+}
+
+std::pair<at::Tensor, Fp8Matrix> fp8_activation_gradient(const at::Tensor& input, const at::Tensor& upstream,
+                                                         kernels::Activation kind, const Fp8Map& map) {
+  const auto rows = as_rows(input).contiguous();
+  const Fp8Forms forms{.turned = true, .again = true};
+  if (!is_gpu_bf16(rows)) {
+    const auto found = kernels::activation_gradients(rows, upstream, kind, /*with_value=*/true);
+    return {found.input, plain(found.again, map, Fp8Scales::input, forms)};
+  }
+  const auto above = upstream.contiguous();
+  auto gradient = at::empty_like(rows);
+  auto again = tiled(rows, above.size(0), above.size(1), map, Fp8Scales::input, forms, [&](const Fp8Tiles& tiles) {
+    on_gpu([&] {
+      fp8_activation_gpu(kind, pointer<const Bfloat16>(rows), pointer<const Bfloat16>(above),
+                         pointer<Bfloat16>(gradient), tiles, stream_of(rows));
+    });
+  });
+  return {gradient, again};
+}
+
+at::Tensor fp8_product(const Fp8Product& p, at::ScalarType type) {
+  const int64_t rows = p.a.size(0), columns = p.b.size(0), k = p.a.size(1);
+  HYPERION_CHECK(k == p.b.size(1), "the inner sides of a product are equal");
+  if (p.a.is_cuda() && type == at::kBFloat16) {
+    const auto of = [](const at::Tensor& t) {
+      return t.scalar_type() == at::kFloat8_e5m2 ? kernels::ProductType::e5m2 : kernels::ProductType::e4m3;
+    };
+    auto out = at::empty({rows, columns}, p.a.options().dtype(type));
+    const auto added = p.added.defined() ? p.added.contiguous() : p.added;
+    const kernels::RawProduct raw{.a = p.a.const_data_ptr(),
+                                  .b = p.b.const_data_ptr(),
+                                  .c = pointer<const void>(added),
+                                  .bias = pointer<const void>(p.bias),
+                                  .d = out.data_ptr(),
+                                  .rows = rows,
+                                  .columns = columns,
+                                  .k = k,
+                                  .a_turned = false,
+                                  .b_turned = true,
+                                  .type = of(p.a),
+                                  .out = kernels::ProductType::bf16,
+                                  .may_round_to_tf32 = false,
+                                  .b_type = of(p.b),
+                                  .a_inverse = pointer<const float>(p.a_inverse),
+                                  .b_inverse = pointer<const float>(p.b_inverse),
+                                  .by_rows = p.a_inverse.dim() == 1,
+                                  .fast = p.fast};
+    if (on_gpu([&] { return kernels::product_gpu(raw, device::measuring_choices(), stream_of(p.a)); })) return out;
+  }
+  const auto a_inverse = p.a_inverse.dim() == 0 ? p.a_inverse : p.a_inverse.unsqueeze(1);
+  auto out = at::mm(p.a.to(at::kFloat), p.b.to(at::kFloat).t()) * a_inverse * p.b_inverse;
+  if (p.bias.defined()) out += p.bias;
+  if (p.added.defined()) out += p.added;
+  return out.to(type);
+}
+
+bool fp8_fits(int64_t rows, int64_t in, int64_t out) { return rows % 16 == 0 && in % 16 == 0 && out % 16 == 0; }
+
+}  // namespace hyperion::blocks

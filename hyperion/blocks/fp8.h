@@ -1,0 +1,99 @@
+// Matrices in 8 bits with one scale each (Micikevicius et al., 2022), and products of them: what linear maps are made
+// of where a run's precision is fp8. Values and weights are e4m3, gradients e5m2. On a GPU a matrix is found, measured
+// and rounded in the pass that makes it, in the form or the two forms (as it is, turned) that its products want;
+// elsewhere in plain operations. Sides are multiples of 16; fp8 products of a GPU need compute capability 8.9.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <utility>
+
+#include "hyperion/kernels/activations_math.h"
+#include "hyperion/kernels/norm.h"
+
+namespace hyperion::blocks {
+
+struct Fp8Options {
+  bool by_rows = false;  // each row of each factor of a product has its own scale, found as `current` ones are
+  bool current = false;  // scales follow each matrix itself, at the cost of a pass over it; else the steps before
+  int64_t history = 16;  // steps whose largest value counts
+};
+
+// The scales of all maps of a model, three a map, on its device.
+class Fp8Scales {
+ public:
+  enum Part { input, weight, gradient };
+
+  Fp8Scales(int64_t maps, at::Device device, Fp8Options options);
+
+  // After each update: the next step's scales, from what the last ones met. One launch.
+  void next_step();
+  // fp32 [3 maps]: the largest value of each that this step met; several processes agree on it before `next_step`.
+  const at::Tensor& largest() const { return largest_; }
+
+  // fp32 [steps, 3 maps], the newest first: what a checkpoint holds.
+  const at::Tensor& history() const { return history_; }
+  void history_changed();  // a load wrote to it
+
+ private:
+  friend class Fp8Map;
+  void follow(int64_t first, int64_t count, bool shift);
+
+  Fp8Options options_;
+  at::Tensor scale_, inverse_, largest_, history_;
+  bool fresh_ = true;  // nothing was met yet
+};
+
+// One of the maps.
+class Fp8Map {
+ public:
+  Fp8Map() = default;
+  Fp8Map(Fp8Scales& scales, int64_t index) : scales_(&scales), index_(index) {}
+  explicit operator bool() const { return scales_ != nullptr; }
+  // As numbers, for a backward to find it again.
+  int64_t address() const { return reinterpret_cast<int64_t>(scales_); }
+  int64_t index() const { return index_; }
+
+  at::Tensor scale(Fp8Scales::Part part) const;
+  at::Tensor inverse(Fp8Scales::Part part) const;  // what gives the values back
+  at::Tensor largest(Fp8Scales::Part part) const;
+  bool by_rows() const;
+  bool measured_first() const;              // whether a matrix's scale must follow the matrix itself
+  void follow(Fp8Scales::Part part) const;  // the scale from `largest` alone
+
+ private:
+  Fp8Scales* scales_ = nullptr;
+  int64_t index_ = 0;
+};
+
+struct Fp8Forms {
+  bool straight = false, turned = false, sums = false;
+  bool again = false;  // of a matrix made before in this step: its scale stays
+};
+
+struct Fp8Matrix {
+  at::Tensor straight, turned;         // [rows, columns] and [columns, rows] in 8 bits, as asked for
+  at::Tensor inverse, turned_inverse;  // of each form: one number, or one a row of it
+  at::Tensor sums;                     // of the columns, in the input's type
+};
+// Of [rows, columns].
+Fp8Matrix fp8_matrix(const at::Tensor& values, const Fp8Map& map, Fp8Scales::Part part, Fp8Forms forms);
+Fp8Matrix fp8_norm(const at::Tensor& input, const kernels::NormWeights& weights,
+                   const kernels::NormStatistics& statistics, const Fp8Map& map, Fp8Forms forms);
+Fp8Matrix fp8_activation(const at::Tensor& input, kernels::Activation kind, const Fp8Map& map, Fp8Forms forms);
+// The gradient of the activation's input, and the activated value again, turned.
+std::pair<at::Tensor, Fp8Matrix> fp8_activation_gradient(const at::Tensor& input, const at::Tensor& upstream,
+                                                         kernels::Activation kind, const Fp8Map& map);
+
+// a b^T, a: [rows, k], b: [columns, k], both in 8 bits, with the inverses of their scales; bias and added may be
+// undefined, and are of the result's type. `fast` sums in fewer bits.
+struct Fp8Product {
+  at::Tensor a, a_inverse, b, b_inverse;
+  at::Tensor bias = {}, added = {};
+  bool fast = false;
+};
+at::Tensor fp8_product(const Fp8Product& product, at::ScalarType type);
+
+// Whether matrices of these sides can be products of fp8.
+bool fp8_fits(int64_t rows, int64_t in, int64_t out);
+
+}  // namespace hyperion::blocks

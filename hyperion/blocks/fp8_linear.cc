@@ -1,0 +1,178 @@
+// The maps of a transformer's block with their products in 8 bits: as norm_linear.cc and linear_residual.cc, and
+// keeping the same. Each matrix is rounded once for the forward and once, turned, for the weight's gradient: keeping
+// the first would not help, since products of 8 bits want both sides by rows.
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "hyperion/blocks/block_ops.h"
+#include "hyperion/blocks/fp8.h"
+#include "hyperion/blocks/linears.h"
+#include "hyperion/kernels/tensor_forms.h"
+
+namespace hyperion::blocks {
+
+using kernels::as_rows;
+using kernels::maybe;
+using kernels::or_none;
+using kernels::shaped_like;
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// The weight as [out, in] for the forward, as [in, out] for the input's gradient.
+struct NarrowWeight {
+  at::Tensor values, inverse;
+};
+NarrowWeight narrow_weight(const at::Tensor& weight, bool in_out, const Fp8Map& map, bool backward) {
+  const bool turned = in_out != backward;
+  const auto made = fp8_matrix(weight, map, Fp8Scales::weight,
+                               {.straight = !turned, .turned = turned, .sums = false, .again = backward});
+  return {turned ? made.turned : made.straight, turned ? made.turned_inverse : made.inverse};
+}
+
+at::Tensor forward_product(const Fp8Matrix& x, const at::Tensor& weight, bool in_out, const Fp8Map& map,
+                           const at::Tensor& bias, const at::Tensor& added, at::ScalarType type) {
+  const auto w = narrow_weight(weight, in_out, map, /*backward=*/false);
+  return fp8_product({x.straight, x.inverse, w.values, w.inverse, bias, added, /*fast=*/true}, type);
+}
+
+at::Tensor input_gradient(const Fp8Matrix& above, const at::Tensor& weight, bool in_out, const Fp8Map& map) {
+  const auto w = narrow_weight(weight, in_out, map, /*backward=*/true);
+  return fp8_product({above.straight, above.inverse, w.values, w.inverse}, weight.scalar_type());
+}
+
+at::Tensor fp8_weight_gradient(const Fp8Matrix& x, const Fp8Matrix& above, bool in_out, at::ScalarType type) {
+  return in_out ? fp8_product({x.turned, x.turned_inverse, above.turned, above.turned_inverse}, type)
+                : fp8_product({above.turned, above.turned_inverse, x.turned, x.turned_inverse}, type);
+}
+
+Fp8Map map_of(AutogradContext* context) {
+  return Fp8Map(*reinterpret_cast<Fp8Scales*>(context->saved_data.at("scales").toInt()),
+                context->saved_data.at("map").toInt());
+}
+
+void keep_map(AutogradContext* context, int64_t scales, int64_t map) {
+  context->saved_data["scales"] = scales;
+  context->saved_data["map"] = map;
+}
+
+struct Fp8NormLinear : torch::autograd::Function<Fp8NormLinear> {
+  static variable_list forward(AutogradContext* context, const at::Tensor& hidden, const at::Tensor& norm_weight,
+                               const std::optional<at::Tensor>& norm_bias, double epsilon, at::TensorList weights,
+                               at::TensorList biases, bool in_out, int64_t scales, int64_t index) {
+    keep_map(context, scales, index);
+    const auto map = map_of(context);
+    const kernels::NormWeights norm{norm_weight, or_none(norm_bias), epsilon};
+    const auto statistics = kernels::norm_statistics(hidden, norm);
+    const auto x = fp8_norm(hidden, norm, statistics, map, {.straight = true});
+    const auto out = forward_product(x, joined(weights, in_out ? 1 : 0), in_out, map, joined(biases, 0), at::Tensor(),
+                                     hidden.scalar_type());
+    variable_list kept{hidden, norm_weight, norm.bias, statistics.mean, statistics.inverse};
+    kept.insert(kept.end(), weights.begin(), weights.end());
+    kept.insert(kept.end(), biases.begin(), biases.end());
+    context->save_for_backward(kept);
+    context->set_materialize_grads(false);
+    context->saved_data["epsilon"] = epsilon;
+    context->saved_data["in_out"] = in_out;
+    context->saved_data["maps"] = static_cast<int64_t>(weights.size());
+    return {hidden, shaped_like(out, hidden)};
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& upstream) {
+    const auto kept = context->get_saved_variables();
+    const auto count = static_cast<size_t>(context->saved_data.at("maps").toInt());
+    const at::TensorList all(kept), weights = all.slice(5, count), biases = all.slice(5 + count);
+    const bool in_out = context->saved_data.at("in_out").toBool();
+    const int64_t side = in_out ? 1 : 0;
+    const kernels::NormWeights norm{kept[1], kept[2], context->saved_data.at("epsilon").toDouble()};
+    const kernels::NormStatistics statistics{kept[3], kept[4]};
+    const auto map = map_of(context);
+    variable_list gradients{upstream[0], {}, {}, {}};
+    gradients.resize(7 + weights.size() + biases.size());
+    if (!upstream[1].defined()) return gradients;
+    bool trained = false;
+    const size_t first = kept[2].defined() ? 3 : 2;  // of the maps, among the inputs that are there
+    for (size_t i = 0; i < weights.size() + biases.size(); ++i)
+      trained = trained || context->needs_input_grad(first + i);
+    const auto above = fp8_matrix(as_rows(upstream[1]), map, Fp8Scales::gradient,
+                                  {.straight = true, .turned = trained, .sums = trained && !biases.empty()});
+    const auto weight = joined(weights, side);
+    if (trained) {
+      const auto x = fp8_norm(kept[0], norm, statistics, map, {.turned = true, .again = true});
+      place_gradients(fp8_weight_gradient(x, above, in_out, weight.scalar_type()), above.sums, weights, biases, side,
+                      gradients, 4);
+    }
+    const auto of_normal = input_gradient(above, weight, in_out, map);
+    const auto found = kernels::norm_gradients(kept[0], norm, statistics, shaped_like(of_normal, kept[0]), upstream[0]);
+    gradients[0] = found.input, gradients[1] = found.weight, gradients[2] = found.bias;
+    return gradients;
+  }
+};
+
+constexpr int64_t kNoActivation = -1;
+
+struct Fp8LinearResidual : torch::autograd::Function<Fp8LinearResidual> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const at::Tensor& weight,
+                            const std::optional<at::Tensor>& bias, const std::optional<at::Tensor>& residual,
+                            bool in_out, int64_t kind, int64_t scales, int64_t index) {
+    keep_map(context, scales, index);
+    const auto map = map_of(context);
+    const Fp8Forms forms{.straight = true};
+    const auto x = kind == kNoActivation ? fp8_matrix(as_rows(input), map, Fp8Scales::input, forms)
+                                         : fp8_activation(input, static_cast<kernels::Activation>(kind), map, forms);
+    const auto out = forward_product(x, weight, in_out, map, or_none(bias),
+                                     residual ? as_rows(*residual) : at::Tensor(), input.scalar_type());
+    context->save_for_backward({input, weight});
+    context->saved_data["in_out"] = in_out;
+    context->saved_data["kind"] = kind;
+    context->saved_data["bias"] = bias.has_value();
+    context->saved_data["residual"] = residual.has_value();
+    return shaped_like(out, input);
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& upstream) {
+    const auto kept = context->get_saved_variables();
+    const bool in_out = context->saved_data.at("in_out").toBool();
+    const int64_t kind = context->saved_data.at("kind").toInt();
+    const auto map = map_of(context);
+    const bool trained = context->needs_input_grad(1),
+               with_bias = context->saved_data.at("bias").toBool() && context->needs_input_grad(2);
+    const auto above = fp8_matrix(as_rows(upstream[0]), map, Fp8Scales::gradient,
+                                  {.straight = true, .turned = trained, .sums = with_bias});
+    auto of_input = input_gradient(above, kept[1], in_out, map);
+    Fp8Matrix x;
+    if (kind != kNoActivation) {
+      std::tie(of_input, x) = fp8_activation_gradient(kept[0], of_input, static_cast<kernels::Activation>(kind), map);
+    } else if (trained) {
+      x = fp8_matrix(as_rows(kept[0]), map, Fp8Scales::input, {.turned = true, .again = true});
+    }
+    return {of_input.view(kept[0].sizes()),
+            trained ? fp8_weight_gradient(x, above, in_out, kept[1].scalar_type()) : at::Tensor(),
+            above.sums,
+            context->saved_data.at("residual").toBool() ? upstream[0] : at::Tensor(),
+            {},
+            {},
+            {},
+            {}};
+  }
+};
+
+}  // namespace
+
+std::pair<at::Tensor, at::Tensor> norm_linear_fp8(const at::Tensor& hidden, const kernels::NormWeights& norm,
+                                                  const Maps& maps) {
+  const auto out =
+      Fp8NormLinear::apply(hidden, norm.weight, maybe(norm.bias), norm.epsilon, at::TensorList(maps.weights),
+                           at::TensorList(maps.biases), maps.in_out, maps.fp8.address(), maps.fp8.index());
+  return {out[0], out[1]};
+}
+
+at::Tensor linear_residual_fp8(const at::Tensor& input, std::optional<kernels::Activation> kind, const Maps& maps,
+                               const at::Tensor& residual) {
+  return Fp8LinearResidual::apply(input, maps.weights[0], maps.biases.empty() ? std::nullopt : maybe(maps.biases[0]),
+                                  maybe(residual), maps.in_out, kind ? static_cast<int64_t>(*kind) : kNoActivation,
+                                  maps.fp8.address(), maps.fp8.index());
+}
+
+}  // namespace hyperion::blocks

@@ -1,0 +1,14 @@
+// Products of many maps, each over rows of its own, in one call.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+namespace hyperion::blocks {
+
+// Rows [rows, in], those of map 0 first, `ends` int32 [maps] the row after each one's last -> [rows, out]. weights: as
+// many [out, in] tensors a map as go side by side, map by map; taken where they are if they lie behind each other in
+// memory (lay_together, block_ops.h), else copied. Differentiable; a map without rows gets a gradient of zeros.
+at::Tensor grouped_linear(const at::Tensor& rows, const at::Tensor& ends, const std::vector<at::Tensor>& weights);
+
+}  // namespace hyperion::blocks

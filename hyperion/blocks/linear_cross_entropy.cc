@@ -1,0 +1,133 @@
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/logsumexp.h>
+#include <ATen/ops/mul.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+
+#include "hyperion/blocks/block_ops.h"
+#include "hyperion/kernels/cross_entropy_math.h"
+#include "hyperion/kernels/embedding.h"
+#include "hyperion/kernels/gemm.h"
+#include "hyperion/kernels/tensor_forms.h"
+#include "hyperion/kernels/typed.h"
+
+namespace hyperion::blocks {
+
+using kernels::as_rows;
+using kernels::on_gpu;
+using kernels::pointer;
+using kernels::stream_of;
+using kernels::with_type;
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+constexpr int64_t kIgnoredTarget = -100, kBytes = 704 << 20, kRows = 128;  // of logits at a time; in steps of rows
+
+int64_t rows_at_once(const at::Tensor& hidden, int64_t classes) {
+  const int64_t most = kBytes / (classes * hidden.element_size()) / kRows * kRows;
+  const int64_t parts = (hidden.size(0) + std::max(most, kRows) - 1) / std::max(most, kRows);
+  return (hidden.size(0) + parts * kRows - 1) / (parts * kRows) * kRows;  // even parts
+}
+
+// Logits into their gradients, up to the factor that all share.
+void gradients_in_place(at::Tensor logits, const at::Tensor& targets, at::Tensor losses, bool gradients) {
+  if (logits.is_cuda()) {
+    with_type(logits.scalar_type(), [&]<class T>(T) {
+      on_gpu([&] {
+        kernels::cross_entropy_gpu(
+            kernels::CrossEntropyRows<T>{pointer<T>(logits), pointer<const int64_t>(targets), pointer<float>(losses),
+                                         logits.size(0), logits.size(1), kIgnoredTarget, gradients, nullptr, nullptr},
+            stream_of(logits));
+      });
+    });
+    return;
+  }
+  const auto wide = logits.to(at::kFloat), counted = targets.ne(kIgnoredTarget).to(at::kFloat);
+  const auto sums = at::logsumexp(wide, {1});
+  const auto safe = targets.clamp_min(0).unsqueeze(1);
+  losses.copy_(sums.sub(wide.gather(1, safe).squeeze(1)).mul(counted));
+  if (!gradients) return;
+  const auto chances = wide.sub(sums.unsqueeze(1)).exp_();
+  chances.scatter_(1, safe, chances.gather(1, safe).sub(1));
+  logits.copy_(chances.mul_(counted.unsqueeze(1)));
+}
+
+// The mean over what is counted, and 1 / their number; nothing counted: a loss of 0.
+std::pair<at::Tensor, at::Tensor> mean_loss(const at::Tensor& losses, const at::Tensor& targets) {
+  if (!losses.is_cuda()) {
+    const auto share = targets.ne(kIgnoredTarget).sum().clamp_min(1).to(at::kFloat).reciprocal();
+    return {losses.sum().mul(share), share};
+  }
+  const auto mean = at::empty({}, losses.options()), share = at::empty({}, losses.options());
+  on_gpu([&] {
+    kernels::mean_loss_gpu(pointer<float>(losses), pointer<const int64_t>(targets), losses.size(0), kIgnoredTarget,
+                           pointer<float>(mean), pointer<float>(share), stream_of(losses));
+  });
+  return {mean, share};
+}
+
+// in x factor x share, in the type given.
+at::Tensor scaled(const at::Tensor& in, const at::Tensor& factor, const at::Tensor& share, at::ScalarType type) {
+  auto out = at::empty(in.sizes(), in.options().dtype(type));
+  if (!in.is_cuda()) return at::mul_out(out, in, factor.mul(share));
+  with_type(type, [&]<class T>(T) {
+    const auto scale = [&](const auto* from) {
+      on_gpu([&] {
+        kernels::scale_gpu(from, pointer<T>(out), in.numel(), pointer<const float>(factor), pointer<const float>(share),
+                           stream_of(in));
+      });
+    };
+    in.scalar_type() == type ? scale(pointer<const T>(in)) : scale(pointer<const float>(in));
+  });
+  return out;
+}
+
+struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& hidden, const at::Tensor& weight,
+                            const at::Tensor& targets, bool gradients) {
+    const int64_t rows = hidden.size(0), step = rows_at_once(hidden, weight.size(0));
+    const auto fp32 = hidden.options().dtype(at::kFloat);
+    auto losses = at::empty({rows}, fp32);
+    at::Tensor of_hidden, of_weight;
+    if (gradients) of_hidden = at::empty_like(hidden), of_weight = at::empty(weight.sizes(), fp32);
+    auto room = at::empty({std::min(step, rows), weight.size(0)}, hidden.options());
+    for (int64_t first = 0; first < rows; first += step) {
+      const int64_t count = std::min(step, rows - first);
+      const auto part = hidden.narrow(0, first, count);
+      auto logits = room.narrow(0, 0, count);
+      kernels::product_into(logits, {.a = part, .b = weight, .b_turned = true});
+      gradients_in_place(logits, targets.narrow(0, first, count), losses.narrow(0, first, count), gradients);
+      if (!gradients) continue;
+      kernels::product_into(of_hidden.narrow(0, first, count), {.a = logits, .b = weight});
+      kernels::add_product(of_weight, {.a = logits, .b = part, .a_turned = true}, first == 0);
+    }
+    const auto [mean, share] = mean_loss(losses, targets);
+    if (gradients) context->save_for_backward({of_hidden, of_weight, share});
+    context->saved_data["weight"] = reinterpret_cast<int64_t>(weight.unsafeGetTensorImpl());
+    return mean;
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& upstream) {
+    const auto kept = context->get_saved_variables();
+    const auto factor = upstream[0].to(at::kFloat).contiguous();
+    const auto type = kept[0].scalar_type();
+    const auto of_weight = scaled(kept[1], factor, kept[2], type);
+    const auto weight = context->saved_data.at("weight").toInt();
+    kernels::leave_table_gradient(reinterpret_cast<const at::TensorImpl*>(weight), of_weight);
+    return {scaled(kept[0], factor, kept[2], type), of_weight, {}, {}};
+  }
+};
+
+}  // namespace
+
+at::Tensor linear_cross_entropy(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& targets) {
+  const bool gradients = c10::GradMode::is_enabled() && (hidden.requires_grad() || weight.requires_grad());
+  return LinearCrossEntropy::apply(as_rows(hidden).contiguous(), weight, targets.reshape({-1}).contiguous(), gradients);
+}
+
+}  // namespace hyperion::blocks

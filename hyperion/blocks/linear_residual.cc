@@ -1,0 +1,96 @@
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "hyperion/base/error.h"
+#include "hyperion/blocks/block_ops.h"
+#include "hyperion/blocks/linears.h"
+#include "hyperion/kernels/activations.h"
+#include "hyperion/kernels/bias_sums.h"
+#include "hyperion/kernels/gemm.h"
+#include "hyperion/kernels/tensor_forms.h"
+
+namespace hyperion::blocks {
+
+using kernels::as_rows;
+using kernels::maybe;
+using kernels::or_none;
+using kernels::shaped_like;
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+constexpr int64_t kPlainInput = -1;
+
+struct LinearResidual : torch::autograd::Function<LinearResidual> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const at::Tensor& weight,
+                            const std::optional<at::Tensor>& bias, const std::optional<at::Tensor>& residual,
+                            bool in_out, int64_t kind, bool last_use) {
+    const auto active = kind == kPlainInput ? input : kernels::activate(input, static_cast<kernels::Activation>(kind));
+    const auto out = kernels::product({.a = as_rows(active),
+                                       .b = weight,
+                                       .b_turned = !in_out,
+                                       .bias = or_none(bias),
+                                       .added = residual ? as_rows(*residual) : at::Tensor()});
+    context->save_for_backward({input, weight});
+    context->saved_data["in_out"] = in_out;
+    context->saved_data["kind"] = kind;
+    context->saved_data["last_use"] = last_use;
+    context->saved_data["bias"] = bias.has_value();
+    context->saved_data["residual"] = residual.has_value();
+    context->saved_data["sums"] = kind != kPlainInput && kernels::sums_wanted(input);
+    if (bias && bias->requires_grad() && bias->is_leaf()) kernels::want_sums(out);
+    return shaped_like(out, input);
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& upstream) {
+    const auto kept = context->get_saved_variables();
+    const bool in_out = context->saved_data.at("in_out").toBool();
+    const int64_t kind = context->saved_data.at("kind").toInt();
+    const auto above = as_rows(upstream[0]);
+    const bool trained = context->needs_input_grad(1),
+               with_bias = context->saved_data.at("bias").toBool() && context->needs_input_grad(2);
+    const auto sums = with_bias ? kernels::take_sums(upstream[0]) : at::Tensor();
+    auto of_input = kernels::product({.a = above, .b = kept[1], .b_turned = in_out});
+    at::Tensor active = kept[0];
+    if (kind != kPlainInput) {
+      const bool last_use = context->saved_data.at("last_use").toBool();
+      const auto found =
+          kernels::activation_gradients(as_rows(kept[0]), of_input, static_cast<kernels::Activation>(kind), trained,
+                                        context->saved_data.at("sums").toBool(), last_use);
+      if (last_use) kept[0].unsafeGetTensorImpl()->bump_version();  // whoever else kept it is told
+      of_input = found.input, active = found.again;
+      if (found.sums.defined()) kernels::leave_sums(of_input, found.sums);
+    }
+    return {of_input.view(kept[0].sizes()),
+            trained ? kernels::weight_gradient(as_rows(active), above, in_out) : at::Tensor(),
+            with_bias && !sums.defined() ? kernels::column_sums(above) : sums,
+            context->saved_data.at("residual").toBool() ? upstream[0] : at::Tensor(),
+            {},
+            {},
+            {}};
+  }
+};
+
+at::Tensor apply(const at::Tensor& input, int64_t kind, const Maps& maps, const at::Tensor& residual, bool last_use) {
+  HYPERION_CHECK(maps.weights.size() == 1 && maps.biases.size() <= 1, "a residual is added to one map");
+  if (maps.fp8)
+    return linear_residual_fp8(
+        input, kind == kPlainInput ? std::nullopt : std::optional(static_cast<kernels::Activation>(kind)), maps,
+        residual);
+  return LinearResidual::apply(input, maps.weights[0], maps.biases.empty() ? std::nullopt : maybe(maps.biases[0]),
+                               maybe(residual), maps.in_out, kind, last_use);
+}
+
+}  // namespace
+
+at::Tensor linear_residual(const at::Tensor& input, const Maps& maps, const at::Tensor& residual) {
+  return apply(input, kPlainInput, maps, residual, false);
+}
+
+at::Tensor activated_linear_residual(const at::Tensor& input, kernels::Activation kind, const Maps& maps,
+                                     const at::Tensor& residual, bool last_use) {
+  return apply(input, static_cast<int64_t>(kind), maps, residual, last_use);
+}
+
+}  // namespace hyperion::blocks

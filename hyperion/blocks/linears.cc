@@ -1,0 +1,47 @@
+#include "hyperion/blocks/linears.h"
+
+#include <ATen/ops/cat.h>
+
+namespace hyperion::blocks {
+namespace {
+
+bool behind_each_other(at::TensorList parts) {
+  const auto* next = static_cast<const char*>(parts[0].const_data_ptr());
+  for (const auto& part : parts) {
+    if (!part.is_contiguous() || part.const_data_ptr() != next || !part.is_alias_of(parts[0])) return false;
+    next += part.nbytes();
+  }
+  return true;
+}
+
+}  // namespace
+
+at::Tensor joined(at::TensorList parts, int64_t dimension) {
+  if (parts.empty()) return {};
+  if (parts.size() == 1) return parts[0];
+  if (dimension != 0 || !behind_each_other(parts)) return at::cat(parts, dimension);
+  auto sizes = parts[0].sizes().vec();
+  sizes[0] = 0;
+  for (const auto& part : parts) sizes[0] += part.size(0);
+  return parts[0].as_strided(sizes, parts[0].strides(), parts[0].storage_offset());
+}
+
+std::vector<at::Tensor> parted(const at::Tensor& whole, at::TensorList parts, int64_t dimension) {
+  if (parts.size() == 1) return {whole};
+  std::vector<at::Tensor> views;
+  int64_t first = 0;
+  for (const auto& part : parts) {
+    views.push_back(whole.defined() ? whole.narrow(dimension, first, part.size(dimension)) : at::Tensor());
+    first += part.size(dimension);
+  }
+  return views;
+}
+
+void place_gradients(const at::Tensor& of_weight, const at::Tensor& of_bias, at::TensorList weights,
+                     at::TensorList biases, int64_t dimension, std::vector<at::Tensor>& places, size_t first) {
+  for (const auto& part : parted(of_weight, weights, dimension)) places[first++] = part;
+  if (biases.empty()) return;
+  for (const auto& part : parted(of_bias, biases, 0)) places[first++] = part;
+}
+
+}  // namespace hyperion::blocks

@@ -1,0 +1,29 @@
+// What the operations of block_ops.h share: several maps taken as one, and gradients cut apart again.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "hyperion/blocks/block_ops.h"
+
+namespace hyperion::blocks {
+
+// The parts one behind the other along `dimension`: a view where they lie so in memory, else a copy; undefined where
+// there are none.
+at::Tensor joined(at::TensorList parts, int64_t dimension);
+// Views of `whole`, shaped as the parts are.
+std::vector<at::Tensor> parted(const at::Tensor& whole, at::TensorList parts, int64_t dimension);
+
+// The gradients of maps taken as one, cut apart: the weights' into the places from `first` on, then the biases'.
+void place_gradients(const at::Tensor& of_weight, const at::Tensor& of_bias, at::TensorList weights,
+                     at::TensorList biases, int64_t dimension, std::vector<at::Tensor>& places, size_t first);
+
+// In 8 bits, for maps that say so: the same as norm_linear and (activated_)linear_residual.
+std::pair<at::Tensor, at::Tensor> norm_linear_fp8(const at::Tensor& hidden, const kernels::NormWeights& norm,
+                                                  const Maps& maps);
+at::Tensor linear_residual_fp8(const at::Tensor& input, std::optional<kernels::Activation> kind, const Maps& maps,
+                               const at::Tensor& residual);
+
+}  // namespace hyperion::blocks

@@ -1,0 +1,182 @@
+#include <ATen/ops/_scaled_dot_product_cudnn_attention.h>
+#include <ATen/ops/_scaled_dot_product_cudnn_attention_backward.h>
+#include <ATen/ops/_scaled_dot_product_flash_attention.h>
+#include <ATen/ops/_scaled_dot_product_flash_attention_backward.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+#include "hyperion/blocks/attention.h"
+#include "hyperion/blocks/attention_backend.h"
+#include "hyperion/blocks/block_ops.h"
+#include "hyperion/blocks/packed_attention_math.h"
+#include "hyperion/blocks/rope.h"
+#include "hyperion/kernels/bias_sums.h"
+#include "hyperion/kernels/part_sums.h"
+#include "hyperion/kernels/tensor_forms.h"
+#include "hyperion/kernels/typed.h"
+
+namespace hyperion::blocks {
+
+using kernels::maybe;
+using kernels::on_gpu;
+using kernels::or_none;
+using kernels::pointer;
+using kernels::stream_of;
+using kernels::with_type;
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+struct Views {
+  at::Tensor queries, keys, values;  // [batch, heads, length, width]
+};
+
+Views views_of(const at::Tensor& packed, const Heads& heads) {
+  const auto by_head = packed.view({packed.size(0), packed.size(1), heads.queries + 2 * heads.keys, heads.width});
+  const auto parts = by_head.split_with_sizes({heads.queries, heads.keys, heads.keys}, 2);
+  return {parts[0].transpose(1, 2), parts[1].transpose(1, 2), parts[2].transpose(1, 2)};
+}
+
+Rotation rotation_of(const at::Tensor& cosines, const at::Tensor& sines) {
+  if (!cosines.defined()) return {nullptr, nullptr, 1};
+  return {pointer<float>(cosines), pointer<float>(sines), cosines.size(0)};
+}
+
+// What the library's forward leaves for its backward.
+struct Attended {
+  at::Tensor output, sums, seed, offset;
+};
+
+Attended attended(const Views& v, bool causal, AttentionBackend backend) {
+  const double no_dropout = 0;
+  if (backend == AttentionBackend::cudnn) {
+    const auto all = at::_scaled_dot_product_cudnn_attention(v.queries, v.keys, v.values, std::nullopt,
+                                                             /*compute_log_sumexp=*/true, no_dropout, causal);
+    return {std::get<0>(all), std::get<1>(all), std::get<6>(all), std::get<7>(all)};
+  }
+  const auto all = at::_scaled_dot_product_flash_attention(v.queries, v.keys, v.values, no_dropout, causal);
+  return {std::get<0>(all), std::get<1>(all), std::get<6>(all), std::get<7>(all)};
+}
+
+Views gradients(const Views& v, const at::Tensor& above, const Attended& a, bool causal, AttentionBackend backend) {
+  const int64_t length = v.queries.size(2);
+  const auto all = backend == AttentionBackend::cudnn
+                       ? at::_scaled_dot_product_cudnn_attention_backward(
+                             above, v.queries, v.keys, v.values, a.output, a.sums, a.seed, a.offset, at::Tensor(),
+                             at::Tensor(), at::Tensor(), length, length, 0, causal)
+                       : at::_scaled_dot_product_flash_attention_backward(above, v.queries, v.keys, v.values, a.output,
+                                                                          a.sums, at::Tensor(), at::Tensor(), length,
+                                                                          length, 0, causal, a.seed, a.offset);
+  return {std::get<0>(all), std::get<1>(all), std::get<2>(all)};
+}
+
+AttentionBackend backend_for(const Views& v, bool causal) {
+  const auto& q = v.queries;
+  const auto what =
+      base::format("{}attention {}x{} of {} heads, {} for keys, {} wide, {}", causal ? "causal " : "", q.size(0),
+                   q.size(2), q.size(1), v.keys.size(1), q.size(3), c10::toString(q.scalar_type()));
+  return attention_backend(q.device(), what, [&](AttentionBackend backend) {
+    const auto above = q.transpose(1, 2).contiguous().transpose(1, 2);
+    gradients(v, above, attended(v, causal, backend), causal, backend);
+  });
+}
+
+template <class T>
+HeadGradient<T> place_of(const at::Tensor& gradient) {
+  HYPERION_CHECK(gradient.stride(3) == 1, "a head's elements lie together");
+  return {pointer<T>(gradient), gradient.size(1), gradient.stride(0), gradient.stride(2), gradient.stride(1)};
+}
+
+struct PackedAttention : torch::autograd::Function<PackedAttention> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& packed,
+                            const std::optional<at::Tensor>& cosines, const std::optional<at::Tensor>& sines,
+                            int64_t queries, int64_t keys, int64_t width, bool causal) {
+    const Heads heads{queries, keys, width};
+    if (cosines) rotate_packed(packed, heads, *cosines, *sines);
+    const auto views = views_of(packed, heads);
+    const auto backend = backend_for(views, causal);
+    const auto a = attended(views, causal, backend);
+    context->save_for_backward({packed, or_none(cosines), or_none(sines), a.output, a.sums, a.seed, a.offset});
+    auto& data = context->saved_data;
+    data["queries"] = queries, data["keys"] = keys, data["width"] = width, data["causal"] = causal;
+    data["cudnn"] = backend == AttentionBackend::cudnn;
+    data["sums"] = kernels::sums_wanted(packed);
+    return a.output.transpose(1, 2).reshape({packed.size(0), packed.size(1), queries * width});
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& upstream) {
+    const auto kept = context->get_saved_variables();
+    auto& data = context->saved_data;
+    const Heads heads{data.at("queries").toInt(), data.at("keys").toInt(), data.at("width").toInt()};
+    const auto& packed = kept[0];
+    const auto above =
+        upstream[0].reshape({packed.size(0), packed.size(1), heads.queries, heads.width}).transpose(1, 2);
+    const auto found =
+        gradients(views_of(packed, heads), above, {kept[3], kept[4], kept[5], kept[6]}, data.at("causal").toBool(),
+                  data.at("cudnn").toBool() ? AttentionBackend::cudnn : AttentionBackend::flash);
+    auto out = at::empty(packed.sizes(), packed.options());
+    at::Tensor sums, partial;
+    if (data.at("sums").toBool() && packed.numel() > 0) {
+      sums = at::empty({packed.size(2)}, packed.options());
+      partial = at::empty({on_gpu([&] { return pack_heads_parts(packed.size(0) * packed.size(1)); }), packed.size(2)},
+                          packed.options().dtype(at::kFloat));
+    }
+    int64_t left = 0;
+    with_type(packed.scalar_type(), [&]<class T>(T) {
+      const HeadGradient<T> parts[3] = {place_of<T>(found.queries), place_of<T>(found.keys), place_of<T>(found.values)};
+      left = on_gpu([&] {
+        return pack_heads_gpu(parts, pointer<T>(out), packed.size(0), packed.size(1), heads.width,
+                              rotation_of(kept[1], kept[2]), pointer<T>(sums), pointer<float>(partial),
+                              stream_of(packed));
+      });
+    });
+    kernels::add_up_for_leaves({partial, left, {sums}}, {});
+    if (sums.defined()) kernels::leave_sums(out, sums);
+    return {out, {}, {}, {}, {}, {}, {}};
+  }
+};
+
+// Plain operations, for types and devices the library has no kernel for.
+at::Tensor by_parts(const at::Tensor& packed, const Heads& heads, const at::Tensor& cosines, const at::Tensor& sines,
+                    bool causal, int64_t window) {
+  auto v = views_of(packed, heads);
+  if (cosines.defined()) {
+    const auto table = [&](const at::Tensor& half) {
+      const auto whole = at::cat({half, half}, -1).to(packed.scalar_type());
+      return whole.view({whole.size(0) / packed.size(1), 1, packed.size(1), heads.width});
+    };
+    const auto c = table(cosines), s = table(sines);
+    v.queries = rope(v.queries, c, s), v.keys = rope(v.keys, c, s);
+  }
+  const auto mixed = causal ? causal_attention(v.queries, v.keys, v.values, {.window = window})
+                            : attention(v.queries, v.keys, v.values);
+  return mixed.transpose(1, 2).reshape({packed.size(0), packed.size(1), heads.queries * heads.width});
+}
+
+}  // namespace
+
+void rotate_packed(const at::Tensor& packed, const Heads& heads, const at::Tensor& cosines, const at::Tensor& sines) {
+  with_type(packed.scalar_type(), [&]<class T>(T) {
+    on_gpu([&] {
+      rotate_heads_gpu(pointer<T>(packed), packed.size(0) * packed.size(1), heads.queries + 2 * heads.keys,
+                       heads.queries + heads.keys, heads.width, rotation_of(cosines, sines), stream_of(packed));
+    });
+  });
+}
+
+at::Tensor packed_attention(const at::Tensor& packed, const Heads& heads, const at::Tensor& cosines,
+                            const at::Tensor& sines, bool causal, int64_t window) {
+  const bool hides = window > 0 && packed.size(1) > window;
+  const bool narrow = packed.scalar_type() == at::kBFloat16 || packed.scalar_type() == at::kHalf;
+  if (!packed.is_cuda() || !narrow || heads.width % 8 != 0 || heads.width > 128 || hides)
+    return by_parts(packed, heads, cosines, sines, causal, window);
+  return PackedAttention::apply(packed.contiguous(), maybe(cosines), maybe(sines), heads.queries, heads.keys,
+                                heads.width, causal);
+}
+
+}  // namespace hyperion::blocks

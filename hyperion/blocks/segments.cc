@@ -1,0 +1,55 @@
+#include "hyperion/blocks/segments.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/zeros.h>
+
+#include <limits>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "hyperion/base/error.h"
+
+namespace hyperion::blocks {
+namespace {
+
+at::Tensor dense(const at::Tensor& starts, const Segments::Sight& sight) {
+  if (!sight.causal) {
+    HYPERION_CHECK(starts.size(1) == sight.keys, "segments that see ahead have as many queries as keys");
+    return starts.unsqueeze(2).eq(starts.unsqueeze(1)).unsqueeze(1);
+  }
+  const auto keys = at::arange(sight.keys, starts.options());
+  const auto own = keys.narrow(0, sight.keys - starts.size(1), starts.size(1)).unsqueeze(1);  // the query's own place
+  auto seen = keys.ge(starts.unsqueeze(2)).logical_and_(keys.le(own));
+  if (sight.window > 0) seen.logical_and_(keys.gt(own.sub(sight.window)));
+  return seen.unsqueeze(1);
+}
+
+}  // namespace
+
+struct Segments::Made {
+  // Few: a model's layers differ in their windows alone.
+  std::vector<std::pair<Sight, at::Tensor>> visible;
+  std::vector<std::tuple<Sight, at::ScalarType, at::Tensor>> added;
+};
+
+Segments::Segments(at::Tensor starts) : starts_(std::move(starts)), made_(std::make_shared<Made>()) {
+  HYPERION_CHECK(starts_.dim() == 2 && starts_.scalar_type() == at::kInt, "segments are int32 [batch, queries]");
+}
+
+at::Tensor Segments::visible(const Sight& sight) const {
+  for (const auto& [of, tensor] : made_->visible)
+    if (of == sight) return tensor;
+  return made_->visible.emplace_back(sight, dense(starts_, sight)).second;
+}
+
+at::Tensor Segments::added_to_scores(const Sight& sight, at::ScalarType type) const {
+  for (const auto& [of, made_type, tensor] : made_->added)
+    if (of == sight && made_type == type) return tensor;
+  const auto hidden = dense(starts_, sight).logical_not_();
+  auto added = at::zeros(hidden.sizes(), hidden.options().dtype(type));
+  added.masked_fill_(hidden, -std::numeric_limits<double>::infinity());
+  return std::get<at::Tensor>(made_->added.emplace_back(sight, type, added));
+}
+
+}  // namespace hyperion::blocks

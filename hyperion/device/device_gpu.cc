@@ -1,0 +1,23 @@
+#include <ATen/cuda/CUDAContext.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include "hyperion/device/device.h"
+#include "hyperion/device/gpu.h"
+
+namespace hyperion::device {
+
+std::string device_text(c10::Device device) {
+  return device.is_cuda() ? at::cuda::getDeviceProperties(device.index())->name : "CPU";
+}
+
+int gpu_capability(c10::Device device) {
+  if (!device.is_cuda()) return 0;
+  const auto* properties = at::cuda::getDeviceProperties(device.index());
+  return 10 * properties->major + properties->minor;
+}
+
+void* current_gpu_stream(int device) {
+  return c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(device)).stream();
+}
+
+}  // namespace hyperion::device

@@ -1,0 +1,31 @@
+// Work recorded once and replayed with one launch: a CUDA graph. Memory that the work takes stays taken, and every
+// replay uses the same addresses.
+#pragma once
+#include <functional>
+#include <memory>
+
+namespace hyperion::device {
+
+class Graph {
+ public:
+  Graph();
+  ~Graph();
+  // Runs `work` on a stream of its own, which records what it launches and runs none of it. What it throws, this
+  // throws.
+  void record(const std::function<void()>& work);
+  void replay();
+
+ private:
+  struct Form;
+  std::unique_ptr<Form> form_;
+};
+
+// Whether what is launched now is being recorded.
+bool recording();
+// Runs `work` now; while a graph records, once it is done: for uploads that every replay may find in place.
+void once_recorded(std::function<void()> work);
+
+// Runs `work` on a stream of its own, as a graph would, and waits: the libraries set themselves up for that stream.
+void on_side_stream(const std::function<void()>& work);
+
+}  // namespace hyperion::device

@@ -1,0 +1,82 @@
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAGuard.h>
+
+#include <utility>
+#include <vector>
+
+#include "hyperion/device/graph.h"
+#include "hyperion/device/graph_fills.h"
+
+namespace hyperion::device {
+namespace {
+
+std::vector<std::function<void()>> pending;
+bool now_recording = false;
+
+c10::cuda::CUDAStream& side_stream() {
+  static auto stream = c10::cuda::getStreamFromPool(/*isHighPriority=*/false);
+  return stream;
+}
+
+// The side stream starts after what is queued, and what is queued next waits for it.
+template <class Work>
+void beside(Work work) {
+  auto current = c10::cuda::getCurrentCUDAStream();
+  current.synchronize();
+  {
+    const c10::cuda::CUDAStreamGuard on(side_stream());
+    work();
+  }
+  side_stream().synchronize();
+}
+
+}  // namespace
+
+struct Graph::Form {
+  at::cuda::CUDAGraph graph{/*keep_graph=*/true};
+};
+
+Graph::Graph() : form_(std::make_unique<Form>()) {}
+Graph::~Graph() = default;
+
+void Graph::record(const std::function<void()>& work) {
+  c10::cuda::CUDACachingAllocator::emptyCache();  // the recording takes memory of its own: let go of what is idle
+  beside([&] {
+    // Thread-local: the autograd engine's threads record too, other threads may go on allocating.
+    form_->graph.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
+    now_recording = true;
+    try {
+      work();
+    } catch (...) {
+      now_recording = false;
+      pending.clear();
+      try {
+        form_->graph.capture_end();
+      } catch (...) {  // the first error says more
+      }
+      throw;
+    }
+    now_recording = false;
+    form_->graph.capture_end();
+    fill_by_kernels(form_->graph.raw_cuda_graph());
+    form_->graph.instantiate();
+  });
+  for (const auto& each : std::exchange(pending, {})) each();
+}
+
+void Graph::replay() { form_->graph.replay(); }
+
+bool recording() { return now_recording; }
+
+void once_recorded(std::function<void()> work) {
+  if (now_recording) {
+    pending.push_back(std::move(work));
+  } else {
+    work();
+  }
+}
+
+void on_side_stream(const std::function<void()>& work) { beside(work); }
+
+}  // namespace hyperion::device
