@@ -33,15 +33,15 @@ const char* name(LogLevel level) {
 }
 
 void to_terminal(LogLevel level, std::string_view message, const Sink& state) {
-  const char* colours[] = {"\033[2m", "", "\033[33m", "\033[31m"};
-  const bool coloured = use_colour(STDERR_FILENO);
+  const char* colors[] = {"\033[2m", "", "\033[33m", "\033[31m"};
+  const bool colored = use_color(STDERR_FILENO);
   std::string line;
   if (!state.progress.empty()) line += "\r\033[K";
-  if (coloured) line += colours[static_cast<int>(level)];
+  if (colored) line += colors[static_cast<int>(level)];
   if (state.options.rank != 0) line += format("[rank {}] ", state.options.rank);
   if (level != LogLevel::info) line += format("{}: ", name(level));
   line += message;
-  if (coloured) line += "\033[0m";
+  if (colored) line += "\033[0m";
   line += "\n" + state.progress;
   std::fputs(line.c_str(), stderr);
 }
@@ -97,7 +97,7 @@ void print_lines(std::string_view text) {
 
 bool is_terminal(int descriptor) { return ::isatty(descriptor) == 1; }
 
-bool use_colour(int descriptor) {
+bool use_color(int descriptor) {
   const char *terminal = std::getenv("TERM"), *no_color = std::getenv("NO_COLOR");
   return is_terminal(descriptor) && (no_color == nullptr || *no_color == '\0') &&
          (terminal == nullptr || std::string_view(terminal) != "dumb");

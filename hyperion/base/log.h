@@ -24,9 +24,9 @@ inline void log_warn(std::string_view message) { log(LogLevel::warn, message); }
 // For people alone, in the same stream: step lines, tables, answers. The file has no need of them.
 void print_lines(std::string_view text);  // ends the last one where the text does not
 
-// Whether a stream (1 or 2) is a terminal that may be coloured: NO_COLOR and TERM=dumb say no.
+// Whether a stream (1 or 2) is a terminal that may be colored: NO_COLOR and TERM=dumb say no.
 bool is_terminal(int descriptor);
-bool use_colour(int descriptor);
+bool use_color(int descriptor);
 
 // One line that is redrawn in place on a terminal. Elsewhere it stays silent: the caller prints a plain line now and
 // then. Log lines pass above it. One at a time.

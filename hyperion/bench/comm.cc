@@ -61,10 +61,10 @@ CollectiveRow measure(CommJob& job, KnownCollective& collective, double seconds,
   row.seconds = repeat(
       [&](int64_t calls) {
         job.control->barrier(kAgreement).wait();
-        device::synchronise(job.device);
+        device::synchronize(job.device);
         const double start = now();
         for (int64_t i = 0; i < calls; ++i) collective.call();
-        device::synchronise(job.device);
+        device::synchronize(job.device);
         return job.slowest(now() - start);
       },
       {seconds, std::min(0.01, seconds / 4), 3});
@@ -94,7 +94,7 @@ CommJob::CommJob(const std::string& device_name, double timeout_seconds) : devic
   device = device_of(device_name, launch);
   world = comm::World::join(launch, {std::chrono::milliseconds(static_cast<int64_t>(timeout_seconds * 1000))});
   control = world->group("control");
-  group = world->group("measured", own_gpu(device, launch) ? comm::Wires::gpu : comm::Wires::host);
+  group = world->group("measured", own_gpu(device, launch) ? comm::Backend::gpu : comm::Backend::host);
   hosts = told_by_all(host_name());
 }
 

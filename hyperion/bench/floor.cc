@@ -83,7 +83,7 @@ class Measured {
   double map(int64_t rows, int64_t in, int64_t out) const {
     const auto x = at::randn({rows, in}, options_), weight = at::randn({out, in}, options_);
     const auto upstream = at::randn({rows, out}, options_);
-    return product({x, weight, false, true}) + product({upstream, weight}) + product({upstream, x, true, false});
+    return gemm({x, weight, false, true}) + gemm({upstream, weight}) + gemm({upstream, x, true, false});
   }
 
   double attention(const BlockSizes& s) const {
@@ -116,11 +116,11 @@ class Measured {
 
  private:
   // PyTorch's choice, or the best of all the library's algorithms.
-  double product(const kernels::Product& p) const {
-    const auto a = p.a_turned ? p.a.t() : p.a, b = p.b_turned ? p.b.t() : p.b;
+  double gemm(const kernels::Gemm& p) const {
+    const auto a = p.transpose_a ? p.a.t() : p.a, b = p.transpose_b ? p.b.t() : p.b;
     auto out = at::empty({a.size(0), b.size(1)}, options_);
     std::vector<Work> ways = {[=]() mutable { at::mm_out(out, a, b); }};
-    if (device_.place().is_cuda()) ways.push_back([=] { kernels::product_into(out, p); });
+    if (device_.place().is_cuda()) ways.push_back([=] { kernels::gemm_into(out, p); });
     return fastest(ways);
   }
 
@@ -213,12 +213,12 @@ FloorResult run_floor_bench(TrainBenchOptions options) {
     const auto stream = device->own_stream();
     const at::NoGradGuard no_grad;
     base::ProgressLine progress;
-    device::measure_choices(true);
+    device::set_tuning(true);
     for (const auto* workload : workloads) {
       progress.show(format("{}: products and attention alone", workload->name));
       result.floors.push_back(floor_of(*workload, config_of(*workload, changes), *device));
     }
-    device::measure_choices(false);
+    device::set_tuning(false);
   }
   result.steps = run_train_bench(options);
   return result;

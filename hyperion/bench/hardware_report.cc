@@ -43,8 +43,8 @@ std::vector<const HardwareRow*> rows_of(const HardwareResult& result, const std:
   return rows;
 }
 
-std::string block_text(const KindText& kind, const std::vector<const HardwareRow*>& rows, bool colour) {
-  const char *bold = colour ? "\x1b[1m" : "", *dim = colour ? "\x1b[2m" : "", *plain = colour ? "\x1b[0m" : "";
+std::string block_text(const KindText& kind, const std::vector<const HardwareRow*>& rows, bool color) {
+  const char *bold = color ? "\x1b[1m" : "", *dim = color ? "\x1b[2m" : "", *plain = color ? "\x1b[0m" : "";
   const int decimals = decimals_for(rows);
   const bool peaks = std::any_of(rows.begin(), rows.end(), [](const HardwareRow* row) { return row->peak > 0; });
   std::string text = base::format("\n{}{:<26}{:>10}{:>11}   {:<21}{:>9}{}{}\n", bold, kind.title, "", rows[0]->unit(),
@@ -89,13 +89,13 @@ report::Plot plot_of(const HardwareResult& result, const std::string& kind, doub
 
 }  // namespace
 
-std::string hardware_table(const HardwareResult& result, bool colour) {
+std::string hardware_table(const HardwareResult& result, bool color) {
   std::string text =
       base::format("{} ({}), torch {}, {} CPU threads{}\npeak: {}\n", result.device_name, result.device,
                    result.torch_version, result.threads, result.quick ? ", quick" : "", result.peak_source);
   for (const KindText& kind : kKindTexts) {
     const auto rows = rows_of(result, kind.kind);
-    if (!rows.empty()) text += block_text(kind, rows, colour);
+    if (!rows.empty()) text += block_text(kind, rows, color);
   }
   if (!result.notes.empty()) text += "\n";
   for (const std::string& note : result.notes) text += "note: " + note + "\n";

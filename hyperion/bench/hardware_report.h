@@ -7,9 +7,9 @@
 
 namespace hyperion::bench {
 
-std::string hardware_table(const HardwareResult& result, bool colour);  // one block a kind
-std::string hardware_json(const HardwareResult& result);                // one object, indented; unknown peaks are null
-std::string hardware_csv(const HardwareResult& result);                 // one line a row; unknown peaks are empty
+std::string hardware_table(const HardwareResult& result, bool color);  // one block a kind
+std::string hardware_json(const HardwareResult& result);               // one object, indented; unknown peaks are null
+std::string hardware_csv(const HardwareResult& result);                // one line a row; unknown peaks are empty
 std::string matmul_svg(const HardwareResult& result);
 std::string bandwidth_svg(const HardwareResult& result);
 

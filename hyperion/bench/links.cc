@@ -68,11 +68,11 @@ class PairTest {
   static constexpr uint64_t kSeed = 7;
 
   double timed(const at::Tensor& message) {
-    device::synchronise(device_);
+    device::synchronize(device_);
     const double start = now();
     group_.send(message, other_, kTag, kLinks).wait();
     group_.receive(receipt_, other_, kTag, kLinks).wait();
-    device::synchronise(device_);
+    device::synchronize(device_);
     return std::max(now() - start, 1e-9);
   }
   void answer(const at::Tensor& place) {

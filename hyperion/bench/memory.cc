@@ -53,11 +53,11 @@ void measure(MemoryRow& row, const RunConfig& config, at::Device device, int64_t
   std::vector<double> seconds;
   for (int64_t step = 1; step <= kMemoryWarmUp + steps; ++step) {
     base::throw_if_stopped("measuring memory");
-    device::synchronise(device);
+    device::synchronize(device);
     const double begun = base::real_clock().seconds();
     const auto timer = profile::make_step_timer(false);
     stepper.run(batch, step, 1e-4, *timer);
-    device::synchronise(device);
+    device::synchronize(device);
     if (step > kMemoryWarmUp) seconds.push_back(base::real_clock().seconds() - begun);
   }
   row.step_seconds = spread_of(seconds);

@@ -316,13 +316,13 @@ Operation global_norm(const Place& place) {
   return {base::with_commas(parameters_of(place)), {}, ours, aten, {elements * width_of(place), 2 * elements}, {}};
 }
 
-Operation nf4_dequantise(const Place& place) {
+Operation nf4_dequantize(const Place& place) {
   const auto table = activations(place);
-  const auto packed = kernels::nf4_quantise(random(place, {table.rows, table.width}));
+  const auto packed = kernels::nf4_quantize(random(place, {table.rows, table.width}));
   const auto elements = static_cast<double>(table.elements());
   return {table.text(),
           {},
-          [packed, type = place.type](const Inputs&) { return kernels::nf4_dequantise(packed, type); },
+          [packed, type = place.type](const Inputs&) { return kernels::nf4_dequantize(packed, type); },
           nullptr,
           {static_cast<double>(packed.bytes()) + elements * width_of(place), 3 * elements},
           {}};
@@ -338,8 +338,8 @@ Operation fp8_quantise(const Place& place) {
   return {table.text(),
           {},
           [scales, values](const Inputs&) {
-            return blocks::fp8_matrix(values, blocks::Fp8Map(*scales, 0), blocks::Fp8Scales::input,
-                                      {.straight = true, .turned = true})
+            return blocks::fp8_matrix(values, blocks::Fp8Linear(*scales, 0), blocks::Fp8Scales::input,
+                                      {.straight = true, .transposed = true})
                 .straight;
           },
           nullptr,
@@ -459,7 +459,7 @@ std::vector<OperationEntry> single_operations() {
       {"cross_entropy", cross_entropy, held_logits},
       {"adamw", adamw, held_parameters},
       {"global_norm", global_norm, held_parameters},
-      {"nf4_dequantise", nf4_dequantise, held_nf4},
+      {"nf4_dequantize", nf4_dequantize, held_nf4},
       {"fp8_quantise", fp8_quantise, held_nf4},
   };
 }

@@ -55,10 +55,10 @@ Startup first_step(const StartupOptions& options, double begun) {
   const auto device = device::open_device(config.train.device);
   device::allow_tf32(config.train.precision == "tf32");
   at::ones({1}, at::TensorOptions().device(device));
-  device::synchronise(device);
+  device::synchronize(device);
   startup.device = lap();
   RandomTraining training(config, device, find_workloads(options.workload)[0]->drawn);
-  device::synchronise(device);
+  device::synchronize(device);
   startup.model = lap();
   training.step();
   const double loss = training.loss();

@@ -16,7 +16,7 @@
 #include "hyperion/host/gpu.h"
 #include "hyperion/host/peaks.h"
 #include "hyperion/models/registry.h"
-#include "hyperion/nn/fp8_maps.h"
+#include "hyperion/nn/fp8_linears.h"
 #include "hyperion/profile/memory.h"
 #include "hyperion/profile/span.h"
 
@@ -67,7 +67,7 @@ std::vector<double> timed_blocks(RandomTraining& training, at::Device device, in
     if (told) told(i * block);
     const double begun = now();
     for (int64_t step = 0; step < block; ++step) one_step(training);
-    device::synchronise(device);
+    device::synchronize(device);
     seconds.push_back((now() - begun) / static_cast<double>(block));
   }
   return seconds;
@@ -79,7 +79,7 @@ int64_t clock_under_load(RandomTraining& training, at::Device device, double ste
   const auto steps = std::max<int64_t>(kBlockSteps, std::llround(0.5 / step_seconds));
   for (int64_t step = 0; step < std::min<int64_t>(steps, 200); ++step) training.step();
   const auto gpus = host::survey_gpus().gpus;
-  device::synchronise(device);
+  device::synchronize(device);
   return gpus.size() == 1 ? gpus[0].sm_clock.value_or(0) : 0;
 }
 
@@ -147,7 +147,7 @@ std::vector<profile::TracedSpan> traced_steps(RandomTraining& training, c10::Dev
   profile::SpanRecorder steps;
   profile::TraceRecorder recorder(device.is_cuda());
   for (int64_t step = 0; step <= kTracedSteps; ++step) training.step();
-  device::synchronise(device);
+  device::synchronize(device);
   auto spans = recorder.end(file.string()).spans;
   const auto beside = file.parent_path() / "spans" / file.filename();
   base::real_files().create_folders(beside.parent_path());
@@ -185,13 +185,13 @@ TrainRow measure_training(const Workload& workload, const train::RunConfig& conf
   {
     RandomTraining training(config, device, workload.drawn);
     row.parameters = training.shape().parameters;
-    device::synchronise(device);
+    device::synchronize(device);
     const double begun = now();
     training.step();
     row.first_loss = training.loss();
     row.first_step = now() - begun;
     for (int64_t step = 0; step < kWarmUp; ++step) one_step(training);
-    device::synchronise(device);
+    device::synchronize(device);
     if (gpu) rest();
     row.step = spread_of(timed_blocks(training, device, steps, watch.timed));
     if ((row.mode == "graph" || row.mode == "max") && !training.records()) row.ran_as = "fused";

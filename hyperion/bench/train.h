@@ -2,7 +2,7 @@
 // the device; beside PyTorch's own, timed the same way in the same run, where that is asked for.
 //
 // The first step is timed alone; some more warm up; a GPU then rests for two seconds, so that no row runs at a clock
-// that what was before it has left; then blocks of ten steps run back to back, synchronised once a block. A figure is
+// that what was before it has left; then blocks of ten steps run back to back, synchronized once a block. A figure is
 // the median block's. Memory is the peak of the GPU's allocator, from before the model is made.
 #pragma once
 #include <c10/core/Device.h>

@@ -17,7 +17,7 @@ using base::format;
 
 constexpr int kSteps = 2;  // the second finds what the first left in another place
 
-TuneRow row_of(const device::ChoiceFor& key, const device::Choice& choice, bool measured) {
+TuneRow row_of(const device::TuningKey& key, const device::Tuning& choice, bool measured) {
   return {key.gpu, key.library, key.what, choice.way, choice.microseconds, choice.usual, measured};
 }
 
@@ -46,18 +46,18 @@ TuneResult tune(const std::string& name, train::RunConfig config) {
   {
     RandomTraining training(config, device);
     for (int step = 0; step < kSteps; ++step) training.step();
-    device::synchronise(device);
+    device::synchronize(device);
   }
-  TuneResult result{name, device::device_text(device), device::kept_choices().file().string(), {}};
-  for (const auto& [key, met] : device::kept_choices().met())
-    result.rows.push_back(row_of(key, met.choice, met.measured));
+  TuneResult result{name, device::device_text(device), device::tuning_cache().file().string(), {}};
+  for (const auto& [key, met] : device::tuning_cache().met())
+    result.rows.push_back(row_of(key, met.tuning, met.measured));
   sort(result.rows);
   return result;
 }
 
 TuneResult kept_rows() {
-  TuneResult result{"", "", device::kept_choices().file().string(), {}};
-  for (const auto& [key, choice] : device::kept_choices().all()) result.rows.push_back(row_of(key, choice, false));
+  TuneResult result{"", "", device::tuning_cache().file().string(), {}};
+  for (const auto& [key, choice] : device::tuning_cache().all()) result.rows.push_back(row_of(key, choice, false));
   return result;
 }
 

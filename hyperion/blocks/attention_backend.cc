@@ -33,7 +33,7 @@ double microseconds(c10::Device device, const std::function<void()>& work) {
   }
 }
 
-device::Choice timed(c10::Device device, const std::function<void(AttentionBackend)>& attend) {
+device::Tuning timed(c10::Device device, const std::function<void(AttentionBackend)>& attend) {
   std::array<double, 2> taken{};
   for (const auto backend : {AttentionBackend::cudnn, AttentionBackend::flash})
     taken[static_cast<size_t>(backend)] = microseconds(device, [&] { attend(backend); });
@@ -50,17 +50,17 @@ AttentionBackend attention_backend(c10::Device device, const std::string& what,
   if (forced) return *forced;
   // cuDNN's backward adds up in the order its blocks come.
   if (at::globalContext().deterministicAlgorithms()) return AttentionBackend::flash;
-  if (!device::measuring_choices()) return AttentionBackend::cudnn;
+  if (!device::is_tuning()) return AttentionBackend::cudnn;
   const std::lock_guard lock(mutex);
   if (const auto found = known.find(what); found != known.end()) return found->second;
-  const device::ChoiceFor key{
+  const device::TuningKey key{
       device::device_text(device),
       base::format("torch {} cuDNN {}", TORCH_VERSION, at::detail::getCUDAHooks().versionCuDNN()), what};
-  auto choice = device::kept_choices().find(key);
+  auto choice = device::tuning_cache().find(key);
   if (!choice || (choice->way != kNames[0] && choice->way != kNames[1])) {
     if (device::recording()) return AttentionBackend::cudnn;
     choice = timed(device, attend);
-    if (choice->microseconds < kNever) device::kept_choices().keep(key, *choice);
+    if (choice->microseconds < kNever) device::tuning_cache().keep(key, *choice);
   }
   return known[what] = choice->way == kNames[1] ? AttentionBackend::flash : AttentionBackend::cudnn;
 }

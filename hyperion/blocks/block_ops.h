@@ -12,35 +12,35 @@
 
 namespace hyperion::blocks {
 
-// x W + b of one or several maps over the same input, side by side. Weights [in, out] each, or [out, in]; biases as
+// x W + b of one or several linears over the same input, side by side. Weights [in, out] each, or [out, in]; biases as
 // many, or none. Weights that lie one behind the other in memory (see `lay_together`) are taken as one.
-struct Maps {
+struct Linears {
   std::vector<at::Tensor> weights, biases;
   bool in_out;
-  Fp8Map fp8 = {};  // set: the products of norm_linear and of the residual maps are made in 8 bits
+  Fp8Linear fp8 = {};  // set: the products of norm_linear and of the residual linears are made in 8 bits
 };
 
 // Moves the tensors' values into one piece of memory, one behind the other; they keep their shapes and names.
 void lay_together(const std::vector<at::Tensor>& tensors);
 
-// (hidden itself, maps(norm(hidden))): the first goes on as the residual, so that both gradients meet in one pass.
+// (hidden itself, linears(norm(hidden))): the first goes on as the residual, so that both gradients meet in one pass.
 // hidden: [..., width]. Keeps hidden and the norm's statistics.
 std::pair<at::Tensor, at::Tensor> norm_linear(const at::Tensor& hidden, const kernels::NormWeights& norm,
-                                              const Maps& maps);
+                                              const Linears& linears);
 
-// residual + maps(activation(input)); without an activation the input itself. Keeps the input alone.
-at::Tensor linear_residual(const at::Tensor& input, const Maps& maps, const at::Tensor& residual);
+// residual + linears(activation(input)); without an activation the input itself. Keeps the input alone.
+at::Tensor linear_residual(const at::Tensor& input, const Linears& linears, const at::Tensor& residual);
 // last_use: the input's gradient may take the input's place; a second backward is an error then.
-at::Tensor activated_linear_residual(const at::Tensor& input, kernels::Activation kind, const Maps& maps,
+at::Tensor activated_linear_residual(const at::Tensor& input, kernels::Activation kind, const Linears& linears,
                                      const at::Tensor& residual, bool last_use = false);
 
 struct Heads {
   int64_t queries, keys, width;  // keys: as many values; may be fewer than queries
 };
 // Attention of packed [batch, length, (queries + 2 keys) x width] -> [batch, length, queries x width].
-// cosines, sines: fp32 [places, width / 2], one row a place of the sequence or one a token of the batch; undefined: no
-// rotation. Turns the packed tensor where it lies. `window`: see attention.h; one that hides something is left to the
-// plain operations, for the libraries' kernels are not told of it.
+// cosines, sines: fp32 [positions, width / 2], one row a place of the sequence or one a token of the batch; undefined:
+// no rotation. Turns the packed tensor where it lies. `window`: see attention.h; one that hides something is left to
+// the plain operations, for the libraries' kernels are not told of it.
 at::Tensor packed_attention(const at::Tensor& packed, const Heads& heads, const at::Tensor& cosines,
                             const at::Tensor& sines, bool causal, int64_t window = 0);
 

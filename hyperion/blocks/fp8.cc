@@ -34,7 +34,7 @@ at::ScalarType scalar_of(Part part) { return part == Fp8Scales::gradient ? at::k
 bool is_gpu_bf16(const at::Tensor& tensor) { return tensor.is_cuda() && tensor.scalar_type() == at::kBFloat16; }
 
 // `values` in plain operations.
-Fp8Matrix plain(const at::Tensor& values, const Fp8Map& map, Part part, Fp8Forms forms) {
+Fp8Matrix plain(const at::Tensor& values, const Fp8Linear& map, Part part, Fp8Forms forms) {
   const auto wide = values.to(at::kFloat);
   const auto sums = forms.sums ? wide.sum(0).to(values.scalar_type()) : at::Tensor();
   if (map.by_rows()) {
@@ -46,7 +46,7 @@ Fp8Matrix plain(const at::Tensor& values, const Fp8Map& map, Part part, Fp8Forms
       inverse = most / limit;
     };
     if (forms.straight) narrow(wide, matrix.straight, matrix.inverse);
-    if (forms.turned) narrow(wide.t().contiguous(), matrix.turned, matrix.turned_inverse);
+    if (forms.transposed) narrow(wide.t().contiguous(), matrix.transposed, matrix.transposed_inverse);
     return matrix;
   }
   const auto largest = map.largest(part);
@@ -56,13 +56,13 @@ Fp8Matrix plain(const at::Tensor& values, const Fp8Map& map, Part part, Fp8Forms
   if (first) map.follow(part);
   const double limit = fp8_largest(type_of(part));
   const auto narrow = (wide * map.scale(part)).clamp(-limit, limit).to(scalar_of(part));
-  return {forms.straight ? narrow : at::Tensor(), forms.turned ? narrow.t().contiguous() : at::Tensor(),
+  return {forms.straight ? narrow : at::Tensor(), forms.transposed ? narrow.t().contiguous() : at::Tensor(),
           map.inverse(part), map.inverse(part), sums};
 }
 
 // Runs `make(tiles)` once, or twice where the scale must first follow the values.
 template <class Make>
-Fp8Matrix tiled(const at::Tensor& like, int64_t rows, int64_t columns, const Fp8Map& map, Part part, Fp8Forms forms,
+Fp8Matrix tiled(const at::Tensor& like, int64_t rows, int64_t columns, const Fp8Linear& map, Part part, Fp8Forms forms,
                 Make make) {
   HYPERION_CHECK(rows % 4 == 0 && columns % 8 == 0, "matrices in 8 bits have sides of multiples of 16");
   Fp8Tiles tiles{rows, columns, type_of(part), nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr};
@@ -70,14 +70,14 @@ Fp8Matrix tiled(const at::Tensor& like, int64_t rows, int64_t columns, const Fp8
   if (map.by_rows()) {
     const auto fp32 = like.options().dtype(at::kFloat);
     if (forms.straight) matrix.inverse = at::zeros({rows}, fp32);
-    if (forms.turned) matrix.turned_inverse = at::zeros({columns}, fp32);
+    if (forms.transposed) matrix.transposed_inverse = at::zeros({columns}, fp32);
     tiles.largest_of_rows = pointer<float>(matrix.inverse);
-    tiles.largest_of_columns = pointer<float>(matrix.turned_inverse);
+    tiles.largest_of_columns = pointer<float>(matrix.transposed_inverse);
     make(tiles);
   } else {
     tiles.largest = pointer<float>(map.largest(part));
     tiles.scale = pointer<float>(map.scale(part));
-    matrix.inverse = matrix.turned_inverse = map.inverse(part);
+    matrix.inverse = matrix.transposed_inverse = map.inverse(part);
   }
   if (!map.by_rows() && map.measured_first() && !forms.again) {
     tiles.scale = nullptr;
@@ -88,17 +88,17 @@ Fp8Matrix tiled(const at::Tensor& like, int64_t rows, int64_t columns, const Fp8
   }
   const auto options = like.options().dtype(scalar_of(part));
   if (forms.straight) matrix.straight = at::empty({rows, columns}, options);
-  if (forms.turned) matrix.turned = at::empty({columns, rows}, options);
+  if (forms.transposed) matrix.transposed = at::empty({columns, rows}, options);
   at::Tensor partial;
   if (forms.sums)
     partial = at::empty({on_gpu([&] { return fp8_tile_rows(rows); }), columns}, like.options().dtype(at::kFloat));
-  tiles.straight = pointer<uint8_t>(matrix.straight), tiles.turned = pointer<uint8_t>(matrix.turned);
+  tiles.straight = pointer<uint8_t>(matrix.straight), tiles.transposed = pointer<uint8_t>(matrix.transposed);
   tiles.sums = pointer<float>(partial);
   make(tiles);
   if (map.by_rows()) {  // the largest of each row becomes what gives its values back
     const double limit = fp8_largest(type_of(part));
     if (forms.straight) matrix.inverse.div_(limit);
-    if (forms.turned) matrix.turned_inverse.div_(limit);
+    if (forms.transposed) matrix.transposed_inverse.div_(limit);
   }
   if (forms.sums) matrix.sums = kernels::column_sums(partial).to(like.scalar_type());
   return matrix;
@@ -106,11 +106,11 @@ Fp8Matrix tiled(const at::Tensor& like, int64_t rows, int64_t columns, const Fp8
 
 }  // namespace
 
-Fp8Scales::Fp8Scales(int64_t maps, at::Device device, Fp8Options options) : options_(options) {
-  HYPERION_CHECK(maps > 0 && options.history > 0, "scales of some maps, over some steps");
+Fp8Scales::Fp8Scales(int64_t linears, at::Device device, Fp8Options options) : options_(options) {
+  HYPERION_CHECK(linears > 0 && options.history > 0, "scales of some linears, over some steps");
   const auto fp32 = at::TensorOptions().device(device).dtype(at::kFloat);
-  scale_ = at::ones({3 * maps}, fp32), inverse_ = at::ones({3 * maps, kFp8Apart}, fp32);
-  largest_ = at::zeros({3 * maps}, fp32), history_ = at::zeros({options.history, 3 * maps}, fp32);
+  scale_ = at::ones({3 * linears}, fp32), inverse_ = at::ones({3 * linears, kFp8Apart}, fp32);
+  largest_ = at::zeros({3 * linears}, fp32), history_ = at::zeros({options.history, 3 * linears}, fp32);
 }
 
 void Fp8Scales::follow(int64_t first, int64_t count, bool shift) {
@@ -140,14 +140,14 @@ void Fp8Scales::history_changed() {
   largest_.copy_(newest);
 }
 
-at::Tensor Fp8Map::scale(Part part) const { return scales_->scale_[3 * index_ + part]; }
-at::Tensor Fp8Map::inverse(Part part) const { return scales_->inverse_[3 * index_ + part][0]; }
-at::Tensor Fp8Map::largest(Part part) const { return scales_->largest_[3 * index_ + part]; }
-bool Fp8Map::by_rows() const { return scales_->options_.by_rows; }
-bool Fp8Map::measured_first() const { return scales_->fresh_ || scales_->options_.current; }
-void Fp8Map::follow(Part part) const { scales_->follow(3 * index_ + part, 1, /*shift=*/false); }
+at::Tensor Fp8Linear::scale(Part part) const { return scales_->scale_[3 * index_ + part]; }
+at::Tensor Fp8Linear::inverse(Part part) const { return scales_->inverse_[3 * index_ + part][0]; }
+at::Tensor Fp8Linear::largest(Part part) const { return scales_->largest_[3 * index_ + part]; }
+bool Fp8Linear::by_rows() const { return scales_->options_.by_rows; }
+bool Fp8Linear::measured_first() const { return scales_->fresh_ || scales_->options_.current; }
+void Fp8Linear::follow(Part part) const { scales_->follow(3 * index_ + part, 1, /*shift=*/false); }
 
-Fp8Matrix fp8_matrix(const at::Tensor& values, const Fp8Map& map, Part part, Fp8Forms forms) {
+Fp8Matrix fp8_matrix(const at::Tensor& values, const Fp8Linear& map, Part part, Fp8Forms forms) {
   if (!is_gpu_bf16(values)) return plain(values, map, part, forms);
   const auto rows = values.contiguous();
   return tiled(rows, rows.size(0), rows.size(1), map, part, forms, [&](const Fp8Tiles& tiles) {
@@ -156,9 +156,9 @@ Fp8Matrix fp8_matrix(const at::Tensor& values, const Fp8Map& map, Part part, Fp8
 }
 
 Fp8Matrix fp8_norm(const at::Tensor& input, const kernels::NormWeights& weights,
-                   const kernels::NormStatistics& statistics, const Fp8Map& map, Fp8Forms forms) {
+                   const kernels::NormStatistics& statistics, const Fp8Linear& map, Fp8Forms forms) {
   if (!is_gpu_bf16(input))
-    return plain(as_rows(kernels::normalise_again(input, weights, statistics)), map, Fp8Scales::input, forms);
+    return plain(as_rows(kernels::normalize_again(input, weights, statistics)), map, Fp8Scales::input, forms);
   const auto rows = as_rows(input).contiguous();
   const Fp8NormInput norm{pointer<const Bfloat16>(rows), pointer<const Bfloat16>(weights.weight),
                           pointer<const Bfloat16>(weights.bias), pointer<const float>(statistics.mean),
@@ -167,7 +167,7 @@ Fp8Matrix fp8_norm(const at::Tensor& input, const kernels::NormWeights& weights,
                [&](const Fp8Tiles& tiles) { on_gpu([&] { fp8_norm_gpu(norm, tiles, stream_of(rows)); }); });
 }
 
-Fp8Matrix fp8_activation(const at::Tensor& input, kernels::Activation kind, const Fp8Map& map, Fp8Forms forms) {
+Fp8Matrix fp8_activation(const at::Tensor& input, kernels::Activation kind, const Fp8Linear& map, Fp8Forms forms) {
   const auto rows = as_rows(input).contiguous();
   if (!is_gpu_bf16(rows)) return plain(kernels::activate(rows, kind), map, Fp8Scales::input, forms);
   const int64_t columns = rows.size(1) / (kind == kernels::Activation::gated_silu ? 2 : 1);
@@ -177,9 +177,9 @@ Fp8Matrix fp8_activation(const at::Tensor& input, kernels::Activation kind, cons
 }
 
 std::pair<at::Tensor, Fp8Matrix> fp8_activation_gradient(const at::Tensor& input, const at::Tensor& upstream,
-                                                         kernels::Activation kind, const Fp8Map& map) {
+                                                         kernels::Activation kind, const Fp8Linear& map) {
   const auto rows = as_rows(input).contiguous();
-  const Fp8Forms forms{.turned = true, .again = true};
+  const Fp8Forms forms{.transposed = true, .again = true};
   if (!is_gpu_bf16(rows)) {
     const auto found = kernels::activation_gradients(rows, upstream, kind, /*with_value=*/true);
     return {found.input, plain(found.again, map, Fp8Scales::input, forms)};
@@ -195,34 +195,34 @@ std::pair<at::Tensor, Fp8Matrix> fp8_activation_gradient(const at::Tensor& input
   return {gradient, again};
 }
 
-at::Tensor fp8_product(const Fp8Product& p, at::ScalarType type) {
+at::Tensor fp8_gemm(const Fp8Gemm& p, at::ScalarType type) {
   const int64_t rows = p.a.size(0), columns = p.b.size(0), k = p.a.size(1);
   HYPERION_CHECK(k == p.b.size(1), "the inner sides of a product are equal");
   if (p.a.is_cuda() && type == at::kBFloat16) {
     const auto of = [](const at::Tensor& t) {
-      return t.scalar_type() == at::kFloat8_e5m2 ? kernels::ProductType::e5m2 : kernels::ProductType::e4m3;
+      return t.scalar_type() == at::kFloat8_e5m2 ? kernels::GemmType::e5m2 : kernels::GemmType::e4m3;
     };
     auto out = at::empty({rows, columns}, p.a.options().dtype(type));
     const auto added = p.added.defined() ? p.added.contiguous() : p.added;
-    const kernels::RawProduct raw{.a = p.a.const_data_ptr(),
-                                  .b = p.b.const_data_ptr(),
-                                  .c = pointer<const void>(added),
-                                  .bias = pointer<const void>(p.bias),
-                                  .d = out.data_ptr(),
-                                  .rows = rows,
-                                  .columns = columns,
-                                  .k = k,
-                                  .a_turned = false,
-                                  .b_turned = true,
-                                  .type = of(p.a),
-                                  .out = kernels::ProductType::bf16,
-                                  .may_round_to_tf32 = false,
-                                  .b_type = of(p.b),
-                                  .a_inverse = pointer<const float>(p.a_inverse),
-                                  .b_inverse = pointer<const float>(p.b_inverse),
-                                  .by_rows = p.a_inverse.dim() == 1,
-                                  .fast = p.fast};
-    if (on_gpu([&] { return kernels::product_gpu(raw, device::measuring_choices(), stream_of(p.a)); })) return out;
+    const kernels::RawGemm raw{.a = p.a.const_data_ptr(),
+                               .b = p.b.const_data_ptr(),
+                               .c = pointer<const void>(added),
+                               .bias = pointer<const void>(p.bias),
+                               .d = out.data_ptr(),
+                               .rows = rows,
+                               .columns = columns,
+                               .k = k,
+                               .transpose_a = false,
+                               .transpose_b = true,
+                               .type = of(p.a),
+                               .out = kernels::GemmType::bf16,
+                               .may_round_to_tf32 = false,
+                               .b_type = of(p.b),
+                               .a_inverse = pointer<const float>(p.a_inverse),
+                               .b_inverse = pointer<const float>(p.b_inverse),
+                               .by_rows = p.a_inverse.dim() == 1,
+                               .fast = p.fast};
+    if (on_gpu([&] { return kernels::gemm_gpu(raw, device::is_tuning(), stream_of(p.a)); })) return out;
   }
   const auto a_inverse = p.a_inverse.dim() == 0 ? p.a_inverse : p.a_inverse.unsqueeze(1);
   auto out = at::mm(p.a.to(at::kFloat), p.b.to(at::kFloat).t()) * a_inverse * p.b_inverse;

@@ -13,13 +13,13 @@ struct Fp8Gain {
   bool pays() const { return narrow + rounding <= wide; }
 };
 
-struct MapShape {
+struct LinearShape {
   int64_t rows, in, out;
   bool in_out;
-  auto operator<=>(const MapShape&) const = default;
+  auto operator<=>(const LinearShape&) const = default;
 };
 
 // Measured the first time a shape is met on a GPU, unless it is met while a graph records; elsewhere nothing is.
-Fp8Gain fp8_gain(const MapShape& shape, c10::Device device);
+Fp8Gain fp8_gain(const LinearShape& shape, c10::Device device);
 
 }  // namespace hyperion::blocks

@@ -1,4 +1,4 @@
-// A tile of 128 rows and 64 columns at a time: a thread finds 4 rows of 8 columns, and what is to be turned goes
+// A tile of 128 rows and 64 columns at a time: a thread finds 4 rows of 8 columns, and what is to be transposed goes
 // through shared memory, a word of 4 rows at a time, so that both forms are written in whole lines.
 #include "hyperion/blocks/fp8_math.h"
 #include "hyperion/kernels/gpu_activations.h"
@@ -29,7 +29,7 @@ __device__ inline uint32_t narrow_four(float a, float b, float c, float d) {
 #endif
 }
 
-// Four words of four bytes, turned: word i of the result holds byte i of each.
+// Four words of four bytes, transposed: word i of the result holds byte i of each.
 __device__ inline void turn_bytes(uint32_t (&w)[4]) {
   const uint32_t a = __byte_perm(w[0], w[1], 0x5140), b = __byte_perm(w[2], w[3], 0x5140);
   const uint32_t c = __byte_perm(w[0], w[1], 0x7362), d = __byte_perm(w[2], w[3], 0x7362);
@@ -175,7 +175,7 @@ __global__ void __launch_bounds__(kThreads) largest_kernel(Source source, Fp8Til
   raise(t.largest_of_columns + mine, most);
 }
 
-// BY_ROWS: each row has its scale, and in the turned form each column.
+// BY_ROWS: each row has its scale, and in the transposed form each column.
 template <class Source, Fp8Type TYPE, bool BY_ROWS>
 __global__ void __launch_bounds__(kThreads) tiles_kernel(Source source, Fp8Tiles t) {
   __shared__ uint32_t quads[kTileColumns][kTileRows / kRows + 1];
@@ -208,7 +208,7 @@ __global__ void __launch_bounds__(kThreads) tiles_kernel(Source source, Fp8Tiles
       high[j] = narrow_four<TYPE>(s[4], s[5], s[6], s[7]);
       if (t.straight != nullptr)
         *reinterpret_cast<uint2*>(t.straight + (row + j) * t.columns + column) = make_uint2(low[j], high[j]);
-      if (BY_ROWS && t.turned != nullptr) {
+      if (BY_ROWS && t.transposed != nullptr) {
 #pragma unroll
         for (int i = 0; i < kCount; ++i) v[i] *= scale_for<TYPE>(t.largest_of_columns[column + i]);
         low[j] = narrow_four<TYPE>(v[0], v[1], v[2], v[3]);
@@ -236,7 +236,7 @@ __global__ void __launch_bounds__(kThreads) tiles_kernel(Source source, Fp8Tiles
       t.sums[blockIdx.y * t.columns + mine] = all;
     }
   }
-  if (t.turned == nullptr) return;
+  if (t.transposed == nullptr) return;
   turn_bytes(low);
   turn_bytes(high);
 #pragma unroll
@@ -250,7 +250,7 @@ __global__ void __launch_bounds__(kThreads) tiles_kernel(Source source, Fp8Tiles
   if (to_row >= t.rows) return;
   for (int c = warp; c < kTileColumns; c += kThreads / kLanes) {
     const int64_t from = int64_t{blockIdx.x} * kTileColumns + c;
-    if (from < t.columns) *reinterpret_cast<uint32_t*>(t.turned + from * t.rows + to_row) = quads[c][lane];
+    if (from < t.columns) *reinterpret_cast<uint32_t*>(t.transposed + from * t.rows + to_row) = quads[c][lane];
   }
 }
 
@@ -266,7 +266,7 @@ void launch(const Source& source, const Fp8Tiles& t, void* stream) {
                   static_cast<unsigned>(fp8_tile_rows(t.rows)));
   const auto queue = static_cast<GpuStream>(stream);
   const bool by_rows = t.largest_of_rows != nullptr || t.largest_of_columns != nullptr, fine = t.type == Fp8Type::e4m3;
-  if (by_rows && t.straight == nullptr && t.turned == nullptr) {
+  if (by_rows && t.straight == nullptr && t.transposed == nullptr) {
     largest_kernel<Source><<<grid, kThreads, 0, queue>>>(source, t);
   } else if (by_rows && fine) {
     tiles_kernel<Source, Fp8Type::e4m3, true><<<grid, kThreads, 0, queue>>>(source, t);

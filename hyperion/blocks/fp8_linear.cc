@@ -1,6 +1,6 @@
-// The maps of a transformer's block with their products in 8 bits: as norm_linear.cc and linear_residual.cc, and
-// keeping the same. Each matrix is rounded once for the forward and once, turned, for the weight's gradient: keeping
-// the first would not help, since products of 8 bits want both sides by rows.
+// The linears of a transformer's block with their products in 8 bits: as norm_linear.cc and linear_residual.cc, and
+// keeping the same. Each matrix is rounded once for the forward and once, transposed, for the weight's gradient:
+// keeping the first would not help, since products of 8 bits want both sides by rows.
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "hyperion/blocks/block_ops.h"
@@ -24,32 +24,32 @@ using torch::autograd::variable_list;
 struct NarrowWeight {
   at::Tensor values, inverse;
 };
-NarrowWeight narrow_weight(const at::Tensor& weight, bool in_out, const Fp8Map& map, bool backward) {
-  const bool turned = in_out != backward;
+NarrowWeight narrow_weight(const at::Tensor& weight, bool in_out, const Fp8Linear& map, bool backward) {
+  const bool transposed = in_out != backward;
   const auto made = fp8_matrix(weight, map, Fp8Scales::weight,
-                               {.straight = !turned, .turned = turned, .sums = false, .again = backward});
-  return {turned ? made.turned : made.straight, turned ? made.turned_inverse : made.inverse};
+                               {.straight = !transposed, .transposed = transposed, .sums = false, .again = backward});
+  return {transposed ? made.transposed : made.straight, transposed ? made.transposed_inverse : made.inverse};
 }
 
-at::Tensor forward_product(const Fp8Matrix& x, const at::Tensor& weight, bool in_out, const Fp8Map& map,
+at::Tensor forward_product(const Fp8Matrix& x, const at::Tensor& weight, bool in_out, const Fp8Linear& map,
                            const at::Tensor& bias, const at::Tensor& added, at::ScalarType type) {
   const auto w = narrow_weight(weight, in_out, map, /*backward=*/false);
-  return fp8_product({x.straight, x.inverse, w.values, w.inverse, bias, added, /*fast=*/true}, type);
+  return fp8_gemm({x.straight, x.inverse, w.values, w.inverse, bias, added, /*fast=*/true}, type);
 }
 
-at::Tensor input_gradient(const Fp8Matrix& above, const at::Tensor& weight, bool in_out, const Fp8Map& map) {
+at::Tensor input_gradient(const Fp8Matrix& above, const at::Tensor& weight, bool in_out, const Fp8Linear& map) {
   const auto w = narrow_weight(weight, in_out, map, /*backward=*/true);
-  return fp8_product({above.straight, above.inverse, w.values, w.inverse}, weight.scalar_type());
+  return fp8_gemm({above.straight, above.inverse, w.values, w.inverse}, weight.scalar_type());
 }
 
 at::Tensor fp8_weight_gradient(const Fp8Matrix& x, const Fp8Matrix& above, bool in_out, at::ScalarType type) {
-  return in_out ? fp8_product({x.turned, x.turned_inverse, above.turned, above.turned_inverse}, type)
-                : fp8_product({above.turned, above.turned_inverse, x.turned, x.turned_inverse}, type);
+  return in_out ? fp8_gemm({x.transposed, x.transposed_inverse, above.transposed, above.transposed_inverse}, type)
+                : fp8_gemm({above.transposed, above.transposed_inverse, x.transposed, x.transposed_inverse}, type);
 }
 
-Fp8Map map_of(AutogradContext* context) {
-  return Fp8Map(*reinterpret_cast<Fp8Scales*>(context->saved_data.at("scales").toInt()),
-                context->saved_data.at("map").toInt());
+Fp8Linear map_of(AutogradContext* context) {
+  return Fp8Linear(*reinterpret_cast<Fp8Scales*>(context->saved_data.at("scales").toInt()),
+                   context->saved_data.at("map").toInt());
 }
 
 void keep_map(AutogradContext* context, int64_t scales, int64_t map) {
@@ -75,13 +75,13 @@ struct Fp8NormLinear : torch::autograd::Function<Fp8NormLinear> {
     context->set_materialize_grads(false);
     context->saved_data["epsilon"] = epsilon;
     context->saved_data["in_out"] = in_out;
-    context->saved_data["maps"] = static_cast<int64_t>(weights.size());
+    context->saved_data["linears"] = static_cast<int64_t>(weights.size());
     return {hidden, shaped_like(out, hidden)};
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& upstream) {
     const auto kept = context->get_saved_variables();
-    const auto count = static_cast<size_t>(context->saved_data.at("maps").toInt());
+    const auto count = static_cast<size_t>(context->saved_data.at("linears").toInt());
     const at::TensorList all(kept), weights = all.slice(5, count), biases = all.slice(5 + count);
     const bool in_out = context->saved_data.at("in_out").toBool();
     const int64_t side = in_out ? 1 : 0;
@@ -92,14 +92,14 @@ struct Fp8NormLinear : torch::autograd::Function<Fp8NormLinear> {
     gradients.resize(7 + weights.size() + biases.size());
     if (!upstream[1].defined()) return gradients;
     bool trained = false;
-    const size_t first = kept[2].defined() ? 3 : 2;  // of the maps, among the inputs that are there
+    const size_t first = kept[2].defined() ? 3 : 2;  // of the linears, among the inputs that are there
     for (size_t i = 0; i < weights.size() + biases.size(); ++i)
       trained = trained || context->needs_input_grad(first + i);
     const auto above = fp8_matrix(as_rows(upstream[1]), map, Fp8Scales::gradient,
-                                  {.straight = true, .turned = trained, .sums = trained && !biases.empty()});
+                                  {.straight = true, .transposed = trained, .sums = trained && !biases.empty()});
     const auto weight = joined(weights, side);
     if (trained) {
-      const auto x = fp8_norm(kept[0], norm, statistics, map, {.turned = true, .again = true});
+      const auto x = fp8_norm(kept[0], norm, statistics, map, {.transposed = true, .again = true});
       place_gradients(fp8_weight_gradient(x, above, in_out, weight.scalar_type()), above.sums, weights, biases, side,
                       gradients, 4);
     }
@@ -139,13 +139,13 @@ struct Fp8LinearResidual : torch::autograd::Function<Fp8LinearResidual> {
     const bool trained = context->needs_input_grad(1),
                with_bias = context->saved_data.at("bias").toBool() && context->needs_input_grad(2);
     const auto above = fp8_matrix(as_rows(upstream[0]), map, Fp8Scales::gradient,
-                                  {.straight = true, .turned = trained, .sums = with_bias});
+                                  {.straight = true, .transposed = trained, .sums = with_bias});
     auto of_input = input_gradient(above, kept[1], in_out, map);
     Fp8Matrix x;
     if (kind != kNoActivation) {
       std::tie(of_input, x) = fp8_activation_gradient(kept[0], of_input, static_cast<kernels::Activation>(kind), map);
     } else if (trained) {
-      x = fp8_matrix(as_rows(kept[0]), map, Fp8Scales::input, {.turned = true, .again = true});
+      x = fp8_matrix(as_rows(kept[0]), map, Fp8Scales::input, {.transposed = true, .again = true});
     }
     return {of_input.view(kept[0].sizes()),
             trained ? fp8_weight_gradient(x, above, in_out, kept[1].scalar_type()) : at::Tensor(),
@@ -161,18 +161,18 @@ struct Fp8LinearResidual : torch::autograd::Function<Fp8LinearResidual> {
 }  // namespace
 
 std::pair<at::Tensor, at::Tensor> norm_linear_fp8(const at::Tensor& hidden, const kernels::NormWeights& norm,
-                                                  const Maps& maps) {
+                                                  const Linears& linears) {
   const auto out =
-      Fp8NormLinear::apply(hidden, norm.weight, maybe(norm.bias), norm.epsilon, at::TensorList(maps.weights),
-                           at::TensorList(maps.biases), maps.in_out, maps.fp8.address(), maps.fp8.index());
+      Fp8NormLinear::apply(hidden, norm.weight, maybe(norm.bias), norm.epsilon, at::TensorList(linears.weights),
+                           at::TensorList(linears.biases), linears.in_out, linears.fp8.address(), linears.fp8.index());
   return {out[0], out[1]};
 }
 
-at::Tensor linear_residual_fp8(const at::Tensor& input, std::optional<kernels::Activation> kind, const Maps& maps,
+at::Tensor linear_residual_fp8(const at::Tensor& input, std::optional<kernels::Activation> kind, const Linears& linears,
                                const at::Tensor& residual) {
-  return Fp8LinearResidual::apply(input, maps.weights[0], maps.biases.empty() ? std::nullopt : maybe(maps.biases[0]),
-                                  maybe(residual), maps.in_out, kind ? static_cast<int64_t>(*kind) : kNoActivation,
-                                  maps.fp8.address(), maps.fp8.index());
+  return Fp8LinearResidual::apply(
+      input, linears.weights[0], linears.biases.empty() ? std::nullopt : maybe(linears.biases[0]), maybe(residual),
+      linears.in_out, kind ? static_cast<int64_t>(*kind) : kNoActivation, linears.fp8.address(), linears.fp8.index());
 }
 
 }  // namespace hyperion::blocks

@@ -36,10 +36,10 @@ constexpr uint8_t to_fp8(float value, Fp8Type type) {
 struct Fp8Tiles {
   int64_t rows, columns;
   Fp8Type type;
-  const float* scale;          // what values are multiplied with; null: only `largest` and `sums` are found
-  float* largest;              // raised to the largest size met
-  uint8_t *straight, *turned;  // [rows, columns] and [columns, rows]
-  // In place of one scale and its `largest`: of each row for the straight form, of each column for the turned one.
+  const float* scale;              // what values are multiplied with; null: only `largest` and `sums` are found
+  float* largest;                  // raised to the largest size met
+  uint8_t *straight, *transposed;  // [rows, columns] and [columns, rows]
+  // In place of one scale and its `largest`: of each row for the straight form, of each column for the transposed one.
   // Raised where there is neither form yet, read where there is.
   float *largest_of_rows, *largest_of_columns;
   float* sums;  // [fp8_tile_rows(rows), columns]: of the columns, before scaling

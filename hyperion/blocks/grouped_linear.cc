@@ -13,9 +13,9 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-at::Tensor stacked(at::TensorList weights, int64_t maps) {
+at::Tensor stacked(at::TensorList weights, int64_t linears) {
   const auto whole = joined(weights, 0);
-  return whole.view({maps, whole.size(0) / maps, whole.size(1)});
+  return whole.view({linears, whole.size(0) / linears, whole.size(1)});
 }
 
 struct GroupedLinear : torch::autograd::Function<GroupedLinear> {
@@ -37,7 +37,7 @@ struct GroupedLinear : torch::autograd::Function<GroupedLinear> {
     bool trained = false;
     for (size_t i = 0; i < weights.size(); ++i) trained = trained || context->needs_input_grad(2 + i);
     if (!trained) return gradients;
-    const auto of_weights = at::_grouped_mm(above.t(), kept[0], kept[1]);  // [maps, out, in]
+    const auto of_weights = at::_grouped_mm(above.t(), kept[0], kept[1]);  // [linears, out, in]
     const auto parts = parted(of_weights.reshape({-1, of_weights.size(2)}), weights, 0);
     std::copy(parts.begin(), parts.end(), gradients.begin() + 2);
     return gradients;

@@ -100,11 +100,11 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
       const int64_t count = std::min(step, rows - first);
       const auto part = hidden.narrow(0, first, count);
       auto logits = room.narrow(0, 0, count);
-      kernels::product_into(logits, {.a = part, .b = weight, .b_turned = true});
+      kernels::gemm_into(logits, {.a = part, .b = weight, .transpose_b = true});
       gradients_in_place(logits, targets.narrow(0, first, count), losses.narrow(0, first, count), gradients);
       if (!gradients) continue;
-      kernels::product_into(of_hidden.narrow(0, first, count), {.a = logits, .b = weight});
-      kernels::add_product(of_weight, {.a = logits, .b = part, .a_turned = true}, first == 0);
+      kernels::gemm_into(of_hidden.narrow(0, first, count), {.a = logits, .b = weight});
+      kernels::gemm_add(of_weight, {.a = logits, .b = part, .transpose_a = true}, first == 0);
     }
     const auto [mean, share] = mean_loss(losses, targets);
     if (gradients) context->save_for_backward({of_hidden, of_weight, share});

@@ -27,19 +27,19 @@ struct LinearResidual : torch::autograd::Function<LinearResidual> {
                             const std::optional<at::Tensor>& bias, const std::optional<at::Tensor>& residual,
                             bool in_out, int64_t kind, bool last_use) {
     const auto active = kind == kPlainInput ? input : kernels::activate(input, static_cast<kernels::Activation>(kind));
-    const auto out = kernels::product({.a = as_rows(active),
-                                       .b = weight,
-                                       .b_turned = !in_out,
-                                       .bias = or_none(bias),
-                                       .added = residual ? as_rows(*residual) : at::Tensor()});
+    const auto out = kernels::gemm({.a = as_rows(active),
+                                    .b = weight,
+                                    .transpose_b = !in_out,
+                                    .bias = or_none(bias),
+                                    .added = residual ? as_rows(*residual) : at::Tensor()});
     context->save_for_backward({input, weight});
     context->saved_data["in_out"] = in_out;
     context->saved_data["kind"] = kind;
     context->saved_data["last_use"] = last_use;
     context->saved_data["bias"] = bias.has_value();
     context->saved_data["residual"] = residual.has_value();
-    context->saved_data["sums"] = kind != kPlainInput && kernels::sums_wanted(input);
-    if (bias && bias->requires_grad() && bias->is_leaf()) kernels::want_sums(out);
+    context->saved_data["sums"] = kind != kPlainInput && kernels::bias_sums_requested(input);
+    if (bias && bias->requires_grad() && bias->is_leaf()) kernels::request_bias_sums(out);
     return shaped_like(out, input);
   }
 
@@ -50,8 +50,8 @@ struct LinearResidual : torch::autograd::Function<LinearResidual> {
     const auto above = as_rows(upstream[0]);
     const bool trained = context->needs_input_grad(1),
                with_bias = context->saved_data.at("bias").toBool() && context->needs_input_grad(2);
-    const auto sums = with_bias ? kernels::take_sums(upstream[0]) : at::Tensor();
-    auto of_input = kernels::product({.a = above, .b = kept[1], .b_turned = in_out});
+    const auto sums = with_bias ? kernels::take_bias_sums(upstream[0]) : at::Tensor();
+    auto of_input = kernels::gemm({.a = above, .b = kept[1], .transpose_b = in_out});
     at::Tensor active = kept[0];
     if (kind != kPlainInput) {
       const bool last_use = context->saved_data.at("last_use").toBool();
@@ -60,7 +60,7 @@ struct LinearResidual : torch::autograd::Function<LinearResidual> {
                                         context->saved_data.at("sums").toBool(), last_use);
       if (last_use) kept[0].unsafeGetTensorImpl()->bump_version();  // whoever else kept it is told
       of_input = found.input, active = found.again;
-      if (found.sums.defined()) kernels::leave_sums(of_input, found.sums);
+      if (found.sums.defined()) kernels::leave_bias_sums(of_input, found.sums);
     }
     return {of_input.view(kept[0].sizes()),
             trained ? kernels::weight_gradient(as_rows(active), above, in_out) : at::Tensor(),
@@ -72,25 +72,27 @@ struct LinearResidual : torch::autograd::Function<LinearResidual> {
   }
 };
 
-at::Tensor apply(const at::Tensor& input, int64_t kind, const Maps& maps, const at::Tensor& residual, bool last_use) {
-  HYPERION_CHECK(maps.weights.size() == 1 && maps.biases.size() <= 1, "a residual is added to one map");
-  if (maps.fp8)
+at::Tensor apply(const at::Tensor& input, int64_t kind, const Linears& linears, const at::Tensor& residual,
+                 bool last_use) {
+  HYPERION_CHECK(linears.weights.size() == 1 && linears.biases.size() <= 1, "a residual is added to one map");
+  if (linears.fp8)
     return linear_residual_fp8(
-        input, kind == kPlainInput ? std::nullopt : std::optional(static_cast<kernels::Activation>(kind)), maps,
+        input, kind == kPlainInput ? std::nullopt : std::optional(static_cast<kernels::Activation>(kind)), linears,
         residual);
-  return LinearResidual::apply(input, maps.weights[0], maps.biases.empty() ? std::nullopt : maybe(maps.biases[0]),
-                               maybe(residual), maps.in_out, kind, last_use);
+  return LinearResidual::apply(input, linears.weights[0],
+                               linears.biases.empty() ? std::nullopt : maybe(linears.biases[0]), maybe(residual),
+                               linears.in_out, kind, last_use);
 }
 
 }  // namespace
 
-at::Tensor linear_residual(const at::Tensor& input, const Maps& maps, const at::Tensor& residual) {
-  return apply(input, kPlainInput, maps, residual, false);
+at::Tensor linear_residual(const at::Tensor& input, const Linears& linears, const at::Tensor& residual) {
+  return apply(input, kPlainInput, linears, residual, false);
 }
 
-at::Tensor activated_linear_residual(const at::Tensor& input, kernels::Activation kind, const Maps& maps,
+at::Tensor activated_linear_residual(const at::Tensor& input, kernels::Activation kind, const Linears& linears,
                                      const at::Tensor& residual, bool last_use) {
-  return apply(input, static_cast<int64_t>(kind), maps, residual, last_use);
+  return apply(input, static_cast<int64_t>(kind), linears, residual, last_use);
 }
 
 }  // namespace hyperion::blocks

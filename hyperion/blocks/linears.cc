@@ -38,10 +38,10 @@ std::vector<at::Tensor> parted(const at::Tensor& whole, at::TensorList parts, in
 }
 
 void place_gradients(const at::Tensor& of_weight, const at::Tensor& of_bias, at::TensorList weights,
-                     at::TensorList biases, int64_t dimension, std::vector<at::Tensor>& places, size_t first) {
-  for (const auto& part : parted(of_weight, weights, dimension)) places[first++] = part;
+                     at::TensorList biases, int64_t dimension, std::vector<at::Tensor>& slots, size_t first) {
+  for (const auto& part : parted(of_weight, weights, dimension)) slots[first++] = part;
   if (biases.empty()) return;
-  for (const auto& part : parted(of_bias, biases, 0)) places[first++] = part;
+  for (const auto& part : parted(of_bias, biases, 0)) slots[first++] = part;
 }
 
 }  // namespace hyperion::blocks

@@ -1,4 +1,4 @@
-// What the operations of block_ops.h share: several maps taken as one, and gradients cut apart again.
+// What the operations of block_ops.h share: several linears taken as one, and gradients cut apart again.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -16,14 +16,14 @@ at::Tensor joined(at::TensorList parts, int64_t dimension);
 // Views of `whole`, shaped as the parts are.
 std::vector<at::Tensor> parted(const at::Tensor& whole, at::TensorList parts, int64_t dimension);
 
-// The gradients of maps taken as one, cut apart: the weights' into the places from `first` on, then the biases'.
+// The gradients of linears taken as one, cut apart: the weights' into the slots from `first` on, then the biases'.
 void place_gradients(const at::Tensor& of_weight, const at::Tensor& of_bias, at::TensorList weights,
-                     at::TensorList biases, int64_t dimension, std::vector<at::Tensor>& places, size_t first);
+                     at::TensorList biases, int64_t dimension, std::vector<at::Tensor>& slots, size_t first);
 
-// In 8 bits, for maps that say so: the same as norm_linear and (activated_)linear_residual.
+// In 8 bits, for linears that say so: the same as norm_linear and (activated_)linear_residual.
 std::pair<at::Tensor, at::Tensor> norm_linear_fp8(const at::Tensor& hidden, const kernels::NormWeights& norm,
-                                                  const Maps& maps);
-at::Tensor linear_residual_fp8(const at::Tensor& input, std::optional<kernels::Activation> kind, const Maps& maps,
+                                                  const Linears& linears);
+at::Tensor linear_residual_fp8(const at::Tensor& input, std::optional<kernels::Activation> kind, const Linears& linears,
                                const at::Tensor& residual);
 
 }  // namespace hyperion::blocks

@@ -105,7 +105,7 @@ struct PackedAttention : torch::autograd::Function<PackedAttention> {
     auto& data = context->saved_data;
     data["queries"] = queries, data["keys"] = keys, data["width"] = width, data["causal"] = causal;
     data["cudnn"] = backend == AttentionBackend::cudnn;
-    data["sums"] = kernels::sums_wanted(packed);
+    data["sums"] = kernels::bias_sums_requested(packed);
     return a.output.transpose(1, 2).reshape({packed.size(0), packed.size(1), queries * width});
   }
 
@@ -136,7 +136,7 @@ struct PackedAttention : torch::autograd::Function<PackedAttention> {
       });
     });
     kernels::add_up_for_leaves({partial, left, {sums}}, {});
-    if (sums.defined()) kernels::leave_sums(out, sums);
+    if (sums.defined()) kernels::leave_bias_sums(out, sums);
     return {out, {}, {}, {}, {}, {}, {}};
   }
 };

@@ -26,10 +26,10 @@ __device__ inline void load_table(const float* from, float (&out)[STEP]) {
 // dividing 64 takes longer than the bytes.
 template <class T, int STEP>
 __global__ void __launch_bounds__(kThreads)
-    rotate_kernel(T* packed, int64_t heads, uint32_t turned, uint32_t width, Rotation rotation) {
+    rotate_kernel(T* packed, int64_t heads, uint32_t rotated, uint32_t width, Rotation rotation) {
   const uint32_t half = width / 2, of_head = half / STEP;
-  const int64_t token = blockIdx.x, row = blockIdx.x % static_cast<uint32_t>(rotation.places) * int64_t{half};
-  for (uint32_t item = threadIdx.x; item < turned * of_head; item += blockDim.x) {
+  const int64_t token = blockIdx.x, row = blockIdx.x % static_cast<uint32_t>(rotation.positions) * int64_t{half};
+  for (uint32_t item = threadIdx.x; item < rotated * of_head; item += blockDim.x) {
     const uint32_t head = item / of_head, pair = (item - head * of_head) * STEP;
     T* low = packed + (token * heads + head) * width + pair;
     if constexpr (STEP == kWide<T>) {
@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(kThreads)
   const uint32_t token_32 = blockIdx.x, batch_32 = token_32 / static_cast<uint32_t>(length);
   const int64_t token = token_32, batch = batch_32, place = token - batch * length;
   const bool turning = rotation.cosines != nullptr;
-  const int64_t row = turning ? token_32 % static_cast<uint32_t>(rotation.places) * int64_t{half} : 0;
+  const int64_t row = turning ? token_32 % static_cast<uint32_t>(rotation.positions) * int64_t{half} : 0;
   for (uint32_t item = threadIdx.x; item < heads * of_head; item += blockDim.x) {
     const uint32_t head = item / of_head, pair = (item - head * of_head) * STEP;
     T* to = packed + (token * heads + head) * width + pair;
@@ -152,7 +152,7 @@ __global__ void __launch_bounds__(kSumThreads, kSumsAtOnce / kSumThreads)
     to_floats<T>(next_high, b);
     fetch(token + step);
     if (turns) {
-      const auto row = static_cast<uint32_t>(token) % static_cast<uint32_t>(rotation.places) * int64_t{half} + pair;
+      const auto row = static_cast<uint32_t>(token) % static_cast<uint32_t>(rotation.positions) * int64_t{half} + pair;
       float c[kCount], s[kCount];
       load_table(rotation.cosines + row, c);
       load_table(rotation.sines + row, s);
@@ -195,17 +195,17 @@ unsigned threads_for(int64_t items) {
 }  // namespace
 
 template <class T>
-void rotate_heads_gpu(T* packed, int64_t tokens, int64_t heads, int64_t turned, int64_t width, const Rotation& rotation,
-                      void* stream) {
-  const int64_t pairs = turned * (width / 2);  // of a token
+void rotate_heads_gpu(T* packed, int64_t tokens, int64_t heads, int64_t rotated, int64_t width,
+                      const Rotation& rotation, void* stream) {
+  const int64_t pairs = rotated * (width / 2);  // of a token
   if (tokens * pairs == 0) return;
   const auto queue = static_cast<GpuStream>(stream);
   const auto blocks = static_cast<unsigned>(tokens);
   if (width / 2 % kWide<T> == 0 && aligned(packed) && aligned(rotation.cosines) && aligned(rotation.sines)) {
     rotate_kernel<T, kWide<T>><<<blocks, threads_for(pairs / kWide<T>), 0, queue>>>(
-        packed, heads, static_cast<uint32_t>(turned), static_cast<uint32_t>(width), rotation);
+        packed, heads, static_cast<uint32_t>(rotated), static_cast<uint32_t>(width), rotation);
   } else {
-    rotate_kernel<T, 1><<<blocks, threads_for(pairs), 0, queue>>>(packed, heads, static_cast<uint32_t>(turned),
+    rotate_kernel<T, 1><<<blocks, threads_for(pairs), 0, queue>>>(packed, heads, static_cast<uint32_t>(rotated),
                                                                   static_cast<uint32_t>(width), rotation);
   }
   check_launch("rotate_heads");

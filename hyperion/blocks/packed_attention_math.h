@@ -6,17 +6,17 @@
 
 namespace hyperion::blocks {
 
-// cosines and sines: fp32 [places, head width / 2]; the row of a token is token % places, so that a table may serve one
-// sequence or every token of the batch. Null: nothing turns.
+// cosines and sines: fp32 [positions, head width / 2]; the row of a token is token % positions, so that a table may
+// serve one sequence or every token of the batch. Null: nothing turns.
 struct Rotation {
   const float *cosines, *sines;
-  int64_t places;
+  int64_t positions;
 };
 
-// packed: [tokens, heads x width]; the first `turned` heads turn, in place.
+// packed: [tokens, heads x width]; the first `rotated` heads turn, in place.
 template <class T>
-void rotate_heads_gpu(T* packed, int64_t tokens, int64_t heads, int64_t turned, int64_t width, const Rotation& rotation,
-                      void* stream);
+void rotate_heads_gpu(T* packed, int64_t tokens, int64_t heads, int64_t rotated, int64_t width,
+                      const Rotation& rotation, void* stream);
 
 // One tensor of [tokens, heads, width], by where it lies; `width` elements of a head lie together.
 template <class T>

@@ -30,7 +30,7 @@ HeadStrides strides_of(const at::Tensor& tensor) { return {tensor.stride(0), ten
 at::Tensor rotated(const at::Tensor& given, const at::Tensor& cosines, const at::Tensor& sines, bool back) {
   const auto input = given.stride(3) == 1 ? given : given.contiguous();
   const int64_t batch = input.size(0), heads = input.size(1), length = input.size(2), width = input.size(3);
-  // Heads of a token lie together, or places of a head: as they came.
+  // Heads of a token lie together, or positions of a head: as they came.
   auto output = input.stride(1) < input.stride(2)
                     ? at::empty({batch, length, heads, width}, input.options()).transpose(1, 2)
                     : at::empty({batch, heads, length, width}, input.options());
@@ -45,7 +45,7 @@ at::Tensor rotated(const at::Tensor& given, const at::Tensor& cosines, const at:
   return output;
 }
 
-struct Turned : torch::autograd::Function<Turned> {
+struct Rotated : torch::autograd::Function<Rotated> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input,
                             const at::Tensor& cosines, const at::Tensor& sines) {
     context->save_for_backward({cosines, sines});
@@ -71,25 +71,25 @@ bool fits(const at::Tensor& table, const at::Tensor& input) {
 
 std::pair<at::Tensor, at::Tensor> rope_tables(const at::Tensor& frequencies, int64_t first, int64_t length,
                                               at::ScalarType type, double scale) {
-  const auto places = at::arange(first, first + length, frequencies.options());
-  return tables(at::outer(places, frequencies), type, scale);
+  const auto positions = at::arange(first, first + length, frequencies.options());
+  return tables(at::outer(positions, frequencies), type, scale);
 }
 
-std::pair<at::Tensor, at::Tensor> rope_tables(const at::Tensor& frequencies, const at::Tensor& places,
+std::pair<at::Tensor, at::Tensor> rope_tables(const at::Tensor& frequencies, const at::Tensor& positions,
                                               at::ScalarType type, double scale) {
-  return tables(places.to(at::kFloat).unsqueeze(1).unsqueeze(-1).mul(frequencies), type, scale);
+  return tables(positions.to(at::kFloat).unsqueeze(1).unsqueeze(-1).mul(frequencies), type, scale);
 }
 
 at::Tensor rope(const at::Tensor& input, const at::Tensor& cosines, const at::Tensor& sines) {
   const bool ours = input.is_cuda() && input.scalar_type() != at::kDouble && input.dim() == 4 && input.numel() > 0 &&
                     cosines.sizes() == sines.sizes() && fits(cosines, input) && fits(sines, input);
-  return ours ? Turned::apply(input, cosines, sines) : rope_reference(input, cosines, sines);
+  return ours ? Rotated::apply(input, cosines, sines) : rope_reference(input, cosines, sines);
 }
 
 at::Tensor rope_reference(const at::Tensor& input, const at::Tensor& cosines, const at::Tensor& sines) {
   const int64_t half = input.size(-1) / 2;
-  const auto turned = at::cat({input.narrow(-1, half, half).neg(), input.narrow(-1, 0, half)}, -1);
-  return input * cosines + turned * sines;
+  const auto rotated = at::cat({input.narrow(-1, half, half).neg(), input.narrow(-1, 0, half)}, -1);
+  return input * cosines + rotated * sines;
 }
 
 }  // namespace hyperion::blocks

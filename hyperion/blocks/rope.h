@@ -32,12 +32,12 @@ at::Tensor rope_frequencies(int64_t head_width, const RopeConfig& config);
 // The same of dynamic scaling for sequences of `length`, an int64 scalar, on its device: nothing waits for the device.
 at::Tensor rope_frequencies(int64_t head_width, const RopeConfig& config, const at::Tensor& length);
 
-// Cosines and sines at places first .. first + length - 1, times `scale`: [length, head width], reckoned in fp32, in
+// Cosines and sines at positions first .. first + length - 1, times `scale`: [length, head width], reckoned in fp32, in
 // `type`.
 std::pair<at::Tensor, at::Tensor> rope_tables(const at::Tensor& frequencies, int64_t first, int64_t length,
                                               at::ScalarType type, double scale = 1);
-// The same at places that differ from row to row: int64 [batch, length] -> [batch, 1, length, head width].
-std::pair<at::Tensor, at::Tensor> rope_tables(const at::Tensor& frequencies, const at::Tensor& places,
+// The same at positions that differ from row to row: int64 [batch, length] -> [batch, 1, length, head width].
+std::pair<at::Tensor, at::Tensor> rope_tables(const at::Tensor& frequencies, const at::Tensor& positions,
                                               at::ScalarType type, double scale = 1);
 
 // input: [batch, heads, length, head width]; tables as above, of its type. Differentiable; one pass each way on a GPU,

@@ -28,7 +28,7 @@ __device__ inline void widen_raw(const Raw<T, STEP>& raw, float (&out)[STEP]) {
 }
 
 // A thread turns `STEP` pairs (i, i + width / 2) of one place, in HEADS heads with the same cosines and sines.
-// blockIdx.x: places and pairs; y: heads; z: the batch.
+// blockIdx.x: positions and pairs; y: heads; z: the batch.
 template <class T, int STEP, int HEADS>
 __global__ void __launch_bounds__(kThreads) rope_kernel(Rope<T> r) {
   const auto half = static_cast<uint32_t>(r.width / 2), of_head = half / STEP;
@@ -66,9 +66,9 @@ __global__ void __launch_bounds__(kThreads) rope_kernel(Rope<T> r) {
     widen_raw<T, STEP>(high[h], b);
 #pragma unroll
     for (int i = 0; i < STEP; ++i) {
-      const float turned = a[i] * low_c[i] - b[i] * low_s[i];
+      const float rotated = a[i] * low_c[i] - b[i] * low_s[i];
       b[i] = b[i] * high_c[i] + a[i] * high_s[i];
-      a[i] = turned;
+      a[i] = rotated;
     }
     store_some<T, STEP>(out + (first + h) * r.out_strides.head, a);
     store_some<T, STEP>(out + (first + h) * r.out_strides.head + half, b);

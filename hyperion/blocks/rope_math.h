@@ -11,7 +11,7 @@ struct HeadStrides {
   int64_t batch, head, length;
 };
 
-// out = in turned by tables [length, width] in T, one for all of the batch (table_batch_stride 0) or each its own;
+// out = in rotated by tables [length, width] in T, one for all of the batch (table_batch_stride 0) or each its own;
 // where `back`, the gradient of that: from the output's to the input's.
 template <class T>
 struct Rope {

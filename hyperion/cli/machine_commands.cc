@@ -27,7 +27,7 @@ int doctor_command(bool json, bool quick) {
     return doctor::CpuSlowdown{slowdown(c10::kBFloat16), slowdown(c10::kHalf)};
   };
   const auto checks = doctor::examine({interop::runs_folder_as_set(), quick, try_cpu});
-  const auto text = json ? doctor::doctor_json(checks) : doctor::doctor_table(checks, base::use_colour(STDOUT_FILENO));
+  const auto text = json ? doctor::doctor_json(checks) : doctor::doctor_table(checks, base::use_color(STDOUT_FILENO));
   std::printf("%s%s", text.c_str(), text.ends_with('\n') ? "" : "\n");
   return doctor::any_fail(checks) ? 3 : 0;
 }
@@ -48,7 +48,7 @@ int bench_hardware_command(const BenchOptions& options) {
   const auto result = bench::run_hardware_bench(hardware);
   bench::write_hardware_files(result, hardware.folder);
   const auto text =
-      options.json ? bench::hardware_json(result) : bench::hardware_table(result, base::use_colour(STDOUT_FILENO));
+      options.json ? bench::hardware_json(result) : bench::hardware_table(result, base::use_color(STDOUT_FILENO));
   std::printf("%s%s", text.c_str(), text.ends_with('\n') ? "" : "\n");
   if (!options.json) std::printf("files: %s\n", hardware.folder.c_str());
   return 0;

@@ -260,7 +260,7 @@ int tune_command() {
   // Where nothing can be measured anew nothing is lost.
   if (timing_flags().clear && (!config || device::open_device(config->train.device).is_cuda())) {
     const auto kept = bench::kept_rows();
-    device::kept_choices().clear();
+    device::tuning_cache().clear();
     base::log_info(format("{} choices forgotten: {}", kept.rows.size(), kept.file));
   }
   if (!config && !timing_flags().list) return 0;

@@ -72,7 +72,7 @@ float sum_of_ranks(const c10::intrusive_ptr<c10d::Store>& store, const host::Lau
 Meeting meet(const host::Launch& launch, std::chrono::milliseconds timeout) {
   const double start = base::real_clock().seconds();
   base::fault_point("comm.meet");
-  const HeedStops heed;
+  const InterruptibleWait heed;
   const auto store = connect_store(launch, timeout);
   store->set(key_of(launch.rank), card_of(launch));
   Meeting meeting;

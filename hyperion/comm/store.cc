@@ -132,8 +132,8 @@ class RanksStore final : public c10d::PrefixStore {
 
 }  // namespace
 
-HeedStops::HeedStops() { ++heeding; }
-HeedStops::~HeedStops() { --heeding; }
+InterruptibleWait::InterruptibleWait() { ++heeding; }
+InterruptibleWait::~InterruptibleWait() { --heeding; }
 
 c10::intrusive_ptr<c10d::Store> connect_store(const Launch& launch, milliseconds timeout) {
   if (launch.launcher == Launcher::alone || (launch.world == 1 && !launch.agent_store))

@@ -29,12 +29,12 @@ c10::intrusive_ptr<c10d::Store> connect_store(const host::Launch& launch,
 
 // While it lives, what this thread waits for at that store it gives up with Interrupted once a signal asks the process
 // to stop (base/signals.h). For the start of a job, when there is nothing to save.
-class HeedStops {
+class InterruptibleWait {
  public:
-  HeedStops();
-  ~HeedStops();
-  HeedStops(const HeedStops&) = delete;
-  HeedStops& operator=(const HeedStops&) = delete;
+  InterruptibleWait();
+  ~InterruptibleWait();
+  InterruptibleWait(const InterruptibleWait&) = delete;
+  InterruptibleWait& operator=(const InterruptibleWait&) = delete;
 };
 
 // A client of one store server, safe from any thread. The first connection is made here, others as threads need them.

@@ -92,7 +92,7 @@ struct World::Link {
   bool wires_for_one = false;
 };
 
-bool has_gpu_wires() { return has_nccl(); }
+bool has_gpu_backend() { return has_nccl(); }
 
 World::World(std::unique_ptr<Link> link) : link_(std::move(link)) {}
 World::~World() = default;
@@ -112,7 +112,7 @@ std::unique_ptr<World> World::join(const host::Launch& launch, WorldOptions opti
   }
   base::OperationScope scope("meeting the other processes");
   const Waiting here("the meeting of all ranks");
-  const HeedStops heed;
+  const InterruptibleWait heed;
   quieten_c10d();
   try {
     link->store = open_store(launch, options.timeout);
@@ -128,20 +128,20 @@ std::unique_ptr<World> World::join(const host::Launch& launch, WorldOptions opti
   }
 }
 
-std::unique_ptr<Group> World::group(const std::string& name, Wires wires, std::vector<int> members) {
+std::unique_ptr<Group> World::group(const std::string& name, Backend wires, std::vector<int> members) {
   if (members.empty())
     for (int i = 0; i < size(); ++i) members.push_back(i);
   const auto found = std::find(members.begin(), members.end(), rank());
   HYPERION_CHECK(found != members.end(), "a rank makes only groups that it belongs to");
   const int own = static_cast<int>(found - members.begin()), count = static_cast<int>(members.size());
   const std::string prefix = format("group/{}/{}/{}", link_->groups++, name, members.front());
-  if (count == 1 && !(link_->wires_for_one && wires == Wires::gpu))
+  if (count == 1 && !(link_->wires_for_one && wires == Backend::gpu))
     return std::make_unique<Group>(name, std::move(make_local_transports(1, link_->timeout).front()));
   const auto store = c10::make_intrusive<c10d::PrefixStore>(prefix, link_->store);
   const Waiting here(format("joining group {}", name));
-  const HeedStops heed;
+  const InterruptibleWait heed;
   try {
-    auto transport = wires == Wires::gpu ? make_nccl_transport(store, own, count, link_->timeout) : nullptr;
+    auto transport = wires == Backend::gpu ? make_nccl_transport(store, own, count, link_->timeout) : nullptr;
     if (transport == nullptr) transport = make_gloo_transport(store, own, count, link_->address, link_->timeout);
     auto group = std::make_unique<Group>(name, std::move(transport));
     if (link_->stall.count() > 0) group->watch(link_->stall);
@@ -169,7 +169,7 @@ std::string World::from_first(const std::string& key, const std::function<std::s
   }
   std::string text;
   const Waiting here(format("waiting for rank 0 to say {}", key));
-  const HeedStops heed;
+  const InterruptibleWait heed;
   try {
     text = link_->store->get_to_str(name);
   } catch (const base::Error&) {

@@ -20,8 +20,8 @@ struct WorldOptions {
 };
 
 // Host memory, and GPU memory by way of it, over Gloo; or GPU to GPU over NCCL, where this build has it.
-enum class Wires { host, gpu };
-bool has_gpu_wires();  // this build has
+enum class Backend { host, gpu };
+bool has_gpu_backend();  // this build has
 
 class World {
  public:
@@ -37,7 +37,7 @@ class World {
 
   // A new group of all ranks, or of `members` (this rank among them), with wires of its own. Every rank makes as many
   // groups in the same order, those of the same place with the same name and wires.
-  std::unique_ptr<Group> group(const std::string& name, Wires wires = Wires::host, std::vector<int> members = {});
+  std::unique_ptr<Group> group(const std::string& name, Backend wires = Backend::host, std::vector<int> members = {});
 
   // What rank 0 makes, told to all. Where it throws there, all throw: rank 0 its own error, the others one that says so
   // and has the same exit code. Each `key` once.

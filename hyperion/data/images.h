@@ -5,7 +5,7 @@
 
 namespace hyperion::data {
 
-// Ten simple shapes, drawn from the seed at any place, size and colour over noise; images of `side` pixels.
+// Ten simple shapes, drawn from the seed at any place, size and color over noise; images of `side` pixels.
 Split open_shapes(const DataConfig& config, int64_t side, uint64_t seed);
 
 // CIFAR-10 or CIFAR-100 in their binary form: a folder with data_batch_1.bin ... and test_batch.bin, or train.bin and

@@ -21,7 +21,7 @@ TokenFigures inspect_tokens(const TokenSet& set, size_t most_frequent, const std
     for (const int64_t token : part) ++times[token];
     if (set.masked()) {
       const auto learned = std::span(counted).first(part.size());
-      set.read_learned(first, learned);
+      set.read_loss_mask(first, learned);
       figures.learned += std::count(learned.begin(), learned.end(), 1);
     }
     if (progress) progress(first + static_cast<int64_t>(part.size()));

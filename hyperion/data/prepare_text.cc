@@ -40,7 +40,7 @@ struct TextTask {
 
 struct Encoded {
   std::vector<tokenizers::TokenId> ids;
-  std::vector<uint8_t> learned;  // empty: all
+  std::vector<uint8_t> loss_mask;  // empty: all
   std::optional<records::BadRecord> bad;
 };
 
@@ -111,7 +111,7 @@ Encoded encode(const records::RawRecord& record, const TextRecipe& recipe, int t
       const auto& chat = !document.tools.empty() && recipe.tool_chat ? *recipe.tool_chat : *recipe.chat;
       auto tokens = tokenizers::tokens_of_turns(
           *recipe.tokenizer, chat.render_with_turns(document.messages, recipe.bos, recipe.eos, document.tools));
-      encoded.ids = std::move(tokens.ids), encoded.learned = std::move(tokens.learned);
+      encoded.ids = std::move(tokens.ids), encoded.loss_mask = std::move(tokens.loss_mask);
       return encoded;
     }
     if (recipe.tokenizer)
@@ -177,11 +177,11 @@ class TextOutput {
     ++taken_;
     if (encoded.bad) return bad_.add(*encoded.bad);
     if (files_apart_) {
-      writers_[validation_file]->add(encoded.ids, encoded.learned);
+      writers_[validation_file]->add(encoded.ids, encoded.loss_mask);
     } else if (recipe_.format == records::RecordFormat::text) {
       add_in_parts(encoded);
     } else {
-      writers_[is_held_out(documents_, recipe_.validation)]->add(encoded.ids, encoded.learned);
+      writers_[is_held_out(documents_, recipe_.validation)]->add(encoded.ids, encoded.loss_mask);
     }
     ++documents_;
   }

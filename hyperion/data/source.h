@@ -33,8 +33,8 @@ void check(const DataConfig& config);
 // all ones and all zeros, and a source may leave them so.
 struct TokenRow {
   std::span<int64_t> tokens;
-  std::span<uint8_t> learned;   // 1: counts as a target
-  std::span<int64_t> document;  // which one the token belongs to, its tokens together; -1: padding
+  std::span<uint8_t> loss_mask;    // 1: counts as a target
+  std::span<int64_t> segment_ids;  // which one the token belongs to, its tokens together; -1: padding
 };
 
 // What became of the documents of a source that keeps them apart.

@@ -14,9 +14,9 @@ using base::format;
 // Writes `extent` of the set from place `at` of the row on.
 void fill_row(const TokenSet& set, TokenSet::Extent extent, int64_t at, int64_t document, const TokenRow& row) {
   set.read(extent.first, row.tokens.subspan(at, extent.count));
-  if (row.learned.empty()) return;
-  set.read_learned(extent.first, row.learned.subspan(at, extent.count));
-  std::fill_n(row.document.begin() + at, extent.count, document);
+  if (row.loss_mask.empty()) return;
+  set.read_loss_mask(extent.first, row.loss_mask.subspan(at, extent.count));
+  std::fill_n(row.segment_ids.begin() + at, extent.count, document);
 }
 
 // Of so many rows those in which something is learned: a sample is one of them.
@@ -70,7 +70,7 @@ class StreamSamples final : public Source {
   bool learns(int64_t row) const {
     if (!set_->masked()) return true;
     std::vector<uint8_t> targets(static_cast<size_t>(length_));
-    set_->read_learned(row * length_ + 1, targets);
+    set_->read_loss_mask(row * length_ + 1, targets);
     return std::any_of(targets.begin(), targets.end(), [](uint8_t bit) { return bit != 0; });
   }
 
@@ -103,9 +103,9 @@ class RowSamples final : public Source {
       return true;
     });
     std::fill(row.tokens.begin() + at, row.tokens.end(), std::max<int64_t>(set_->end(), 0));
-    if (row.learned.empty()) return;
-    std::fill(row.learned.begin() + at, row.learned.end(), 0);
-    std::fill(row.document.begin() + at, row.document.end(), -1);
+    if (row.loss_mask.empty()) return;
+    std::fill(row.loss_mask.begin() + at, row.loss_mask.end(), 0);
+    std::fill(row.segment_ids.begin() + at, row.segment_ids.end(), -1);
   }
 
  private:
@@ -146,13 +146,13 @@ class RowSamples final : public Source {
 
   bool learns(int64_t row) const {
     bool found = false, first = true;  // the first token of a row is no target
-    std::vector<uint8_t> learned;
+    std::vector<uint8_t> loss_mask;
     each_piece(row, [&](int64_t, TokenSet::Extent extent) {
       const int64_t skip = std::exchange(first, false) ? 1 : 0;
       if (!set_->masked()) return !(found = extent.count > skip);
-      learned.resize(extent.count);
-      set_->read_learned(extent.first, learned);
-      found = std::any_of(learned.begin() + skip, learned.end(), [](uint8_t bit) { return bit != 0; });
+      loss_mask.resize(extent.count);
+      set_->read_loss_mask(extent.first, loss_mask);
+      found = std::any_of(loss_mask.begin() + skip, loss_mask.end(), [](uint8_t bit) { return bit != 0; });
       return !found;
     });
     return found;

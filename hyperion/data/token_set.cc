@@ -64,7 +64,7 @@ void TokenSet::read(int64_t first, std::span<int64_t> out) const {
                        "remove the folder, then make it again: hyperion data prepare RECIPE");
 }
 
-void TokenSet::read_learned(int64_t first, std::span<uint8_t> out) const {
+void TokenSet::read_loss_mask(int64_t first, std::span<uint8_t> out) const {
   HYPERION_CHECK(first >= 0 && first + std::ssize(out) <= tokens_, "tokens lie inside their set");
   if (learned_.empty() || out.empty()) {
     std::fill(out.begin(), out.end(), 1);

@@ -25,7 +25,7 @@ class TokenSet {
   // Tokens first .. first + out.size() - 1, counted over all documents; and which of them the loss counts (1, else 0).
   // Both throw CorruptError where the bytes are not those that were written, and for an id outside the vocabulary.
   void read(int64_t first, std::span<int64_t> out) const;
-  void read_learned(int64_t first, std::span<uint8_t> out) const;
+  void read_loss_mask(int64_t first, std::span<uint8_t> out) const;
   struct Extent {
     int64_t first = 0, count = 0;
   };

@@ -7,19 +7,19 @@
 namespace hyperion::device {
 namespace {
 
-constexpr int kRepeats = 10, kRounds = 4;  // in a graph; that count, of ways that are near the fastest
+constexpr int kRepeats = 10, kRounds = 4;  // in a graph; that count, of candidates that are near the fastest
 constexpr float kNear = 1.2f;              // times what the fastest took in a first look
 constexpr float kSlice = 3e3f;             // microseconds of a turn
 
 class Recorded {
  public:
-  Recorded(const Way& way, cudaStream_t stream) : stream_(stream) {
+  Recorded(const Candidate& candidate, cudaStream_t stream) : stream_(stream) {
     cudaEventCreate(&begin_);
     cudaEventCreate(&end_);
-    bool good = way(stream) && cudaStreamSynchronize(stream) == cudaSuccess &&
+    bool good = candidate(stream) && cudaStreamSynchronize(stream) == cudaSuccess &&
                 cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal) == cudaSuccess;
     if (!good) return;
-    for (int i = 0; i < kRepeats; ++i) good = way(stream) && good;
+    for (int i = 0; i < kRepeats; ++i) good = candidate(stream) && good;
     cudaGraph_t graph = nullptr;
     good = cudaStreamEndCapture(stream, &graph) == cudaSuccess && good;
     if (!good || cudaGraphInstantiate(&replay_, graph, 0) != cudaSuccess) replay_ = nullptr;
@@ -54,26 +54,26 @@ class Recorded {
 };
 
 // A first look at each, and then turns of those that are near the fastest.
-std::vector<float> timed(std::vector<std::unique_ptr<Recorded>>& ways) {
-  std::vector<float> taken(ways.size(), kNever);
-  for (size_t i = 0; i < ways.size(); ++i) {
-    if (!ways[i]->good()) continue;
-    ways[i]->queue(1);
-    ways[i]->queue(1);
-    taken[i] = ways[i]->taken() / kRepeats;
+std::vector<float> timed(std::vector<std::unique_ptr<Recorded>>& candidates) {
+  std::vector<float> taken(candidates.size(), kNever);
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    if (!candidates[i]->good()) continue;
+    candidates[i]->queue(1);
+    candidates[i]->queue(1);
+    taken[i] = candidates[i]->taken() / kRepeats;
   }
   const float best = *std::min_element(taken.begin(), taken.end());
   if (best >= kNever) return taken;
   const auto replays = std::max<int64_t>(1, std::lround(kSlice / (best * kRepeats)));
   std::vector<size_t> near;
-  for (size_t i = 0; i < ways.size(); ++i)
+  for (size_t i = 0; i < candidates.size(); ++i)
     if (taken[i] < (i == 0 ? kNever : kNear * best)) near.push_back(i);
   std::fill(taken.begin(), taken.end(), kNever);
   for (const size_t i : near) taken[i] = 0;
   for (int round = -1; round < kRounds; ++round) {  // the clock comes down in the first
-    for (const size_t i : near) ways[i]->queue(replays);
+    for (const size_t i : near) candidates[i]->queue(replays);
     for (const size_t i : near) {
-      const float all = ways[i]->taken();
+      const float all = candidates[i]->taken();
       if (round >= 0) taken[i] += all / static_cast<float>(kRounds * kRepeats * replays);
     }
   }
@@ -82,15 +82,15 @@ std::vector<float> timed(std::vector<std::unique_ptr<Recorded>>& ways) {
 
 }  // namespace
 
-std::vector<float> times_in_turns(const std::vector<Way>& ways) {
+std::vector<float> times_in_turns(const std::vector<Candidate>& candidates) {
   cudaStream_t own;
   cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking);
   std::vector<std::unique_ptr<Recorded>> recorded;
-  for (const auto& way : ways) recorded.push_back(std::make_unique<Recorded>(way, own));
+  for (const auto& candidate : candidates) recorded.push_back(std::make_unique<Recorded>(candidate, own));
   const auto taken = timed(recorded);
   recorded.clear();
   cudaStreamDestroy(own);
-  cudaGetLastError();  // a way that cannot be timed is not taken, and is no error
+  cudaGetLastError();  // a candidate that cannot be timed is not taken, and is no error
   return taken;
 }
 

@@ -19,19 +19,19 @@ using base::Json;
 constexpr uint64_t kLargest = 16u << 20;  // thousands of shapes take less
 constexpr int kTurns = 200;               // of 5 ms: how long another process may hold the file
 
-Json fields_of(const ChoiceFor& key, const Choice& choice) {
+Json fields_of(const TuningKey& key, const Tuning& tuning) {
   return {{"gpu", key.gpu},    {"library", key.library},    {"what", key.what},
-          {"way", choice.way}, {"us", choice.microseconds}, {"usual_us", choice.usual}};
+          {"way", tuning.way}, {"us", tuning.microseconds}, {"usual_us", tuning.usual}};
 }
 
-std::string line_of(const ChoiceFor& key, const Choice& choice) {
-  Json fields = fields_of(key, choice);
-  fields["hash"] = base::hash_hex(fields_of(key, choice).dump());
+std::string line_of(const TuningKey& key, const Tuning& tuning) {
+  Json fields = fields_of(key, tuning);
+  fields["hash"] = base::hash_hex(fields_of(key, tuning).dump());
   return fields.dump() + "\n";
 }
 
 // Nothing where the line is not one of ours, whole.
-std::optional<std::pair<ChoiceFor, Choice>> entry_of(std::string_view line) {
+std::optional<std::pair<TuningKey, Tuning>> entry_of(std::string_view line) {
   Json fields;
   try {
     fields = base::parse_json(line, "");
@@ -45,10 +45,10 @@ std::optional<std::pair<ChoiceFor, Choice>> entry_of(std::string_view line) {
   const auto number = [&](const char* name) {
     return fields.contains(name) && fields[name].is_number() ? fields[name].get<double>() : 0;
   };
-  const ChoiceFor key{text("gpu"), text("library"), text("what")};
-  const Choice choice{text("way"), number("us"), number("usual_us")};
-  if (text("hash") != base::hash_hex(fields_of(key, choice).dump())) return {};
-  return std::pair{key, choice};
+  const TuningKey key{text("gpu"), text("library"), text("what")};
+  const Tuning tuning{text("way"), number("us"), number("usual_us")};
+  if (text("hash") != base::hash_hex(fields_of(key, tuning).dump())) return {};
+  return std::pair{key, tuning};
 }
 
 base::Path users_file() {
@@ -59,20 +59,25 @@ base::Path users_file() {
   } else if (home != nullptr && home[0] == '/') {
     folder = base::Path(home) / ".cache";
   }
-  return folder.empty() ? folder : folder / "hyperion" / "choices.jsonl";
+  if (folder.empty()) return folder;
+  const base::Path file = folder / "hyperion" / "tuning.jsonl";
+  std::error_code unimportant;  // what was measured under the name of version 0.1 is kept
+  if (!std::filesystem::exists(file, unimportant))
+    std::filesystem::rename(folder / "hyperion" / "choices.jsonl", file, unimportant);
+  return file;
 }
 
 std::atomic<bool> measuring = false;
 
 }  // namespace
 
-Choices::Choices(base::Path file, base::FileSystem& files) : file_(std::move(file)), files_(files) {}
+TuningCache::TuningCache(base::Path file, base::FileSystem& files) : file_(std::move(file)), files_(files) {}
 
-std::map<ChoiceFor, Choice> Choices::on_disk() {
-  std::map<ChoiceFor, Choice> found;
+std::map<TuningKey, Tuning> TuningCache::on_disk() {
+  std::map<TuningKey, Tuning> found;
   if (file_.empty() || !files_.exists(file_)) return found;
   if (files_.size(file_) > kLargest) {
-    base::log_warn(base::format("{} is too large to be a list of choices, and is passed over", file_.string()));
+    base::log_warn(base::format("{} is too large to be a list of tunings, and is passed over", file_.string()));
     return found;
   }
   const std::string text = files_.read(file_);
@@ -91,7 +96,7 @@ std::map<ChoiceFor, Choice> Choices::on_disk() {
   return found;
 }
 
-void Choices::read() {
+void TuningCache::read() {
   if (std::exchange(was_read_, true)) return;
   try {
     all_ = on_disk();
@@ -101,25 +106,25 @@ void Choices::read() {
   }
 }
 
-void Choices::write() {
+void TuningCache::write() {
   files_.create_folders(file_.parent_path());
   // Two that add to the file at once take turns, so that neither loses the other's.
   std::optional<base::FileLock> lock;
   for (int turn = 0; !lock; ++turn) {
     try {
-      lock.emplace(file_.string() + ".lock", "another process writes its choices");
+      lock.emplace(file_.string() + ".lock", "another process writes its tunings");
     } catch (const base::ConfigError&) {
       if (turn == kTurns) throw;
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
   }
-  for (auto& [key, choice] : on_disk()) all_.try_emplace(key, choice);
+  for (auto& [key, tuning] : on_disk()) all_.try_emplace(key, tuning);
   std::string text;
-  for (const auto& [key, choice] : all_) text += line_of(key, choice);
+  for (const auto& [key, tuning] : all_) text += line_of(key, tuning);
   base::write_atomically(files_, file_, text);
 }
 
-std::optional<Choice> Choices::find(const ChoiceFor& key) {
+std::optional<Tuning> TuningCache::find(const TuningKey& key) {
   const std::lock_guard lock(mutex_);
   read();
   const auto found = all_.find(key);
@@ -128,11 +133,11 @@ std::optional<Choice> Choices::find(const ChoiceFor& key) {
   return found->second;
 }
 
-void Choices::keep(const ChoiceFor& key, const Choice& choice) {
+void TuningCache::keep(const TuningKey& key, const Tuning& tuning) {
   const std::lock_guard lock(mutex_);
   read();
-  all_[key] = choice;
-  met_[key] = {choice, true};
+  all_[key] = tuning;
+  met_[key] = {tuning, true};
   if (file_.empty()) return;
   try {
     write();
@@ -142,13 +147,13 @@ void Choices::keep(const ChoiceFor& key, const Choice& choice) {
   }
 }
 
-std::map<ChoiceFor, Choice> Choices::all() {
+std::map<TuningKey, Tuning> TuningCache::all() {
   const std::lock_guard lock(mutex_);
   read();
   return all_;
 }
 
-void Choices::clear() {
+void TuningCache::clear() {
   const std::lock_guard lock(mutex_);
   all_.clear();
   met_.clear();
@@ -156,17 +161,17 @@ void Choices::clear() {
   if (!file_.empty()) files_.remove_all(file_);
 }
 
-std::map<ChoiceFor, Choices::Met> Choices::met() {
+std::map<TuningKey, TuningCache::Met> TuningCache::met() {
   const std::lock_guard lock(mutex_);
   return met_;
 }
 
-Choices& kept_choices() {
-  static Choices choices(users_file());
-  return choices;
+TuningCache& tuning_cache() {
+  static TuningCache tunings(users_file());
+  return tunings;
 }
 
-void measure_choices(bool on) { measuring = on; }
-bool measuring_choices() { return measuring; }
+void set_tuning(bool on) { measuring = on; }
+bool is_tuning() { return measuring; }
 
 }  // namespace hyperion::device

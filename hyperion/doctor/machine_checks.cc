@@ -134,8 +134,8 @@ Check check_disk_speed(const DiskTrial& trial) {
 
 Check check_clock(const ClockFacts& clock) {
   Check check{"clock", kMachineGroup, Verdict::ok, base::utc_text(clock.unix_seconds), ""};
-  check.finding += !clock.synchronised   ? ", time service unknown"
-                   : *clock.synchronised ? ", kept by a time service"
+  check.finding += !clock.synchronized   ? ", time service unknown"
+                   : *clock.synchronized ? ", kept by a time service"
                                          : ", not kept by a time service";
   if (!(clock.monotonic_advance > 0)) {
     check.verdict = Verdict::fail;
@@ -145,7 +145,7 @@ Check check_clock(const ClockFacts& clock) {
     check.verdict = Verdict::warn;
     check.finding += ", before this program was written";
     check.hint = "set the clock, for example with: timedatectl set-ntp true";
-  } else if (clock.several_processes && clock.synchronised == false) {
+  } else if (clock.several_processes && clock.synchronized == false) {
     check.verdict = Verdict::warn;
     check.hint = "logs and traces of several machines will not line up: start chrony or systemd-timesyncd";
   }

@@ -28,7 +28,7 @@ Check check_disk_speed(const DiskTrial& trial);
 struct ClockFacts {
   double unix_seconds = 0;           // wall clock
   double monotonic_advance = 0;      // seconds, over a moment of work
-  std::optional<bool> synchronised;  // by a time service; nothing: unknown
+  std::optional<bool> synchronized;  // by a time service; nothing: unknown
   bool several_processes = false;    // of this job, perhaps on several machines
 };
 Check check_clock(const ClockFacts& clock);

@@ -11,7 +11,7 @@ namespace {
 constexpr size_t kWidth = 118;
 
 struct Look {
-  const char *mark, *colour, *word;
+  const char *mark, *color, *word;
 };
 Look look(Verdict verdict) {
   switch (verdict) {
@@ -25,8 +25,8 @@ Look look(Verdict verdict) {
   return {"✗", "\033[31m", "fail"};
 }
 
-std::string painted(const std::string& text, const char* colour, bool use) {
-  return use ? colour + text + "\033[0m" : text;
+std::string painted(const std::string& text, const char* color, bool use) {
+  return use ? color + text + "\033[0m" : text;
 }
 
 int count(const std::vector<Check>& checks, Verdict verdict) {
@@ -63,7 +63,7 @@ std::string summary(const std::vector<Check>& checks) {
 
 }  // namespace
 
-std::string doctor_table(const std::vector<Check>& checks, bool colour) {
+std::string doctor_table(const std::vector<Check>& checks, bool color) {
   size_t widest = 0;
   std::vector<std::string> groups;
   for (const Check& check : checks) {
@@ -73,21 +73,21 @@ std::string doctor_table(const std::vector<Check>& checks, bool colour) {
   const size_t indent = 4 + widest + 2;
   std::string table;
   for (const std::string& group : groups) {
-    table += painted(group, "\033[1m", colour) + "\n";
+    table += painted(group, "\033[1m", color) + "\n";
     for (const Check& check : checks) {
       if (check.group != group) continue;
       const Look shown = look(check.verdict);
-      table += base::format("  {} {:<{}}  {}\n", painted(shown.mark, shown.colour, colour), check.name, widest,
+      table += base::format("  {} {:<{}}  {}\n", painted(shown.mark, shown.color, color), check.name, widest,
                             wrapped(check.finding, indent));
       if (!check.hint.empty())
-        table += std::string(indent, ' ') + painted("hint:", shown.colour, colour) + " " +
+        table += std::string(indent, ' ') + painted("hint:", shown.color, color) + " " +
                  wrapped(check.hint, indent + 6) + "\n";
     }
   }
   const Verdict worst = any_fail(checks)                   ? Verdict::fail
                         : count(checks, Verdict::warn) > 0 ? Verdict::warn
                                                            : Verdict::ok;
-  return table + "\n" + painted(summary(checks), look(worst).colour, colour) + "\n";
+  return table + "\n" + painted(summary(checks), look(worst).color, color) + "\n";
 }
 
 std::string doctor_json(const std::vector<Check>& checks) {

@@ -8,7 +8,7 @@
 namespace hyperion::doctor {
 
 // Grouped and aligned, a mark a line, hints below their line, one summary line at the end.
-std::string doctor_table(const std::vector<Check>& checks, bool colour);
+std::string doctor_table(const std::vector<Check>& checks, bool color);
 
 // {"checks": [{"group", "name", "verdict", "finding", "hint"}], "ok": n, "warn": n, "fail": n}
 std::string doctor_json(const std::vector<Check>& checks);

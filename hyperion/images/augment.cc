@@ -15,7 +15,7 @@ Augmenter::Augmenter(const AugmentConfig& config, int64_t side, uint64_t seed, b
       side_(side),
       key_(base::stream_key(seed, "data.augment")),
       training_(training),
-      recolours_(training && recolours(config)),
+      recolors_(training && recolors(config)),
       normalisation_(parse_normalisation(config.normalise).value_or(own)) {
   HYPERION_CHECK(side > 0, "images have pixels");
   for (size_t c = 0; c < 3; ++c)
@@ -70,7 +70,7 @@ Augmenter::View Augmenter::view(ImageSize whole, Draws& draws) const {
 void Augmenter::vary(Pixels& image, const View& view, Draws& draws) const {
   if (view.right != 0 || view.down != 0) shift(image, view.right, view.down);
   if (view.mirrored) mirror(image);
-  if (!recolours_) return;
+  if (!recolors_) return;
   jitter(image, config_.jitter, draws);
   rand_augment(image, config_.operations, config_.magnitude, draws);
 }
@@ -91,10 +91,10 @@ void Augmenter::normalise(const Pixels& image, std::span<float> out) const {
   for (int64_t y = 0; y < side_; ++y) normalise_row(image.row(y), y, false, out);
 }
 
-// Where neither margin nor colours change, rows go straight from the resizing to the output.
+// Where neither margin nor colors change, rows go straight from the resizing to the output.
 void Augmenter::write(const Pixels& image, const View& view, Draws& draws, std::span<float> out) const {
   HYPERION_CHECK(static_cast<int64_t>(out.size()) == 3 * side_ * side_, "there is room for the image");
-  if (view.right == 0 && view.down == 0 && !recolours_) {
+  if (view.right == 0 && view.down == 0 && !recolors_) {
     resize_rows(image, view.resize, [&](int64_t y, const uint8_t* rgb) { normalise_row(rgb, y, view.mirrored, out); });
     return;
   }

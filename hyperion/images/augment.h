@@ -50,7 +50,7 @@ class Augmenter {
   AugmentConfig config_;
   int64_t side_;
   base::StreamKey key_;
-  bool training_, recolours_;
+  bool training_, recolors_;
   Normalisation normalisation_;
   std::array<std::array<float, 256>, 3> table_;  // of each channel: level to number
 };

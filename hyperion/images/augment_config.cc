@@ -19,7 +19,7 @@ void describe(base::Settings& settings, AugmentConfig& config) {
       .real("brightness", config.jitter.brightness, {0, 1}, "how far its factor may lie from 1")
       .real("contrast", config.jitter.contrast, {0, 1}, "how far its factor may lie from 1")
       .real("saturation", config.jitter.saturation, {0, 1}, "how far its factor may lie from 1")
-      .real("hue", config.jitter.hue, {0, 0.5}, "how far colours may turn, of a whole turn")
+      .real("hue", config.jitter.hue, {0, 0.5}, "how far colors may turn, of a whole turn")
       .integer("operations", config.operations, {0, 14}, "RandAugment: operations an image; 0: none")
       .integer("magnitude", config.magnitude, {0, kMostMagnitude}, "RandAugment: their strength")
       .real("mixup", config.mixup, {0, 10},
@@ -52,13 +52,13 @@ void check(const AugmentConfig& config) {
                             "raise augment.padding, or set augment.crop = \"none\"");
 }
 
-bool recolours(const AugmentConfig& config) {
+bool recolors(const AugmentConfig& config) {
   const Jitter& most = config.jitter;
   return config.operations > 0 || most.brightness + most.contrast + most.saturation + most.hue > 0;
 }
 
 bool varies(const AugmentConfig& config) {
-  return config.crop != "none" || config.flip || recolours(config) || config.mixup + config.cutmix > 0;
+  return config.crop != "none" || config.flip || recolors(config) || config.mixup + config.cutmix > 0;
 }
 
 }  // namespace hyperion::images

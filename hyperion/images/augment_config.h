@@ -27,7 +27,7 @@ struct AugmentConfig {
 };
 void describe(base::Settings& settings, AugmentConfig& config);
 void check(const AugmentConfig& config);
-bool varies(const AugmentConfig& config);     // whether it changes training images at all
-bool recolours(const AugmentConfig& config);  // by more than cutting and mirroring
+bool varies(const AugmentConfig& config);    // whether it changes training images at all
+bool recolors(const AugmentConfig& config);  // by more than cutting and mirroring
 
 }  // namespace hyperion::images

@@ -44,7 +44,7 @@ class JpegReader {
     box_ = box, info_.scale_num = 1, info_.scale_denom = static_cast<unsigned>(shrink);
     return attempt(&JpegReader::begin_part);
   }
-  // Decodes the part's rows into `rgb`; `inks` is room for one row of four colours where has_inks(). Where no box was
+  // Decodes the part's rows into `rgb`; `inks` is room for one row of four colors where has_inks(). Where no box was
   // asked for, it reads on to the end of the file.
   bool rows(uint8_t* rgb, uint8_t* inks) {
     rgb_ = rgb, inks_ = inks;

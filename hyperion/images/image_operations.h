@@ -1,10 +1,10 @@
-// Changes of a picture's colours and shape, each as torchvision does it to a Pillow image, and so as Pillow does it.
+// Changes of a picture's colors and shape, each as torchvision does it to a Pillow image, and so as Pillow does it.
 #pragma once
 #include "hyperion/images/pixels.h"
 
 namespace hyperion::images {
 
-// Colours. A factor of 1 changes nothing; 0 gives black, an even grey, a grey picture, a blurred one.
+// Colors. A factor of 1 changes nothing; 0 gives black, an even grey, a grey picture, a blurred one.
 void brighten(Pixels& image, double factor);
 void contrast(Pixels& image, double factor);
 void saturate(Pixels& image, double factor);

@@ -8,6 +8,7 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
+#include "hyperion/base/printable.h"
 #include "hyperion/images/image_decode.h"
 
 namespace hyperion::images {
@@ -80,11 +81,18 @@ class ProcessorFields {
     const base::Json* value = find(key);
     return value != nullptr && value->is_string() ? value->get<std::string>() : std::string();
   }
-  // Resizes by crop_pct, as the processors of ResNets do. Older files name a feature extractor, and may name nothing.
-  bool is_convnext() const {
-    std::string type = text("image_processor_type");
-    if (type.empty()) type = text("feature_extractor_type");
-    return type.empty() ? find("crop_pct") != nullptr : type.starts_with("ConvNext");
+  // Older files name a feature extractor, and may name nothing.
+  std::string type() const {
+    const std::string type = text("image_processor_type");
+    return type.empty() ? text("feature_extractor_type") : type;
+  }
+  // Resizes by crop_pct, as the processors of ResNets do.
+  bool is_convnext() const { return type().empty() ? find("crop_pct") != nullptr : type().starts_with("ConvNext"); }
+  // Others may read the same fields otherwise.
+  void check_type() const {
+    const std::string type = this->type();
+    if (!type.empty() && !type.starts_with("ViT") && !type.starts_with("CLIP") && !type.starts_with("ConvNext"))
+      refuse(base::format("a {} is not known here", base::printable(type)));
   }
   double part(const char* key, double absent) const {
     const base::Json* value = find(key);
@@ -126,6 +134,7 @@ ImageProcessing parse_processor(const std::string& text, const std::string& plac
   const base::Json json = base::parse_json(text, place);
   const ProcessorFields fields(json, place);
   ImageProcessing processing;
+  fields.check_type();
   if (!fields.flag("do_resize", true)) fields.refuse("do_resize = false is not known here");
   const base::Json* size = fields.find("size");
   if (size == nullptr && !fields.is_convnext()) fields.refuse("it has no size");

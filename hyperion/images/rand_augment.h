@@ -1,4 +1,4 @@
-// Random changes of colour and shape, as torchvision's ColorJitter and RandAugment choose them.
+// Random changes of color and shape, as torchvision's ColorJitter and RandAugment choose them.
 #pragma once
 #include "hyperion/images/augment_config.h"
 #include "hyperion/images/draws.h"

@@ -14,7 +14,7 @@
 #include "hyperion/interop/weight_files.h"
 #include "hyperion/models/registry.h"
 #include "hyperion/nn/lora.h"
-#include "hyperion/nn/without_memory.h"
+#include "hyperion/nn/meta.h"
 
 namespace hyperion::interop {
 namespace {
@@ -191,7 +191,7 @@ ModelOutline outline_hugging_face(base::FileSystem& files, const Path& folder, H
   check_size(config, folder, *weights);
   ModelOutline outline;
   {
-    const nn::WithoutMemory only_names;
+    const nn::MetaScope only_names;
     outline.model = models::make_model(config, (folder / "config.json").string());
   }
   const auto matching = std::make_shared<const Matching>(*outline.model, *weights, head);

@@ -35,7 +35,7 @@ enum class Head { needed, may_be_missing, brought };
 HuggingFaceModel open_hugging_face(base::FileSystem& files, const base::Path& folder, at::Device device,
                                    std::optional<at::ScalarType> type = {}, Head head = Head::needed);
 
-// The same with parameters without memory (nn/without_memory.h), whose values are read from the mapped files when asked
+// The same with parameters without memory (nn/meta.h), whose values are read from the mapped files when asked
 // for; buffers have theirs.
 struct ModelOutline {
   std::unique_ptr<models::Model> model;

@@ -21,7 +21,7 @@
 #include "hyperion/interop/peft.h"
 #include "hyperion/models/image_classes.h"
 #include "hyperion/models/registry.h"
-#include "hyperion/nn/without_memory.h"
+#include "hyperion/nn/meta.h"
 
 namespace hyperion::interop {
 namespace {
@@ -107,7 +107,7 @@ bool was_quantized(base::FileSystem& files, const base::Json& state, const Path&
 
 // On the CPU, where training quantizes too: the same bits come of it.
 void quantize_opened(OpenedModel& opened) {
-  opened.model->quantise();
+  opened.model->quantize();
   opened.quantized = true;
 }
 
@@ -286,7 +286,7 @@ ModelOutline outline_model(base::FileSystem& files, const std::string& named, He
   if (base::parse_json(loaded->state, loaded->path.string()).contains("adapter")) return {};
   ModelOutline outline;
   {
-    const nn::WithoutMemory only_names;
+    const nn::MetaScope only_names;
     outline.model = models::make_model(config_of(*loaded), loaded->path.string());
   }
   const auto check = [&](const std::string& name, const at::Tensor& tensor) {

@@ -65,7 +65,7 @@ OpenedModel open_beneath(base::FileSystem& files, const std::string& argument, a
 // of other classes or pixels than the first is a ConfigError.
 void add_adapter(base::FileSystem& files, const base::Path& place, OpenedModel& opened, const std::string& name);
 
-// The same with parameters without memory (nn/without_memory.h): `values` reads them from the mapped files when asked
+// The same with parameters without memory (nn/meta.h): `values` reads them from the mapped files when asked
 // for. Null where it cannot be had so: the MODEL has an adapter to merge.
 ModelOutline outline_model(base::FileSystem& files, const std::string& argument, Head head = Head::needed);
 

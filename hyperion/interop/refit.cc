@@ -17,8 +17,8 @@
 #include "hyperion/base/random.h"
 #include "hyperion/interop/weight_files.h"
 #include "hyperion/models/registry.h"
+#include "hyperion/nn/meta.h"
 #include "hyperion/nn/projection.h"
-#include "hyperion/nn/without_memory.h"
 
 namespace hyperion::interop {
 namespace {
@@ -71,7 +71,7 @@ void write_new_rows(const Columns& columns, const std::string& name, uint64_t se
 enum class Part { same, some_rows, fresh };
 
 std::unique_ptr<models::Model> outline_of(const std::string& config) {
-  const nn::WithoutMemory only_names;
+  const nn::MetaScope only_names;
   return models::make_model(config, "the model");
 }
 

@@ -50,7 +50,7 @@ struct Activated : torch::autograd::Function<Activated> {
                             const std::optional<at::Tensor>& bias, int64_t kind) {
     context->save_for_backward({input, or_none(bias)});
     context->saved_data["kind"] = kind;
-    context->saved_data["sums"] = sums_wanted(input);
+    context->saved_data["sums"] = bias_sums_requested(input);
     return activate(input, static_cast<Activation>(kind), or_none(bias));
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
@@ -60,7 +60,7 @@ struct Activated : torch::autograd::Function<Activated> {
     const bool of_bias = kept[1].defined() && context->needs_input_grad(1);
     const bool wanted = !of_bias && context->saved_data.at("sums").toBool();
     const auto found = activation_gradients(kept[0], upstream[0], kind, false, of_bias || wanted, false, kept[1]);
-    if (wanted) leave_sums(found.input, found.sums);
+    if (wanted) leave_bias_sums(found.input, found.sums);
     return {found.input, of_bias ? found.sums : at::Tensor(), at::Tensor()};
   }
 };

@@ -39,12 +39,14 @@ thread_local std::optional<Sums> left_sums;
 
 }  // namespace
 
-void want_sums(const at::Tensor& output) { wanted.emplace(output); }
-bool sums_wanted(const at::Tensor& input) { return wanted && wanted->is(input); }
+void request_bias_sums(const at::Tensor& output) { wanted.emplace(output); }
+bool bias_sums_requested(const at::Tensor& input) { return wanted && wanted->is(input); }
 
-void leave_sums(const at::Tensor& gradient, const at::Tensor& sums) { left_sums.emplace(Sums{Mark(gradient), sums}); }
+void leave_bias_sums(const at::Tensor& gradient, const at::Tensor& sums) {
+  left_sums.emplace(Sums{Mark(gradient), sums});
+}
 
-at::Tensor take_sums(const at::Tensor& gradient) {
+at::Tensor take_bias_sums(const at::Tensor& gradient) {
   if (!left_sums || !left_sums->gradient.is(gradient)) return {};
   auto sums = left_sums->sums;
   left_sums.reset();

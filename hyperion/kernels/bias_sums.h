@@ -10,11 +10,11 @@
 
 namespace hyperion::kernels {
 
-void want_sums(const at::Tensor& output);
-bool sums_wanted(const at::Tensor& input);
+void request_bias_sums(const at::Tensor& output);
+bool bias_sums_requested(const at::Tensor& input);
 
-void leave_sums(const at::Tensor& gradient, const at::Tensor& sums);
+void leave_bias_sums(const at::Tensor& gradient, const at::Tensor& sums);
 // Undefined where there are none for this gradient. Taken once.
-at::Tensor take_sums(const at::Tensor& gradient);
+at::Tensor take_bias_sums(const at::Tensor& gradient);
 
 }  // namespace hyperion::kernels

@@ -43,15 +43,15 @@ at::Tensor take_table_gradient(const void* table, at::IntArrayRef sizes, const a
   return fits ? gradient : at::Tensor();
 }
 
-at::Tensor look_up(const at::Tensor& given, const at::Tensor& numbers, const at::Tensor& places, int64_t first) {
+at::Tensor look_up(const at::Tensor& given, const at::Tensor& numbers, const at::Tensor& positions, int64_t first) {
   const auto table = given.contiguous(), ids = numbers.contiguous();
-  const auto added = places.defined() ? places.narrow(0, first, ids.size(-1)).contiguous() : places;
+  const auto added = positions.defined() ? positions.narrow(0, first, ids.size(-1)).contiguous() : positions;
   auto shape = ids.sizes().vec();
   shape.push_back(table.size(1));
   const auto out = at::empty(shape, table.options());
   with_type(table.scalar_type(), [&]<class T>(T) {
     const EmbeddingRows<T> all{.table = pointer<const T>(table),
-                               .places = pointer<const T>(added),
+                               .positions = pointer<const T>(added),
                                .ids = pointer<const int64_t>(ids),
                                .out = pointer<T>(out),
                                .tokens = ids.numel(),
@@ -67,8 +67,8 @@ void add_rows(const at::Tensor& table, const at::Tensor& dy, const at::Tensor& i
   const int64_t tokens = ids.numel();
   at::Tensor order, partial;
   if (dy.is_cuda()) {
-    order = at::empty({embedding_order_room(tokens)}, dy.options().dtype(at::kInt));
-    partial = at::empty({embedding_partial_room(tokens, table.size(1))}, dy.options().dtype(at::kFloat));
+    order = at::empty({embedding_order_workspace(tokens)}, dy.options().dtype(at::kInt));
+    partial = at::empty({embedding_partial_workspace(tokens, table.size(1))}, dy.options().dtype(at::kFloat));
   }
   with_type(dy.scalar_type(), [&]<class T>(T) {
     const EmbeddingGradient<T> all{.dy = pointer<const T>(dy),
@@ -83,29 +83,29 @@ void add_rows(const at::Tensor& table, const at::Tensor& dy, const at::Tensor& i
   });
 }
 
-at::Tensor places_gradient(const at::Tensor& dy, int64_t rows, int64_t first, int64_t length) {
+at::Tensor positions_gradient(const at::Tensor& dy, int64_t rows, int64_t first, int64_t length) {
   const auto out = at::empty({rows, dy.size(-1)}, dy.options());
   with_type(dy.scalar_type(), [&]<class T>(T) {
-    const PlacesGradient<T> all{.dy = pointer<const T>(dy),
-                                .places = pointer<T>(out),
-                                .texts = dy.numel() / (length * dy.size(-1)),
-                                .length = length,
-                                .first = first,
-                                .rows = rows,
-                                .width = dy.size(-1)};
-    dy.is_cuda() ? on_gpu([&] { places_gradient_gpu(all, stream_of(dy)); }) : places_gradient_cpu(all);
+    const PositionsGradient<T> all{.dy = pointer<const T>(dy),
+                                   .positions = pointer<T>(out),
+                                   .texts = dy.numel() / (length * dy.size(-1)),
+                                   .length = length,
+                                   .first = first,
+                                   .rows = rows,
+                                   .width = dy.size(-1)};
+    dy.is_cuda() ? on_gpu([&] { positions_gradient_gpu(all, stream_of(dy)); }) : positions_gradient_cpu(all);
   });
   return out;
 }
 
 struct Embedding : torch::autograd::Function<Embedding> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& table, const at::Tensor& ids,
-                            const std::optional<at::Tensor>& places, int64_t first) {
+                            const std::optional<at::Tensor>& positions, int64_t first) {
     context->save_for_backward({ids.contiguous()});
     auto& data = context->saved_data;
     data["table"] = reinterpret_cast<int64_t>(table.unsafeGetTensorImpl());
-    data["rows"] = table.size(0), data["first"] = first, data["places"] = places ? places->size(0) : 0;
-    return look_up(table, ids, or_none(places), first);
+    data["rows"] = table.size(0), data["first"] = first, data["positions"] = positions ? positions->size(0) : 0;
+    return look_up(table, ids, or_none(positions), first);
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& upstream) {
@@ -119,9 +119,9 @@ struct Embedding : torch::autograd::Function<Embedding> {
       if (!table.defined()) gradients[0] = table = at::zeros(sizes, dy.options());
       if (ids.numel() > 0) add_rows(table, dy, ids);
     }
-    const int64_t places = data.at("places").toInt();
-    if (places > 0 && context->needs_input_grad(2))
-      gradients[2] = places_gradient(dy, places, data.at("first").toInt(), ids.size(-1));
+    const int64_t positions = data.at("positions").toInt();
+    if (positions > 0 && context->needs_input_grad(2))
+      gradients[2] = positions_gradient(dy, positions, data.at("first").toInt(), ids.size(-1));
     return gradients;
   }
 };
@@ -152,17 +152,17 @@ at::Tensor embedding(const at::Tensor& table, const at::Tensor& ids) {
   return Embedding::apply(table, ids, std::nullopt, 0);
 }
 
-at::Tensor embedding_at(const at::Tensor& table, const at::Tensor& ids, const at::Tensor& places, int64_t first) {
+at::Tensor embedding_at(const at::Tensor& table, const at::Tensor& ids, const at::Tensor& positions, int64_t first) {
   check_ids(table, ids);
-  HYPERION_CHECK(ids.dim() == 2 && ids.numel() > 0 && first >= 0 && first + ids.size(1) <= places.size(0) &&
-                     places.size(1) == table.size(1) && places.scalar_type() == table.scalar_type(),
-                 "texts [texts, length] must fit the table of places, which is as wide as the other");
-  return Embedding::apply(table, ids, places, first);
+  HYPERION_CHECK(ids.dim() == 2 && ids.numel() > 0 && first >= 0 && first + ids.size(1) <= positions.size(0) &&
+                     positions.size(1) == table.size(1) && positions.scalar_type() == table.scalar_type(),
+                 "texts [texts, length] must fit the table of positions, which is as wide as the other");
+  return Embedding::apply(table, ids, positions, first);
 }
 
-at::Tensor embedding_at_reference(const at::Tensor& table, const at::Tensor& ids, const at::Tensor& places,
+at::Tensor embedding_at_reference(const at::Tensor& table, const at::Tensor& ids, const at::Tensor& positions,
                                   int64_t first) {
-  return at::embedding(table, ids).add(at::embedding(places, at::arange(first, first + ids.size(1), ids.options())));
+  return at::embedding(table, ids).add(at::embedding(positions, at::arange(first, first + ids.size(1), ids.options())));
 }
 
 }  // namespace hyperion::kernels

@@ -8,10 +8,10 @@ namespace hyperion::kernels {
 // table [rows, width], ids int64 of any shape, each below rows -> [ids..., width]; fp32, bf16 or fp16; differentiable.
 at::Tensor embedding(const at::Tensor& table, const at::Tensor& ids);
 // The same with a second table's rows `first`, `first` + 1, ... added along each text: ids [texts, length].
-at::Tensor embedding_at(const at::Tensor& table, const at::Tensor& ids, const at::Tensor& places, int64_t first);
+at::Tensor embedding_at(const at::Tensor& table, const at::Tensor& ids, const at::Tensor& positions, int64_t first);
 
 // The same of plain operations.
-at::Tensor embedding_at_reference(const at::Tensor& table, const at::Tensor& ids, const at::Tensor& places,
+at::Tensor embedding_at_reference(const at::Tensor& table, const at::Tensor& ids, const at::Tensor& positions,
                                   int64_t first);
 
 // A table that is also the output's weights has two gradients. An operation whose backward has just made the one of the

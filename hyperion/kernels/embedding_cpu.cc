@@ -17,7 +17,7 @@ void embedding_cpu(const EmbeddingRows<T>& r) {
       const bool known = id >= 0 && id < r.rows;
       for (int64_t i = 0; i < r.width; ++i) {
         const float value = known ? to_float(r.table[id * r.width + i]) : NAN;
-        const float place = r.places != nullptr ? to_float(r.places[token % r.length * r.width + i]) : 0.0f;
+        const float place = r.positions != nullptr ? to_float(r.positions[token % r.length * r.width + i]) : 0.0f;
         store(r.out[token * r.width + i], value + place);
       }
     }
@@ -49,7 +49,7 @@ void embedding_gradient_cpu(const EmbeddingGradient<T>& g) {
 }
 
 template <class T>
-void places_gradient_cpu(const PlacesGradient<T>& g) {
+void positions_gradient_cpu(const PositionsGradient<T>& g) {
   at::parallel_for(0, g.rows, 16, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       const int64_t place = row - g.first;
@@ -57,7 +57,7 @@ void places_gradient_cpu(const PlacesGradient<T>& g) {
       for (int64_t i = 0; i < g.width; ++i) {
         float sum = 0;
         for (int64_t text = 0; text < texts; ++text) sum += to_float(g.dy[(text * g.length + place) * g.width + i]);
-        store(g.places[row * g.width + i], sum);
+        store(g.positions[row * g.width + i], sum);
       }
     }
   });
@@ -65,12 +65,12 @@ void places_gradient_cpu(const PlacesGradient<T>& g) {
 
 template void embedding_cpu(const EmbeddingRows<float>&);
 template void embedding_gradient_cpu(const EmbeddingGradient<float>&);
-template void places_gradient_cpu(const PlacesGradient<float>&);
+template void positions_gradient_cpu(const PositionsGradient<float>&);
 template void embedding_cpu(const EmbeddingRows<Bfloat16>&);
 template void embedding_gradient_cpu(const EmbeddingGradient<Bfloat16>&);
-template void places_gradient_cpu(const PlacesGradient<Bfloat16>&);
+template void positions_gradient_cpu(const PositionsGradient<Bfloat16>&);
 template void embedding_cpu(const EmbeddingRows<Half>&);
 template void embedding_gradient_cpu(const EmbeddingGradient<Half>&);
-template void places_gradient_cpu(const PlacesGradient<Half>&);
+template void positions_gradient_cpu(const PositionsGradient<Half>&);
 
 }  // namespace hyperion::kernels

@@ -28,8 +28,8 @@ __global__ void __launch_bounds__(kThreads) look_up_kernel(EmbeddingRows<T> r) {
     for (int64_t i = threadIdx.x * COUNT; i < r.width; i += kThreads * COUNT) {
       float x[COUNT], more[COUNT];
       load_some<T, COUNT>(r.table + (known ? id : 0) * r.width + i, x);
-      if (r.places != nullptr) {
-        load_some<T, COUNT>(r.places + place * r.width + i, more);
+      if (r.positions != nullptr) {
+        load_some<T, COUNT>(r.positions + place * r.width + i, more);
 #pragma unroll
         for (int k = 0; k < COUNT; ++k) x[k] += more[k];
       }
@@ -82,12 +82,12 @@ __device__ inline int32_t sum_before(int32_t mine) {
 // One block. A warp has a stretch of the tokens: it counts its digits, finds where each digit of its own begins, and
 // puts its tokens there 32 at a time.
 __global__ void __launch_bounds__(kSortThreads) sort_kernel(IdSort sort) {
-  extern __shared__ int32_t places[];  // [warp][digit]
+  extern __shared__ int32_t positions[];  // [warp][digit]
   constexpr int kBatch = 8;
   const int digits = 1 << sort.bits, lane = threadIdx.x % kLanes, warp = threadIdx.x / kLanes;
   const int32_t each = (sort.tokens + kSortThreads - 1) / kSortThreads * kLanes;
   const int64_t begin = int64_t{warp} * each;
-  int32_t* mine = places + warp * digits;
+  int32_t* mine = positions + warp * digits;
   for (int pass = 0; pass < sort.passes; ++pass) {
     const auto key_of = [&](int64_t i) {
       if (i >= sort.tokens) return sort.unknown;
@@ -96,7 +96,7 @@ __global__ void __launch_bounds__(kSortThreads) sort_kernel(IdSort sort) {
       return id < 0 || id >= sort.unknown ? sort.unknown : static_cast<int32_t>(id);
     };
     const auto digit_of = [&](int32_t key) { return key >> pass * sort.bits & digits - 1; };
-    for (int i = threadIdx.x; i < kSortWarps * digits; i += kSortThreads) places[i] = 0;
+    for (int i = threadIdx.x; i < kSortWarps * digits; i += kSortThreads) positions[i] = 0;
     __syncthreads();
     for (int32_t first = lane; first < each; first += kBatch * kLanes) {
       int32_t keys[kBatch];
@@ -108,9 +108,9 @@ __global__ void __launch_bounds__(kSortThreads) sort_kernel(IdSort sort) {
           atomicAdd(&mine[digit_of(keys[k])], 1);
     }
     __syncthreads();
-    {  // from counts to places: by digit, and of one digit by warp
+    {  // from counts to positions: by digit, and of one digit by warp
       const int share = digits / kLanes, digit = threadIdx.x * share / kSortWarps;
-      int32_t* at = places + threadIdx.x * share % kSortWarps * digits + digit;
+      int32_t* at = positions + threadIdx.x * share % kSortWarps * digits + digit;
       int32_t sum = 0;
       for (int i = 0; i < share; ++i) sum += at[i * digits];
       int32_t before = sum_before(sum);
@@ -292,7 +292,7 @@ __global__ void __launch_bounds__(kThreads) sum_rows(EmbeddingGradient<T> g) {
 }
 
 template <class T, int COUNT>
-__global__ void __launch_bounds__(256) places_kernel(PlacesGradient<T> g) {
+__global__ void __launch_bounds__(256) places_kernel(PositionsGradient<T> g) {
   constexpr int kBatch = 8;
   const int64_t pieces = g.rows * g.width / COUNT, texts = g.length * g.width;
   for (int64_t piece = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; piece < pieces;
@@ -311,7 +311,7 @@ __global__ void __launch_bounds__(256) places_kernel(PlacesGradient<T> g) {
           for (int c = 0; c < COUNT; ++c) sum[c] += rows[k][c];
         }
     }
-    store_some<T, COUNT>(g.places + piece * COUNT, sum);
+    store_some<T, COUNT>(g.positions + piece * COUNT, sum);
   }
 }
 
@@ -355,7 +355,7 @@ template <class T>
 void embedding_gpu(const EmbeddingRows<T>& r, void* stream) {
   if (r.tokens == 0 || r.width == 0) return;
   const auto queue = static_cast<GpuStream>(stream);
-  if (r.width % kWide<T> == 0 && aligned(r.table) && aligned(r.places) && aligned(r.out)) {
+  if (r.width % kWide<T> == 0 && aligned(r.table) && aligned(r.positions) && aligned(r.out)) {
     look_up_kernel<T, kWide<T>><<<grid_of(r.tokens), kThreads, 0, queue>>>(r);
   } else {
     look_up_kernel<T, 1><<<grid_of(r.tokens), kThreads, 0, queue>>>(r);
@@ -373,25 +373,25 @@ void embedding_gradient_gpu(const EmbeddingGradient<T>& g, void* stream) {
 }
 
 template <class T>
-void places_gradient_gpu(const PlacesGradient<T>& g, void* stream) {
+void positions_gradient_gpu(const PositionsGradient<T>& g, void* stream) {
   if (g.rows == 0 || g.width == 0) return;
   const auto queue = static_cast<GpuStream>(stream);
-  if (g.width % kWide<T> == 0 && aligned(g.dy) && aligned(g.places)) {
+  if (g.width % kWide<T> == 0 && aligned(g.dy) && aligned(g.positions)) {
     places_kernel<T, kWide<T>><<<grid_for(g.rows * g.width / kWide<T>, 256), 256, 0, queue>>>(g);
   } else {
     places_kernel<T, 1><<<grid_for(g.rows * g.width, 256), 256, 0, queue>>>(g);
   }
-  check_launch("places_gradient");
+  check_launch("positions_gradient");
 }
 
 template void embedding_gpu(const EmbeddingRows<float>&, void*);
 template void embedding_gradient_gpu(const EmbeddingGradient<float>&, void*);
-template void places_gradient_gpu(const PlacesGradient<float>&, void*);
+template void positions_gradient_gpu(const PositionsGradient<float>&, void*);
 template void embedding_gpu(const EmbeddingRows<Bfloat16>&, void*);
 template void embedding_gradient_gpu(const EmbeddingGradient<Bfloat16>&, void*);
-template void places_gradient_gpu(const PlacesGradient<Bfloat16>&, void*);
+template void positions_gradient_gpu(const PositionsGradient<Bfloat16>&, void*);
 template void embedding_gpu(const EmbeddingRows<Half>&, void*);
 template void embedding_gradient_gpu(const EmbeddingGradient<Half>&, void*);
-template void places_gradient_gpu(const PlacesGradient<Half>&, void*);
+template void positions_gradient_gpu(const PositionsGradient<Half>&, void*);
 
 }  // namespace hyperion::kernels

@@ -99,7 +99,7 @@ ExpertPlaces expert_places(const at::Tensor& chosen, int64_t experts, const Capa
   ExpertPlaces out{at::empty(slots.sizes(), whole), full ? at::empty({rows}, whole) : at::full({rows}, -1, whole),
                    at::empty({experts}, whole), full};
   const auto few = static_cast<int32_t>(experts);
-  const auto counts = at::empty({expert_sort_room(slots.numel(), few)}, whole);
+  const auto counts = at::empty({expert_sort_workspace(slots.numel(), few)}, whole);
   const ExpertSort sort{.chosen = pointer<const int64_t>(slots),
                         .slots = slots.numel(),
                         .capacity = capacity.rows,

@@ -14,12 +14,12 @@ struct ExpertSort {
   int32_t experts;
   int32_t *row_of, *ends;
   int32_t* slot_of;  // with a capacity: -1 everywhere
-  int32_t* counts;   // room for expert_sort_room(slots, experts) numbers
+  int32_t* counts;   // room for expert_sort_workspace(slots, experts) numbers
 };
 constexpr int kSlotsABlock = 1024;
 constexpr int32_t kMostExperts = 4096;
 constexpr int64_t expert_sort_blocks(int64_t slots) { return (slots + kSlotsABlock - 1) / kSlotsABlock; }
-constexpr int64_t expert_sort_room(int64_t slots, int32_t experts) { return expert_sort_blocks(slots) * experts; }
+constexpr int64_t expert_sort_workspace(int64_t slots, int32_t experts) { return expert_sort_blocks(slots) * experts; }
 
 void sort_by_expert_cpu(const ExpertSort& sort);
 void sort_by_expert_gpu(const ExpertSort& sort, void* stream);

@@ -13,21 +13,20 @@
 namespace hyperion::kernels {
 namespace {
 
-ProductType type_of(const at::Tensor& tensor) {
-  if (tensor.scalar_type() == at::kFloat) return ProductType::fp32;
-  if (tensor.scalar_type() == at::kBFloat16) return ProductType::bf16;
+GemmType type_of(const at::Tensor& tensor) {
+  if (tensor.scalar_type() == at::kFloat) return GemmType::fp32;
+  if (tensor.scalar_type() == at::kBFloat16) return GemmType::bf16;
   HYPERION_CHECK(tensor.scalar_type() == at::kHalf, "products take fp32, bf16 or fp16");
-  return ProductType::fp16;
+  return GemmType::fp16;
 }
 
-bool ours(const Product& p) { return p.a.is_cuda() && p.a.numel() > 0 && p.b.numel() > 0; }
+bool ours(const Gemm& p) { return p.a.is_cuda() && p.a.numel() > 0 && p.b.numel() > 0; }
 
-at::Tensor turned(const at::Tensor& matrix, bool yes) { return yes ? matrix.t() : matrix; }
+at::Tensor transposed(const at::Tensor& matrix, bool yes) { return yes ? matrix.t() : matrix; }
 
-RawProduct raw(const Product& p, const at::Tensor& a, const at::Tensor& b, const at::Tensor& added,
-               const at::Tensor& out) {
-  const int64_t k = p.a_turned ? a.size(0) : a.size(1);
-  HYPERION_CHECK(k == (p.b_turned ? b.size(1) : b.size(0)), "the inner sides of a product are equal");
+RawGemm raw(const Gemm& p, const at::Tensor& a, const at::Tensor& b, const at::Tensor& added, const at::Tensor& out) {
+  const int64_t k = p.transpose_a ? a.size(0) : a.size(1);
+  HYPERION_CHECK(k == (p.transpose_b ? b.size(1) : b.size(0)), "the inner sides of a product are equal");
   return {.a = a.const_data_ptr(),
           .b = b.const_data_ptr(),
           .c = pointer<const void>(added),
@@ -36,52 +35,51 @@ RawProduct raw(const Product& p, const at::Tensor& a, const at::Tensor& b, const
           .rows = out.size(0),
           .columns = out.size(1),
           .k = k,
-          .a_turned = p.a_turned,
-          .b_turned = p.b_turned,
+          .transpose_a = p.transpose_a,
+          .transpose_b = p.transpose_b,
           .type = type_of(a),
           .out = type_of(out),
           .may_round_to_tf32 = at::globalContext().allowTF32CuBLAS()};
 }
 
-at::Tensor by_torch(const Product& p) {
-  const auto a = turned(p.a, p.a_turned), b = turned(p.b, p.b_turned);
+at::Tensor by_torch(const Gemm& p) {
+  const auto a = transposed(p.a, p.transpose_a), b = transposed(p.b, p.transpose_b);
   const auto out = p.bias.defined() ? at::addmm(p.bias, a, b) : at::mm(a, b);
   return p.added.defined() ? out.add(p.added) : out;
 }
 
 }  // namespace
 
-at::Tensor product(const Product& p) {
+at::Tensor gemm(const Gemm& p) {
   if (!ours(p)) return by_torch(p);
-  auto out = at::empty({p.a.size(p.a_turned ? 1 : 0), p.b.size(p.b_turned ? 0 : 1)}, p.a.options());
-  product_into(out, p);
+  auto out = at::empty({p.a.size(p.transpose_a ? 1 : 0), p.b.size(p.transpose_b ? 0 : 1)}, p.a.options());
+  gemm_into(out, p);
   return out;
 }
 
-void product_into(at::Tensor out, const Product& p) {
+void gemm_into(at::Tensor out, const Gemm& p) {
   if (ours(p)) {
     const auto a = p.a.contiguous(), b = p.b.contiguous();
     const auto added = p.added.defined() ? p.added.contiguous() : p.added;
-    if (on_gpu([&] { return product_gpu(raw(p, a, b, added, out), device::measuring_choices(), stream_of(a)); }))
-      return;
+    if (on_gpu([&] { return gemm_gpu(raw(p, a, b, added, out), device::is_tuning(), stream_of(a)); })) return;
   }
   out.copy_(by_torch(p));
 }
 
-void add_product(at::Tensor out, const Product& p, bool first) {
+void gemm_add(at::Tensor out, const Gemm& p, bool first) {
   if (ours(p)) {
     const auto a = p.a.contiguous(), b = p.b.contiguous();
     auto what = raw(p, a, b, first ? at::Tensor() : out, out);
-    if (on_gpu([&] { return product_gpu(what, device::measuring_choices(), stream_of(a)); })) return;
+    if (on_gpu([&] { return gemm_gpu(what, device::is_tuning(), stream_of(a)); })) return;
   }
-  const auto value = at::mm(turned(p.a, p.a_turned), turned(p.b, p.b_turned));
+  const auto value = at::mm(transposed(p.a, p.transpose_a), transposed(p.b, p.transpose_b));
   first ? out.copy_(value) : out.add_(value);
 }
 
 // cuBLASLt can sum a bias's gradient beside the product; on an H200 that costs more than a pass of its own (62.1 ms
 // against 59.5 for a step of GPT-2 124M at batch 32).
 at::Tensor weight_gradient(const at::Tensor& x, const at::Tensor& upstream, bool in_out) {
-  return product({.a = in_out ? x : upstream, .b = in_out ? upstream : x, .a_turned = true});
+  return gemm({.a = in_out ? x : upstream, .b = in_out ? upstream : x, .transpose_a = true});
 }
 
 at::Tensor column_sums(const at::Tensor& given) {

@@ -7,16 +7,16 @@ namespace hyperion::kernels {
 
 // [rows, k] x [k, columns], each transposed before where it says so; `bias` [columns] and `added` [rows, columns] may
 // be undefined. All of one type; sums in fp32.
-struct Product {
+struct Gemm {
   at::Tensor a, b;
-  bool a_turned = false, b_turned = false;
+  bool transpose_a = false, transpose_b = false;
   at::Tensor bias = {}, added = {};
 };
-at::Tensor product(const Product& product);
-void product_into(at::Tensor out, const Product& product);  // out: contiguous
+at::Tensor gemm(const Gemm& p);
+void gemm_into(at::Tensor out, const Gemm& p);  // out: contiguous
 
 // out (fp32) += a b, or = where `first`.
-void add_product(at::Tensor out, const Product& product, bool first);
+void gemm_add(at::Tensor out, const Gemm& product, bool first);
 
 // Of out = x W: W's gradient, shaped as W: [in, out] or, unless in_out, [out, in]. x: [rows, in], upstream: [rows,
 // out].

@@ -35,17 +35,17 @@ void check_cublas(cublasStatus_t status, const char* what) {
     throw base::Error(base::format("cuBLASLt: {} failed with {}", what, cublasLtGetStatusName(status)));
 }
 
-cudaDataType_t cuda_type(ProductType type) {
+cudaDataType_t cuda_type(GemmType type) {
   switch (type) {
-    case ProductType::fp32:
+    case GemmType::fp32:
       return CUDA_R_32F;
-    case ProductType::bf16:
+    case GemmType::bf16:
       return CUDA_R_16BF;
-    case ProductType::fp16:
+    case GemmType::fp16:
       return CUDA_R_16F;
-    case ProductType::e4m3:
+    case GemmType::e4m3:
       return CUDA_R_8F_E4M3;
-    case ProductType::e5m2:
+    case GemmType::e5m2:
       return CUDA_R_8F_E5M2;
   }
   return CUDA_R_32F;
@@ -91,19 +91,19 @@ struct Plan {
   size_t workspace = 0;
 };
 
-cublasLtEpilogue_t epilogue(const RawProduct& p) {
+cublasLtEpilogue_t epilogue(const RawGemm& p) {
   return p.bias != nullptr ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-Plan describe(const RawProduct& p) {
+Plan describe(const RawGemm& p) {
   cublasLtMatmulDesc_t made;
-  const bool rounded = p.type == ProductType::fp32 && p.may_round_to_tf32;
+  const bool rounded = p.type == GemmType::fp32 && p.may_round_to_tf32;
   check_cublas(cublasLtMatmulDescCreate(&made, rounded ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
                "a product");
   Plan plan;
   plan.operation.reset(made);
-  set(made, CUBLASLT_MATMUL_DESC_TRANSA, p.b_turned ? CUBLAS_OP_T : CUBLAS_OP_N);
-  set(made, CUBLASLT_MATMUL_DESC_TRANSB, p.a_turned ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(made, CUBLASLT_MATMUL_DESC_TRANSA, p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(made, CUBLASLT_MATMUL_DESC_TRANSB, p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(made, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue(p));
   const auto a_type = cuda_type(p.type), b_type = cuda_type(p.b_type), out = cuda_type(p.out);
   if (p.by_rows)
@@ -111,13 +111,13 @@ Plan describe(const RawProduct& p) {
       set(made, side, int32_t{CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F});
   if (p.fast) set(made, CUBLASLT_MATMUL_DESC_FAST_ACCUM, int8_t{1});
   if (p.bias != nullptr) set(made, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, out);
-  plan.a = p.b_turned ? layout(b_type, p.k, p.columns) : layout(b_type, p.columns, p.k);
-  plan.b = p.a_turned ? layout(a_type, p.rows, p.k) : layout(a_type, p.k, p.rows);
+  plan.a = p.transpose_b ? layout(b_type, p.k, p.columns) : layout(b_type, p.columns, p.k);
+  plan.b = p.transpose_a ? layout(a_type, p.rows, p.k) : layout(a_type, p.k, p.rows);
   plan.d = layout(out, p.columns, p.rows);
   return plan;
 }
 
-void point(const Plan& plan, const RawProduct& p) {
+void point(const Plan& plan, const RawGemm& p) {
   if (p.bias != nullptr) set(plan.operation.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
   if (p.b_inverse != nullptr) set(plan.operation.get(), CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, p.b_inverse);
   if (p.a_inverse != nullptr) set(plan.operation.get(), CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, p.a_inverse);
@@ -144,7 +144,7 @@ struct Room {
   void* at;
   size_t bytes;
 };
-cublasStatus_t launch_product(const Plan& plan, const RawProduct& p, const cublasLtMatmulAlgo_t& algorithm,
+cublasStatus_t launch_product(const Plan& plan, const RawGemm& p, const cublasLtMatmulAlgo_t& algorithm,
                               const Room& room, void* d, cudaStream_t stream) {
   const float one = 1, beta = p.c != nullptr ? 1 : 0;
   const void* c = p.c != nullptr ? p.c : d;
@@ -153,14 +153,14 @@ cublasStatus_t launch_product(const Plan& plan, const RawProduct& p, const cubla
 }
 
 // Microseconds a product takes with each of them, into memory of its own: the product may add to what is there.
-std::vector<float> times(const Plan& plan, const RawProduct& p,
-                         const std::vector<cublasLtMatmulHeuristicResult_t>& found, cudaStream_t stream) {
-  const Room out(static_cast<size_t>(p.rows * p.columns) * (p.out == ProductType::fp32 ? 4 : 2), stream);
+std::vector<float> times(const Plan& plan, const RawGemm& p, const std::vector<cublasLtMatmulHeuristicResult_t>& found,
+                         cudaStream_t stream) {
+  const Room out(static_cast<size_t>(p.rows * p.columns) * (p.out == GemmType::fp32 ? 4 : 2), stream);
   size_t needed = 256;
   for (const auto& each : found) needed = std::max(needed, each.workspaceSize);
   const Room room(needed, stream);
   cudaStreamSynchronize(stream);
-  std::vector<device::Way> ways;
+  std::vector<device::Candidate> ways;
   for (const auto& each : found)
     ways.push_back([&](cudaStream_t own) {
       return launch_product(plan, p, each.algo, room, out.at, own) == CUBLAS_STATUS_SUCCESS;
@@ -168,18 +168,18 @@ std::vector<float> times(const Plan& plan, const RawProduct& p,
   return device::times_in_turns(ways);
 }
 
-const char* name_of(ProductType type) {
+const char* name_of(GemmType type) {
   constexpr const char* kNames[] = {"fp32", "bf16", "fp16", "e4m3", "e5m2"};
   return kNames[static_cast<size_t>(type)];
 }
 
-device::ChoiceFor choice_for(const RawProduct& p, uint32_t alignment) {
-  const bool rounded = p.type == ProductType::fp32 && p.may_round_to_tf32;
+device::TuningKey choice_for(const RawGemm& p, uint32_t alignment) {
+  const bool rounded = p.type == GemmType::fp32 && p.may_round_to_tf32;
   return {
       device::device_text({c10::kCUDA, at::cuda::current_device()}),
       base::format("cuBLASLt {}, parts in fp32", cublasLtGetVersion()),
-      base::format("product {}x{}x{} {}{} {}{} to {}{}{} at {}", p.rows, p.columns, p.k, p.a_turned ? "t" : "n",
-                   p.b_turned ? "t" : "n", rounded ? "tf32" : name_of(p.type),
+      base::format("product {}x{}x{} {}{} {}{} to {}{}{} at {}", p.rows, p.columns, p.k, p.transpose_a ? "t" : "n",
+                   p.transpose_b ? "t" : "n", rounded ? "tf32" : name_of(p.type),
                    base::format("{}{}", p.b_type == p.type ? "" : base::format("x{}", name_of(p.b_type)),
                                 p.by_rows ? " by rows" : ""),
                    name_of(p.out), p.bias != nullptr ? " + bias" : "", p.c != nullptr ? " + matrix" : "", alignment)};
@@ -246,9 +246,9 @@ std::vector<cublasLtMatmulHeuristicResult_t> offered(const Plan& plan, uint32_t 
 }
 
 // The library's first offer; asked to measure: the fastest, from the file or by trying, which takes an idle recorder.
-void choose(Plan& plan, const RawProduct& p, uint32_t alignment, bool measure, cudaStream_t stream) {
+void choose(Plan& plan, const RawGemm& p, uint32_t alignment, bool measure, cudaStream_t stream) {
   if (measure)
-    if (const auto kept = device::kept_choices().find(choice_for(p, alignment)))
+    if (const auto kept = device::tuning_cache().find(choice_for(p, alignment)))
       if (take(kept->way, plan)) return;
   cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
   cudaStreamIsCapturing(stream, &capturing);
@@ -263,12 +263,12 @@ void choose(Plan& plan, const RawProduct& p, uint32_t alignment, bool measure, c
   plan.algorithm = fastest.algo, plan.workspace = fastest.workspaceSize;
   const float usual = taken[0] < device::kNever ? taken[0] : *best;
   if (*best < device::kNever)
-    device::kept_choices().keep(choice_for(p, alignment), {text_of(*plan.algorithm), *best, usual});
+    device::tuning_cache().keep(choice_for(p, alignment), {text_of(*plan.algorithm), *best, usual});
 }
 
 }  // namespace
 
-bool product_gpu(const RawProduct& p, bool measure, void* stream) {
+bool gemm_gpu(const RawGemm& p, bool measure, void* stream) {
   static std::mutex mutex;
   static std::map<Key, Plan> plans;
   uint32_t alignment = 256;
@@ -277,8 +277,8 @@ bool product_gpu(const RawProduct& p, bool measure, void* stream) {
   const Key key{p.rows,
                 p.columns,
                 p.k,
-                p.a_turned,
-                p.b_turned,
+                p.transpose_a,
+                p.transpose_b,
                 static_cast<int>(p.type),
                 static_cast<int>(p.b_type),
                 static_cast<int>(p.out),

@@ -4,23 +4,23 @@
 
 namespace hyperion::kernels {
 
-enum class ProductType { fp32, bf16, fp16, e4m3, e5m2 };
+enum class GemmType { fp32, bf16, fp16, e4m3, e5m2 };
 
-struct RawProduct {
+struct RawGemm {
   const void *a, *b, *c, *bias;  // c and bias may be null
   void* d;
   int64_t rows, columns, k;
-  bool a_turned, b_turned;
-  ProductType type, out;
+  bool transpose_a, transpose_b;
+  GemmType type, out;
   bool may_round_to_tf32;
   // Of products in 8 bits: b's own type, what gives the values back (one number on the device each, or one a row of a
-  // and of b^T), and whether sums may be made in fewer bits. b is turned, a is not.
-  ProductType b_type = type;
+  // and of b^T), and whether sums may be made in fewer bits. b is transposed, a is not.
+  GemmType b_type = type;
   const float *a_inverse = nullptr, *b_inverse = nullptr;
   bool by_rows = false, fast = false;
 };
 
 // False where cuBLASLt knows no way to do all this in one call; nothing has been done then.
-bool product_gpu(const RawProduct& product, bool measure, void* stream);
+bool gemm_gpu(const RawGemm& p, bool measure, void* stream);
 
 }  // namespace hyperion::kernels

@@ -77,7 +77,7 @@ struct Matmul : torch::autograd::Function<Matmul> {
     saved["group_scales"] = weight.group_scales;
     saved["mean_magnitude"] = static_cast<double>(weight.mean_magnitude);
     saved["transposed"] = transposed;
-    const auto whole = nf4_dequantise(weight, input.scalar_type());
+    const auto whole = nf4_dequantize(weight, input.scalar_type());
     return transposed ? at::linear(input, whole) : at::matmul(input, whole);
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
@@ -86,7 +86,7 @@ struct Matmul : torch::autograd::Function<Matmul> {
     const Nf4 weight{saved.at("shape").toIntVector(),     gradients[0].scalar_type(),
                      saved.at("codes").toTensor(),        saved.at("magnitudes").toTensor(),
                      saved.at("group_scales").toTensor(), static_cast<float>(saved.at("mean_magnitude").toDouble())};
-    const auto whole = nf4_dequantise(weight, gradients[0].scalar_type());
+    const auto whole = nf4_dequantize(weight, gradients[0].scalar_type());
     return {at::matmul(gradients[0], saved.at("transposed").toBool() ? whole : whole.t()), {}, {}};
   }
 };
@@ -97,7 +97,7 @@ int64_t Nf4::bytes() const {
   return static_cast<int64_t>(codes.nbytes() + magnitudes.nbytes() + group_scales.nbytes() + sizeof mean_magnitude);
 }
 
-Nf4 nf4_quantise(const at::Tensor& weight) {
+Nf4 nf4_quantize(const at::Tensor& weight) {
   HYPERION_CHECK(weight.numel() > 0, "an empty weight has no 4-bit form");
   const auto type = weight.scalar_type();
   const auto flat = weight.detach().contiguous().view({-1});
@@ -114,7 +114,7 @@ Nf4 nf4_quantise(const at::Tensor& weight) {
   return out;
 }
 
-at::Tensor nf4_dequantise(const Nf4& weight, at::ScalarType type) {
+at::Tensor nf4_dequantize(const Nf4& weight, at::ScalarType type) {
   const bool narrow = type == at::kBFloat16;
   const auto out = at::empty({elements_of(weight)}, weight.group_scales.options().dtype(narrow ? type : at::kFloat));
   if (narrow) {

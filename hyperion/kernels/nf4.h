@@ -1,4 +1,4 @@
-// 4-bit weights: NF4 with double quantisation (Dettmers et al., 2023). 64 elements share a largest magnitude; each is
+// 4-bit weights: NF4 with double quantization (Dettmers et al., 2023). 64 elements share a largest magnitude; each is
 // the nearest of 16 values spaced as a normal distribution's. The magnitudes, less their mean, are one signed byte
 // each, of 256 sharing a fp32 scale; a byte counts as its square, so that one large weight does not blur the others.
 // About 4.13 bits an element.
@@ -11,7 +11,7 @@ namespace hyperion::kernels {
 
 struct Nf4 {
   std::vector<int64_t> shape;
-  at::ScalarType type;      // of what was quantised
+  at::ScalarType type;      // of what was quantized
   at::Tensor codes;         // uint8 [elements / 2], the first of a pair in the low four bits
   at::Tensor magnitudes;    // int8 [blocks of 64]
   at::Tensor group_scales;  // fp32 [groups of 256 blocks]
@@ -20,8 +20,8 @@ struct Nf4 {
 };
 
 // Of fp32, bf16 or fp16, on its device.
-Nf4 nf4_quantise(const at::Tensor& weight);
-at::Tensor nf4_dequantise(const Nf4& weight, at::ScalarType type);
+Nf4 nf4_quantize(const at::Tensor& weight);
+at::Tensor nf4_dequantize(const Nf4& weight, at::ScalarType type);
 Nf4 move(const Nf4& weight, at::Device device);
 
 // input W, or input W^T where `transposed`, in the input's type. Differentiable in the input; what it keeps for the

@@ -22,7 +22,7 @@ at::Tensor inverse_rms(const at::Tensor& wide, double epsilon) {
   return at::rsqrt(wide.square().mean(-1, /*keepdim=*/true).add(epsilon));
 }
 
-Normalised norm_on_cpu(const at::Tensor& input, const NormWeights& weights) {
+Normalized norm_on_cpu(const at::Tensor& input, const NormWeights& weights) {
   if (weights.bias.defined()) {
     auto [output, mean, inverse] =
         at::native_layer_norm(input, {input.size(-1)}, weights.weight, weights.bias, weights.epsilon);
@@ -32,11 +32,11 @@ Normalised norm_on_cpu(const at::Tensor& input, const NormWeights& weights) {
   return {wide.mul(inverse).to(input.scalar_type()).mul(weights.weight), {at::Tensor(), inverse}};
 }
 
-Normalised norm_on_gpu(const at::Tensor& input, const NormWeights& weights, bool with_output) {
+Normalized norm_on_gpu(const at::Tensor& input, const NormWeights& weights, bool with_output) {
   const int64_t rows = rows_of(input);
   const auto fp32 = input.options().dtype(at::kFloat);
   const bool layer = weights.bias.defined();
-  Normalised out{with_output ? at::empty_like(input) : at::Tensor(),
+  Normalized out{with_output ? at::empty_like(input) : at::Tensor(),
                  {layer ? at::empty({rows}, fp32) : at::Tensor(), at::empty({rows}, fp32)}};
   with_type(input.scalar_type(), [&]<class T>(T) {
     on_gpu([&] {
@@ -82,7 +82,7 @@ struct Norm : torch::autograd::Function<Norm> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input,
                             const at::Tensor& weight, const std::optional<at::Tensor>& bias, double epsilon) {
     const NormWeights weights{weight, or_none(bias), epsilon};
-    const auto normal = normalise(input, weights);
+    const auto normal = normalize(input, weights);
     context->save_for_backward({input, weight, weights.bias, normal.statistics.mean, normal.statistics.inverse});
     context->saved_data["epsilon"] = epsilon;
     return normal.output;
@@ -98,7 +98,7 @@ struct Norm : torch::autograd::Function<Norm> {
 
 }  // namespace
 
-Normalised normalise(const at::Tensor& given, const NormWeights& weights) {
+Normalized normalize(const at::Tensor& given, const NormWeights& weights) {
   return given.is_cuda() ? norm_on_gpu(given.contiguous(), weights, /*with_output=*/true) : norm_on_cpu(given, weights);
 }
 
@@ -107,7 +107,7 @@ NormStatistics norm_statistics(const at::Tensor& given, const NormWeights& weigh
                          : norm_on_cpu(given, weights).statistics;
 }
 
-at::Tensor normalise_again(const at::Tensor& given, const NormWeights& weights, const NormStatistics& statistics) {
+at::Tensor normalize_again(const at::Tensor& given, const NormWeights& weights, const NormStatistics& statistics) {
   if (!given.is_cuda()) return again_on_cpu(given, weights, statistics);
   const auto input = given.contiguous(), output = at::empty_like(input);
   with_type(input.scalar_type(), [&]<class T>(T) {

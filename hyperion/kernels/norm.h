@@ -15,14 +15,14 @@ struct NormStatistics {
   at::Tensor mean, inverse;  // fp32, one a row; the mean is undefined for RMS norm
 };
 
-struct Normalised {
+struct Normalized {
   at::Tensor output;
   NormStatistics statistics;
 };
-Normalised normalise(const at::Tensor& input, const NormWeights& weights);
+Normalized normalize(const at::Tensor& input, const NormWeights& weights);
 NormStatistics norm_statistics(const at::Tensor& input, const NormWeights& weights);
 // The output again.
-at::Tensor normalise_again(const at::Tensor& input, const NormWeights& weights, const NormStatistics& statistics);
+at::Tensor normalize_again(const at::Tensor& input, const NormWeights& weights, const NormStatistics& statistics);
 
 struct NormGradients {
   at::Tensor input, weight, bias;

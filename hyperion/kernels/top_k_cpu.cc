@@ -36,7 +36,7 @@ void top_k_cpu(const T* logits, const TopKShape& s, int64_t* experts, float* wei
         chosen += weights[token * s.choices + c] = std::exp(to_float(mine[best.expert]) - highest);
         last = best;
       }
-      const float all = s.normalised ? chosen : sum_of_exponentials(mine, s.experts, highest);
+      const float all = s.normalized ? chosen : sum_of_exponentials(mine, s.experts, highest);
       for (int32_t c = 0; c < s.choices; ++c) weights[token * s.choices + c] /= all;
     }
   });
@@ -52,9 +52,9 @@ void top_k_backward_cpu(const TopKBackward<T>& t, const TopKShape& s) {
       float dot = 0;
       for (int32_t c = 0; c < s.choices; ++c) dot += t.weights[first + c] * t.above[first + c];
       const float highest = to_float(mine[t.experts[first]]);
-      const float all = s.normalised ? 1 : sum_of_exponentials(mine, s.experts, highest);
+      const float all = s.normalized ? 1 : sum_of_exponentials(mine, s.experts, highest);
       for (int32_t e = 0; e < s.experts; ++e)
-        store(out[e], s.normalised ? 0.0f : -dot * std::exp(to_float(mine[e]) - highest) / all);
+        store(out[e], s.normalized ? 0.0f : -dot * std::exp(to_float(mine[e]) - highest) / all);
       for (int32_t c = 0; c < s.choices; ++c)
         store(out[t.experts[first + c]], t.weights[first + c] * (t.above[first + c] - dot));
     }

@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(kThreads)
     if (lane == 0) expert_of[c] = best.expert, weight_of[c] = size;
     last = best;
   }
-  const float all = s.normalised ? chosen : sum_of_exponentials(mine, s.experts, highest, lane);
+  const float all = s.normalized ? chosen : sum_of_exponentials(mine, s.experts, highest, lane);
   if (lane != 0) return;
   for (int32_t c = 0; c < s.choices; ++c) weight_of[c] /= all;
 }
@@ -63,9 +63,9 @@ __global__ void __launch_bounds__(kThreads) backward_kernel(TopKBackward<T> t, T
   float dot = 0;
   for (int32_t c = 0; c < s.choices; ++c) dot += weight_of[c] * above[c];
   const float highest = to_float(mine[expert_of[0]]);
-  const float all = s.normalised ? 1.0f : sum_of_exponentials(mine, s.experts, highest, lane);
+  const float all = s.normalized ? 1.0f : sum_of_exponentials(mine, s.experts, highest, lane);
   for (int32_t e = lane; e < s.experts; e += kLanes) {
-    float gradient = s.normalised ? 0.0f : -dot * expf(to_float(mine[e]) - highest) / all;
+    float gradient = s.normalized ? 0.0f : -dot * expf(to_float(mine[e]) - highest) / all;
     for (int32_t c = 0; c < s.choices; ++c)
       if (expert_of[c] == e) gradient = weight_of[c] * (above[c] - dot);
     store(t.gradient[token * s.experts + e], gradient);

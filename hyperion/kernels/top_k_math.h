@@ -11,7 +11,7 @@ namespace hyperion::kernels {
 struct TopKShape {
   int64_t tokens;
   int32_t experts, choices;
-  bool normalised;
+  bool normalized;
 };
 
 // The order of experts: by logit, of equals the lower number first; what is not a number comes last. Each choice is the

@@ -41,7 +41,7 @@ class Adapted final : public Model {
     for (auto& buffer : module_->buffers()) buffer.set_data(buffer.to(device));
   }
   nn::Adapters& adapters() override { throw no_layers("adapters"); }
-  void quantise() override { throw no_layers("4-bit weights"); }
+  void quantize() override { throw no_layers("4-bit weights"); }
   std::string config_json() const override { return R"({"model_type": "adapted"})"; }
   strategy::ModelShape shape(int64_t) const override {
     strategy::ModelShape shape;

@@ -16,7 +16,7 @@ struct DecodeOptions : SamplingOptions {
 };
 
 // The continuations, without the prompts, of which none may be empty. Prompts of unequal length run as one batch,
-// padded on the left: the padding is seen by no token, and each row counts its places from its own first token.
+// padded on the left: the padding is seen by no token, and each row counts its positions from its own first token.
 // `on_token(sequence, token)` is called as each comes; returning false ends that sequence. `on_end(sequence)` follows
 // its last token.
 std::vector<Tokens> decode(Model& model, at::Device device, const std::vector<Tokens>& prompts,

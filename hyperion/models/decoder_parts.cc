@@ -65,14 +65,16 @@ class DecoderAttention final : public nn::Module {
     return packed.view({packed.size(0), packed.size(1), -1, head_width_});
   }
 
-  at::Tensor turned(const at::Tensor& heads, nn::RmsNorm* norm, Pass& pass) {
+  at::Tensor rotated(const at::Tensor& heads, nn::RmsNorm* norm, Pass& pass) {
     return nn::rotate((norm != nullptr ? run(*norm, heads, pass) : heads).transpose(1, 2), pass);
   }
 
   // Heads of each -> [batch, length, width of all query heads].
   at::Tensor mixed(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values, Pass& pass) {
-    const auto turned_queries = turned(queries, q_norm_.get(), pass), turned_keys = turned(keys, k_norm_.get(), pass);
-    const auto out = nn::attend(turned_queries, turned_keys, values.transpose(1, 2), layer_, pass, {.window = window_});
+    const auto rotated_queries = rotated(queries, q_norm_.get(), pass),
+               rotated_keys = rotated(keys, k_norm_.get(), pass);
+    const auto out =
+        nn::attend(rotated_queries, rotated_keys, values.transpose(1, 2), layer_, pass, {.window = window_});
     return out.transpose(1, 2).reshape({queries.size(0), queries.size(1), -1});
   }
 
@@ -129,7 +131,7 @@ CausalDecoder::CausalDecoder(const LlamaConfig& config, const FeedForwardPart& p
 at::Tensor CausalDecoder::first(const at::Tensor& ids, Pass& pass) { return run(*embed_tokens_, ids, pass); }
 
 void CausalDecoder::begin_blocks(const at::Tensor& hidden, Pass& pass) {
-  rotation_.tell(pass, pass.cache != nullptr ? pass.cache->length() : 0, hidden);
+  rotation_.apply_to(pass, pass.cache != nullptr ? pass.cache->length() : 0, hidden);
 }
 
 at::Tensor CausalDecoder::last(const at::Tensor& hidden, Pass& pass) {

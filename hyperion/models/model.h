@@ -30,7 +30,7 @@ struct Buffer {
 
 enum class Input { tokens, images };
 
-// Where parameters that were made without memory (nn/without_memory.h) get their values from: elements [begin, begin +
+// Where parameters that were made without memory (nn/meta.h) get their values from: elements [begin, begin +
 // out.numel()) of the one of that name; `out` is fp32 on the CPU.
 using Values = std::function<void(const std::string& name, int64_t begin, const at::Tensor& out)>;
 
@@ -55,7 +55,7 @@ class Model {
   virtual nn::Adapters& adapters() = 0;
   // Puts the weights of all linear layers but the output "lm_head" into 4 bits (kernels/nf4.h), where they lie now.
   // They are no parameters any more; what is left is frozen, to be trained through adapters.
-  virtual void quantise() = 0;
+  virtual void quantize() = 0;
   // The tree whose blocks run one by one; null: the model is one unit.
   virtual nn::Module* tree() { return nullptr; }
   // The calls that the whole forward is made of (models/parts.h); null: the model is one part.

@@ -182,7 +182,7 @@ std::string config_of_base(const Recipe& recipe, const std::string& config) {
     throw ConfigError(
         format("model.image = {} is set, but model.from = \"{}\" {}", recipe.image, recipe.from,
                own == 0 ? "takes no images"
-                        : format("has learned places in images of {} pixels a side, and takes no others", own)),
+                        : format("has learned positions in images of {} pixels a side, and takes no others", own)),
         own == 0 ? "leave it out" : "leave it out: images are made as large as the model takes them");
   }
   Json json = base::parse_json(config, recipe.from);

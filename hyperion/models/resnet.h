@@ -1,5 +1,5 @@
 // ResNet (He et al., 2016) as a classifier of images, laid out channels last: a stem, stages of residual blocks (two
-// 3x3 convolutions, or a 3x3 between two 1x1), the mean over all places, and a linear layer.
+// 3x3 convolutions, or a 3x3 between two 1x1), the mean over all positions, and a linear layer.
 #pragma once
 #include <memory>
 #include <string>

@@ -21,10 +21,10 @@ std::vector<at::Tensor> Tree::held() {
   return list;
 }
 
-void Tree::quantise() {
+void Tree::quantize() {
   visit([](const std::string& path, nn::Module& module) {
     if (auto* projection = dynamic_cast<nn::Projection*>(&module); projection != nullptr && !nn::is_output(path))
-      projection->quantise();
+      projection->quantize();
   });
   if (adapters_.empty())
     for (auto& item : list_parameters()) item.tensor.set_requires_grad(false);

@@ -20,7 +20,7 @@ class Tree : public nn::Module, public Model {
   }
   void to(at::Device device, at::ScalarType type) final { move_to(device, type); }
   nn::Adapters& adapters() final { return adapters_; }
-  void quantise() final;
+  void quantize() final;
   nn::Module* tree() final { return this; }
 
  private:

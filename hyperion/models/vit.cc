@@ -19,7 +19,7 @@ namespace {
 using nn::Init;
 using nn::Pass;
 
-// Hugging Face cuts the normal of the class token and the places off at 2, a hundred deviations out: it is this one.
+// Hugging Face cuts the normal of the class token and the positions off at 2, a hundred deviations out: it is this one.
 const Init kInit = Init::normal(0.02);
 
 std::shared_ptr<nn::Linear> vit_linear(int64_t in, int64_t out, bool bias = true) {

@@ -1,6 +1,6 @@
 // ViT (Dosovitskiy et al., 2021), as a classifier of images: patches and a class token through a pre-norm encoder,
-// learned places, exact GELU, no pooler. Images of another size than the config's are taken too: the places are then
-// resampled bicubically to their grid.
+// learned positions, exact GELU, no pooler. Images of another size than the config's are taken too: the positions are
+// then resampled bicubically to their grid.
 #pragma once
 #include <memory>
 #include <string>

@@ -37,7 +37,7 @@ at::Tensor Rotation::frequencies_for(const Pass& pass, int64_t length, at::Devic
   return rope_frequencies(head_width_, config_, farthest);
 }
 
-void Rotation::tell(Pass& pass, int64_t first, const at::Tensor& hidden) {
+void Rotation::apply_to(Pass& pass, int64_t first, const at::Tensor& hidden) {
   const Key key{first, hidden.size(1), hidden.scalar_type(), hidden.device(), pass.fused_blocks};
   if (differs_by_pass(pass) || !known_ || *known_ != key) {
     const auto frequencies = frequencies_for(pass, first + hidden.size(1), hidden.device());

@@ -21,8 +21,8 @@ class Rotation {
   Rotation(int64_t head_width, const RopeConfig& config);
   // Gives the pass the rotation of its tokens: at the pass's positions, else from `first` on. hidden: [batch, length,
   // ...]. Dynamic scaling goes by the farthest position of the pass, in whichever row it is, padding aside; what a
-  // cache holds stays turned as it was.
-  void tell(Pass& pass, int64_t first, const at::Tensor& hidden);
+  // cache holds stays rotated as it was.
+  void apply_to(Pass& pass, int64_t first, const at::Tensor& hidden);
 
  private:
   using Key = std::tuple<int64_t, int64_t, at::ScalarType, at::Device, bool>;

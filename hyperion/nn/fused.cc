@@ -3,41 +3,41 @@
 #include <c10/core/GradMode.h>
 
 #include "hyperion/blocks/block_ops.h"
-#include "hyperion/nn/fp8_maps.h"
+#include "hyperion/nn/fp8_linears.h"
 
 namespace hyperion::nn {
 namespace {
 
 // What they share: the first one's numbers. Steps that learn nothing are made in the weights' own type.
-blocks::Fp8Map fp8_of(ProjectionList list, const at::Tensor& input, const blocks::Maps& maps) {
+blocks::Fp8Linear fp8_of(ProjectionList list, const at::Tensor& input, const blocks::Linears& linears) {
   const auto* first = *list.begin();
   if (first->fp8() == nullptr || !c10::GradMode::is_enabled()) return {};
-  const int64_t in = maps.weights[0].size(maps.in_out ? 0 : 1);
+  const int64_t in = linears.weights[0].size(linears.in_out ? 0 : 1);
   int64_t out = 0;
-  for (const auto& weight : maps.weights) out += weight.size(maps.in_out ? 1 : 0);
-  return first->fp8()->take(first->fp8_index(), {input.numel() / input.size(-1), in, out, maps.in_out});
+  for (const auto& weight : linears.weights) out += weight.size(linears.in_out ? 1 : 0);
+  return first->fp8()->take(first->fp8_index(), {input.numel() / input.size(-1), in, out, linears.in_out});
 }
 
-blocks::Maps maps_of(ProjectionList list) {
-  blocks::Maps maps{{}, {}, (*list.begin())->in_out()};
+blocks::Linears maps_of(ProjectionList list) {
+  blocks::Linears linears{{}, {}, (*list.begin())->in_out()};
   for (const auto* map : list) {
-    maps.weights.push_back(map->weight());
-    if (map->bias().defined()) maps.biases.push_back(map->bias());
+    linears.weights.push_back(map->weight());
+    if (map->bias().defined()) linears.biases.push_back(map->bias());
   }
-  return maps;
+  return linears;
 }
 
-blocks::Maps maps_of(ProjectionList list, const at::Tensor& input) {
-  auto maps = maps_of(list);
-  maps.fp8 = fp8_of(list, input, maps);
-  return maps;
+blocks::Linears maps_of(ProjectionList list, const at::Tensor& input) {
+  auto linears = maps_of(list);
+  linears.fp8 = fp8_of(list, input, linears);
+  return linears;
 }
 
 // Without its bias, which is added in the pass that drops.
-blocks::Maps bare(const Projection& map, const at::Tensor& input) {
-  auto maps = maps_of({&map}, input);
-  maps.biases.clear();
-  return maps;
+blocks::Linears bare(const Projection& map, const at::Tensor& input) {
+  auto linears = maps_of({&map}, input);
+  linears.biases.clear();
+  return linears;
 }
 
 at::Tensor dropped_residual(const at::Tensor& output, const Projection& map, const at::Tensor& residual,
@@ -47,20 +47,20 @@ at::Tensor dropped_residual(const at::Tensor& output, const Projection& map, con
 
 }  // namespace
 
-bool fuses(const Pass& pass, double dropout, ProjectionList maps) {
+bool fuses(const Pass& pass, double dropout, ProjectionList linears) {
   if (!pass.fused_blocks || pass.cache != nullptr || pass.key_mask.defined() || pass.segments.defined()) return false;
   if (pass.training && dropout > 0) return false;
   size_t biases = 0;
-  for (const auto* map : maps) {
+  for (const auto* map : linears) {
     if (!map->whole()) return false;
     biases += map->bias().defined() ? 1 : 0;
   }
-  return biases == 0 || biases == maps.size();
+  return biases == 0 || biases == linears.size();
 }
 
 std::pair<at::Tensor, at::Tensor> norm_linear(const at::Tensor& hidden, const kernels::NormWeights& norm,
-                                              ProjectionList maps) {
-  return blocks::norm_linear(hidden, norm, maps_of(maps, hidden));
+                                              ProjectionList linears) {
+  return blocks::norm_linear(hidden, norm, maps_of(linears, hidden));
 }
 
 at::Tensor linear_residual(const at::Tensor& input, const Projection& map, const at::Tensor& residual,
@@ -85,9 +85,9 @@ at::Tensor packed_attention(const at::Tensor& packed, int64_t heads, int64_t key
 void lay_together(ProjectionList list) {
   for (const auto* map : list)
     if (!map->whole()) return;
-  const auto maps = maps_of(list);
-  blocks::lay_together(maps.weights);
-  if (maps.biases.size() == maps.weights.size()) blocks::lay_together(maps.biases);
+  const auto linears = maps_of(list);
+  blocks::lay_together(linears.weights);
+  if (linears.biases.size() == linears.weights.size()) blocks::lay_together(linears.biases);
 }
 
 at::Tensor linear_cross_entropy(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& targets) {

@@ -14,25 +14,25 @@ namespace hyperion::nn {
 using kernels::Activation;
 using ProjectionList = std::initializer_list<const Projection*>;
 
-// Whether a block of these maps can be built so in this pass; `dropout`: of attention's weights, which cannot.
-bool fuses(const Pass& pass, double dropout, ProjectionList maps);
+// Whether a block of these linears can be built so in this pass; `dropout`: of attention's weights, which cannot.
+bool fuses(const Pass& pass, double dropout, ProjectionList linears);
 
-// (hidden, the maps' outputs side by side): the first goes on as the residual.
+// (hidden, the linears' outputs side by side): the first goes on as the residual.
 std::pair<at::Tensor, at::Tensor> norm_linear(const at::Tensor& hidden, const kernels::NormWeights& norm,
-                                              ProjectionList maps);
+                                              ProjectionList linears);
 // The map's output is dropped, if anything is, before the residual is added.
 at::Tensor linear_residual(const at::Tensor& input, const Projection& map, const at::Tensor& residual,
                            const Dropped& dropped = {});
 at::Tensor activated_linear_residual(const at::Tensor& input, Activation kind, const Projection& map,
                                      const at::Tensor& residual, const Dropped& dropped = {});
 
-// Attention of queries, keys and values side by side, as norm_linear gives them, turned by the pass's rotation if any.
+// Attention of queries, keys and values side by side, as norm_linear gives them, rotated by the pass's rotation if any.
 // Its weights are not dropped.
 at::Tensor packed_attention(const at::Tensor& packed, int64_t heads, int64_t key_heads, Attending how,
                             const Pass& pass);
 
-// Lays the weights of maps over one input behind each other in memory, and so their biases.
-void lay_together(ProjectionList maps);
+// Lays the weights of linears over one input behind each other in memory, and so their biases.
+void lay_together(ProjectionList linears);
 
 using kernels::cross_entropy;
 // The loss of hidden states under the output map `weight` [classes, width].

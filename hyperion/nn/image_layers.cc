@@ -42,41 +42,42 @@ BatchNorm2d::BatchNorm2d(int64_t channels)
       num_batches_tracked_(register_buffer("num_batches_tracked", at::zeros({}, at::kLong))) {}
 
 at::Tensor BatchNorm2d::then(const at::Tensor& input, const at::Tensor& residual, bool relu, Pass& pass) {
-  AcrossBatch* const across = pass.training ? pass.across : nullptr;
-  if (pass.training && input.numel() * (across != nullptr ? across->count() : 1) <= input.size(1))
+  BatchStats* const batch_stats = pass.training ? pass.batch_stats : nullptr;
+  if (pass.training && input.numel() * (batch_stats != nullptr ? batch_stats->count() : 1) <= input.size(1))
     throw base::ConfigError("batch norm cannot train on one value a channel: it has no variance",
                             "use a larger micro-batch or larger images");
   const bool learn = pass.training && !pass.recomputing;
   // Without momentum the running statistics stay as they are, and what autograd saves is the same.
   const double momentum = learn ? kMomentum : 0;
-  const bool plainly = pass.reference || across != nullptr;
+  const bool plainly = pass.reference || batch_stats != nullptr;
   if (pass.training && !plainly)
     return kernels::batch_norm_training(
         input,
         {weight_, bias_, running_mean_, running_var_, momentum, kEpsilon, learn ? num_batches_tracked_ : at::Tensor()},
         residual, relu);
   if (learn) num_batches_tracked_.add_(1);
-  auto output = plainly ? plain(input, pass.training, learn, across)
+  auto output = plainly ? plain(input, pass.training, learn, batch_stats)
                         : at::batch_norm(input, weight_, bias_, running_mean_, running_var_, /*training=*/false,
                                          momentum, kEpsilon, /*cudnn_enabled=*/true);
   if (residual.defined()) output = output.add(residual);
   return relu ? output.relu() : output;
 }
 
-at::Tensor BatchNorm2d::plain(const at::Tensor& input, bool batch_statistics, bool learn, AcrossBatch* across) {
+at::Tensor BatchNorm2d::plain(const at::Tensor& input, bool batch_statistics, bool learn, BatchStats* batch_stats) {
   const auto wide = input.to(at::kFloat);
   at::Tensor variance = running_var_, mean = running_mean_;
   if (batch_statistics) std::tie(variance, mean) = at::var_mean(wide, {0, 2, 3}, /*unbiased=*/false);
-  if (across != nullptr) {
+  if (batch_stats != nullptr) {
     // The variance of the whole is that within each part and that of their means.
-    const auto all = across->gather(at::stack({mean, variance}).view(-1)).view({across->count(), 2, -1});
+    const auto all = batch_stats->gather(at::stack({mean, variance}).view(-1)).view({batch_stats->count(), 2, -1});
     const auto means = all.select(1, 0);
     mean = means.mean(0);
     variance = all.select(1, 1).add(means.sub(mean).square()).mean(0);
   }
   if (learn) {
     at::NoGradGuard no_grad;
-    const auto count = static_cast<double>(input.numel() / input.size(1) * (across != nullptr ? across->count() : 1));
+    const auto count =
+        static_cast<double>(input.numel() / input.size(1) * (batch_stats != nullptr ? batch_stats->count() : 1));
     running_mean_.mul_(1 - kMomentum).add_(mean, kMomentum);
     running_var_.mul_(1 - kMomentum).add_(variance, kMomentum * count / (count - 1));
   }

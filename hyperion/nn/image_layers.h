@@ -28,7 +28,7 @@ class BatchNorm2d final : public Module {
   at::Tensor then(const at::Tensor& input, const at::Tensor& residual, bool relu, Pass& pass);
 
  private:
-  at::Tensor plain(const at::Tensor& input, bool batch_statistics, bool learn, AcrossBatch* across);
+  at::Tensor plain(const at::Tensor& input, bool batch_statistics, bool learn, BatchStats* batch_stats);
 
   at::Tensor weight_, bias_;  // fp32 always, as are the running statistics
   at::Tensor running_mean_, running_var_, num_batches_tracked_;
@@ -49,8 +49,8 @@ class PatchProjection final : public Module {
   at::Tensor weight_, bias_;
 };
 
-// Table [1, rows * columns, width] of the places of a grid, resampled bicubically to another grid; the same table where
-// the grids are one.
+// Table [1, rows * columns, width] of the positions of a grid, resampled bicubically to another grid; the same table
+// where the grids are one.
 at::Tensor resample_places(const at::Tensor& table, int64_t rows, int64_t columns, int64_t new_rows,
                            int64_t new_columns);
 

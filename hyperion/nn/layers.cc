@@ -13,8 +13,8 @@ at::Tensor Embedding::forward(const at::Tensor& ids, Pass& pass) {
   return pass.reference ? at::embedding(weight(), ids) : kernels::embedding(weight(), ids);
 }
 
-at::Tensor Embedding::forward_at(const at::Tensor& ids, const Embedding& places, int64_t first) const {
-  return kernels::embedding_at(weight(), ids, places.weight_, first);
+at::Tensor Embedding::forward_at(const at::Tensor& ids, const Embedding& positions, int64_t first) const {
+  return kernels::embedding_at(weight(), ids, positions.weight_, first);
 }
 
 void Embedding::train_rows(const std::vector<int64_t>& tokens) {

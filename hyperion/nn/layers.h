@@ -22,9 +22,9 @@ class Embedding final : public Module {
  public:
   Embedding(int64_t count, int64_t width, Init init);
   at::Tensor forward(const at::Tensor& ids, Pass& pass) override;
-  // The rows of ids [texts, length], and along each text those of `places` from `first` on: one pass over what comes of
-  // it instead of three.
-  at::Tensor forward_at(const at::Tensor& ids, const Embedding& places, int64_t first) const;
+  // The rows of ids [texts, length], and along each text those of `positions` from `first` on: one pass over what comes
+  // of it instead of three.
+  at::Tensor forward_at(const at::Tensor& ids, const Embedding& positions, int64_t first) const;
   at::Tensor weight() const { return rows_ ? rows_->put_into(weight_) : weight_; }
 
   // Some rows are trained by themselves from here on, until they are put back into the table.

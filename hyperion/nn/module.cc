@@ -4,7 +4,7 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/random.h"
-#include "hyperion/nn/without_memory.h"
+#include "hyperion/nn/meta.h"
 
 namespace hyperion::nn {
 namespace {
@@ -27,8 +27,7 @@ void fill(const Init& init, uint64_t seed, const std::string& name, int64_t begi
 
 at::Tensor Module::parameter(const std::string& name, at::IntArrayRef shape, Init init, Traits traits) {
   entries_[name] = {init, traits};
-  return register_parameter(name,
-                            WithoutMemory::wanted() ? without_memory(shape, at::kFloat) : at::empty(shape, at::kFloat));
+  return register_parameter(name, MetaScope::wanted() ? meta_tensor(shape, at::kFloat) : at::empty(shape, at::kFloat));
 }
 
 void Module::forget_parameter(const std::string& name) {
@@ -45,7 +44,7 @@ void Module::visit(const std::function<void(const std::string& path, Module& mod
 
 void Module::initialise(uint64_t seed, const std::string& prefix) {
   for (auto& item : named_parameters(/*recurse=*/false)) {
-    if (!has_memory(item.value())) continue;
+    if (!is_materialized(item.value())) continue;
     const at::Tensor values = at::empty(item.value().sizes(), at::kFloat);
     fill(entries_.at(item.key()).init, seed, prefix + item.key(), 0, values);
     item.value().data().copy_(values);
@@ -82,10 +81,10 @@ void Module::move_to(at::Device device, at::ScalarType type) {
   bool complete = true;
   for (auto& item : list_parameters()) {
     const auto own = item.traits.wide ? at::kFloat : type;
-    if (has_memory(item.tensor)) {
+    if (is_materialized(item.tensor)) {
       item.tensor.set_data(item.tensor.data().to(device, own));
     } else {
-      item.tensor.set_data(without_memory(item.tensor.sizes(), item.tensor.options().device(device).dtype(own)));
+      item.tensor.set_data(meta_tensor(item.tensor.sizes(), item.tensor.options().device(device).dtype(own)));
       complete = false;
     }
   }

@@ -10,8 +10,8 @@
 
 namespace hyperion::nn {
 
-class AroundBlocks;
-class AcrossBatch;
+class BlockHook;
+class BatchStats;
 
 // Keys and values of the tokens already seen, a pair a layer, so that generation computes each token once. They lie in
 // tensors with room to spare: a token is written into its place, and only where the room is full is it doubled.
@@ -59,8 +59,8 @@ struct Pass {
   // Of each row of the batch, by Adapters::index, -1: none; one: of every row; empty: as Adapters::use said.
   std::vector<int64_t> adapters;
   at::Tensor* right = nullptr;            // set: how many targets are the likeliest is added to it
-  AroundBlocks* around = nullptr;         // set: blocks run through it
-  AcrossBatch* across = nullptr;          // set: batch norms train on the statistics of all processes
+  BlockHook* block_hook = nullptr;        // set: blocks run through it
+  BatchStats* batch_stats = nullptr;      // set: batch norms train on the statistics of all processes
   at::Tensor cosines, sines;              // of the tokens' positions; set by models with rotary positions
   at::Tensor half_cosines, half_sines;    // the same for fused blocks: fp32 [positions, head width / 2]
   std::vector<at::Tensor> router_logits;  // [tokens, experts] a layer; left by mixtures of experts

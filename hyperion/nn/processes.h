@@ -10,17 +10,17 @@ namespace hyperion::nn {
 class Module;
 
 // Stands around the blocks of a network: has a block's weights there when it runs, forward and backward.
-class AroundBlocks {
+class BlockHook {
  public:
-  virtual ~AroundBlocks() = default;
+  virtual ~BlockHook() = default;
   using Forward = std::function<at::Tensor(const at::Tensor& input)>;
   virtual at::Tensor run(Module& block, const at::Tensor& input, const Forward& forward) = 0;
 };
 
 // Statistics of a batch whose rows are spread over processes, an equal number on each.
-class AcrossBatch {
+class BatchStats {
  public:
-  virtual ~AcrossBatch() = default;
+  virtual ~BatchStats() = default;
   virtual int64_t count() const = 0;
   // Of one's own [columns] those of all, [count, columns]; gradients find their way back to each process.
   virtual at::Tensor gather(const at::Tensor& own) = 0;

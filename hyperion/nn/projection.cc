@@ -78,8 +78,8 @@ at::Tensor Projection::change_rows(const at::Tensor& output, const at::Tensor& i
     std::vector<int64_t> rows;
     for (size_t row = 0; row < pass.adapters.size(); ++row)
       if (pass.adapters[row] == index) rows.push_back(static_cast<int64_t>(row));
-    const auto places = at::tensor(rows, at::kLong).to(input.device());
-    changed = changed.index_add(0, places, change(found->second, input.index_select(0, places), pass));
+    const auto positions = at::tensor(rows, at::kLong).to(input.device());
+    changed = changed.index_add(0, positions, change(found->second, input.index_select(0, positions), pass));
   }
   return changed;
 }
@@ -113,7 +113,7 @@ void Projection::merge_adapter(int64_t index) {
   const auto found = adapters_.find(index);
   if (found == adapters_.end()) return;
   if (nf4_)
-    throw base::ConfigError("an adapter cannot be merged into 4-bit weights", "open the base without quantising it");
+    throw base::ConfigError("an adapter cannot be merged into 4-bit weights", "open the base without quantizing it");
   const at::NoGradGuard no_grad;
   const auto& [a, b, scale, dropout, stream] = found->second;
   const auto product = at::matmul(b->weight().to(at::kFloat), a->weight().to(at::kFloat)).mul(scale);
@@ -140,9 +140,9 @@ void Projection::merge_rows() {
   rows_ = nullptr;
 }
 
-void Projection::quantise() {
+void Projection::quantize() {
   if (nf4_) return;
-  nf4_ = kernels::nf4_quantise(weight_.detach());
+  nf4_ = kernels::nf4_quantize(weight_.detach());
   forget_parameter("weight");
   weight_ = at::Tensor();
 }

@@ -42,8 +42,8 @@ class Projection : public Module {
   const at::Tensor& weight() const { return weight_; }
   const at::Tensor& bias() const { return bias_; }
 
-  // Its place among the maps whose products may be made in 8 bits; null: they are not.
-  void use_fp8(Fp8Maps* maps, int64_t index) { fp8_ = maps, fp8_index_ = index; }
+  // Its place among the linears whose products may be made in 8 bits; null: they are not.
+  void use_fp8(Fp8Maps* linears, int64_t index) { fp8_ = linears, fp8_index_ = index; }
   Fp8Maps* fp8() const { return fp8_; }
   int64_t fp8_index() const { return fp8_index_; }
 
@@ -63,7 +63,7 @@ class Projection : public Module {
   // The pieces of the 4-bit form; empty where the weight is whole.
   std::vector<at::Tensor> packed() const;
   // Replaces the weight by its NF4 form: it is no parameter any more, and gets no gradient.
-  void quantise();
+  void quantize();
   // The same with the NF4 form of another of its shape, which may then have no weight to make it from.
   void quantise_as(const Projection& other);
 

@@ -73,8 +73,9 @@ at::Tensor run_as_told(Module& child, Unit unit, const at::Tensor& input, Pass& 
 at::Tensor run_unit(Module& child, Unit unit, const at::Tensor& input, Pass& pass) {
   if (unit != Unit::block) return run_as_told(child, unit, input, pass);
   const profile::Span span("block", child.path());
-  if (pass.around == nullptr || pass.recomputing) return run_as_told(child, unit, input, pass);
-  return pass.around->run(child, input, [&](const at::Tensor& given) { return run_as_told(child, unit, given, pass); });
+  if (pass.block_hook == nullptr || pass.recomputing) return run_as_told(child, unit, input, pass);
+  return pass.block_hook->run(child, input,
+                              [&](const at::Tensor& given) { return run_as_told(child, unit, given, pass); });
 }
 
 }  // namespace hyperion::nn

@@ -6,7 +6,7 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
-#include "hyperion/nn/without_memory.h"
+#include "hyperion/nn/meta.h"
 
 namespace hyperion::nn {
 
@@ -18,8 +18,8 @@ TokenRows::TokenRows(const std::vector<int64_t>& tokens, const at::Tensor& table
       throw base::ConfigError(
           base::format("token {} cannot be trained: the model has {} token ids", token, table.size(0)));
   const at::NoGradGuard no_grad;
-  rows_.set_data(has_memory(table) ? table.detach().index_select(0, tokens_)
-                                   : at::empty(rows_.sizes(), table.options().requires_grad(false)));
+  rows_.set_data(is_materialized(table) ? table.detach().index_select(0, tokens_)
+                                        : at::empty(rows_.sizes(), table.options().requires_grad(false)));
 }
 
 at::Tensor TokenRows::put_into(const at::Tensor& table) const { return table.index_copy(0, tokens_, rows_); }

@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(1024)
   // Written so that a norm that is not a number gives a factor that is none either.
   *scale = (n.limit > 0 && !(factor >= 1.0f) ? factor : 1.0f) / loss_scale;
   if (n.state == nullptr) return;
-  tell(*n.state, /*overflowed=*/!(length < INFINITY), n.grow_after);
+  advance_loss_scale(*n.state, /*overflowed=*/!(length < INFINITY), n.grow_after);
   if (n.numbers == nullptr) return;
   const double updates = n.state->updates;
   n.numbers->correction1 = static_cast<float>(1 - pow(static_cast<double>(n.numbers->beta1), updates));

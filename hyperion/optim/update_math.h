@@ -38,7 +38,7 @@ struct LossScaleState {
 constexpr float kMostLossScale = 0x1p40f;
 
 // Half as much after an overflow, twice as much after `grow_after` good steps in a row.
-constexpr void tell(LossScaleState& state, bool overflowed, int32_t grow_after) {
+constexpr void advance_loss_scale(LossScaleState& state, bool overflowed, int32_t grow_after) {
   state.skipped = overflowed ? 1 : 0;
   state.updates += overflowed ? 0 : 1;
   state.good = overflowed ? 0 : state.good + 1;

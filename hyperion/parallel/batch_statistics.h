@@ -5,7 +5,7 @@
 
 namespace hyperion::parallel {
 
-class BatchStatistics final : public nn::AcrossBatch {
+class BatchStatistics final : public nn::BatchStats {
  public:
   // A group of its own: its calls fall between others' at places that only the backward knows.
   explicit BatchStatistics(comm::Group& group) : group_(group) {}

@@ -17,7 +17,7 @@ class DataParallel final : public TrainedWeights {
 
   std::vector<nn::Parameter> take_parts() override { return weights_.take_parts(); }
   bool travel() const override { return true; }
-  nn::AroundBlocks* around() override { return gatherer_->around(); }
+  nn::BlockHook* block_hook() override { return gatherer_->block_hook(); }
   void begin_pass() override { gatherer_->begin_pass(); }
   void end_pass() override { gatherer_->end_pass(); }
   void begin_backward(int64_t index, int64_t count) override { reducer_.begin(index, count); }

@@ -9,9 +9,9 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/nn/meta.h"
 #include "hyperion/nn/module.h"
 #include "hyperion/nn/projection.h"
-#include "hyperion/nn/without_memory.h"
 #include "hyperion/optim/update.h"
 
 namespace hyperion::parallel {
@@ -92,8 +92,9 @@ FlatWeights::FlatWeights(std::vector<nn::Parameter> weights, nn::Module* root, c
   std::vector<at::Tensor> wide(buffers_.size());  // of weights that came without memory this rank's piece in fp32
   for (size_t i = 0; i < buffers_.size() && options.held != Held::apart; ++i) {
     const auto& places = buffers_[i].plan.places;
-    const bool there = std::all_of(places.begin(), places.end(),
-                                   [&](const Place& place) { return nn::has_memory(weights_[place.weight].tensor); });
+    const bool there = std::all_of(places.begin(), places.end(), [&](const Place& place) {
+      return nn::is_materialized(weights_[place.weight].tensor);
+    });
     if (there || !pieces)
       adopt(buffers_[i]);
     else
@@ -158,7 +159,7 @@ at::Tensor FlatWeights::fill(FlatBuffer& buffer) {
     wide = at::zeros({buffer.plan.piece}, options.dtype(at::kFloat));
   for (const Slice& slice : slices_of(buffer.plan, weights_, options_.rank)) {
     const nn::Parameter& weight = weights_[slice.weight];
-    const bool there = nn::has_memory(weight.tensor);
+    const bool there = nn::is_materialized(weight.tensor);
     HYPERION_CHECK(there || options_.values, "nothing tells the values of " + weight.name);
     for (int64_t done = 0; done < slice.count; done += kAtOnce) {
       const int64_t count = std::min(kAtOnce, slice.count - done);

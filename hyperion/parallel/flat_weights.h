@@ -15,7 +15,7 @@ class Module;
 
 namespace hyperion::parallel {
 
-// Of weights without memory (nn/without_memory.h): elements [begin, begin + out.numel()) of the one of that name; `out`
+// Of weights without memory (nn/meta.h): elements [begin, begin + out.numel()) of the one of that name; `out`
 // is fp32 on the CPU.
 using Values = std::function<void(const std::string& name, int64_t begin, const at::Tensor& out)>;
 

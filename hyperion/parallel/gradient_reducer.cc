@@ -5,7 +5,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include "hyperion/base/error.h"
-#include "hyperion/parallel/quantised.h"
+#include "hyperion/parallel/quantized.h"
 
 namespace hyperion::parallel {
 namespace {

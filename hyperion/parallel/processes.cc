@@ -11,18 +11,18 @@ namespace hyperion::parallel {
 namespace {
 
 // GPU to GPU only where every rank can.
-comm::Wires agreed_wires(comm::Group& control, bool gpu) {
-  if (control.size() == 1) return gpu ? comm::Wires::gpu : comm::Wires::host;
-  const auto all = control.gather_text(gpu && comm::has_gpu_wires() ? "gpu" : "host", "wires");
+comm::Backend agreed_backend(comm::Group& control, bool gpu) {
+  if (control.size() == 1) return gpu ? comm::Backend::gpu : comm::Backend::host;
+  const auto all = control.gather_text(gpu && comm::has_gpu_backend() ? "gpu" : "host", "wires");
   const auto without = std::count(all.begin(), all.end(), "host");
-  if (without == 0) return comm::Wires::gpu;
+  if (without == 0) return comm::Backend::gpu;
   if (without < control.size() && control.rank() == 0) {
     const auto rank = std::find(all.begin(), all.end(), "host") - all.begin();
     base::log_warn(
         base::format("rank {}{} cannot reach other GPUs from a GPU of its own: all ranks talk by way of the host", rank,
                      without > 1 ? base::format(" and {} others", without - 1) : ""));
   }
-  return comm::Wires::host;
+  return comm::Backend::host;
 }
 
 }  // namespace
@@ -34,7 +34,7 @@ Processes::Processes(std::shared_ptr<comm::World> world, const ParallelConfig& c
   const auto sharers = mesh_.peers(hybrid ? strategy::Axes(Axis::dp_shard) : strategy::kBatchAxes);
   control_ = world_->group("control");
   if (config.check_calls) control_->check_calls();
-  const auto wires = agreed_wires(*control_, gpu);
+  const auto wires = agreed_backend(*control_, gpu);
   saves_ = world_->group("saves");
   gradients_ = world_->group("gradients", wires, sharers);
   weights_ = world_->group("weights", wires, sharers);
@@ -50,7 +50,7 @@ Processes::Processes(std::shared_ptr<comm::World> world, const ParallelConfig& c
   }
   if (config.sync_batch_norm) statistics_ = world_->group("statistics", wires);
   const bool library = config.reduce == "library" || (config.reduce == "auto" && !config.same_bits &&
-                                                      wires == comm::Wires::gpu && comm::has_gpu_wires());
+                                                      wires == comm::Backend::gpu && comm::has_gpu_backend());
   for (auto* group : step_groups()) group->reduce_by(library ? comm::Reduce::library : comm::Reduce::fixed);
   if (config.check_calls)
     for (auto* group : groups()) group->check_calls();

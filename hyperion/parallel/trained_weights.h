@@ -33,7 +33,7 @@ class TrainedWeights {
 
   // Weights or gradients are on their way while a step runs: other processes wait for them.
   virtual bool travel() const { return false; }
-  virtual nn::AroundBlocks* around() { return nullptr; }  // of weights that come and go block by block, for nn::Pass
+  virtual nn::BlockHook* block_hook() { return nullptr; }  // of weights that come and go block by block, for nn::Pass
 
   // Around each forward; the end only where no backward follows.
   virtual void begin_pass() {}

@@ -6,7 +6,7 @@
 #include <torch/custom_class.h>
 
 #include "hyperion/nn/module.h"
-#include "hyperion/parallel/quantised.h"
+#include "hyperion/parallel/quantized.h"
 
 namespace hyperion::parallel {
 namespace {
@@ -58,7 +58,7 @@ class GatherAfterUpdate final : public WeightGatherer {
   std::vector<comm::Pending> gathering_;
 };
 
-class GatherByBlock final : public WeightGatherer, public nn::AroundBlocks {
+class GatherByBlock final : public WeightGatherer, public nn::BlockHook {
  public:
   GatherByBlock(FlatWeights& weights, comm::Group& group, const GatherOptions& options, std::function<void(int)> left)
       : weights_(weights),
@@ -67,7 +67,7 @@ class GatherByBlock final : public WeightGatherer, public nn::AroundBlocks {
         left_(std::move(left)),
         states_(weights.buffers().size()) {}
 
-  nn::AroundBlocks* around() override { return this; }
+  nn::BlockHook* block_hook() override { return this; }
 
   void begin_pass() override {
     ahead(0);
@@ -150,7 +150,7 @@ class GatherByBlock final : public WeightGatherer, public nn::AroundBlocks {
     take_memory(buffer.full);
     if (state.secondary.defined()) {
       state.gathering = options_.secondary->all_gather(buffer.full, state.secondary, kWeights);
-    } else if (options_.quantised && at::isFloatingType(buffer.plan.type)) {
+    } else if (options_.quantized && at::isFloatingType(buffer.plan.type)) {
       state.gathering = gather_quantised(group_, buffer.full, buffer.piece, kWeights);
     } else {
       state.gathering = group_.all_gather(buffer.full, buffer.piece, kWeights);

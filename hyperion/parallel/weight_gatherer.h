@@ -21,13 +21,13 @@ class WeightGatherer {
   // All weights are whole from one to the other; may be nested.
   virtual void hold() {}
   virtual void let_go() {}
-  virtual nn::AroundBlocks* around() { return nullptr; }  // set where blocks' weights come and go
+  virtual nn::BlockHook* block_hook() { return nullptr; }  // set where blocks' weights come and go
 };
 
 struct GatherOptions {
   int64_t prefetch = 1;  // blocks
   // ZeRO++: gathered in 8 bits; a second copy, cut among these ranks, serves every gather of a step but the first.
-  bool quantised = false;
+  bool quantized = false;
   comm::Group* secondary = nullptr;
 };
 

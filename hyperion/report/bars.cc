@@ -12,7 +12,7 @@ namespace {
 
 using base::format;
 
-constexpr const char* kBarColours[] = {"#0072B2", "#D55E00", "#009E73", "#B5629A", "#C98A00", "#6B6B6B"};
+constexpr const char* kBarColors[] = {"#0072B2", "#D55E00", "#009E73", "#B5629A", "#C98A00", "#6B6B6B"};
 constexpr double kBarCharacter = 6.7, kBarRow = 22, kMargin = 12;
 
 std::string bar_text(double x, double y, const char* attributes, const std::string& content) {
@@ -50,11 +50,11 @@ std::string bars_svg(const std::string& title, const std::vector<BarGroup>& grou
     for (const auto& bar : group.bars) {
       y += kBarRow;
       const double length = drawn(bar) && most > 0 ? std::max(1.0, room * bar.value / most) : 0;
-      const char* colour = kBarColours[static_cast<size_t>(std::max(0, bar.colour)) % std::size(kBarColours)];
+      const char* color = kBarColors[static_cast<size_t>(std::max(0, bar.color)) % std::size(kBarColors)];
       body += bar_text(left - 8, y, "text-anchor=\"end\" opacity=\".85\"", bar.name);
       if (length > 0)
         body += format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"14\" rx=\"2\" fill=\"{}\"/>\n", left,
-                       y - 11, length, colour);
+                       y - 11, length, color);
       body += bar_text(left + length + 8, y, "", bar.shown);
     }
   }

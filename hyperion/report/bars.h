@@ -9,7 +9,7 @@ struct Bar {
   std::string name;   // before the bar
   double value = 0;   // not finite or below 0: no bar, only the text
   std::string shown;  // after it: "55.1 ms"
-  int colour = 0;     // bars of one kind share one
+  int color = 0;      // bars of one kind share one
 };
 
 struct BarGroup {

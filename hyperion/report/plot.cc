@@ -25,15 +25,15 @@ constexpr double kRow = 19;
 constexpr double kTooLarge =
     1e300;  // differences of such values would overflow, and powers of ten below its inverse vanish
 
-// Okabe and Ito's colours, which colour-blind people tell apart; the dark ones are lightened for a dark page.
-struct Colour {
+// Okabe and Ito's colors, which color-blind people tell apart; the dark ones are lightened for a dark page.
+struct Color {
   const char *light, *dark;
 };
-constexpr Colour kColours[] = {{"#0072B2", "#58B4F0"}, {"#D55E00", "#FF8A3D"}, {"#009E73", "#2FCB9B"},
-                               {"#B5629A", "#E49AC6"}, {"#C98A00", "#F2B632"}, {"#2A9FD6", "#8AD3FF"},
-                               {"#5B5BD6", "#A6A6FF"}, {"#6B6B6B", "#B4B4B4"}};
-constexpr size_t kColourCount = std::size(kColours);
-constexpr const char* kDashes[] = {"", "7 4", "2 4", "9 4 2 4"};  // once the colours are used up
+constexpr Color kColors[] = {{"#0072B2", "#58B4F0"}, {"#D55E00", "#FF8A3D"}, {"#009E73", "#2FCB9B"},
+                             {"#B5629A", "#E49AC6"}, {"#C98A00", "#F2B632"}, {"#2A9FD6", "#8AD3FF"},
+                             {"#5B5BD6", "#A6A6FF"}, {"#6B6B6B", "#B4B4B4"}};
+constexpr size_t kColourCount = std::size(kColors);
+constexpr const char* kDashes[] = {"", "7 4", "2 4", "9 4 2 4"};  // once the colors are used up
 
 struct Frame {
   double left, right, top, bottom;
@@ -87,12 +87,12 @@ std::string styles() {
       ".hplot text{font-variant-numeric:tabular-nums}";
   std::string dark = "svg.hplot:root{color:#e6edf3}";
   for (size_t i = 0; i < kColourCount; ++i) {
-    const auto rule = [&](const char* colour) {
+    const auto rule = [&](const char* color) {
       return format(".hplot .c{0}{{stroke:var(--series-{0},{1})}}.hplot .d{0}{{fill:var(--series-{0},{1})}}", i + 1,
-                    colour);
+                    color);
     };
-    out += rule(kColours[i].light);
-    dark += rule(kColours[i].dark);
+    out += rule(kColors[i].light);
+    dark += rule(kColors[i].dark);
   }
   return "<style>" + out + "@media (prefers-color-scheme:dark){" + dark + "}</style>\n";
 }
@@ -102,10 +102,10 @@ std::string stroke_of(size_t index) {
   const char* dashes = kDashes[index / kColourCount % std::size(kDashes)];
   const std::string dash = *dashes ? format(" stroke-dasharray=\"{}\"", dashes) : "";
   return format("class=\"line c{}\" stroke=\"{}\" fill=\"none\"{}", index % kColourCount + 1,
-                kColours[index % kColourCount].light, dash);
+                kColors[index % kColourCount].light, dash);
 }
 std::string fill_of(size_t index) {
-  return format("class=\"d{}\" fill=\"{}\"", index % kColourCount + 1, kColours[index % kColourCount].light);
+  return format("class=\"d{}\" fill=\"{}\"", index % kColourCount + 1, kColors[index % kColourCount].light);
 }
 
 std::string text(double x, double y, const char* attributes, const std::string& content) {

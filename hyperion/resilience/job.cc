@@ -100,7 +100,7 @@ struct Job::State {
 };
 
 Job::Job(std::vector<std::unique_ptr<Ranks>> machines, RankOutput& output, StopSignals& signals, int world,
-         const JobLimits& limits, Pulse pulse, Neighbours neighbours)
+         const JobLimits& limits, Liveness pulse, PeerLaunchers neighbours)
     : machines_(std::move(machines)),
       output_(output),
       signals_(signals),

@@ -19,14 +19,14 @@ struct JobLimits {
 };
 
 // What the store knows of the ranks' heartbeats; empty functions where it is not asked.
-struct Pulse {
+struct Liveness {
   std::function<std::vector<int>()> seen;                  // ranks that ever beat
   std::function<std::vector<int>(double seconds)> silent;  // that are connected, but have not beaten for this long
   std::function<void(const std::string& why)> end = {};    // tells the ranks why the job is over
 };
 
 // The launchers of the same job's other machines; empty functions where this is the only one.
-struct Neighbours {
+struct PeerLaunchers {
   std::function<std::string()> failure;          // what ended the job elsewhere; empty: nothing yet
   std::function<void(const std::string&)> tell;  // what ended it here
 };
@@ -49,7 +49,7 @@ class StopSignals {
 class Job final : public RankEvents {
  public:
   Job(std::vector<std::unique_ptr<Ranks>> machines, RankOutput& output, StopSignals& signals, int world,
-      const JobLimits& limits = {}, Pulse pulse = {}, Neighbours neighbours = {});
+      const JobLimits& limits = {}, Liveness pulse = {}, PeerLaunchers neighbours = {});
   ~Job() override;
 
   // Until no rank is left. The exit code is that of the first rank that failed, 1 where that was elsewhere, else 0.
@@ -78,8 +78,8 @@ class Job final : public RankEvents {
   RankOutput& output_;
   StopSignals& signals_;
   JobLimits limits_;
-  Pulse pulse_;
-  Neighbours neighbours_;
+  Liveness pulse_;
+  PeerLaunchers neighbours_;
   std::unique_ptr<State> state_;
 };
 

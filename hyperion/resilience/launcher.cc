@@ -139,8 +139,8 @@ int launch_all(const LaunchPlan& plan) {
     }
     node.first_rank += node.ranks;
   }
-  const Pulse pulse{[&] { return store.seen(); }, [&](double seconds) { return store.silent(seconds); },
-                    [&](const std::string& why) { store.tell_end(why); }};
+  const Liveness pulse{[&] { return store.seen(); }, [&](double seconds) { return store.silent(seconds); },
+                       [&](const std::string& why) { store.tell_end(why); }};
   return Job(std::move(machines), output, signals, node.world, plan.limits, pulse).run();
 }
 
@@ -180,7 +180,7 @@ int launch_share(const LaunchPlan& plan) {
   });
   std::vector<std::unique_ptr<Ranks>> machines;
   machines.push_back(start_node(node, guardian));
-  Pulse pulse;
+  Liveness pulse;
   if (store)
     pulse = {[&] { return store->seen(); }, [&](double seconds) { return store->silent(seconds); },
              [&](const std::string& why) { store->tell_end(why); }};
@@ -191,8 +191,8 @@ int launch_share(const LaunchPlan& plan) {
     if (lost_told) board.tell(lost_text(lost()));
     return board.failure();
   };
-  const Neighbours neighbours{failure,
-                              [&](const std::string& why) { board.tell(format("node {}: {}", plan.node, why)); }};
+  const PeerLaunchers neighbours{failure,
+                                 [&](const std::string& why) { board.tell(format("node {}: {}", plan.node, why)); }};
   const int code = Job(std::move(machines), output, signals, node.world, plan.limits, pulse, neighbours).run();
   board.leave();
   if (!store) return code;

@@ -24,7 +24,7 @@ size_t columns_of_point(char32_t point) {
                                {0x1F300, 0x1F64F}, {0x1F680, 0x1F6FF}, {0x1F900, 0x1FAFF}, {0x20000, 0x3FFFD}};
   const auto kind = text::class_of(point);
   const bool joins = kind == text::CharClass::kMark || (point >= 0x200B && point <= 0x200F) ||
-                     (point >= 0x1F3FB && point <= 0x1F3FF);  // joiners, and the colours of faces
+                     (point >= 0x1F3FB && point <= 0x1F3FF);  // joiners, and the colors of faces
   if (joins) return 0;
   return std::any_of(std::begin(kWide), std::end(kWide),
                      [&](const Stretch& wide) { return point >= wide.first && point <= wide.last; })

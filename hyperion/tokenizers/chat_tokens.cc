@@ -9,7 +9,7 @@ MaskedTokens tokens_of_turns(const Tokenizer& tokenizer, const text::ChatTurns& 
   for (size_t i = 0; i < ranges.size(); ++i) {
     while (turn < turns.said.size() && turns.said[turn].end <= ranges[i].begin) ++turn;
     if (turn == turns.said.size()) break;
-    out.learned[i] = ranges[i].begin < ranges[i].end && ranges[i].end > turns.said[turn].begin;
+    out.loss_mask[i] = ranges[i].begin < ranges[i].end && ranges[i].end > turns.said[turn].begin;
   }
   return out;
 }

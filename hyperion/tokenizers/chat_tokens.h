@@ -9,7 +9,7 @@ namespace hyperion::tokenizers {
 
 struct MaskedTokens {
   std::vector<TokenId> ids;
-  std::vector<uint8_t> learned;  // 1: a part of it is what the assistant says; one for each id
+  std::vector<uint8_t> loss_mask;  // 1: a part of it is what the assistant says; one for each id
 };
 
 // The template writes what stands around the text, so the tokenizer adds nothing to it.

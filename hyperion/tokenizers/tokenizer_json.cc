@@ -101,7 +101,7 @@ std::unique_ptr<const TokenModel> read_words(const Json& json, bool whole_words)
 
 // Models that are not BPE see bytes spelled as characters.
 void spell_pieces(PreTokenizer& pre) {
-  pre.steps.emplace_back([](std::vector<TracedText> pieces, bool) {
+  pre.steps.emplace_back([](std::vector<TracedText> pieces) {
     for (auto& piece : pieces) piece = spelled(piece);
     return pieces;
   });

@@ -54,8 +54,8 @@ at::Tensor sums_of(models::Model& model, const Batch& batch, const RunConfig& co
   nn::Pass pass;
   pass.reference = config.train.optimize == "reference";
   pass.fused_blocks = !pass.reference && batch.inputs.is_cuda();
-  batch.tell(pass);
-  if (weights != nullptr) weights->begin_pass(), pass.around = weights->around();
+  batch.apply_to(pass);
+  if (weights != nullptr) weights->begin_pass(), pass.block_hook = weights->block_hook();
   const auto logits = model.logits(batch.inputs, pass);
   if (weights != nullptr) weights->end_pass();
   const bool images = batch.targets.dim() == 1;
@@ -69,7 +69,7 @@ at::Tensor sums_of(models::Model& model, const Batch& batch, const RunConfig& co
 }  // namespace
 
 Evaluation evaluate(models::Model& model, at::Device device, const data::Split& split, const RunConfig& config,
-                    const Among* among) {
+                    const EvalRanks* among) {
   base::OperationScope scope("evaluate");
   base::fault_point("train.evaluate");
   at::NoGradGuard no_grad;

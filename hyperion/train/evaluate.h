@@ -23,7 +23,7 @@ namespace hyperion::train {
 // train.accumulate nor the number of processes changes, and added up in their order: the same weights give the same
 // bits.
 // Several processes take the parts in turn, and all get the same record; a stop request does not cut them short.
-struct Among {
+struct EvalRanks {
   comm::Group& group;
   parallel::TrainedWeights* weights;  // null: whole on each
 };
@@ -31,7 +31,7 @@ struct Evaluation : report::EvalRecord {
   int64_t counted = 0;  // tokens that were targets, or images
 };
 Evaluation evaluate(models::Model& model, at::Device device, const data::Split& split, const RunConfig& config,
-                    const Among* among = nullptr);
+                    const EvalRanks* among = nullptr);
 
 struct Answers {
   double right = 0;                     // part of the questions answered exactly

@@ -172,7 +172,7 @@ class FillingShare {
 };
 
 // Of the batch at a position, this process's share.
-data::BatchShare share_at(const RunConfig& config, Share share, int64_t in_all, int64_t position) {
+data::BatchShare share_at(const RunConfig& config, DataShard share, int64_t in_all, int64_t position) {
   const int64_t rows = rows_at(config.train.batch, in_all, position);
   HYPERION_CHECK(rows >= share.count, "each process has a row of the batch");
   return {position, rows, share.rank, share.count};
@@ -198,7 +198,7 @@ int64_t Batch::counted_in_part(int64_t index, int64_t of) const {
   return sum;
 }
 
-void Batch::tell(nn::Pass& pass) const {
+void Batch::apply_to(nn::Pass& pass) const {
   if (lengths.defined())
     pass.token_mask = at::arange(inputs.size(1), lengths.options()).unsqueeze(0).lt(lengths.unsqueeze(1));
   if (!segment_starts.defined()) return;
@@ -217,7 +217,7 @@ data::Split open_split(const RunConfig& config, const strategy::ModelShape& shap
 // kAhead are under way.
 class Feed::Work {
  public:
-  Work(const data::Split& split, const RunConfig& config, data::Cursor start, Share share, bool pinned)
+  Work(const data::Split& split, const RunConfig& config, data::Cursor start, DataShard share, bool pinned)
       : split_(split),
         config_(config),
         order_(split.order(config.train.seed)),
@@ -324,7 +324,7 @@ class Feed::Work {
   int64_t in_all_;  // positions of the run; 0: no end
   data::Cursor cursor_;
   int64_t next_position_;
-  Share share_;
+  DataShard share_;
   bool pinned_;
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -334,13 +334,13 @@ class Feed::Work {
   std::vector<std::thread> threads_;
 };
 
-Feed::Feed(const data::Split& split, const RunConfig& config, data::Cursor start, Share share, bool pinned)
+Feed::Feed(const data::Split& split, const RunConfig& config, data::Cursor start, DataShard share, bool pinned)
     : work_(std::make_unique<Work>(split, config, start, share, pinned)) {}
 Feed::~Feed() = default;
 Batch Feed::next() { return work_->next(); }
 const data::Cursor& Feed::cursor() const { return work_->cursor(); }
 
-Batch batch_at(const data::Split& split, const RunConfig& config, int64_t position, Share share) {
+Batch batch_at(const data::Split& split, const RunConfig& config, int64_t position, DataShard share) {
   const auto order = split.order(config.train.seed);
   FillingShare filling(split, config, share_at(config, share, samples_in_all(config, split), position), false);
   for (int64_t row = 0; row < filling.rows(); ++row) filling.fill(row, order);

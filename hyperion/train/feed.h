@@ -32,7 +32,7 @@ struct Batch {
   int64_t counted_in_part(int64_t index, int64_t of) const;
   int64_t rows_of_part(int64_t index, int64_t of) const { return (rows() - index + of - 1) / of; }
   // What the forward must know besides the inputs.
-  void tell(nn::Pass& pass) const;
+  void apply_to(nn::Pass& pass) const;
 };
 
 using LossFunction = std::function<at::Tensor(const at::Tensor& outputs, const at::Tensor& targets)>;
@@ -41,7 +41,7 @@ using LossFunction = std::function<at::Tensor(const at::Tensor& outputs, const a
 data::Split open_split(const RunConfig& config, const strategy::ModelShape& shape);
 
 // Every count-th position, from this process's own on.
-struct Share {
+struct DataShard {
   int64_t rank = 0, count = 1;
 };
 
@@ -50,7 +50,8 @@ struct Share {
 class Feed {
  public:
   // `pinned`: in memory that a GPU copies from by itself.
-  Feed(const data::Split& split, const RunConfig& config, data::Cursor start, Share share = {}, bool pinned = false);
+  Feed(const data::Split& split, const RunConfig& config, data::Cursor start, DataShard share = {},
+       bool pinned = false);
   ~Feed();
   Feed(const Feed&) = delete;
   Feed& operator=(const Feed&) = delete;
@@ -67,7 +68,7 @@ class Feed {
 };
 
 // One batch read here and now, beginning at a position.
-Batch batch_at(const data::Split& split, const RunConfig& config, int64_t position, Share share = {});
+Batch batch_at(const data::Split& split, const RunConfig& config, int64_t position, DataShard share = {});
 
 // Samples first .. first + count - 1 of the validation half, in their own order.
 Batch validation_batch(const data::Split& split, int64_t first, int64_t count, const RunConfig& config);

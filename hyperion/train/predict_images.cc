@@ -63,7 +63,7 @@ std::vector<report::Prediction> predict_images(models::Model& model, at::Device 
     const Batch batch = validation_batch(split, i * samples / count, 1, config);
     nn::Pass pass;
     weights.begin_pass();
-    pass.around = weights.around();
+    pass.block_hook = weights.block_hook();
     const auto logits = model.logits(to_device(batch, device, type).inputs, pass)[0].to(at::kCPU, at::kFloat);
     weights.end_pass();
     const auto [share, label] = at::max(at::softmax(logits, 0), 0);

@@ -7,7 +7,6 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/log.h"
 #include "hyperion/device/device.h"
-#include "hyperion/device/tuning_cache.h"
 #include "hyperion/kernels/dropout.h"
 #include "hyperion/parallel/processes.h"
 #include "hyperion/parallel/trained_weights.h"
@@ -29,7 +28,6 @@ std::string sizes_text(const at::Tensor& tensor) {
 
 void Stepper::make_graphs() {
   const auto& optimize = config_.train.optimize;
-  device::measure_choices(optimize == "max" && !config_.train.deterministic);
   if (device_.is_cuda() && optimize != "reference" && !config_.train.deterministic && !weights_->travel())
     device::measure_convolutions();
   if (optimize != "graph" && optimize != "max") return;

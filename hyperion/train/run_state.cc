@@ -11,7 +11,7 @@
 #include "hyperion/checkpoint/step_folder.h"
 #include "hyperion/interop/peft.h"
 #include "hyperion/models/registry.h"
-#include "hyperion/nn/without_memory.h"
+#include "hyperion/nn/meta.h"
 #include "hyperion/train/config.h"
 
 namespace hyperion::train {
@@ -136,7 +136,7 @@ Json value_json(const base::Setting& setting) {
 // The tensors of a checkpoint have the shapes of the model it describes, the optimizer's too. What an adapter is
 // trained beside is not there, nor is what a model of one's own has frozen.
 void check_tensors(const checkpoint::OpenedCheckpoint& opened, const RunState& state, const std::string& place) {
-  const nn::WithoutMemory only_names;
+  const nn::MetaScope only_names;
   const auto model = models::make_model(state.model, place);
   if (!state.adapter.empty()) {
     interop::parse_adapter_config(state.adapter, place);

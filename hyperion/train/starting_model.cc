@@ -11,8 +11,8 @@
 #include "hyperion/interop/open_model.h"
 #include "hyperion/interop/peft.h"
 #include "hyperion/models/registry.h"
+#include "hyperion/nn/meta.h"
 #include "hyperion/nn/projection.h"
-#include "hyperion/nn/without_memory.h"
 
 namespace hyperion::train {
 namespace {
@@ -25,11 +25,11 @@ void pack_one_by_one(models::Model& model, at::ScalarType type, const models::Va
   const at::NoGradGuard no_grad;
   model.tree()->visit([&](const std::string& path, nn::Module& module) {
     auto* projection = dynamic_cast<nn::Projection*>(&module);
-    if (projection == nullptr || nn::is_output(path) || nn::has_memory(projection->weight())) return;
+    if (projection == nullptr || nn::is_output(path) || nn::is_materialized(projection->weight())) return;
     const auto whole = at::empty(projection->weight().sizes(), at::kFloat);
     values(path + ".weight", 0, whole.view(-1));
     at::Tensor(projection->weight()).set_data(whole.to(type));
-    projection->quantise();
+    projection->quantize();
   });
 }
 
@@ -58,7 +58,7 @@ StartingModel make_outline(base::FileSystem& files, const Beginning& beginning) 
     interop::refit(outline, fit_of_base(beginning));
     return {std::move(outline.model), std::move(outline.values)};
   }
-  const nn::WithoutMemory only_names;
+  const nn::MetaScope only_names;
   auto model = models::make_model(beginning.model_config, "the model");
   model->initialise(config.train.seed);  // of a module of one's own, whatever has memory all the same
   auto values = model->initial_values(config.train.seed);
@@ -144,7 +144,7 @@ StartingModel make_adapted(base::FileSystem& files, const Beginning& beginning) 
     auto opened = interop::open_base(files, from, at::kCPU, type, &fit);
     start.model = std::move(opened.model), refitted = std::move(opened.refitted);
   }
-  if (packed) start.model->quantise();
+  if (packed) start.model->quantize();
   add_adapter(start, beginning, refitted);
   if (beginning.first) interop::keep_base(files, beginning.run, from);
   return start;

@@ -74,7 +74,7 @@ void Stepper::check_processes() {
   if (processes_.size() == 1) return;
   weights_->begin_pass();  // gathered weights have arrived
   std::vector<nn::Parameter> same;
-  if (weights_->around() == nullptr) same = model_.parameters();  // else each has a piece of its own
+  if (weights_->block_hook() == nullptr) same = model_.parameters();  // else each has a piece of its own
   for (const auto& buffer : model_.buffers()) same.push_back({buffer.name, buffer.tensor});
   parallel::check_equal(processes_.control(), same);
   weights_->end_pass();

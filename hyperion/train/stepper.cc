@@ -11,8 +11,9 @@
 #include "hyperion/base/fault.h"
 #include "hyperion/base/signals.h"
 #include "hyperion/device/device.h"
+#include "hyperion/device/tuning_cache.h"
 #include "hyperion/kernels/part_sums.h"
-#include "hyperion/nn/without_memory.h"
+#include "hyperion/nn/meta.h"
 #include "hyperion/parallel/batch_statistics.h"
 #include "hyperion/parallel/processes.h"
 #include "hyperion/parallel/trained_weights.h"
@@ -36,7 +37,7 @@ Stepper::Stepper(models::Model& model, const RunConfig& config, at::Device devic
   if (type_ == at::kHalf) loss_scale_.emplace(config.train.loss_scale);
   auto weights = model.parameters();
   for (auto& weight : weights)
-    if (weight.tensor.requires_grad() && nn::has_memory(weight.tensor))
+    if (weight.tensor.requires_grad() && nn::is_materialized(weight.tensor))
       weight.master = weight.tensor.detach().to(device, at::kFloat);
   model.to(device, type_);  // the same tensors, narrowed
   weights_ = parallel::make_trained_weights(processes_, config.parallel, std::move(weights), model.tree(), values);
@@ -85,15 +86,15 @@ double Stepper::share_of(int64_t rows, int64_t counted) const {
 at::Tensor Stepper::forward(const Batch& part, int64_t step, int64_t index, double share, nn::SavedBytesMeter* meter) {
   const profile::Span span("forward");
   nn::Pass pass;
-  part.tell(pass);
+  part.apply_to(pass);
   pass.training = true;
   pass.reference = config_.train.optimize == "reference";
   pass.fused_blocks = !pass.reference && (device_.is_cuda() || fp8_);
   pass.seed = config_.train.seed;
   pass.step = static_cast<uint32_t>(step);
   pass.micro_batch = static_cast<uint32_t>(index * processes_.batch_count() + processes_.batch_index());
-  pass.across = statistics_.get();
-  pass.around = weights_->around();
+  pass.batch_stats = statistics_.get();
+  pass.block_hook = weights_->block_hook();
   if (counts_right_ && !graphs_) pass.right = &right_;
   doing_ = "forward";
   if (base::fault_point("train.forward") == base::Fault::memory) throw std::bad_alloc();
@@ -157,6 +158,7 @@ StepResult Stepper::run(const Batch& batch, int64_t step, double lr, profile::St
   const profile::SpanPlace place(processes_.rank(), step);
   const profile::Span span("step");
   profile::Span data("data");
+  device::set_tuning(config_.train.optimize == "max" && !config_.train.deterministic);
   const Batch all = to_device(batch, device_, type_);
   const auto agreed = processes_.agree({batch.counted_in_all(), batch.hash, base::stop_signal(), batch.rows()});
   counted_ = static_cast<double>(agreed.counted), rows_ = agreed.rows, fewest_ = agreed.fewest;

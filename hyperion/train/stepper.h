@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "hyperion/models/model.h"
-#include "hyperion/nn/fp8_maps.h"
+#include "hyperion/nn/fp8_linears.h"
 #include "hyperion/nn/saved_tensors.h"
 #include "hyperion/optim/loss_scale.h"
 #include "hyperion/optim/optimizer.h"

@@ -144,7 +144,7 @@ void Trainer::overflowed(int64_t step, double scale) {
 // What the model says or sees, for people. Where its weights are cut all processes take part, else the first alone.
 void Trainer::show_outputs(report::EvalRecord& record) {
   auto& weights = stepper_->weights();
-  const bool cut = weights.around() != nullptr;
+  const bool cut = weights.block_hook() != nullptr;
   if (split_.validation_images) {
     if (first() || cut) log_.predictions({step_, predict_images(*model_, device_, split_, config_, weights)});
     return;
@@ -157,7 +157,7 @@ void Trainer::show_outputs(report::EvalRecord& record) {
 
 void Trainer::validate() {
   settle();
-  const Among among{processes_.control(), &stepper_->weights()};
+  const EvalRanks among{processes_.control(), &stepper_->weights()};
   auto result = stoppable([&] { return evaluate(*model_, device_, split_, config_, &among); });
   result.step = step_;
   if (std::isfinite(result.loss)) show_outputs(result);  // may be cut short: the validation counts once it is whole

@@ -48,7 +48,7 @@ class Trainer {
   bool begun() const { return request_.start != nullptr && request_.start->has_value(); }  // until it is restored
   bool first() const { return processes_.first(); }
   bool several() const { return processes_.size() > 1; }
-  Share share() const { return {processes_.batch_index(), processes_.batch_count()}; }
+  DataShard share() const { return {processes_.batch_index(), processes_.batch_count()}; }
   std::string described_model() const;
   std::string keep_model_config();
   void announce();

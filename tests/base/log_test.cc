@@ -118,10 +118,10 @@ TEST_F(LogTest, no_terminal_means_no_colour_and_no_progress_line) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
   EXPECT_FALSE(is_terminal(ends[1]));
-  EXPECT_FALSE(use_colour(ends[1]));
+  EXPECT_FALSE(use_color(ends[1]));
   ::close(ends[0]);
   ::close(ends[1]);
-  EXPECT_FALSE(use_colour(-1));
+  EXPECT_FALSE(use_color(-1));
   testing::internal::CaptureStderr();
   {
     ProgressLine line;
@@ -186,17 +186,17 @@ TEST_F(LogTest, the_progress_line_is_cut_to_the_width_between_characters) {
   EXPECT_EQ(seen_on_terminal([] { ProgressLine().show("01234567éé"); }), "\r\033[K01234567é\r\n");
 }
 
-TEST_F(LogTest, colour_follows_no_color_and_term) {
-  const auto coloured = [](const char* variable, const char* value) {
+TEST_F(LogTest, color_follows_no_color_and_term) {
+  const auto colored = [](const char* variable, const char* value) {
     return seen_on_terminal([&] {
              ::setenv(variable, value, 1);
              log_warn("hot");
            }).find("\033[33m") != std::string::npos;
   };
-  EXPECT_TRUE(coloured("TERM", "xterm"));
-  EXPECT_FALSE(coloured("TERM", "dumb"));
-  EXPECT_FALSE(coloured("NO_COLOR", "1"));
-  EXPECT_TRUE(coloured("NO_COLOR", ""));  // no-color.org: set and not empty
+  EXPECT_TRUE(colored("TERM", "xterm"));
+  EXPECT_FALSE(colored("TERM", "dumb"));
+  EXPECT_FALSE(colored("NO_COLOR", "1"));
+  EXPECT_TRUE(colored("NO_COLOR", ""));  // no-color.org: set and not empty
 }
 
 }  // namespace

@@ -85,7 +85,7 @@ class BlockOps : public testing::OnDevice {
   }
 };
 
-// [batch, length, width] and the maps' widths: whole vectors and odd ones.
+// [batch, length, width] and the linears' widths: whole vectors and odd ones.
 struct Shape {
   int64_t batch, length, width, inner;
 };
@@ -219,7 +219,7 @@ TEST_P(BlockOps, norm_gradients_with_the_output_again_and_sums) {
           const auto x = random({rows, width}, 2), weight = random({width}), bias = random({width}),
                      above = random({rows, width}), residual = random({rows, width});
           const kernels::NormWeights weights{here(weight), layer ? here(bias) : at::Tensor(), 1e-5};
-          const auto normal = kernels::normalise(here(x), weights);
+          const auto normal = kernels::normalize(here(x), weights);
           const auto found =
               kernels::norm_gradients(here(x), weights, normal.statistics, here(above),
                                       joins ? here(residual) : at::Tensor(), {.output = true, .sums = true});
@@ -326,8 +326,8 @@ TEST_P(BlockOps, attention_of_packed_heads_with_and_without_rotation) {
   const auto agree = [&](auto type) {
     for (const auto& c : cases) {
       SCOPED_TRACE(c.length);
-      const auto places = c.each_token ? c.batch * c.length : c.length;
-      const auto angles = at::rand({places, c.heads.width / 2}).mul(6);
+      const auto positions = c.each_token ? c.batch * c.length : c.length;
+      const auto angles = at::rand({positions, c.heads.width / 2}).mul(6);
       const double scale = 1.2;  // tables need not be of length 1
       const auto cosines = c.rotated ? angles.cos().mul(scale) : at::Tensor(),
                  sines = c.rotated ? angles.sin().mul(scale) : at::Tensor();
@@ -363,11 +363,11 @@ TEST_P(BlockOps, attention_of_packed_heads_with_and_without_rotation) {
     in_each_type(agree);
   }
   use_attention_backend({});
-  device::measure_choices(true);
+  device::set_tuning(true);
   in_each_type(agree);
-  device::measure_choices(false);
+  device::set_tuning(false);
   // Forward and backward of each shape: one case hides keys and goes another way, one has the shape of the first.
-  EXPECT_GE(device::kept_choices().met().size(), 2 * (cases.size() - 2));
+  EXPECT_GE(device::tuning_cache().met().size(), 2 * (cases.size() - 2));
 }
 
 TEST_P(BlockOps, cross_entropy_of_a_map_holds_no_logits) {
@@ -405,8 +405,8 @@ TEST_P(BlockOps, products_add_up_in_fp32) {
   const auto a = random({33, 17}).to(GetParam()).to(at::kBFloat16),
              b = random({33, 21}).to(GetParam()).to(at::kBFloat16);
   auto out = at::empty({17, 21}, at::TensorOptions(GetParam()).dtype(at::kFloat));
-  kernels::add_product(out, {.a = a, .b = b, .a_turned = true}, /*first=*/true);
-  kernels::add_product(out, {.a = a, .b = b, .a_turned = true}, /*first=*/false);
+  kernels::gemm_add(out, {.a = a, .b = b, .transpose_a = true}, /*first=*/true);
+  kernels::gemm_add(out, {.a = a, .b = b, .transpose_a = true}, /*first=*/false);
   EXPECT_LT(relative_error(out.cpu(), a.cpu().to(at::kDouble).t().matmul(b.cpu().to(at::kDouble)).mul(2)),
             GetParam().is_cuda() ? 1e-6 : 1e-2);
 }

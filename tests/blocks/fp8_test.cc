@@ -57,16 +57,16 @@ TEST_P(Fp8, both_forms_and_the_sums_are_those_of_the_values) {
     for (const auto& [rows, columns] : kSides) {
       SCOPED_TRACE(rows);
       Fp8Scales scales(2, GetParam(), {});
-      const Fp8Map map(scales, 1);
+      const Fp8Linear map(scales, 1);
       const auto values = random({rows, columns}, 1e-5);
-      const auto made = fp8_matrix(values, map, part, {.straight = true, .turned = true, .sums = true});
+      const auto made = fp8_matrix(values, map, part, {.straight = true, .transposed = true, .sums = true});
       const double limit = part == Fp8Scales::gradient ? 57344 : 448, largest = values.abs().max().item<double>();
       EXPECT_FLOAT_EQ(map.scale(part).item<float>(), static_cast<float>(limit / largest));
       EXPECT_FLOAT_EQ(map.largest(part).item<float>(), static_cast<float>(largest));
       const auto narrow = values.cpu().to(at::kFloat).mul(map.scale(part).cpu()).clamp(-limit, limit);
       const auto expected = narrow.to(made.straight.scalar_type()).to(at::kFloat);
       EXPECT_TRUE(made.straight.cpu().to(at::kFloat).equal(expected));
-      EXPECT_TRUE(made.turned.cpu().to(at::kFloat).equal(expected.t()));
+      EXPECT_TRUE(made.transposed.cpu().to(at::kFloat).equal(expected.t()));
       EXPECT_LT(relative_error(made.sums.cpu(), values.cpu().to(at::kDouble).sum(0)), 1e-2);
       EXPECT_LT(relative_error(wide(made.straight, made.inverse), values.cpu()),
                 part == Fp8Scales::gradient ? 7e-2 : 4e-2);
@@ -77,15 +77,15 @@ TEST_P(Fp8, norms_and_activations_are_rounded_as_they_are_found) {
   for (const auto& [rows, columns] : kSides) {
     SCOPED_TRACE(rows);
     Fp8Scales scales(1, GetParam(), {});
-    const Fp8Map map(scales, 0);
+    const Fp8Linear map(scales, 0);
     const auto x = random({rows, 2 * columns}), above = random({rows, columns}), same = random({rows, columns});
     for (const bool layer : {true, false}) {
       const kernels::NormWeights norm{random({columns}), layer ? random({columns}) : at::Tensor(), 1e-5};
       const auto statistics = kernels::norm_statistics(same, norm);
-      const auto made = fp8_norm(same, norm, statistics, map, {.straight = true, .turned = true});
-      const auto expected = kernels::normalise(same, norm).output.cpu();
+      const auto made = fp8_norm(same, norm, statistics, map, {.straight = true, .transposed = true});
+      const auto expected = kernels::normalize(same, norm).output.cpu();
       EXPECT_LT(relative_error(wide(made.straight, made.inverse), expected), 4e-2);
-      EXPECT_TRUE(made.turned.cpu().to(at::kFloat).equal(made.straight.cpu().to(at::kFloat).t()));
+      EXPECT_TRUE(made.transposed.cpu().to(at::kFloat).equal(made.straight.cpu().to(at::kFloat).t()));
     }
     for (const auto kind :
          {kernels::Activation::gelu_tanh, kernels::Activation::gelu_erf, kernels::Activation::gated_silu}) {
@@ -95,19 +95,19 @@ TEST_P(Fp8, norms_and_activations_are_rounded_as_they_are_found) {
       const auto [gradient, again] = fp8_activation_gradient(in, above, kind, map);
       const auto expected = kernels::activation_gradients(in, above, kind, true);
       EXPECT_LT(relative_error(gradient.cpu(), expected.input.cpu()), 5e-3);
-      EXPECT_LT(relative_error(wide(again.turned, again.inverse).t(), expected.again.cpu()), 4e-2);
+      EXPECT_LT(relative_error(wide(again.transposed, again.inverse).t(), expected.again.cpu()), 4e-2);
     }
   }
 }
 
 TEST_P(Fp8, products_are_those_of_the_numbers_in_8_bits) {
   Fp8Scales scales(2, GetParam(), {});
-  const Fp8Map one(scales, 0), other(scales, 1);
+  const Fp8Linear one(scales, 0), other(scales, 1);
   for (const auto part : {Fp8Scales::input, Fp8Scales::gradient}) {
     const auto a = fp8_matrix(random({48, 96}, 3), one, part, {.straight = true});
     const auto b = fp8_matrix(random({80, 96}, 0.1), other, Fp8Scales::weight, {.straight = true});
     const auto bias = random({80}), added = random({48, 80});
-    const auto out = fp8_product({a.straight, a.inverse, b.straight, b.inverse, bias, added}, at::kBFloat16);
+    const auto out = fp8_gemm({a.straight, a.inverse, b.straight, b.inverse, bias, added}, at::kBFloat16);
     const auto expected =
         wide(a.straight, a.inverse).matmul(wide(b.straight, b.inverse).t()).add(bias.cpu()).add(added.cpu());
     EXPECT_LT(relative_error(out.cpu(), expected), 5e-3);
@@ -116,7 +116,7 @@ TEST_P(Fp8, products_are_those_of_the_numbers_in_8_bits) {
 
 TEST_P(Fp8, scales_follow_the_largest_of_the_steps_before) {
   Fp8Scales scales(1, GetParam(), {.by_rows = false, .current = false, .history = 3});
-  const Fp8Map map(scales, 0);
+  const Fp8Linear map(scales, 0);
   const auto step = [&](double size) {
     const auto values = at::empty({16, 16}, at::TensorOptions().device(GetParam()).dtype(at::kBFloat16)).fill_(size);
     const auto made = fp8_matrix(values, map, Fp8Scales::input, {.straight = true});
@@ -139,13 +139,13 @@ TEST_P(Fp8, scales_follow_the_largest_of_the_steps_before) {
   step(4);
   loaded.history().copy_(scales.history());
   loaded.history_changed();
-  EXPECT_FLOAT_EQ(Fp8Map(loaded, 0).scale(Fp8Scales::input).item<float>(), 112);
-  EXPECT_FALSE(Fp8Map(loaded, 0).measured_first());
+  EXPECT_FLOAT_EQ(Fp8Linear(loaded, 0).scale(Fp8Scales::input).item<float>(), 112);
+  EXPECT_FALSE(Fp8Linear(loaded, 0).measured_first());
 }
 
 TEST_P(Fp8, current_scales_follow_each_matrix) {
   Fp8Scales scales(1, GetParam(), {.by_rows = false, .current = true});
-  const Fp8Map map(scales, 0);
+  const Fp8Linear map(scales, 0);
   for (const double size : {3.0, 0.5, 7.0}) {
     const auto made = fp8_matrix(random({16, 32}, size), map, Fp8Scales::input, {.straight = true});
     EXPECT_FLOAT_EQ(made.straight.to(at::kFloat).abs().max().item<float>(), 448);
@@ -183,14 +183,15 @@ TEST_P(Fp8, each_row_of_each_form_has_its_own_scale) {
     Fp8Scales scales(1, GetParam(), {.by_rows = true});
     const auto sizes = at::randn({rows, 1}).mul(4).exp();  // rows of very different sizes
     const auto values = at::randn({rows, columns}).mul(sizes).to(GetParam(), at::kBFloat16);
-    const auto made = fp8_matrix(values, Fp8Map(scales, 0), Fp8Scales::input, {.straight = true, .turned = true});
+    const auto made =
+        fp8_matrix(values, Fp8Linear(scales, 0), Fp8Scales::input, {.straight = true, .transposed = true});
     const auto form = [&](const at::Tensor& narrow, const at::Tensor& inverse) {
       return narrow.to(at::kFloat).mul(inverse.unsqueeze(1)).cpu();
     };
     const auto expected = values.cpu().to(at::kFloat);
     const auto straight = form(made.straight, made.inverse);
     for (int64_t i = 0; i < rows; ++i) EXPECT_LT(relative_error(straight[i], expected[i]), 5e-2) << i;
-    EXPECT_LT(relative_error(form(made.turned, made.turned_inverse).t(), expected), 5e-2);
+    EXPECT_LT(relative_error(form(made.transposed, made.transposed_inverse).t(), expected), 5e-2);
     EXPECT_FLOAT_EQ(made.straight.to(at::kFloat).abs().amax(1).min().item<float>(), 448);
   }
 }
@@ -205,7 +206,8 @@ TEST_P(Fp8, a_norm_and_its_maps_have_the_gradients_of_plain_ones) {
     expect_near(
         {random({2, 24, in}), random({in}), random({in}), random(shape, 0.1), random({out})},
         [&](const Tensors& t) -> Tensors {
-          const auto [hidden, y] = norm_linear(t[0], {t[1], t[2], 1e-5}, {{t[3]}, {t[4]}, in_out, Fp8Map(scales, 0)});
+          const auto [hidden, y] =
+              norm_linear(t[0], {t[1], t[2], 1e-5}, {{t[3]}, {t[4]}, in_out, Fp8Linear(scales, 0)});
           return {hidden, y};
         },
         [&](const Tensors& t) -> Tensors {
@@ -226,9 +228,9 @@ TEST_P(Fp8, residual_maps_have_the_gradients_of_plain_ones) {
           {random({2, 24, activation == kernels::Activation::gated_silu ? 2 * in : in}), random(shape, 0.1),
            random({out}), random({2, 24, out})},
           [&](const Tensors& t) -> Tensors {
-            const Maps maps{{t[1]}, {t[2]}, in_out, Fp8Map(scales, 0)};
-            if (kind < 0) return {linear_residual(t[0], maps, t[3])};
-            return {activated_linear_residual(t[0], activation, maps, t[3])};
+            const Linears linears{{t[1]}, {t[2]}, in_out, Fp8Linear(scales, 0)};
+            if (kind < 0) return {linear_residual(t[0], linears, t[3])};
+            return {activated_linear_residual(t[0], activation, linears, t[3])};
           },
           [&](const Tensors& t) -> Tensors {
             const auto x = kind < 0 ? t[0] : kernels::activation_reference(t[0], activation);

@@ -14,7 +14,7 @@ TEST(World, of_one_process_moves_everything_over_nccl_where_asked) {
   const char* device = std::getenv("HYPERION_TEST_DEVICE");
   if (device == nullptr || std::string(device) != "cuda") GTEST_SKIP() << "HYPERION_TEST_DEVICE is not cuda";
   const auto world = World::join({}, {.timeout = std::chrono::seconds(20), .wires_for_one = true});
-  const auto group = world->group("test", Wires::gpu);
+  const auto group = world->group("test", Backend::gpu);
   ASSERT_EQ(group->kind(), "nccl");
   const auto gpu = at::TensorOptions(at::Device(at::kCUDA, 0)).dtype(at::kFloat);
   for (const int64_t count : {16, 4096}) {
@@ -42,7 +42,7 @@ TEST(World, keeps_what_a_call_on_a_gpu_uses_until_it_is_done) {
   const char* device = std::getenv("HYPERION_TEST_DEVICE");
   if (device == nullptr || std::string(device) != "cuda") GTEST_SKIP() << "HYPERION_TEST_DEVICE is not cuda";
   const auto world = World::join({}, {.timeout = std::chrono::seconds(20), .wires_for_one = true});
-  const auto group = world->group("test", Wires::gpu);
+  const auto group = world->group("test", Backend::gpu);
   const auto gpu = at::TensorOptions(at::Device(at::kCUDA, 0)).dtype(at::kFloat);
   constexpr int64_t kCount = 1 << 22;
   for (int turn = 0; turn < 50; ++turn) {

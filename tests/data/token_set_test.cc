@@ -43,14 +43,14 @@ std::shared_ptr<const TokenSet> written(const base::Path& path, const Documents&
 }
 
 struct Row {
-  std::vector<int64_t> tokens, document;
-  std::vector<uint8_t> learned;
+  std::vector<int64_t> tokens, segment_ids;
+  std::vector<uint8_t> loss_mask;
 };
 
 Row row_of(const Source& source, int64_t index, int64_t length) {
   Row row;
-  row.tokens.resize(length + 1, -7), row.document.resize(length + 1), row.learned.resize(length + 1, 1);
-  source.read(index, {row.tokens, row.learned, row.document});
+  row.tokens.resize(length + 1, -7), row.segment_ids.resize(length + 1), row.loss_mask.resize(length + 1, 1);
+  source.read(index, {row.tokens, row.loss_mask, row.segment_ids});
   return row;
 }
 
@@ -92,7 +92,7 @@ TEST(TokenSet, gives_every_token_and_mask_back_in_both_widths) {
         set->read(extent.first, ids);
         EXPECT_TRUE(std::equal(ids.begin(), ids.end(), documents.ids[i].begin(), documents.ids[i].end()));
         std::vector<uint8_t> learned(extent.count);
-        set->read_learned(extent.first, learned);
+        set->read_loss_mask(extent.first, learned);
         for (int64_t j = 0; j < extent.count; ++j, ++token) {
           EXPECT_EQ(set->document_of(token), static_cast<int64_t>(i));
           EXPECT_EQ(learned[j] != 0, !masked || documents.learned[i][j] != 0);
@@ -138,23 +138,23 @@ TEST(Packing, a_stream_tiles_all_tokens_and_knows_their_documents) {
   const auto documents = random_documents(random, 30, 20, 1000, true);
   const auto set = written(folder / "set", documents, 1000);
   std::vector<int64_t> tokens, owner;
-  std::vector<uint8_t> learned;
+  std::vector<uint8_t> loss_mask;
   for (size_t i = 0; i < documents.ids.size(); ++i)
     for (size_t j = 0; j < documents.ids[i].size(); ++j)
       tokens.push_back(documents.ids[i][j]), owner.push_back(static_cast<int64_t>(i)),
-          learned.push_back(documents.learned[i][j]);
+          loss_mask.push_back(documents.learned[i][j]);
   for (const int64_t length : {1, 3, 17, 50}) {
     const auto source = make_token_source(set, Packing::stream, length);
     const int64_t rows = (static_cast<int64_t>(tokens.size()) - 1) / length;
     int64_t sample = 0;
     for (int64_t i = 0; i < rows; ++i) {
-      const auto first_target = learned.begin() + i * length + 1;
+      const auto first_target = loss_mask.begin() + i * length + 1;
       if (std::find(first_target, first_target + length, 1) == first_target + length) continue;  // nothing to learn
       ASSERT_LT(sample, source->samples());
       const Row row = row_of(*source, sample++, length);
       EXPECT_TRUE(std::equal(row.tokens.begin(), row.tokens.end(), tokens.begin() + i * length));
-      EXPECT_TRUE(std::equal(row.document.begin(), row.document.end(), owner.begin() + i * length));
-      EXPECT_TRUE(std::equal(row.learned.begin(), row.learned.end(), learned.begin() + i * length));
+      EXPECT_TRUE(std::equal(row.segment_ids.begin(), row.segment_ids.end(), owner.begin() + i * length));
+      EXPECT_TRUE(std::equal(row.loss_mask.begin(), row.loss_mask.end(), loss_mask.begin() + i * length));
     }
     EXPECT_EQ(source->samples(), sample);
     EXPECT_EQ(source->cut().unlearned, rows - sample);
@@ -178,22 +178,22 @@ TEST(Packing, rows_of_whole_documents_make_every_token_a_target_once) {
       for (int64_t i = 0; i < source->samples(); ++i) {
         const Row row = row_of(*source, i, length);
         for (size_t at = 0; at < row.tokens.size(); ++at) {
-          const int64_t document = row.document[at];
+          const int64_t document = row.segment_ids[at];
           if (document < 0) {
-            EXPECT_EQ(row.learned[at], 0);
+            EXPECT_EQ(row.loss_mask[at], 0);
             EXPECT_EQ(row.tokens[at], 0);  // the end token
             ++padding;
             continue;
           }
-          const bool begins = at == 0 || row.document[at - 1] != document;
+          const bool begins = at == 0 || row.segment_ids[at - 1] != document;
           if (begins && place[document] > 0) --place[document];  // a long one goes on with the token it ended with
           ASSERT_LT(place[document], static_cast<int64_t>(documents.ids[document].size()));
           EXPECT_EQ(row.tokens[at], documents.ids[document][place[document]]);
           if (!begins) ++times[document][place[document]];
           ++place[document];
         }
-        for (const int64_t document : row.document)
-          EXPECT_TRUE(together || document == row.document[0] || document == -1);
+        for (const int64_t document : row.segment_ids)
+          EXPECT_TRUE(together || document == row.segment_ids[0] || document == -1);
       }
       for (const auto& each : times)
         for (size_t j = 1; j < each.size(); ++j) EXPECT_EQ(each[j], 1);
@@ -217,10 +217,10 @@ TEST(Packing, whole_documents_are_not_cut_where_they_fit) {
   }
   const auto source = make_token_source(written(folder / "set", documents, 100), Packing::whole, 9);
   ASSERT_EQ(source->samples(), 4);
-  EXPECT_EQ(row_of(*source, 0, 9).document, std::vector<int64_t>({0, 0, 0, 0, 1, 1, 1, 1, -1, -1}));
-  EXPECT_EQ(row_of(*source, 1, 9).document, std::vector<int64_t>({2, 2, 2, 2, -1, -1, -1, -1, -1, -1}));
-  EXPECT_EQ(row_of(*source, 2, 9).document, std::vector<int64_t>(10, 3));
-  EXPECT_EQ(row_of(*source, 3, 9).document, std::vector<int64_t>({4, 4, -1, -1, -1, -1, -1, -1, -1, -1}));
+  EXPECT_EQ(row_of(*source, 0, 9).segment_ids, std::vector<int64_t>({0, 0, 0, 0, 1, 1, 1, 1, -1, -1}));
+  EXPECT_EQ(row_of(*source, 1, 9).segment_ids, std::vector<int64_t>({2, 2, 2, 2, -1, -1, -1, -1, -1, -1}));
+  EXPECT_EQ(row_of(*source, 2, 9).segment_ids, std::vector<int64_t>(10, 3));
+  EXPECT_EQ(row_of(*source, 3, 9).segment_ids, std::vector<int64_t>({4, 4, -1, -1, -1, -1, -1, -1, -1, -1}));
 }
 
 TEST(Packing, documents_that_are_too_long_are_split_truncated_or_dropped) {
@@ -239,7 +239,7 @@ TEST(Packing, documents_that_are_too_long_are_split_truncated_or_dropped) {
     std::vector<std::pair<int64_t, int64_t>> begins;  // document, and its first token here
     for (int64_t i = 0; i < source->samples(); ++i) {
       const Row row = row_of(*source, i, 9);
-      begins.emplace_back(row.document[0], row.tokens[0]);
+      begins.emplace_back(row.segment_ids[0], row.tokens[0]);
     }
     return begins;
   };

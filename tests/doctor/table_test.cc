@@ -26,7 +26,7 @@ TEST(table, lines_are_grouped_and_aligned_with_hints_below) {
             "1 ok, 1 warning, 1 failure: mend what is marked ✗, then run hyperion doctor again\n");
 }
 
-TEST(table, colour_comes_only_when_asked) {
+TEST(table, color_comes_only_when_asked) {
   EXPECT_EQ(doctor_table(kChecks, false).find('\033'), std::string::npos);
   EXPECT_NE(doctor_table(kChecks, true).find("\033[31m✗\033[0m"), std::string::npos);
 }

@@ -79,7 +79,7 @@ TEST_F(Bench, a_list_takes_one_word_and_peers_that_cannot_start_cost_nothing_of_
 }
 
 TEST_F(Bench, a_wrong_workload_clears_no_choices) {
-  const auto file = scratch_.path() / "cache" / "hyperion" / "choices.jsonl";
+  const auto file = scratch_.path() / "cache" / "hyperion" / "tuning.jsonl";
   std::filesystem::create_directories(file.parent_path());
   testing::write_file(file, "");
   const std::map<std::string, std::string> cache = {{"XDG_CACHE_HOME", (scratch_.path() / "cache").string()}};
@@ -136,7 +136,7 @@ TEST_F(Bench, tune_says_what_it_needs) {
   EXPECT_EQ(run(scratch_, {"tune", "tiny-gpt2", "--device", "cpu"}).code, 3);
   const auto list = run(scratch_, {"tune", "--list"});
   EXPECT_EQ(list.code, 0) << list.err;
-  EXPECT_NE(list.out.find("choices.jsonl"), std::string::npos) << list.out;
+  EXPECT_NE(list.out.find("tuning.jsonl"), std::string::npos) << list.out;
 }
 
 TEST_F(Bench, what_is_tuned_once_is_known_to_the_next_run_until_it_is_cleared) {

@@ -91,7 +91,7 @@ TEST_F(ImageBase, a_vit_keeps_the_size_it_has_learned_places_of) {
   expect_fine(hyperion({"export", "first", "--to", in("base")}));
   const Finished other = start_from_base("other", {"--model.image=24"});
   EXPECT_EQ(other.code, 2);
-  EXPECT_TRUE(says(other.err, "has learned places in images of 16 pixels a side, and takes no others")) << other.err;
+  EXPECT_TRUE(says(other.err, "has learned positions in images of 16 pixels a side, and takes no others")) << other.err;
   EXPECT_TRUE(says(testing::hint_line(other), "leave it out")) << other.err;
   expect_fine(start_from_base("same", {"--model.image=16"}));
 }

@@ -147,7 +147,7 @@ TEST(Augment, numbers_are_normalised_by_channel) {
   EXPECT_FLOAT_EQ(out[3 * kSide * kSide - 1], (200 / 255.0f - 0.4465f) / 0.2616f);
 }
 
-// Where an image came from is told by its colours: red is the column, green the row.
+// Where an image came from is told by its colors: red is the column, green the row.
 Pixels map_of(ImageSize size) {
   Pixels image(size);
   for (int64_t y = 0; y < size.height; ++y)

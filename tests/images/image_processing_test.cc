@@ -68,15 +68,26 @@ TEST(ImageProcessing, of_large_convnexts_makes_the_whole_image_fit) {
 }
 
 TEST(ImageProcessing, refuses_what_would_be_other_pixels) {
-  for (const char* text :
-       {"[]", "{}", R"({"size": 0})", R"({"size": {"height": 2, "width": 3}})", R"({"size": 8, "resample": 0})",
-        R"({"size": {"shortest_edge": 8}})", R"({"size": 8, "do_resize": false})",
-        R"({"size": 8, "do_center_crop": true})",
-        R"({"size": {"shortest_edge": 8}, "do_center_crop": true, "crop_size": 9})",
-        R"({"size": 8, "image_std": [1, 1]})", R"({"size": 8, "image_std": [0, 1, 1]})",
-        R"({"size": 8, "rescale_factor": 1})", R"({"size": 100000000})", R"({"size": 8, "crop_pct": 0})",
-        R"({"size": 8, "crop_pct": 1.5})", R"({"size": 8, "crop_pct": "1"})", R"({"size": 8, "crop_pct": 1e-300})",
-        R"({"size": {"height": 8, "width": 8}, "crop_pct": 0.9})"})
+  for (const char* text : {"[]",
+                           "{}",
+                           R"({"size": 0})",
+                           R"({"size": {"height": 2, "width": 3}})",
+                           R"({"size": 8, "resample": 0})",
+                           R"({"size": {"shortest_edge": 8}})",
+                           R"({"size": 8, "do_resize": false})",
+                           R"({"size": 8, "do_center_crop": true})",
+                           R"({"size": {"shortest_edge": 8}, "do_center_crop": true, "crop_size": 9})",
+                           R"({"size": 8, "image_std": [1, 1]})",
+                           R"({"size": 8, "image_std": [0, 1, 1]})",
+                           R"({"size": 8, "rescale_factor": 1})",
+                           R"({"size": 100000000})",
+                           R"({"size": 8, "crop_pct": 0})",
+                           R"({"size": 8, "crop_pct": 1.5})",
+                           R"({"size": 8, "crop_pct": "1"})",
+                           R"({"size": 8, "crop_pct": 1e-300})",
+                           R"({"size": {"height": 8, "width": 8}, "crop_pct": 0.9})",
+                           R"({"size": 8, "image_processor_type": "EfficientNetImageProcessor"})",
+                           R"({"size": 8, "feature_extractor_type": "BeitFeatureExtractor"})"})
     EXPECT_THROW(parse_processor(text, "here"), base::CorruptError) << text;
 }
 

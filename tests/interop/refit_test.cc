@@ -10,7 +10,7 @@
 
 #include "hyperion/base/json.h"
 #include "hyperion/models/llama.h"
-#include "hyperion/nn/without_memory.h"
+#include "hyperion/nn/meta.h"
 
 namespace hyperion::interop {
 namespace {
@@ -79,7 +79,7 @@ TEST(Refit, a_model_without_memory_has_the_same_values_by_any_stretch) {
     refit(whole, fit);
     ModelOutline outline;
     {
-      const nn::WithoutMemory only_names;
+      const nn::MetaScope only_names;
       outline.model = base_model();
     }
     const auto before = weights_of(*base_model());

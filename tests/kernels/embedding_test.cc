@@ -73,16 +73,16 @@ TEST_P(Embedding, adds_the_places_of_each_text) {
                  above = at::randn({c.texts, c.length, c.width}).to(type);
       const auto rows = at::randn({first + c.length + 3, c.width}).to(type);
       const auto leaf = table.to(GetParam()).clone().requires_grad_(),
-                 places = rows.to(GetParam()).clone().requires_grad_();
+                 positions = rows.to(GetParam()).clone().requires_grad_();
       const auto plain = table.to(at::kDouble).clone().requires_grad_(),
                  where = rows.to(at::kDouble).clone().requires_grad_();
-      const auto out = embedding_at(leaf, ids.to(GetParam()), places, first);
+      const auto out = embedding_at(leaf, ids.to(GetParam()), positions, first);
       const auto wanted = embedding_at_reference(plain, ids, where, first);
       EXPECT_LT(relative_error(out.detach().cpu(), wanted.detach()), tolerance(type));
       out.backward(above.to(GetParam()));
       wanted.backward(above.to(at::kDouble));
       EXPECT_LT(relative_error(leaf.grad().cpu(), plain.grad()), tolerance(type));
-      EXPECT_LT(relative_error(places.grad().cpu(), where.grad()), tolerance(type));
+      EXPECT_LT(relative_error(positions.grad().cpu(), where.grad()), tolerance(type));
     }
 }
 

@@ -31,7 +31,7 @@ std::string rows_text(const RowsCase& c) {
 
 TEST_P(Experts, are_the_likeliest_with_the_gradients_of_plain_operations) {
   for (const auto& c : kRowsCases)
-    for (const bool normalised : {false, true})
+    for (const bool normalized : {false, true})
       for (const auto type : {at::kFloat, at::kBFloat16, at::kHalf}) {
         SCOPED_TRACE(rows_text(c));
         // No two equal, in any type: whose turn it is among equals is not plain operations' to say.
@@ -40,8 +40,8 @@ TEST_P(Experts, are_the_likeliest_with_the_gradients_of_plain_operations) {
         const auto above = at::randn({c.tokens, c.choices});
         const auto leaf = logits.to(GetParam()).clone().requires_grad_();
         const auto plain = logits.to(at::kFloat).clone().requires_grad_();
-        const auto [experts, weights] = top_k(leaf, c.choices, normalised);
-        const auto [wanted, shares] = top_k_reference(plain, c.choices, normalised);
+        const auto [experts, weights] = top_k(leaf, c.choices, normalized);
+        const auto [wanted, shares] = top_k_reference(plain, c.choices, normalized);
         EXPECT_TRUE(experts.cpu().equal(wanted));
         EXPECT_LT(relative_error(weights.detach().cpu(), shares.detach()), 1e-5);
         weights.backward(above.to(GetParam()));

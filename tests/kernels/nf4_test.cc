@@ -15,13 +15,13 @@ namespace hyperion {
 namespace {
 
 using kernels::Nf4;
-using kernels::nf4_dequantise;
+using kernels::nf4_dequantize;
 using kernels::nf4_matmul;
-using kernels::nf4_quantise;
+using kernels::nf4_quantize;
 using testing::OnDevice;
 using testing::relative_error;
 
-// What the format says, in plain loops and doubles: quantised and dequantised again.
+// What the format says, in plain loops and doubles: quantized and dequantized again.
 std::vector<float> round_trip(const std::vector<float>& in) {
   const int64_t count = static_cast<int64_t>(in.size()), blocks = (count + 63) / 64;
   std::vector<double> largest(blocks, 0);
@@ -62,49 +62,49 @@ class Nf4Weight : public OnDevice {
 TEST_P(Nf4Weight, comes_back_as_a_plain_loop_says) {
   for (const std::vector<int64_t>& shape : {std::vector<int64_t>{1}, {7, 3}, {64}, {65, 5}, {300, 257}}) {
     const auto weight = random(shape);
-    const auto got = values_of(nf4_dequantise(nf4_quantise(weight), at::kFloat)), want = round_trip(values_of(weight));
+    const auto got = values_of(nf4_dequantize(nf4_quantize(weight), at::kFloat)), want = round_trip(values_of(weight));
     for (size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(got[i], want[i], 2e-4 * (1 + std::abs(want[i]))) << i;
   }
 }
 
 TEST_P(Nf4Weight, loses_a_tenth_and_takes_4_13_bits) {
   const auto weight = random({1024, 512}).mul(0.02);
-  const Nf4 packed = nf4_quantise(weight);
-  EXPECT_LT(relative_error(nf4_dequantise(packed, at::kFloat), weight), 0.1);
-  EXPECT_GT(relative_error(nf4_dequantise(packed, at::kFloat), weight), 0.05);
+  const Nf4 packed = nf4_quantize(weight);
+  EXPECT_LT(relative_error(nf4_dequantize(packed, at::kFloat), weight), 0.1);
+  EXPECT_GT(relative_error(nf4_dequantize(packed, at::kFloat), weight), 0.05);
   EXPECT_NEAR(8.0 * static_cast<double>(packed.bytes()) / static_cast<double>(weight.numel()), 4.13, 0.005);
 }
 
 TEST_P(Nf4Weight, keeps_the_others_where_one_weight_is_huge) {
   auto weight = random({512, 64}).mul(0.02);
-  const auto before = nf4_dequantise(nf4_quantise(weight), at::kFloat);
+  const auto before = nf4_dequantize(nf4_quantize(weight), at::kFloat);
   weight[3][5] = 20;
-  const auto after = nf4_dequantise(nf4_quantise(weight), at::kFloat);
+  const auto after = nf4_dequantize(nf4_quantize(weight), at::kFloat);
   EXPECT_NEAR(after[3][5].item<float>(), 20, 0.01);
   EXPECT_LT(relative_error(after.narrow(0, 100, 400), weight.narrow(0, 100, 400)), 0.13);
 }
 
 TEST_P(Nf4Weight, keeps_zeros_and_the_ends_of_equal_blocks) {
-  EXPECT_TRUE(nf4_dequantise(nf4_quantise(at::zeros({200}).to(GetParam())), at::kFloat).eq(0).all().item<bool>());
+  EXPECT_TRUE(nf4_dequantize(nf4_quantize(at::zeros({200}).to(GetParam())), at::kFloat).eq(0).all().item<bool>());
   auto mixed = at::zeros({128}).to(GetParam());
   mixed.narrow(0, 64, 64).fill_(-0.5);
-  EXPECT_LT(relative_error(nf4_dequantise(nf4_quantise(mixed), at::kFloat), mixed), 1e-6);
+  EXPECT_LT(relative_error(nf4_dequantize(nf4_quantize(mixed), at::kFloat), mixed), 1e-6);
 }
 
 TEST_P(Nf4Weight, is_the_same_in_bf16_but_for_rounding) {
   const auto weight = random({130, 33}).to(at::kBFloat16);
-  const Nf4 packed = nf4_quantise(weight), wide = nf4_quantise(weight.to(at::kFloat));
+  const Nf4 packed = nf4_quantize(weight), wide = nf4_quantize(weight.to(at::kFloat));
   EXPECT_TRUE(packed.codes.equal(wide.codes));
-  const auto narrow = nf4_dequantise(packed, at::kBFloat16);
+  const auto narrow = nf4_dequantize(packed, at::kBFloat16);
   EXPECT_EQ(narrow.scalar_type(), at::kBFloat16);
-  EXPECT_TRUE(narrow.equal(nf4_dequantise(wide, at::kFloat).to(at::kBFloat16)));
-  EXPECT_TRUE(nf4_dequantise(packed, at::kHalf).equal(nf4_dequantise(wide, at::kFloat).to(at::kHalf)));
+  EXPECT_TRUE(narrow.equal(nf4_dequantize(wide, at::kFloat).to(at::kBFloat16)));
+  EXPECT_TRUE(nf4_dequantize(packed, at::kHalf).equal(nf4_dequantize(wide, at::kFloat).to(at::kHalf)));
 }
 
 TEST_P(Nf4Weight, multiplies_and_gives_the_input_its_gradient) {
   for (const bool transposed : {true, false}) {
-    const Nf4 packed = nf4_quantise(transposed ? random({37, 21}) : random({21, 37}));
-    const auto whole = nf4_dequantise(packed, at::kFloat);
+    const Nf4 packed = nf4_quantize(transposed ? random({37, 21}) : random({21, 37}));
+    const auto whole = nf4_dequantize(packed, at::kFloat);
     auto x = random({2, 5, 21}).requires_grad_(), y = x.detach().clone().requires_grad_();
     const auto out = nf4_matmul(x, packed, transposed);
     const auto expected = transposed ? at::linear(y, whole) : at::matmul(y, whole);
@@ -118,7 +118,7 @@ TEST_P(Nf4Weight, multiplies_and_gives_the_input_its_gradient) {
 
 TEST_P(Nf4Weight, is_packed_alike_on_every_device) {
   const auto weight = at::randn({67, 45});
-  const Nf4 here = nf4_quantise(weight), there = kernels::move(nf4_quantise(weight.to(GetParam())), at::kCPU);
+  const Nf4 here = nf4_quantize(weight), there = kernels::move(nf4_quantize(weight.to(GetParam())), at::kCPU);
   EXPECT_TRUE(here.codes.equal(there.codes));
   EXPECT_TRUE(here.magnitudes.equal(there.magnitudes));
 }

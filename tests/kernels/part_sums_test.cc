@@ -113,8 +113,8 @@ TEST_P(PartedSumsOf, sums_that_a_bias_took_must_be_kept_too) {
     {
       const auto both = parted(3, 2, 5, at::kFloat);
       add_up_for_leaves(both, leaves(0));
-      leave_sums(gradient, both.sums[1]);
-      taken = take_sums(gradient).narrow(0, 1, 2);  // one of several biases
+      leave_bias_sums(gradient, both.sums[1]);
+      taken = take_bias_sums(gradient).narrow(0, 1, 2);  // one of several biases
     }
     if (held) {
       EXPECT_NO_THROW(end.add_up());

@@ -137,7 +137,7 @@ nn::Pass pass_of(const at::Tensor& hidden, const ModelVariant& variant, bool fus
   pass.training = true, pass.fused_blocks = fused;
   static std::map<bool, nn::Rotation> rotations;
   const bool turns = names_of(variant).mixer == std::string("self_attn");
-  if (turns) rotations.try_emplace(fused, 4, nn::RopeConfig{}).first->second.tell(pass, 0, hidden);
+  if (turns) rotations.try_emplace(fused, 4, nn::RopeConfig{}).first->second.apply_to(pass, 0, hidden);
   return pass;
 }
 

@@ -15,7 +15,7 @@
 #include "hyperion/base/hash.h"
 #include "hyperion/models/adapt.h"
 #include "hyperion/models/registry.h"
-#include "hyperion/nn/without_memory.h"
+#include "hyperion/nn/meta.h"
 #include "hyperion/parallel/trained_weights.h"
 #include "hyperion/train/evaluate.h"
 #include "hyperion/train/stepper.h"
@@ -116,7 +116,7 @@ int64_t peak_bytes() {
 void forget_peak() { std::ofstream("/proc/self/clear_refs") << "5"; }
 
 // The same rows whoever asks: each process takes its own of them.
-Batch own_batch(int64_t step, train::Share share) {
+Batch own_batch(int64_t step, train::DataShard share) {
   const auto all = at::arange(kRows * 8, at::kFloat).add(static_cast<double>(step) * 31.7).mul(1.3).sin().mul(2);
   const auto inputs = all.view({kRows, 8}).slice(0, share.rank, kRows, share.count).contiguous();
   Batch batch{inputs, inputs.sum(1).mul(2).floor().remainder(4).to(at::kLong)};
@@ -173,16 +173,16 @@ Trained train_case(const Case& which, parallel::Processes& processes, at::Device
   models::Values values;
   std::unique_ptr<models::Model> model;
   if (which.number("outline", 0) != 0) {
-    const nn::WithoutMemory only_names;
+    const nn::MetaScope only_names;
     model = models::make_model(json, "test");
     values = model->initial_values(config.train.seed);
   } else {
     model = own ? own_module() : models::make_model(json, "test");
     if (!own) model->initialise(config.train.seed);
   }
-  if (which.family == "qlora") model->quantise();
+  if (which.family == "qlora") model->quantize();
   if (which.family == "lora" || which.family == "qlora") model->adapters().add("test", {.rank = 4}, config.train.seed);
-  const train::Share share{processes.rank(), processes.size()};
+  const train::DataShard share{processes.rank(), processes.size()};
   data::Split split;
   std::optional<train::Feed> feed;
   if (!own) {
@@ -202,7 +202,7 @@ Trained train_case(const Case& which, parallel::Processes& processes, at::Device
     auto batch = own ? own_batch(step, share) : feed->next();
     if (which.number("masked", 0) != 0) mask(batch);
     const auto settle = [&] {  // what an update sends has arrived
-      if (stepper.weights().around() == nullptr) stepper.weights().begin_pass();
+      if (stepper.weights().block_hook() == nullptr) stepper.weights().begin_pass();
     };
     settle();
     const auto before = processes.traffic_by_caller();
@@ -223,7 +223,7 @@ Trained train_case(const Case& which, parallel::Processes& processes, at::Device
   trained.exposed = processes.traffic().exposed - traffic.exposed;
   trained.under_way = processes.traffic().seconds - traffic.seconds;
   if (config.parallel.same_bits) {
-    const train::Among among{processes.control(), &stepper.weights()};
+    const train::EvalRanks among{processes.control(), &stepper.weights()};
     trained.validation = train::evaluate(*model, device, split, config, &among).loss;
   }
   for (const auto& item : stepper.state())

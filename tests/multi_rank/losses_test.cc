@@ -42,7 +42,7 @@ Outcomes train(int ranks, const Cases& cases, const Environment& environment = {
   return outcomes;
 }
 
-// What one process alone must do to compute the same: as many parts, or with synchronised batch norms one whole batch.
+// What one process alone must do to compute the same: as many parts, or with synchronized batch norms one whole batch.
 std::string alone(const std::string& text, int ranks) {
   std::istringstream words(text);
   std::string out, word;
@@ -239,7 +239,7 @@ TEST(Losses, DISABLED_matrix) {
           // Of the experts' seeds one is taken with which no token is so near to two of them that rounding decides.
           cases.push_back(family + " zero=" + zero + more + (family == "resnet" ? " rule=sgd" : "") +
                           (family == "moe" ? " seed=3" : ""));
-          // In parts, synchronised batch norms see samples that no process alone takes together.
+          // In parts, synchronized batch norms see samples that no process alone takes together.
           if (family == "resnet" && more.find("accumulate") == more.npos) cases.push_back(cases.back() + " sync=1");
         }
     expect_as_alone(ranks, cases);

@@ -115,7 +115,7 @@ TEST(Attend, lets_a_masked_key_change_nothing) {
 
 at::Tensor turned(const at::Tensor& input, int64_t first, const RopeConfig& config) {
   Pass pass;
-  Rotation(input.size(3), config).tell(pass, first, at::zeros({1, input.size(2)}));
+  Rotation(input.size(3), config).apply_to(pass, first, at::zeros({1, input.size(2)}));
   return rotate(input, pass);
 }
 
@@ -136,8 +136,8 @@ TEST(Rotate, by_tables_that_follow_what_changes) {
     Rotation kept(8, config);
     const auto expect_as_new = [&](Pass given, int64_t first, const at::Tensor& hidden) {
       Pass pass = given, fresh = given;
-      kept.tell(pass, first, hidden);
-      Rotation(8, config).tell(fresh, first, hidden);
+      kept.apply_to(pass, first, hidden);
+      Rotation(8, config).apply_to(fresh, first, hidden);
       EXPECT_TRUE(pass.cosines.equal(fresh.cosines) && pass.sines.equal(fresh.sines));
       EXPECT_EQ(pass.half_sines.defined(), given.fused_blocks);
       EXPECT_TRUE(!given.fused_blocks || pass.half_sines.equal(fresh.half_sines));
@@ -206,10 +206,10 @@ TEST(Rotate, grows_theta_in_dynamic_scaling_with_the_farthest_place_alone) {
   Pass placed;
   placed.positions = at::arange(6).expand({2, 6}).clone();
   Rotation rotation(16, dynamic);
-  rotation.tell(placed, 0, at::zeros({2, 6}));
+  rotation.apply_to(placed, 0, at::zeros({2, 6}));
   EXPECT_LT(relative_error(rotate(input, placed), turned(input, 0, {})), 1e-6);
   placed.positions[1].add_(14);
-  rotation.tell(placed, 0, at::zeros({2, 6}));
+  rotation.apply_to(placed, 0, at::zeros({2, 6}));
   const auto both = rotate(input, placed);
   EXPECT_LT(relative_error(both[0], turned(input, 0, grown)[0]), 1e-5) << "the longest row decides for all";
   EXPECT_LT(relative_error(both[1], turned(input, 14, grown)[1]), 1e-5);

@@ -199,8 +199,8 @@ TEST(Mixture, gives_padding_none_of_its_capacity) {
     MixtureOfExperts mixture(shape);
     mixture.initialise(3);
     const auto tokens = at::randn({1, 37, 8}), upstream = at::randn({1, 37, 8});
-    const auto places = at::randperm(60, at::kLong).narrow(0, 0, 37);
-    const auto real = std::get<0>(places.sort());
+    const auto positions = at::randperm(60, at::kLong).narrow(0, 0, 37);
+    const auto real = std::get<0>(positions.sort());
     Pass plain, padded;
     plain.training = padded.training = true;
     plain.reference = padded.reference = reference;

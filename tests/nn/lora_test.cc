@@ -213,10 +213,10 @@ TEST_F(Lora, trains_through_a_4_bit_base) {
   const auto base = out().detach();
   net_.visit([](const std::string& path, Module& module) {
     if (auto* projection = dynamic_cast<Projection*>(&module); projection != nullptr && path != "lm_head")
-      projection->quantise();
+      projection->quantize();
   });
-  const auto quantised = out().detach();
-  EXPECT_LT(relative_error(quantised, base), 0.3);
+  const auto quantized = out().detach();
+  EXPECT_LT(relative_error(quantized, base), 0.3);
   adapters_.add("a", {}, 1);
   wake("a", 0.1);
   net_.move_to(at::kCPU, at::kFloat);

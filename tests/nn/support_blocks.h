@@ -115,7 +115,7 @@ inline void expect_same(const Outcome& value, const Outcome& reference) {
 inline Pass training_pass(int64_t length, int64_t head_width) {
   Pass pass;
   pass.training = true, pass.seed = 3, pass.step = 4, pass.micro_batch = 2;
-  Rotation(head_width, {}).tell(pass, 0, at::zeros({1, length}));
+  Rotation(head_width, {}).apply_to(pass, 0, at::zeros({1, length}));
   return pass;
 }
 

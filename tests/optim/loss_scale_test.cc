@@ -41,7 +41,7 @@ TEST(LossScale, a_device_that_decides_by_itself_follows_the_same_rule) {
     for (int step = 0; step < 50'000; ++step) {
       const bool overflowed = std::uniform_real_distribution<>(0, 1)(random) < rare;
       host.told(overflowed);
-      tell(device, overflowed, LossScale::kGrowAfter);
+      advance_loss_scale(device, overflowed, LossScale::kGrowAfter);
       updates += overflowed ? 0 : 1;
       ASSERT_EQ(static_cast<float>(host.scale()), device.scale) << step;
       ASSERT_EQ(host.good_steps(), device.good) << step;

@@ -23,7 +23,7 @@ int main() {
         const auto turns = chat.render_with_turns(asked.at("variables"), now);
         const auto tokens =
             tokenizers::tokens_of_turns(*tokenizers::open_tokenizer(asked.at("tokenizer").get<std::string>()), turns);
-        answer = {{"text", turns.text}, {"ids", tokens.ids}, {"learned", tokens.learned}};
+        answer = {{"text", turns.text}, {"ids", tokens.ids}, {"learned", tokens.loss_mask}};
       } else {
         answer["text"] = chat.render(asked.at("variables"), now);
       }

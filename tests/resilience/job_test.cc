@@ -72,7 +72,7 @@ class JobTest : public ::testing::Test {
   }
   ~JobTest() override { std::filesystem::remove_all(folder_); }
 
-  int run(int world, MadeUpRanks::Story story, const Pulse& pulse = {}, const Neighbours& neighbours = {}) {
+  int run(int world, MadeUpRanks::Story story, const Liveness& pulse = {}, const PeerLaunchers& neighbours = {}) {
     StopSignals stops;
     RankOutput output(base::real_files(), folder_, world, Show::none);
     std::vector<std::unique_ptr<Ranks>> machines;
@@ -109,7 +109,7 @@ TEST_F(JobTest, blames_the_first_failure_and_stops_the_rest_gently_then_not) {
 TEST_F(JobTest, says_who_was_frozen_when_another_gave_up) {
   limits_.frozen_seconds = 30;
   std::string told;
-  Pulse pulse;
+  Liveness pulse;
   pulse.end = [&](const std::string& why) { told = why; };
   MadeUpRanks::Story story{{{0, {false, 1}, 0.5}}};
   story.stopped = {2};
@@ -180,12 +180,12 @@ TEST_F(JobTest, tells_who_is_late) {
 
 TEST_F(JobTest, ends_with_a_failure_elsewhere_and_tells_its_own) {
   std::string told;
-  const Neighbours quiet{[] { return std::string(); }, [&](const std::string& why) { told = why; }};
+  const PeerLaunchers quiet{[] { return std::string(); }, [&](const std::string& why) { told = why; }};
   EXPECT_EQ(run(1, {{{0, {false, 3}, 0}}}, {}, quiet), 3);
   EXPECT_EQ(told, "rank 0 ended with exit code 3");
   told.clear();
-  const Neighbours failed{[] { return std::string("node 4: rank 9 broke"); },
-                          [&](const std::string& why) { told = why; }};
+  const PeerLaunchers failed{[] { return std::string("node 4: rank 9 broke"); },
+                             [&](const std::string& why) { told = why; }};
   EXPECT_EQ(run(1, {{}, {{0, {false, 75}}}}, {}, failed), 1);
   EXPECT_TRUE(said("the job ended elsewhere: node 4: rank 9 broke")) << said_;
   EXPECT_EQ(told, "");

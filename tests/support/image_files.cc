@@ -82,9 +82,9 @@ std::string png_file(const Pixels& image, const PngForm& form) {
                form.bits, form.palette ? PNG_COLOR_TYPE_PALETTE : types[form.channels - 1],
                form.interlaced ? PNG_INTERLACE_ADAM7 : PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT,
                PNG_FILTER_TYPE_DEFAULT);
-  std::vector<png_color> colours(256);
-  for (int i = 0; i < 256; ++i) colours[i].red = colours[i].green = colours[i].blue = static_cast<png_byte>(i);
-  if (form.palette) png_set_PLTE(png, info, colours.data(), 256);
+  std::vector<png_color> colors(256);
+  for (int i = 0; i < 256; ++i) colors[i].red = colors[i].green = colors[i].blue = static_cast<png_byte>(i);
+  if (form.palette) png_set_PLTE(png, info, colors.data(), 256);
   const int channels = form.palette ? 1 : form.channels;
   const bool alpha = channels == 2 || channels == 4;
   std::vector<std::vector<uint8_t>> rows;

@@ -7,7 +7,7 @@
 
 namespace hyperion::testing {
 
-// Smooth colours, a disc with a hard edge, a little noise.
+// Smooth colors, a disc with a hard edge, a little noise.
 images::Pixels picture(images::ImageSize size, std::mt19937& random);
 
 struct JpegForm {

@@ -127,11 +127,11 @@ TEST(ChatTokens, LearnWhatTheAssistantSaysAndNothingElse) {
   const auto tokenizer = small_tokenizer("Hello Hello. So long So long! assistant user");
   const auto turns = text::ChatTemplate(kChatMl, "template").render_with_turns(kTurns);
   const auto tokens = tokens_of_turns(*tokenizer, turns);
-  ASSERT_EQ(tokens.learned.size(), tokens.ids.size());
+  ASSERT_EQ(tokens.loss_mask.size(), tokens.ids.size());
   EXPECT_EQ(tokens.ids, tokenizer->encode(turns.text, false));
   std::vector<TokenId> learned;
   for (size_t i = 0; i < tokens.ids.size(); ++i)
-    if (tokens.learned[i] != 0) learned.push_back(tokens.ids[i]);
+    if (tokens.loss_mask[i] != 0) learned.push_back(tokens.ids[i]);
   EXPECT_EQ(tokenizer->decode(learned), "Hello.<|im_end|>\nSo long!<|im_end|>\n");
 }
 
@@ -140,7 +140,7 @@ TEST(ChatTokens, ThatBeginBeforeATurnAndEndInItAreLearned) {
   text::ChatTurns turns{"abcd abcd", {{2, 3}}};
   const auto tokens = tokens_of_turns(*tokenizer, turns);
   ASSERT_EQ(tokens.ids.size(), 2u);
-  EXPECT_EQ(tokens.learned, (std::vector<uint8_t>{1, 0}));
+  EXPECT_EQ(tokens.loss_mask, (std::vector<uint8_t>{1, 0}));
 }
 
 }  // namespace

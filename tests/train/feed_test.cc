@@ -87,7 +87,7 @@ TEST(Feed, a_stop_on_some_processes_goes_on_with_others_and_misses_no_sample) {
     std::vector<std::unique_ptr<Feed>> feeds;
     for (int64_t rank = 0; rank < ranks; ++rank)  // the hash is kept once
       feeds.push_back(std::make_unique<Feed>(split, config, data::Cursor{cursor.samples, rank == 0 ? cursor.hash : 0},
-                                             Share{rank, ranks}));
+                                             DataShard{rank, ranks}));
     for (int64_t step = 0; step < steps; ++step) {
       uint64_t sum = 0;
       for (auto& feed : feeds) {
@@ -198,7 +198,7 @@ TEST(Packed, documents_do_not_see_each_other) {
     for (const bool reference : {false, true}) {
       nn::Pass pass;
       pass.reference = reference;
-      batch.tell(pass);
+      batch.apply_to(pass);
       const auto logits = model->logits(batch.inputs, pass);
       int checked = 0;
       for (int64_t row = 0; row < 3; ++row)
@@ -235,7 +235,7 @@ TEST(Packed, a_document_changes_nothing_of_another) {
       const auto logits_of = [&](const at::Tensor& inputs) {
         nn::Pass pass;
         pass.reference = reference;
-        batch.tell(pass);
+        batch.apply_to(pass);
         return model->logits(inputs, pass);
       };
       const auto before = logits_of(batch.inputs);
@@ -304,7 +304,7 @@ TEST_P(Padding, is_no_document_that_dynamic_positions_stretch_for) {
     config.train.batch = 3, config.train.length = length, config.data.reset = reset;
     const Batch batch = to_device(batch_at(split, config, 0), GetParam(), at::kFloat);
     nn::Pass pass;
-    batch.tell(pass);
+    batch.apply_to(pass);
     const auto counts = batch.targets.narrow(1, 0, 8).ge(0).unsqueeze(2);
     logits.push_back(model->logits(batch.inputs, pass).narrow(1, 0, 8).mul(counts));
   }

@@ -6,19 +6,19 @@
 namespace hyperion::nn {
 
 // While one lives, the modules made in this thread have parameters without memory.
-class WithoutMemory {
+class MetaScope {
  public:
-  WithoutMemory();
-  ~WithoutMemory();
-  WithoutMemory(const WithoutMemory&) = delete;
-  WithoutMemory& operator=(const WithoutMemory&) = delete;
+  MetaScope();
+  ~MetaScope();
+  MetaScope(const MetaScope&) = delete;
+  MetaScope& operator=(const MetaScope&) = delete;
   static bool wanted();
 
  private:
   bool outer_;
 };
 
-at::Tensor without_memory(at::IntArrayRef shape, const at::TensorOptions& options);
-bool has_memory(const at::Tensor& tensor);  // or needs none
+at::Tensor meta_tensor(at::IntArrayRef shape, const at::TensorOptions& options);
+bool is_materialized(const at::Tensor& tensor);  // or needs none
 
 }  // namespace hyperion::nn

@@ -1,4 +1,4 @@
-#include "hyperion/parallel/quantised.h"
+#include "hyperion/parallel/quantized.h"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
@@ -21,7 +21,7 @@ at::Tensor numbers(int64_t rows, int64_t count) {
       .view({rows, count});
 }
 
-TEST(Quantised, numbers_come_back_within_half_a_level_of_their_block) {
+TEST(Quantized, numbers_come_back_within_half_a_level_of_their_block) {
   for (const int bits : {8, 4})
     for (const int64_t count : {1, 16, 127, 128, 129, 1000}) {
       const auto rows = numbers(3, count);
@@ -38,7 +38,7 @@ TEST(Quantised, numbers_come_back_within_half_a_level_of_their_block) {
     }
 }
 
-TEST(Quantised, zeros_stay_zeros_and_what_is_not_finite_shows) {
+TEST(Quantized, zeros_stay_zeros_and_what_is_not_finite_shows) {
   const auto zeros = at::zeros({1, 300});
   EXPECT_TRUE(unpack(pack(zeros, 4), 300, 4).eq(0).all().item<bool>());
   auto broken = numbers(1, 300);
@@ -49,7 +49,7 @@ TEST(Quantised, zeros_stay_zeros_and_what_is_not_finite_shows) {
 }
 
 // 3 nodes of 2 ranks.
-TEST(Quantised, reduces_over_nodes_to_each_rank_its_own_piece) {
+TEST(Quantized, reduces_over_nodes_to_each_rank_its_own_piece) {
   constexpr int kNodes = 3, kLocal = 2, kRanks = kNodes * kLocal;
   constexpr int64_t kPiece = 160;
   std::vector<std::vector<std::unique_ptr<comm::Transport>>> nodes, places;

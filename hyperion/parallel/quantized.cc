@@ -1,4 +1,4 @@
-#include "hyperion/parallel/quantised.h"
+#include "hyperion/parallel/quantized.h"
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/constant_pad_nd.h>

@@ -1,4 +1,4 @@
-// Which linear maps of a model are computed in 8 bits, and what that gains. Light: any file may include it.
+// Which linear linears of a model are computed in 8 bits, and what that gains. Light: any file may include it.
 #pragma once
 #include <string>
 #include <vector>
@@ -21,14 +21,14 @@ class Fp8Maps {
 
   struct Layer {
     std::string path;
-    blocks::MapShape shape{};
+    blocks::LinearShape shape{};
     blocks::Fp8Gain gain;
     bool met = false, taken = false;
   };
   const std::vector<Layer>& layers() const { return layers_; }
 
   // The numbers of map `index` for a product of such a shape; none: it is made in bf16.
-  blocks::Fp8Map take(int64_t index, const blocks::MapShape& shape);
+  blocks::Fp8Linear take(int64_t index, const blocks::LinearShape& shape);
 
  private:
   Module& root_;

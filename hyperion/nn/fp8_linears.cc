@@ -1,4 +1,4 @@
-#include "hyperion/nn/fp8_maps.h"
+#include "hyperion/nn/fp8_linears.h"
 
 #include "hyperion/nn/projection.h"
 
@@ -33,7 +33,7 @@ Fp8Maps::~Fp8Maps() {
   each_map(root_, [](int64_t, const std::string&, Projection& map) { map.use_fp8(nullptr, 0); });
 }
 
-blocks::Fp8Map Fp8Maps::take(int64_t index, const blocks::MapShape& shape) {
+blocks::Fp8Linear Fp8Maps::take(int64_t index, const blocks::LinearShape& shape) {
   auto& layer = layers_[static_cast<size_t>(index)];
   if (!layer.met || layer.shape != shape) {
     layer.met = true, layer.shape = shape;
@@ -43,7 +43,7 @@ blocks::Fp8Map Fp8Maps::take(int64_t index, const blocks::MapShape& shape) {
       layer.taken = layer.gain.pays();
     }
   }
-  return layer.taken ? blocks::Fp8Map(scales_, index) : blocks::Fp8Map();
+  return layer.taken ? blocks::Fp8Linear(scales_, index) : blocks::Fp8Linear();
 }
 
 }  // namespace hyperion::nn
