@@ -59,7 +59,7 @@ std::function<void()> product(const TimedDevice& device, const std::string& dtyp
   return [=]() mutable { at::mm_out(out, a, b); };
 }
 
-Budget budget_of(const HardwareOptions& options) {
+profile::Budget budget_of(const HardwareOptions& options) {
   return {.seconds = options.quick ? std::min(options.seconds_per_case, 0.2) : options.seconds_per_case};
 }
 
@@ -82,7 +82,7 @@ double predicted_seconds(const CaseContext& context, const std::string& dtype, i
     return std::pow(static_cast<double>(to) / static_cast<double>(from), 3);
   };
   const int64_t small = std::min<int64_t>(n, 256);
-  const Block block = context.device.timed(product(context.device, dtype, small));
+  const profile::Block block = context.device.timed(product(context.device, dtype, small));
   double best = block(1);
   for (int probe = 0; probe < 4; ++probe) best = std::min(best, block(1));
   best *= cubed(small, n);
@@ -106,7 +106,8 @@ void measure_product(const CaseContext& context, const std::string& dtype, int64
     return leave_out(context, what, base::format("one would take about {:.0f} s", likely));
   }
   const double operations = 2.0 * static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n);
-  const Spread seconds = repeat(context.device.timed(product(context.device, dtype, n)), budget_of(context.options));
+  const profile::Spread seconds =
+      profile::repeat(context.device.timed(product(context.device, dtype, n)), budget_of(context.options));
   context.result.rows.push_back({"matmul", dtype, n, seconds, operations, context.device.peaks().of(dtype)});
 }
 
@@ -141,7 +142,8 @@ void measure_vectors(const CaseContext& context, const std::string& name, int64_
   const int64_t bytes = elements * vectors * 4;
   if (!fits(context, bytes, what)) return;
   const at::TensorOptions place = at::TensorOptions().device(context.device.place());
-  const Spread seconds = repeat(context.device.timed(work(place, elements)), budget_of(context.options));
+  const profile::Spread seconds =
+      profile::repeat(context.device.timed(work(place, elements)), budget_of(context.options));
   context.result.rows.push_back(
       {"bandwidth", name, elements, seconds, static_cast<double>(bytes), context.device.peaks().bandwidth});
 }
@@ -153,7 +155,7 @@ void measure_transfer(const CaseContext& context, bool pinned, int64_t bytes) {
   const auto add = [&](const std::string& direction, std::function<void()> work) {
     const std::string name = direction + (pinned ? " pinned" : " pageable");
     context.begin(name);
-    const Spread seconds = repeat(context.device.timed(std::move(work)), budget_of(context.options));
+    const profile::Spread seconds = profile::repeat(context.device.timed(std::move(work)), budget_of(context.options));
     context.result.rows.push_back({"transfer", name, bytes, seconds, static_cast<double>(bytes), 0});
   };
   add("host to device", [=]() mutable { device.copy_(host, /*non_blocking=*/true); });
@@ -195,7 +197,7 @@ void measure_transfers(const CaseContext& context) {
 void measure_latencies(const CaseContext& context) {
   for (const LatencyCase& latency : context.device.latencies()) {
     context.begin(latency.name);
-    const Spread seconds = repeat(latency.block, budget_of(context.options));
+    const profile::Spread seconds = profile::repeat(latency.block, budget_of(context.options));
     context.result.rows.push_back({"latency", latency.name, 0, seconds, 0, 0});
   }
 }

@@ -12,9 +12,7 @@ namespace {
 
 using base::format;
 
-std::string size_text(const CollectiveRow& row) { return base::bytes_text(static_cast<uint64_t>(row.bytes)); }
-
-base::Json row_json(const CollectiveRow& row, int ranks) {
+base::Json row_json(const doctor::CollectiveRow& row, int ranks) {
   return {{"collective", row.name},
           {"bytes", row.bytes},
           {"seconds", row.seconds.median},
@@ -40,29 +38,7 @@ std::string bandwidth_svg(const CommBenchResult& result) {
 
 }  // namespace
 
-std::vector<std::string> wrong_texts(const std::vector<CollectiveRow>& rows, int ranks) {
-  std::vector<std::string> texts;
-  for (const auto& row : rows) {
-    const bool sum = row.name == "all_reduce" || row.name == "reduce_scatter";
-    const auto tell = [&](const std::string& who, const std::map<int, int64_t>& found) {
-      for (const auto& [from, count] : found)
-        texts.push_back(format("{} of {}: {} has {} wrong {} {} rank {}", row.name, size_text(row), who,
-                               base::with_commas(count), count == 1 ? "number" : "numbers",
-                               sum ? "in the piece summed by" : "from", from));
-    };
-    const bool same = !row.wrong.empty() && std::all_of(row.wrong.begin(), row.wrong.end(), [&](const auto& entry) {
-      return entry.second == row.wrong.begin()->second;
-    });
-    if (ranks > 1 && same && row.wrong.size() == static_cast<size_t>(ranks)) {
-      tell("every rank", row.wrong.begin()->second);
-      continue;
-    }
-    for (const auto& [rank, found] : row.wrong) tell(format("rank {}", rank), found);
-  }
-  return texts;
-}
-
-std::vector<std::vector<std::string>> collective_table(const std::vector<CollectiveRow>& rows, int ranks) {
+std::vector<std::vector<std::string>> collective_table(const std::vector<doctor::CollectiveRow>& rows, int ranks) {
   std::vector<std::vector<std::string>> table = {
       {"collective", "size B", "count", "type", "time us", "+-", "algbw GB/s", "busbw GB/s", "wrong"}};
   for (const auto& row : rows) {
@@ -79,7 +55,7 @@ Outcome comm_outcome(const CommBenchResult& result) {
   Outcome outcome{"comm", result.job + "\n", {}, {}, {}};
   const auto table = collective_table(result.rows, result.ranks);
   outcome.table += aligned(table, {0, 3});
-  for (const auto& text : wrong_texts(result.rows, result.ranks)) outcome.table += "wrong: " + text + "\n";
+  for (const auto& text : doctor::wrong_texts(result.rows, result.ranks)) outcome.table += "wrong: " + text + "\n";
   outcome.csv = "ranks,collective,bytes,seconds,low,high,repeats,algorithm_bandwidth,bus_bandwidth,wrong\n";
   Figures figures{"comm", result.job, {}};
   base::Json rows = base::Json::array();
@@ -91,7 +67,8 @@ Outcome comm_outcome(const CommBenchResult& result) {
                           row.algorithm_bandwidth(), row.bus_bandwidth(result.ranks), row.all_wrong());
   }
   auto json = result_json(figures);
-  json["ranks"] = result.ranks, json["rows"] = std::move(rows), json["faults"] = wrong_texts(result.rows, result.ranks);
+  json["ranks"] = result.ranks, json["rows"] = std::move(rows),
+  json["faults"] = doctor::wrong_texts(result.rows, result.ranks);
   outcome.json = json.dump(2) + "\n";
   outcome.pictures = {{"comm.svg", bandwidth_svg(result)}};
   return outcome;

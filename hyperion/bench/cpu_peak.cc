@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "hyperion/base/clock.h"
-#include "hyperion/bench/timing.h"
+#include "hyperion/profile/timing.h"
 
 namespace hyperion::bench {
 namespace {
@@ -103,7 +103,7 @@ double thread_rate(const Loop& loop, double seconds) {
       rates.push_back(loop.operations_a_round * static_cast<double>(rounds) / taken);
     }
   }
-  return quantile(rates, 0.9);
+  return profile::quantile(rates, 0.9);
 }
 
 }  // namespace

@@ -114,7 +114,7 @@ class Writer {
 DataRow measure(const tokenizers::Tokenizer& tokenizer, const std::string& name, std::string_view text, int threads,
                 double seconds) {
   DataRow row{name, threads, 0, {}};
-  row.seconds = repeat(
+  row.seconds = profile::repeat(
       [&](int64_t calls) {
         const double begun = base::real_clock().seconds();
         for (int64_t i = 0; i < calls; ++i)

@@ -4,15 +4,15 @@
 #include <vector>
 
 #include "hyperion/base/files.h"
-#include "hyperion/bench/timing.h"
+#include "hyperion/profile/timing.h"
 
 namespace hyperion::bench {
 
 struct DataRow {
   std::string tokenizer;  // the file's name
   int threads = 1;
-  int64_t tokens = 0;  // of the whole text
-  Spread seconds;      // of one pass over it
+  int64_t tokens = 0;       // of the whole text
+  profile::Spread seconds;  // of one pass over it
 };
 
 struct DataResult {

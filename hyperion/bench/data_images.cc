@@ -17,7 +17,7 @@ double seconds_of_this_thread() {
 
 }  // namespace
 
-ImageRate time_images(const std::vector<std::string>& files, int64_t side, const Budget& budget) {
+ImageRate time_images(const std::vector<std::string>& files, int64_t side, const profile::Budget& budget) {
   HYPERION_CHECK(!files.empty(), "there are images to time");
   images::AugmentConfig config;
   config.crop = "resized", config.flip = true;
@@ -25,13 +25,13 @@ ImageRate time_images(const std::vector<std::string>& files, int64_t side, const
   std::vector<float> out(static_cast<size_t>(3 * side * side));
   const auto count = static_cast<int64_t>(files.size());
   int64_t epoch = 0;
-  const Block pass = [&](int64_t calls) {
+  const profile::Block pass = [&](int64_t calls) {
     const double begin = seconds_of_this_thread();
     for (int64_t call = 0; call < calls; ++call, ++epoch)
       for (int64_t index = 0; index < count; ++index) augmenter.apply(files[index], "image", index, epoch, out);
     return seconds_of_this_thread() - begin;
   };
-  Spread spread = repeat(pass, budget);
+  profile::Spread spread = profile::repeat(pass, budget);
   for (double* value : {&spread.median, &spread.low, &spread.high}) *value /= static_cast<double>(count);
   return {spread, 1 / spread.median};
 }

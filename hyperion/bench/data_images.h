@@ -3,17 +3,17 @@
 #include <string>
 #include <vector>
 
-#include "hyperion/bench/timing.h"
+#include "hyperion/profile/timing.h"
 
 namespace hyperion::bench {
 
 struct ImageRate {
-  Spread seconds;  // of the processor, an image
+  profile::Spread seconds;  // of the processor, an image
   double images_per_second = 0;
 };
 
 // `files` are the bytes of JPEG or PNG files; images come out `side` pixels high and wide, each time another part of
 // each.
-ImageRate time_images(const std::vector<std::string>& files, int64_t side, const Budget& budget);
+ImageRate time_images(const std::vector<std::string>& files, int64_t side, const profile::Budget& budget);
 
 }  // namespace hyperion::bench

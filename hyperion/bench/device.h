@@ -8,14 +8,14 @@
 #include <string>
 #include <vector>
 
-#include "hyperion/bench/timing.h"
 #include "hyperion/host/peaks.h"
+#include "hyperion/profile/timing.h"
 
 namespace hyperion::bench {
 
 struct LatencyCase {
   std::string name;
-  Block block;
+  profile::Block block;
 };
 
 class TimedDevice {
@@ -26,12 +26,13 @@ class TimedDevice {
   virtual std::vector<std::string> dtypes() const = 0;  // that products run in here
   virtual host::Peaks peaks() const = 0;
   virtual std::string peak_source() const = 0;
-  virtual uint64_t free_bytes() const = 0;                    // that a new tensor could take
-  virtual bool has_transfers() const = 0;                     // whether its memory is not the host's
-  virtual Block timed(std::function<void()> work) const = 0;  // on the device's clock; the work may be asynchronous
+  virtual uint64_t free_bytes() const = 0;  // that a new tensor could take
+  virtual bool has_transfers() const = 0;   // whether its memory is not the host's
+  virtual profile::Block timed(
+      std::function<void()> work) const = 0;  // on the device's clock; the work may be asynchronous
   // Like timed, without what launching costs the host: on a GPU many calls are captured once and replayed as a graph.
   // Where the work cannot be captured, `why_not` says so, and it is timed with its launches. On a GPU needs own_stream.
-  virtual Block replayed(std::function<void()> work, std::string& why_not) const {
+  virtual profile::Block replayed(std::function<void()> work, std::string& why_not) const {
     why_not.clear();
     return timed(std::move(work));
   }

@@ -36,7 +36,7 @@ class Cpu final : public TimedDevice {
   uint64_t free_bytes() const override { return host::memory().usable(); }
   bool has_transfers() const override { return false; }
 
-  Block timed(std::function<void()> work) const override {
+  profile::Block timed(std::function<void()> work) const override {
     return [work = std::move(work)](int64_t calls) {
       const double begin = base::real_clock().seconds();
       for (int64_t call = 0; call < calls; ++call) work();

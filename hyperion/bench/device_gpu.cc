@@ -49,7 +49,7 @@ class Gpu final : public TimedDevice {
   }
   bool has_transfers() const override { return true; }
 
-  Block timed(std::function<void()> work) const override {
+  profile::Block timed(std::function<void()> work) const override {
     return [work = std::move(work)](int64_t calls) {
       at::cuda::CUDAEvent begin(cudaEventDefault), end(cudaEventDefault);
       begin.record();
@@ -60,7 +60,7 @@ class Gpu final : public TimedDevice {
     };
   }
 
-  Block replayed(std::function<void()> work, std::string& why_not) const override {
+  profile::Block replayed(std::function<void()> work, std::string& why_not) const override {
     why_not.clear();
     const auto graph = captured(work, why_not);
     if (graph == nullptr) return timed(std::move(work));

@@ -49,7 +49,7 @@ std::string case_name(const std::string& workload, const std::string& mode, cons
   return workload + " " + mode + (precision == "bf16" ? "" : " " + precision);
 }
 
-Figure time_figure(std::string name, std::string unit, const Spread& spread, double scale) {
+Figure time_figure(std::string name, std::string unit, const profile::Spread& spread, double scale) {
   return {std::move(name),
           std::move(unit),
           spread.median * scale,

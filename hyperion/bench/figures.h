@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "hyperion/base/json.h"
-#include "hyperion/bench/timing.h"
+#include "hyperion/profile/timing.h"
 
 namespace hyperion::bench {
 
@@ -20,7 +20,8 @@ struct Figure {
 // "gpt2-124m-b32 graph", with the precision where it is not bf16.
 std::string case_name(const std::string& workload, const std::string& mode, const std::string& precision);
 
-Figure time_figure(std::string name, std::string unit, const Spread& spread, double scale);  // in the spread's x scale
+Figure time_figure(std::string name, std::string unit, const profile::Spread& spread,
+                   double scale);  // in the spread's x scale
 Figure single_figure(std::string name, std::string unit, std::optional<double> value, bool lower_is_better);
 
 struct Figures {

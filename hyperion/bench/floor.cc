@@ -58,7 +58,7 @@ class Measured {
         const auto block = device_.replayed(way, why_not);
         // After a rest, and shortly: under load a GPU's clock comes down, which is not the work's need.
         if (device_.place().is_cuda()) std::this_thread::sleep_for(std::chrono::milliseconds(100));
-        best = std::min(best, 1e3 * repeat(block, {.seconds = 0.02}).median);
+        best = std::min(best, 1e3 * profile::repeat(block, {.seconds = 0.02}).median);
       } catch (const base::Interrupted&) {
         throw;
       } catch (const std::exception& error) {

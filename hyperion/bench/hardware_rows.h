@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "hyperion/base/files.h"
-#include "hyperion/bench/timing.h"
+#include "hyperion/profile/timing.h"
 
 namespace hyperion::bench {
 
@@ -22,12 +22,12 @@ struct HardwareOptions {
 };
 
 struct HardwareRow {
-  std::string kind;  // matmul, bandwidth, transfer, latency
-  std::string name;  // "bf16", "triad", "host to device pinned", "kernel launch"
-  int64_t size = 0;  // n of a product, elements of a vector, bytes of a transfer; 0: none
-  Spread seconds;    // of one call
-  double work = 0;   // operations or bytes of one call; 0: the time itself is the figure
-  double peak = 0;   // in the row's unit; 0: not known
+  std::string kind;         // matmul, bandwidth, transfer, latency
+  std::string name;         // "bf16", "triad", "host to device pinned", "kernel launch"
+  int64_t size = 0;         // n of a product, elements of a vector, bytes of a transfer; 0: none
+  profile::Spread seconds;  // of one call
+  double work = 0;          // operations or bytes of one call; 0: the time itself is the figure
+  double peak = 0;          // in the row's unit; 0: not known
 
   std::string unit() const;  // "TFLOP/s", "GB/s" (1e9), "us"
   double value() const;      // the median in that unit

@@ -39,7 +39,8 @@ std::string OperationPlace::size_name() const {
 
 std::vector<OperationEntry> kernel_operations() {
   auto list = single_operations();
-  for (const auto& entry : block_operations()) list.push_back(entry);
+  for (const auto& more : {weight_operations(), block_operations()})
+    for (const auto& entry : more) list.push_back(entry);
   return list;
 }
 

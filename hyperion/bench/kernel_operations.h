@@ -60,6 +60,7 @@ std::vector<OperationEntry> kernel_operations();  // all of them
 
 // By kind, one file each: operations on activations, losses and updates; products with what surrounds them.
 std::vector<OperationEntry> single_operations();
+std::vector<OperationEntry> weight_operations();
 std::vector<OperationEntry> block_operations();
 
 // What a feed-forward layer of GPT-2 does at a size, step by step; with dropout the map down's bias is added in the

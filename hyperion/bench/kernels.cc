@@ -63,17 +63,17 @@ class KernelBench {
       row.cost = {operation.forward.bytes + operation.backward.bytes,
                   operation.forward.flops + operation.backward.flops};
       row.ours = time_ours(row, both(operation, operation.ours), what);
-      row.aten = operation.aten ? time(both(operation, operation.aten), "ATen's " + what) : Spread{};
+      row.aten = operation.aten ? time(both(operation, operation.aten), "ATen's " + what) : profile::Spread{};
       return finish(row, dtype);
     }
     row.pass = "forward", row.cost = operation.forward;
     row.ours = time_ours(row, forward(operation, operation.ours), what);
-    row.aten = operation.aten ? time(forward(operation, operation.aten), "ATen's " + what) : Spread{};
+    row.aten = operation.aten ? time(forward(operation, operation.aten), "ATen's " + what) : profile::Spread{};
     finish(row, dtype);
     if (operation.backward.bytes == 0) return;
     row.pass = "backward", row.cost = operation.backward;
     row.ours = time_ours(row, backward(operation, operation.ours), what);
-    row.aten = operation.aten ? time(backward(operation, operation.aten), "ATen's " + what) : Spread{};
+    row.aten = operation.aten ? time(backward(operation, operation.aten), "ATen's " + what) : profile::Spread{};
     finish(row, dtype);
   }
 
@@ -123,7 +123,7 @@ class KernelBench {
     return list;
   }
 
-  Spread time_ours(KernelRow& row, const std::function<void()>& work, const std::string& what) {
+  profile::Spread time_ours(KernelRow& row, const std::function<void()>& work, const std::string& what) {
     if (device_.place().is_cuda()) {
       work();  // what libraries keep for good is theirs, not the call's
       profile::release_cached_memory(true);
@@ -135,12 +135,12 @@ class KernelBench {
     return time(work, what);
   }
 
-  Spread time(std::function<void()> work, const std::string& what) {
+  profile::Spread time(std::function<void()> work, const std::string& what) {
     std::string why_not;
     const auto block = device_.replayed(std::move(work), why_not);
     if (!why_not.empty())
       result_.notes.push_back(format("{} is timed with its launches: it cannot be captured ({})", what, why_not));
-    return repeat(block, budget_);
+    return profile::repeat(block, budget_);
   }
 
   // Seconds to move so many bytes, half of them read and half written.
@@ -181,7 +181,7 @@ class KernelBench {
 
   const TimedDevice& device_;
   KernelResult& result_;
-  Budget budget_;
+  profile::Budget budget_;
   std::map<int64_t, double> copies_;
   base::ProgressLine progress_;
 };

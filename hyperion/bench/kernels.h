@@ -11,7 +11,7 @@
 #include "hyperion/base/error.h"
 #include "hyperion/bench/kernel_operations.h"
 #include "hyperion/bench/outcome.h"
-#include "hyperion/bench/timing.h"
+#include "hyperion/profile/timing.h"
 
 namespace hyperion::bench {
 
@@ -28,9 +28,9 @@ struct KernelRow {
   std::string operation, pass, size, dtype, shape;  // pass: forward, backward, both
   Cost cost;
   bool matrix = false;
-  Spread ours, aten;   // seconds a call; no repeats: PyTorch has none
-  double ceiling = 0;  // seconds that the machine would need at the measured ceiling
-  double extra = -1;   // bytes of memory that a call holds at most beside its inputs; -1: not known, on a CPU
+  profile::Spread ours, aten;  // seconds a call; no repeats: PyTorch has none
+  double ceiling = 0;          // seconds that the machine would need at the measured ceiling
+  double extra = -1;           // bytes of memory that a call holds at most beside its inputs; -1: not known, on a CPU
 
   bool bound_by_products = false;
   double rate() const;     // GB/s, or TFLOP/s where bound by products
@@ -42,7 +42,7 @@ struct KernelRow {
 // One operation of a GPT-2's feed-forward layer, as fused blocks run it.
 struct MlpRow {
   std::string layer, size, dtype, shape, pass, step;  // layer: mlp, or mlp dropout 0.1
-  Spread ours;
+  profile::Spread ours;
   double share = 0;  // of the layer's time, forward and backward together
 };
 

@@ -27,7 +27,7 @@ profile::PhaseTimes marked_phases(RandomTraining& training, bool gpu) {
     for (size_t i = 0; i < phases.size(); ++i) times[i].push_back(phases[i]);
   }
   profile::PhaseTimes medians{};
-  for (size_t i = 0; i < medians.size(); ++i) medians[i] = quantile(times[i], 0.5);
+  for (size_t i = 0; i < medians.size(); ++i) medians[i] = profile::quantile(times[i], 0.5);
   return medians;
 }
 

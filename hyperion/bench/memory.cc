@@ -60,7 +60,7 @@ void measure(MemoryRow& row, const RunConfig& config, at::Device device, int64_t
     device::synchronize(device);
     if (step > kMemoryWarmUp) seconds.push_back(base::real_clock().seconds() - begun);
   }
-  row.step_seconds = spread_of(seconds);
+  row.step_seconds = profile::spread_of(seconds);
   if (gpu) row.step_peak = profile::memory_use(true).peak.value_or(0);
 }
 

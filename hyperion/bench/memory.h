@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "hyperion/base/files.h"
-#include "hyperion/bench/timing.h"
+#include "hyperion/profile/timing.h"
 #include "hyperion/train/memory.h"
 
 namespace hyperion::train {
@@ -18,9 +18,9 @@ struct MemoryRow {
   std::string precision;
   train::MemoryConfig memory;
   train::MemoryReport report;
-  Spread step_seconds;    // of whole steps, after warm-up
-  int64_t step_peak = 0;  // bytes, over whole steps; on the CPU 0
-  std::string failed;     // why there are no figures; empty: there are
+  profile::Spread step_seconds;  // of whole steps, after warm-up
+  int64_t step_peak = 0;         // bytes, over whole steps; on the CPU 0
+  std::string failed;            // why there are no figures; empty: there are
 };
 
 struct MemoryResult {

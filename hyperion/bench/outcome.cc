@@ -17,7 +17,7 @@ void write_outcome(const Outcome& outcome, const base::Path& folder, base::FileS
   write(outcome.name + ".json", outcome.json);
 }
 
-std::string noise_text(const Spread& spread) {
+std::string noise_text(const profile::Spread& spread) {
   return spread.repeats < 2 ? "" : base::format("{:.1f}%", 50 * (spread.high - spread.low) / spread.median);
 }
 

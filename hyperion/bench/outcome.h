@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "hyperion/base/files.h"
-#include "hyperion/bench/timing.h"
+#include "hyperion/profile/timing.h"
 
 namespace hyperion::bench {
 
@@ -20,7 +20,8 @@ void write_outcome(const Outcome& outcome, const base::Path& folder, base::FileS
 
 // Columns under each other, two spaces between them, to the right but for those of text. The first row is the heading.
 std::string aligned(const std::vector<std::vector<std::string>>& rows, const std::vector<size_t>& text_columns = {0});
-std::string noise_text(const Spread& spread);  // half the way from low to high, in percent; nothing for a single repeat
+std::string noise_text(
+    const profile::Spread& spread);  // half the way from low to high, in percent; nothing for a single repeat
 std::string csv_text(const std::vector<std::vector<std::string>>& rows);  // quoted where a cell needs it
 
 }  // namespace hyperion::bench

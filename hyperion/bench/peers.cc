@@ -17,7 +17,7 @@ void fill_row(TrainRow& row, const base::Json& line) {
   row.failed = line.value("error", "");
   if (!row.failed.empty()) return;
   row.first_step = line.at("first_step_s");
-  row.step = spread_of(line.at("blocks_s").get<std::vector<double>>());
+  row.step = profile::spread_of(line.at("blocks_s").get<std::vector<double>>());
   row.parameters = line.at("parameters");
   row.peak = line.at("peak_bytes");
   row.first_loss = line.at("first_loss");

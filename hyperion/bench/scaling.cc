@@ -187,14 +187,14 @@ void read_rank_tables(ScalingRow& row, const std::vector<std::string>& tables, i
     const auto steps = cells("step_ms");
     slowest.resize(std::max(slowest.size(), steps.size()));
     for (size_t i = 0; i < steps.size(); ++i) slowest[i] = std::max(slowest[i], steps[i] / 1e3);
-    row.exposed += quantile(cells("comm_ms"), 0.5) / 1e3 / ranks;
-    row.under_way += quantile(cells("comm_total_ms"), 0.5) / 1e3 / ranks;
-    row.bytes += quantile(cells("comm_bytes"), 0.5) / ranks;
+    row.exposed += profile::quantile(cells("comm_ms"), 0.5) / 1e3 / ranks;
+    row.under_way += profile::quantile(cells("comm_total_ms"), 0.5) / 1e3 / ranks;
+    row.bytes += profile::quantile(cells("comm_bytes"), 0.5) / ranks;
     const auto peaks = cells("memory_peak");
     row.peak = std::max(row.peak, static_cast<int64_t>(*std::max_element(peaks.begin(), peaks.end())));
     if (rank == 0) tokens = cells("tokens").back(), row.loss = cells("loss").back();
   }
-  row.step = spread_of(slowest);
+  row.step = profile::spread_of(slowest);
   row.tokens_s = tokens / row.step.median;
   row.computing = std::max(0.0, row.step.median - row.exposed);
 }

@@ -30,7 +30,7 @@ struct ScalingRow {
   int64_t ranks = 1;
   int64_t batch = 0;        // samples a rank; 0: the recipe's batch, shared
   std::string failed;       // why there are no figures; empty: there are
-  Spread step;              // seconds, of the slowest rank
+  profile::Spread step;     // seconds, of the slowest rank
   double tokens_s = 0;      // of all ranks; of images, images
   double computing = 0;     // seconds a step: what was not waiting for others
   double exposed = 0;       // seconds a step that a rank waited for others, the mean of ranks

@@ -34,10 +34,10 @@ train::RunConfig config_of(const StartupOptions& options) {
 }
 
 template <class Get>
-Spread spread(const StartupResult& result, Get get) {
+profile::Spread spread(const StartupResult& result, Get get) {
   std::vector<double> values;
   for (const auto& run : result.runs) values.push_back(get(run));
-  return spread_of(values);
+  return profile::spread_of(values);
 }
 
 }  // namespace
@@ -100,7 +100,7 @@ StartupResult run_startup_bench(const StartupOptions& options, const std::vector
 Outcome startup_outcome(const StartupResult& result) {
   std::vector<std::vector<std::string>> rows = {{"stage", "seconds", "low", "high"}};
   Figures figures{"startup", result.device_name, {}, result.settings};
-  const auto add = [&](const std::string& name, const Spread& seconds) {
+  const auto add = [&](const std::string& name, const profile::Spread& seconds) {
     rows.push_back(
         {name, format("{:.3f}", seconds.median), format("{:.3f}", seconds.low), format("{:.3f}", seconds.high)});
     figures.list.push_back(

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "hyperion/bench/outcome.h"
-#include "hyperion/bench/timing.h"
 #include "hyperion/bench/workloads.h"
+#include "hyperion/profile/timing.h"
 
 namespace hyperion::bench {
 

@@ -193,7 +193,7 @@ TrainRow measure_training(const Workload& workload, const train::RunConfig& conf
     for (int64_t step = 0; step < kWarmUp; ++step) one_step(training);
     device::synchronize(device);
     if (gpu) rest();
-    row.step = spread_of(timed_blocks(training, device, steps, watch.timed));
+    row.step = profile::spread_of(timed_blocks(training, device, steps, watch.timed));
     if ((row.mode == "graph" || row.mode == "max") && !training.records()) row.ran_as = "fused";
     row.last_loss = training.loss();
     row.fp8 = fp8_layers(training.fp8());

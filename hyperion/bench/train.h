@@ -14,9 +14,9 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/bench/outcome.h"
-#include "hyperion/bench/timing.h"
 #include "hyperion/bench/train_row.h"
 #include "hyperion/bench/workloads.h"
+#include "hyperion/profile/timing.h"
 #include "hyperion/profile/trace.h"
 
 namespace hyperion::bench {

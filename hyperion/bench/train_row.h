@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "hyperion/bench/timing.h"
+#include "hyperion/profile/timing.h"
 #include "hyperion/profile/trace.h"
 
 namespace hyperion::bench {
@@ -15,7 +15,7 @@ struct TrainRow {
   std::string failed;                     // why there are no figures; empty: there are
   std::string ran_as;                     // the mode that ran in its place; empty: its own
   double first_step = 0;                  // seconds
-  Spread step;                            // seconds a step, of blocks
+  profile::Spread step;                   // seconds a step, of blocks
   int64_t parameters = 0;
   double samples_s = 0, tokens_s = 0;  // tokens 0: images
   double tflops = 0, mfu = 0;          // TFLOP/s, and its part of the datasheet's peak; 0: not known

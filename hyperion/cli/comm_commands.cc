@@ -7,7 +7,6 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/bench/comm.h"
-#include "hyperion/bench/comm_check.h"
 #include "hyperion/bench/scaling.h"
 #include "hyperion/cli/launch_commands.h"
 #include "hyperion/cli/usage.h"
@@ -23,7 +22,7 @@ struct CommFlags {
   std::string device = "auto", folder, least = "8", most = "64MiB";
   double timeout = 60;
   bool no_pairs = false, json = false;
-  bench::CommCheckOptions check;
+  doctor::CommCheckOptions check;
   bench::CommBenchOptions bench;
   bench::ScalingOptions scaling;
 };
@@ -39,7 +38,7 @@ base::Path comm_folder(const char* name) {
 }
 
 // Rank 0 shows the outcome and keeps its files; the others wait until it has, so that no end of theirs is in its way.
-void show_comm(bench::CommJob& job, const bench::Outcome& outcome, const char* name) {
+void show_comm(doctor::CommJob& job, const bench::Outcome& outcome, const char* name) {
   if (job.first()) {
     const auto folder = comm_folder(name);
     bench::write_outcome(outcome, folder);
@@ -60,10 +59,10 @@ void show_comm(bench::CommJob& job, const bench::Outcome& outcome, const char* n
 int comm_check_command() {
   auto options = comm_flags().check;
   if (!comm_flags().sizes.empty()) options.sizes.clear();
-  for (const auto& size : comm_flags().sizes) options.sizes.push_back(bench::message_size(size));
+  for (const auto& size : comm_flags().sizes) options.sizes.push_back(doctor::message_size(size));
   options.pairs = !comm_flags().no_pairs;
-  bench::CommJob job(comm_flags().device, comm_flags().timeout);
-  const auto result = bench::run_comm_check(job, options);
+  doctor::CommJob job(comm_flags().device, comm_flags().timeout);
+  const auto result = doctor::run_comm_check(job, options);
   show_comm(job, bench::comm_check_outcome(result), "comm-check");
   if (!result.faults.empty()) refuse("comm-check", result.faults);
   return 0;
@@ -71,14 +70,14 @@ int comm_check_command() {
 
 int comm_bench_command() {
   auto options = comm_flags().bench;
-  options.least = bench::message_size(comm_flags().least), options.most = bench::message_size(comm_flags().most);
+  options.least = doctor::message_size(comm_flags().least), options.most = doctor::message_size(comm_flags().most);
   if (options.least > options.most)
     throw base::ConfigError(format("--min {} is more than --max {}", comm_flags().least, comm_flags().most),
                             "turn them round");
-  bench::CommJob job(comm_flags().device, comm_flags().timeout);
+  doctor::CommJob job(comm_flags().device, comm_flags().timeout);
   const auto result = bench::run_comm_bench(job, options);
   show_comm(job, bench::comm_outcome(result), "bench-comm");
-  if (result.wrong()) refuse("bench comm", bench::wrong_texts(result.rows, result.ranks));
+  if (result.wrong()) refuse("bench comm", doctor::wrong_texts(result.rows, result.ranks));
   return 0;
 }
 
@@ -166,7 +165,7 @@ void add_comm_commands(CLI::App& app, CLI::App& bench, host::RankFlags& rank) {
   comm->add_option("--only", comm_flags().bench.only, "collectives, with commas between them (default: all)")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(one_of(bench::collective_names()));
+      ->check(one_of(doctor::collective_names()));
   comm->add_option("--min", comm_flags().least, "smallest size (default 8)");
   comm->add_option("--max", comm_flags().most, "largest size (default 64MiB)");
   comm->add_option("--factor", comm_flags().bench.factor, "from one size to the next (default 4)")

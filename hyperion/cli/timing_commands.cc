@@ -269,13 +269,13 @@ int tune_command() {
   return 0;
 }
 
-}  // namespace
-
-void add_timing_commands(CLI::App& app, CLI::App& bench) {
+void add_workloads(CLI::App& bench) {
   auto* workloads = bench.add_subcommand("workloads", "the canonical workloads that the benches time");
   workloads->add_flag("--json", timing_flags().json, "a line of JSON each: what a peer needs to build the same");
   workloads->footer("\nExample:\n  hyperion bench workloads");
+}
 
+void add_train(CLI::App& bench) {
   auto* train = bench.add_subcommand("train", "whole training steps of the canonical workloads");
   train->add_option("WORKLOAD", timing_flags().workload, "names with commas between them; all (default) or tiny");
   train->add_option("--optimize", timing_flags().train.modes, "of train.optimize, several with commas between them")
@@ -295,7 +295,9 @@ void add_timing_commands(CLI::App& app, CLI::App& bench) {
   train->footer(
       "\nExamples:\n  hyperion bench train gpt2-124m-b32 --optimize fused,graph --peers\n"
       "  hyperion bench train tiny --device cpu --steps 10");
+}
 
+void add_floor(CLI::App& bench) {
   auto* floor = bench.add_subcommand("floor", "how far a transformer's step is from what its parts need, by cause");
   floor->add_option("WORKLOAD", timing_flags().workload, "names with commas between them")->required();
   floor->add_option("--optimize", timing_flags().train.modes, "of train.optimize, several with commas between them")
@@ -304,7 +306,9 @@ void add_timing_commands(CLI::App& app, CLI::App& bench) {
       ->check(one_of({"reference", "fused", "graph", "max"}));
   add_training_flags(floor);
   floor->footer("\nExample:\n  hyperion bench floor gpt2-124m-b32 --optimize graph,max");
+}
 
+void add_ladders(CLI::App& bench) {
   const auto add_rungs = [](CLI::App* command) {
     command->add_option("--optimize", timing_flags().rungs, "the rungs (default reference,fused,graph,max)")
         ->delimiter(',')
@@ -322,7 +326,9 @@ void add_timing_commands(CLI::App& app, CLI::App& bench) {
   add_rungs(optimize);
   add_training_flags(optimize);
   optimize->footer("\nExample:\n  hyperion bench optimize");
+}
 
+void add_kernels(CLI::App& bench) {
   auto* kernels = bench.add_subcommand("kernels", "each operation against the machine's ceiling and PyTorch's own");
   kernels->add_option("--only", timing_flags().kernels.only, "operations, with commas between them (default: all)")
       ->delimiter(',')
@@ -354,7 +360,9 @@ void add_timing_commands(CLI::App& app, CLI::App& bench) {
   roofline->add_option("RESULT", timing_flags().first, "its folder, name among the runs, or kernels.json")->required();
   roofline->add_option("--folder", timing_flags().folder, "where the picture goes (default: beside kernels.json)");
   roofline->footer("\nExample:\n  hyperion bench roofline runs/bench-kernels-20261115-014000");
+}
 
+void add_startup(CLI::App& bench) {
   auto* startup = bench.add_subcommand("startup", "from exec to the end of the first step, in processes of their own");
   auto* first = bench.add_subcommand("first-step", "what `bench startup` starts")->group("");
   first->add_option("--begun", timing_flags().begun, "the wall clock's seconds at exec")->required();
@@ -372,7 +380,9 @@ void add_timing_commands(CLI::App& app, CLI::App& bench) {
     command->add_option("--set", timing_flags().settings, "another setting: --set memory.recompute=full")
         ->allow_extra_args(false);
   }
+}
 
+void add_tune(CLI::App& app) {
   auto* tune = app.add_subcommand("tune", "measure ahead what `--optimize max` chooses among, and keep it");
   tune->add_option("WORKLOAD", timing_flags().workload, "one of `hyperion bench workloads`, or a recipe");
   tune->add_flag("--list", timing_flags().list, "show what is kept");
@@ -385,6 +395,18 @@ void add_timing_commands(CLI::App& app, CLI::App& bench) {
   tune->add_flag("--json", timing_flags().json, "as JSON");
   tune->footer(
       "\nExamples:\n  hyperion tune gpt2-124m-b32\n  hyperion tune recipes/quickstart.toml\n  hyperion tune --list");
+}
+
+}  // namespace
+
+void add_timing_commands(CLI::App& app, CLI::App& bench) {
+  add_workloads(bench);
+  add_train(bench);
+  add_floor(bench);
+  add_ladders(bench);
+  add_kernels(bench);
+  add_startup(bench);
+  add_tune(app);
 }
 
 std::optional<int> run_timing_command(CLI::App& app) {

@@ -55,24 +55,65 @@ std::string StoreValues::values_of(const std::vector<std::string>& keys) const {
   return std::move(FrameWriter(Answer::done).list(values)).bytes();
 }
 
+StoreValues::Reply StoreValues::malformed() { return {Outcome::answered, refused("the request cannot be read")}; }
+
+StoreValues::Reply StoreValues::put_or_refuse(const std::string& key, std::string value, std::string answer,
+                                              std::vector<Waiter>& woken) {
+  return {Outcome::answered, put(key, std::move(value), woken) ? std::move(answer) : refused("the store is full")};
+}
+
+StoreValues::Reply StoreValues::add(FrameReader& reader, std::vector<Waiter>& woken) {
+  const std::string key(reader.text());
+  const auto more = static_cast<int64_t>(reader.number());
+  if (!reader.whole()) return malformed();
+  const auto found = values_.find(key);
+  int64_t number = 0, sum = 0;
+  if (found != values_.end() && !read_whole(found->second, number))
+    return {Outcome::answered, refused(base::format("the value of {} is no number to add to", key))};
+  if (__builtin_add_overflow(number, more, &sum))
+    return {Outcome::answered, refused(base::format("the sum at {} is out of range", key))};
+  return put_or_refuse(key, std::to_string(sum), done(static_cast<uint64_t>(sum)), woken);
+}
+
+StoreValues::Reply StoreValues::compare_set(FrameReader& reader, std::vector<Waiter>& woken) {
+  const std::string key(reader.text()), expected(reader.text()), desired(reader.text());
+  if (!reader.whole()) return malformed();
+  const auto found = values_.find(key);
+  const auto tell = [](std::string_view value) {
+    return std::move(FrameWriter(Answer::done).list(std::vector<std::string_view>{value})).bytes();
+  };
+  // Of a key that is not there, as TCPStore has it: an empty expectation sets it, another is told back.
+  if (found == values_.end() && !expected.empty()) return {Outcome::answered, tell(expected)};
+  if (found != values_.end() && found->second != expected) return {Outcome::answered, tell(found->second)};
+  return put_or_refuse(key, desired, tell(desired), woken);
+}
+
+StoreValues::Reply StoreValues::wait_for(FrameReader& reader, bool values, Waiter from) {
+  const auto milliseconds = static_cast<int64_t>(reader.number());
+  auto keys = reader.list();
+  if (!reader.whole()) return malformed();
+  if (has_all(keys)) return {Outcome::answered, values ? values_of(keys) : done()};
+  Wish& wish = wishes_[from];
+  wish = {values, std::move(keys), {}};
+  for (const auto& key : wish.keys)
+    if (values_.count(key) == 0 && wish.missing.insert(key).second) awaited_[key].insert(from);
+  return {Outcome::waits, {}, std::max<int64_t>(milliseconds, 0)};
+}
+
 StoreValues::Reply StoreValues::handle(std::string_view request, Waiter from, std::vector<Waiter>& woken) {
   FrameReader reader(request);
   const auto kind = static_cast<Ask>(reader.kind());
-  const std::string malformed = "the request cannot be read";
-  const auto put_or_refuse = [&](const std::string& key, std::string value, std::string answer) -> Reply {
-    return {Outcome::answered, put(key, std::move(value), woken) ? std::move(answer) : refused("the store is full")};
-  };
   switch (kind) {
     case Ask::set: {
       const std::string key(reader.text()), value(reader.text());
       if (!reader.whole()) break;
-      return put_or_refuse(key, value, done());
+      return put_or_refuse(key, value, done(), woken);
     }
     case Ask::append: {
       const std::string key(reader.text()), more(reader.text());
       if (!reader.whole()) break;
       const auto found = values_.find(key);
-      return put_or_refuse(key, (found == values_.end() ? "" : found->second) + more, done());
+      return put_or_refuse(key, (found == values_.end() ? "" : found->second) + more, done(), woken);
     }
     case Ask::set_many: {
       const auto keys = reader.list(), values = reader.list();
@@ -81,30 +122,10 @@ StoreValues::Reply StoreValues::handle(std::string_view request, Waiter from, st
         if (!put(keys[i], values[i], woken)) return {Outcome::answered, refused("the store is full")};
       return {Outcome::answered, done()};
     }
-    case Ask::add: {
-      const std::string key(reader.text());
-      const auto more = static_cast<int64_t>(reader.number());
-      if (!reader.whole()) break;
-      const auto found = values_.find(key);
-      int64_t number = 0, sum = 0;
-      if (found != values_.end() && !read_whole(found->second, number))
-        return {Outcome::answered, refused(base::format("the value of {} is no number to add to", key))};
-      if (__builtin_add_overflow(number, more, &sum))
-        return {Outcome::answered, refused(base::format("the sum at {} is out of range", key))};
-      return put_or_refuse(key, std::to_string(sum), done(static_cast<uint64_t>(sum)));
-    }
-    case Ask::compare_set: {
-      const std::string key(reader.text()), expected(reader.text()), desired(reader.text());
-      if (!reader.whole()) break;
-      const auto found = values_.find(key);
-      const auto tell = [](std::string_view value) {
-        return std::move(FrameWriter(Answer::done).list(std::vector<std::string_view>{value})).bytes();
-      };
-      // Of a key that is not there, as TCPStore has it: an empty expectation sets it, another is told back.
-      if (found == values_.end() && !expected.empty()) return {Outcome::answered, tell(expected)};
-      if (found != values_.end() && found->second != expected) return {Outcome::answered, tell(found->second)};
-      return put_or_refuse(key, desired, tell(desired));
-    }
+    case Ask::add:
+      return add(reader, woken);
+    case Ask::compare_set:
+      return compare_set(reader, woken);
     case Ask::erase: {
       const std::string key(reader.text());
       if (!reader.whole()) break;
@@ -131,22 +152,13 @@ StoreValues::Reply StoreValues::handle(std::string_view request, Waiter from, st
       return {Outcome::answered, std::move(FrameWriter(Answer::done).list(keys)).bytes()};
     }
     case Ask::get:
-    case Ask::wait: {
-      const auto milliseconds = static_cast<int64_t>(reader.number());
-      auto keys = reader.list();
-      if (!reader.whole()) break;
-      if (has_all(keys)) return {Outcome::answered, kind == Ask::get ? values_of(keys) : done()};
-      Wish& wish = wishes_[from];
-      wish = {kind == Ask::get, std::move(keys), {}};
-      for (const auto& key : wish.keys)
-        if (values_.count(key) == 0 && wish.missing.insert(key).second) awaited_[key].insert(from);
-      return {Outcome::waits, {}, std::max<int64_t>(milliseconds, 0)};
-    }
+    case Ask::wait:
+      return wait_for(reader, kind == Ask::get, from);
     case Ask::beat:
     case Ask::leave:
       break;  // the server's own
   }
-  return {Outcome::answered, refused(malformed)};
+  return malformed();
 }
 
 std::string StoreValues::answer(Waiter waiter) {

@@ -9,6 +9,8 @@
 
 namespace hyperion::comm {
 
+class FrameReader;
+
 class StoreValues {
  public:
   explicit StoreValues(size_t most_bytes) : most_bytes_(most_bytes) {}
@@ -33,6 +35,11 @@ class StoreValues {
     std::vector<std::string> keys;
     std::unordered_set<std::string> missing;
   };
+  static Reply malformed();
+  Reply add(FrameReader& reader, std::vector<Waiter>& woken);
+  Reply compare_set(FrameReader& reader, std::vector<Waiter>& woken);
+  Reply wait_for(FrameReader& reader, bool values, Waiter from);
+  Reply put_or_refuse(const std::string& key, std::string value, std::string answer, std::vector<Waiter>& woken);
   bool put(const std::string& key, std::string value, std::vector<Waiter>& woken);
   std::string values_of(const std::vector<std::string>& keys) const;
   bool has_all(const std::vector<std::string>& keys) const;

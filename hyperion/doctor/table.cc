@@ -8,7 +8,7 @@
 namespace hyperion::doctor {
 namespace {
 
-constexpr size_t kWidth = 118;
+constexpr size_t kTableWidth = 118;
 
 struct Look {
   const char *mark, *color, *word;
@@ -36,7 +36,7 @@ int count(const std::vector<Check>& checks, Verdict verdict) {
 
 // Breaks at blanks; later lines start below the first. A word longer than the room stays whole.
 std::string wrapped(const std::string& text, size_t indent) {
-  const size_t room = kWidth - indent;
+  const size_t room = kTableWidth - indent;
   std::string out, line;
   size_t at = 0;
   while (at < text.size()) {

@@ -1,21 +1,17 @@
 #include <cstdlib>
 
 #include "hyperion/base/format.h"
-#include "hyperion/text/jinja_tree.h"
+#include "hyperion/text/jinja_cursor.h"
 
 namespace hyperion::text::jinja {
 namespace {
 
-using Kind = Token::Kind;
 using E = Expression::Kind;
 using S = Statement::Kind;
 
-constexpr int kMaxDepth = 200;
-constexpr int kMaxLinks = 500;
-
-class Parser {
+class Parser : TokenCursor {
  public:
-  explicit Parser(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
+  explicit Parser(std::vector<Token> tokens) : TokenCursor(std::move(tokens)) {}
 
   std::vector<Statement> run() {
     auto out = body({});
@@ -24,53 +20,6 @@ class Parser {
   }
 
  private:
-  // How deep the reader itself stands: a hostile template must not end the stack.
-  struct Depth {
-    explicit Depth(Parser& parser) : parser(parser) {
-      if (++parser.depth_ > kMaxDepth) parser.fail(base::format("it nests more than {} deep", kMaxDepth));
-    }
-    ~Depth() { --parser.depth_; }
-    Parser& parser;
-  };
-
-  // One more operator, part or filter of the tag, each of which may deepen its tree by one; or several.
-  void link(int count = 1) {
-    if ((links_ += count) > kMaxLinks) fail(base::format("a tag has more than {} operators", kMaxLinks));
-  }
-  const Token& now() const { return tokens_[at_]; }
-  [[noreturn]] void fail(const std::string& what) const { throw Fault(now().line, what); }
-  std::string seen() const {
-    switch (now().kind) {
-      case Kind::kPrintEnd:
-      case Kind::kBlockEnd:
-        return "the end of the tag";
-      case Kind::kString:
-        return "a string";
-      default:
-        return "\"" + now().text + "\"";
-    }
-  }
-  bool is(Kind kind, std::string_view text) const { return now().kind == kind && now().text == text; }
-  bool take(Kind kind, std::string_view text) {
-    if (!is(kind, text)) return false;
-    ++at_;
-    return true;
-  }
-  bool take_sign(std::string_view text) { return take(Kind::kSign, text); }
-  bool take_word(std::string_view text) { return take(Kind::kName, text); }
-  void need(Kind kind, std::string_view text) {
-    if (!take(kind, text)) fail(base::format("\"{}\" is needed where {} stands", text, seen()));
-  }
-  void need_sign(std::string_view text) { need(Kind::kSign, text); }
-  std::string need_name() {
-    if (now().kind != Kind::kName) fail(base::format("a name is needed where {} stands", seen()));
-    return tokens_[at_++].text;
-  }
-  void end_block() {
-    if (now().kind != Kind::kBlockEnd) fail(base::format("{} is not known here", seen()));
-    ++at_;
-  }
-
   // Up to {% one of `ends` %}, whose word is next; or to the end.
   std::vector<Statement> body(std::initializer_list<std::string_view> ends) {
     const Depth depth(*this);
@@ -457,10 +406,6 @@ class Parser {
       }
     }
   }
-
-  std::vector<Token> tokens_;
-  size_t at_ = 0;
-  int depth_ = 0, links_ = 0;
 };
 
 }  // namespace

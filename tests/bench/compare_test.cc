@@ -86,7 +86,7 @@ TEST(Compare, other_settings_are_told_and_another_sense_is_refused) {
 }
 
 TEST(Compare, noise_that_is_not_known_is_not_called_none) {
-  const Figures once{"train", "CPU", {time_figure("step", "ms", spread_of({0.1}), 1e3)}};
+  const Figures once{"train", "CPU", {time_figure("step", "ms", profile::spread_of({0.1}), 1e3)}};
   const auto read = read_figures(result_json(once).dump(), "x.json");
   EXPECT_TRUE(read.list[0].timed_once);
   const auto comparison = compare(read, of(150), 0.03);

@@ -48,7 +48,7 @@ TEST(KernelBench, each_row_has_time_rate_and_ceiling) {
     EXPECT_GT(row.ours.median, 0) << row.name();
     EXPECT_GT(row.rate(), 0) << row.name();
     EXPECT_GT(row.percent(), 0) << row.name();
-    const bool only_ours = row.operation == "nf4_dequantize" || row.operation == "fp8_quantise";
+    const bool only_ours = row.operation == "nf4_dequantize" || row.operation == "fp8_quantize";
     EXPECT_EQ(row.ratio() > 0, !only_ours) << row.name();
     backward += row.pass == "backward";
   }

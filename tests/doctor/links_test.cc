@@ -1,10 +1,10 @@
-#include "hyperion/bench/links.h"
+#include "hyperion/doctor/links.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
-namespace hyperion::bench {
+namespace hyperion::doctor {
 namespace {
 
 // All links of so many ranks alike: 10 us and 1 GB/s.
@@ -110,4 +110,4 @@ TEST(Links, rounds_hold_each_pair_once_and_no_rank_twice) {
 }
 
 }  // namespace
-}  // namespace hyperion::bench
+}  // namespace hyperion::doctor

@@ -1,4 +1,4 @@
-#include "hyperion/bench/collectives.h"
+#include "hyperion/doctor/collectives.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include "hyperion/base/format.h"
 #include "hyperion/comm/local_transport.h"
 
-namespace hyperion::bench {
+namespace hyperion::doctor {
 namespace {
 
 // Once a rank, each in a thread.
@@ -86,4 +86,4 @@ TEST(KnownValues, are_the_same_from_any_start_and_others_for_another_rank_or_see
 }
 
 }  // namespace
-}  // namespace hyperion::bench
+}  // namespace hyperion::doctor

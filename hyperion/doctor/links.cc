@@ -1,4 +1,4 @@
-#include "hyperion/bench/links.h"
+#include "hyperion/doctor/links.h"
 
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
@@ -12,10 +12,10 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
-#include "hyperion/bench/collectives.h"
 #include "hyperion/device/device.h"
+#include "hyperion/doctor/collectives.h"
 
-namespace hyperion::bench {
+namespace hyperion::doctor {
 namespace {
 
 using base::format;
@@ -315,4 +315,4 @@ std::vector<std::string> link_fault_texts(const std::vector<LinkFault>& faults, 
   return texts;
 }
 
-}  // namespace hyperion::bench
+}  // namespace hyperion::doctor

@@ -1,12 +1,9 @@
-#include "hyperion/bench/comm_check.h"
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "hyperion/base/clock.h"
-#include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
+#include "hyperion/bench/comm.h"
 #include "hyperion/bench/figures.h"
 
 namespace hyperion::bench {
@@ -14,12 +11,11 @@ namespace {
 
 using base::format;
 
-constexpr int64_t kMostMessage = 4 << 20;  // enough to see a link's bandwidth
 constexpr size_t kShownRanks = 16, kShownLinks = 10;
 
 // From each rank (down) to each (across).
 template <class Cell>
-std::string matrix(const char* title, const CommCheckResult& result, const Cell& cell) {
+std::string matrix(const char* title, const doctor::CommCheckResult& result, const Cell& cell) {
   std::vector<std::vector<std::string>> rows = {{title}};
   for (size_t rank = 0; rank < result.hosts.size(); ++rank) {
     rows[0].push_back(format("to {}", rank));
@@ -31,25 +27,27 @@ std::string matrix(const char* title, const CommCheckResult& result, const Cell&
   return "\n" + aligned(rows);
 }
 
-std::string links_text(const CommCheckResult& result) {
+std::string links_text(const doctor::CommCheckResult& result) {
   if (result.links.empty()) return {};
   std::string text;
   const auto message = base::bytes_text(static_cast<uint64_t>(result.message));
   if (result.hosts.size() <= kShownRanks) {
-    text += matrix("latency us", result, [](const Link& link) { return format("{:.1f}", 1e6 * link.latency); });
-    text += matrix("bandwidth GB/s", result, [](const Link& link) { return format("{:.3f}", link.bandwidth / 1e9); });
+    text += matrix("latency us", result, [](const doctor::Link& link) { return format("{:.1f}", 1e6 * link.latency); });
+    text += matrix("bandwidth GB/s", result,
+                   [](const doctor::Link& link) { return format("{:.3f}", link.bandwidth / 1e9); });
     return text + format("pair by pair, messages of {}\n", message);
   }
   auto slowest = result.links;
-  std::sort(slowest.begin(), slowest.end(), [](const Link& a, const Link& b) { return a.bandwidth < b.bandwidth; });
+  std::sort(slowest.begin(), slowest.end(),
+            [](const doctor::Link& a, const doctor::Link& b) { return a.bandwidth < b.bandwidth; });
   std::vector<std::vector<std::string>> rows = {{"slowest links", "bandwidth", "latency"}};
   for (size_t i = 0; i < std::min(kShownLinks, slowest.size()); ++i)
-    rows.push_back({format("  {} to {}", slowest[i].from, slowest[i].to), rate_text(slowest[i].bandwidth),
-                    time_text(slowest[i].latency)});
+    rows.push_back({format("  {} to {}", slowest[i].from, slowest[i].to), doctor::rate_text(slowest[i].bandwidth),
+                    doctor::time_text(slowest[i].latency)});
   return format("\n{}of {} links, messages of {}\n", aligned(rows), slowest.size(), message);
 }
 
-std::string verdict(const CommCheckResult& result) {
+std::string verdict(const doctor::CommCheckResult& result) {
   if (result.faults.empty()) return format("\nall is well ({:.1f} s)\n", result.seconds);
   std::string text = format("\n{} {} ({:.1f} s)\n", result.faults.size(),
                             result.faults.size() == 1 ? "fault" : "faults", result.seconds);
@@ -59,28 +57,7 @@ std::string verdict(const CommCheckResult& result) {
 
 }  // namespace
 
-CommCheckResult run_comm_check(CommJob& job, const CommCheckOptions& options) {
-  const base::OperationScope operation("comm-check");
-  check_sizes(options.sizes, job.world->local_size());
-  const double start = base::real_clock().seconds();
-  CommProgress progress(job, "comm-check");
-  CommCheckResult result{job.text(), job.hosts, {}, 0, {}, {}};
-  result.rows = measure_collectives(job, collective_names(), options.sizes, options.seconds,
-                                    [&](const std::string& what) { progress.show(what); });
-  result.faults = wrong_texts(result.rows, job.ranks());
-  if (options.pairs && job.ranks() > 1) {
-    result.message = std::min(kMostMessage, *std::max_element(options.sizes.begin(), options.sizes.end()));
-    result.links = measure_links(*job.group, *job.control, job.device, result.message, job.hosts, options.tolerance,
-                                 [&](int64_t done, int64_t all) { progress.show(format("pairs {}/{}", done, all)); });
-    const auto found = find_link_faults(result.links, job.hosts, options.tolerance);
-    for (auto& text : link_fault_texts(found, result.links, job.hosts)) result.faults.push_back(std::move(text));
-  }
-  progress.clear();
-  result.seconds = base::real_clock().seconds() - start;
-  return result;
-}
-
-Outcome comm_check_outcome(const CommCheckResult& result) {
+Outcome comm_check_outcome(const doctor::CommCheckResult& result) {
   const int ranks = static_cast<int>(result.hosts.size());
   Outcome outcome{"comm_check", {}, {}, {}, {}};
   outcome.table =

@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "hyperion/bench/comm.h"
-#include "hyperion/bench/links.h"
+#include "hyperion/doctor/comm_job.h"
+#include "hyperion/doctor/links.h"
 
-namespace hyperion::bench {
+namespace hyperion::doctor {
 
 struct CommCheckOptions {
   std::vector<int64_t> sizes = {1 << 10, 64 << 10, 1 << 20, 16 << 20};
@@ -29,6 +29,5 @@ struct CommCheckResult {
 // The same result on all ranks. Throws ConfigError for sizes that cannot be meant, and Error that names operation and
 // ranks where one does not answer.
 CommCheckResult run_comm_check(CommJob& job, const CommCheckOptions& options);
-Outcome comm_check_outcome(const CommCheckResult& result);
 
-}  // namespace hyperion::bench
+}  // namespace hyperion::doctor

@@ -1,4 +1,4 @@
-#include "hyperion/bench/timing.h"
+#include "hyperion/profile/timing.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,7 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/signals.h"
 
-namespace hyperion::bench {
+namespace hyperion::profile {
 namespace {
 
 constexpr int64_t kMostCalls = 10000;   // in a block
@@ -49,4 +49,4 @@ Spread repeat(const Block& block, const Budget& budget) {
   return spread_of(samples);
 }
 
-}  // namespace hyperion::bench
+}  // namespace hyperion::profile

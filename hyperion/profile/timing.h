@@ -4,7 +4,7 @@
 #include <functional>
 #include <vector>
 
-namespace hyperion::bench {
+namespace hyperion::profile {
 
 // Of the repeats, in the unit of the samples: half lie below the median, a tenth below `low`, a tenth above `high`.
 struct Spread {
@@ -29,4 +29,4 @@ using Block = std::function<double(int64_t calls)>;
 // budget has one such and is measured once. Throws Interrupted between blocks when a stop was asked for.
 Spread repeat(const Block& block, const Budget& budget);
 
-}  // namespace hyperion::bench
+}  // namespace hyperion::profile

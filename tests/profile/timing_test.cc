@@ -1,8 +1,8 @@
-#include "hyperion/bench/timing.h"
+#include "hyperion/profile/timing.h"
 
 #include <gtest/gtest.h>
 
-namespace hyperion::bench {
+namespace hyperion::profile {
 namespace {
 
 TEST(Timing, quantiles_lie_between_neighbours) {
@@ -61,4 +61,4 @@ TEST(Timing, a_timer_that_says_zero_still_gives_finite_figures) {
 }
 
 }  // namespace
-}  // namespace hyperion::bench
+}  // namespace hyperion::profile

@@ -1,4 +1,4 @@
-#include "hyperion/bench/collectives.h"
+#include "hyperion/doctor/collectives.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
@@ -9,11 +9,11 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/random.h"
 
-namespace hyperion::bench {
+namespace hyperion::doctor {
 namespace {
 
 constexpr const char* kMeasurement = "measurement";
-constexpr int64_t kWidth = sizeof(float), kDrawBytes = 16;  // numbers from one draw: a byte each
+constexpr int64_t kFloatBytes = sizeof(float), kDrawBytes = 16;  // numbers from one draw: a byte each
 
 bool in_place(const std::string& name) { return name == "all_reduce" || name == "broadcast"; }
 bool has_pieces(const std::string& name) {
@@ -53,7 +53,7 @@ KnownCollective::KnownCollective(comm::Group& group, c10::Device device, const s
   const auto& names = collective_names();
   HYPERION_CHECK(std::find(names.begin(), names.end(), name) != names.end(), "no such collective");
   if (name == "barrier") return;
-  const int64_t ranks = group.size(), count = std::max<int64_t>(bytes / kWidth, 1);
+  const int64_t ranks = group.size(), count = std::max<int64_t>(bytes / kFloatBytes, 1);
   piece_ = has_pieces(name) ? std::max<int64_t>(count / ranks, 1) : (count + ranks - 1) / ranks;
   const int64_t whole = has_pieces(name) ? piece_ * ranks : count;
   const auto options = at::TensorOptions(at::kFloat).device(device);
@@ -63,7 +63,7 @@ KnownCollective::KnownCollective(comm::Group& group, c10::Device device, const s
 
 int64_t KnownCollective::bytes() const {
   if (!in_.defined()) return 0;
-  return kWidth * (has_pieces(name_) ? piece_ * group_.size() : in_.numel());
+  return kFloatBytes * (has_pieces(name_) ? piece_ * group_.size() : in_.numel());
 }
 
 void KnownCollective::fill(uint64_t seed) {
@@ -130,4 +130,4 @@ std::map<int, int64_t> KnownCollective::wrong() const {
   return found;
 }
 
-}  // namespace hyperion::bench
+}  // namespace hyperion::doctor

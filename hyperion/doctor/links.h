@@ -7,7 +7,7 @@
 
 #include "hyperion/comm/group.h"
 
-namespace hyperion::bench {
+namespace hyperion::doctor {
 
 struct Link {
   int from = 0, to = 0;
@@ -46,4 +46,4 @@ std::vector<std::vector<std::pair<int, int>>> pair_rounds(int ranks, bool one_at
 std::string rate_text(double bytes_per_second);  // "1.25 GB/s"
 std::string time_text(double seconds);           // "85.0 us"
 
-}  // namespace hyperion::bench
+}  // namespace hyperion::doctor

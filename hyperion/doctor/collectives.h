@@ -11,7 +11,7 @@
 
 #include "hyperion/comm/group.h"
 
-namespace hyperion::bench {
+namespace hyperion::doctor {
 
 // all_reduce, reduce_scatter, all_gather, all_to_all, broadcast, send_receive (to the next rank, from the one before),
 // barrier.
@@ -54,4 +54,4 @@ class KnownCollective {
   at::Tensor in_, out_;  // one and the same for all_reduce and broadcast
 };
 
-}  // namespace hyperion::bench
+}  // namespace hyperion::doctor
