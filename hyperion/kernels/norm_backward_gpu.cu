@@ -36,116 +36,135 @@ struct Layout {
   static constexpr int kVectors = VECTORS, kThreads = THREADS, kStages = STAGES;
 };
 
-// blockDim.y rows at once, blockDim.x threads each (whole warps).
+// A thread's share of a block's rows: blockDim.y rows at once, blockDim.x threads each (whole warps).
+//
+// The pass is bound by memory, so each byte is read once, and early: while a row is at work, copies of the next
+// kStages - 1 are on their way into shared memory, which takes no registers. Columns stay with their thread, so that
+// the gradients of weight and bias need no exchange but one at the end, in `totals`; a row's own two sums need one
+// each, over its warps. What these sums were made of is wanted again after them: kept as floats where there are
+// registers, else read from shared memory a second time.
 template <class T, class LAYOUT, bool LAYER, bool SUMS>
-__global__ void __launch_bounds__(LAYOUT::kThreads, 1) backward_rows(NormBackward<T> norm) {
-  constexpr int kCount = kWide<T>, kSections = sections_of(LAYER, SUMS);
-  constexpr int kVectors = LAYOUT::kVectors, kStages = LAYOUT::kStages;
-  // What a row's sums are made of is wanted again after them: kept as floats where there are registers, else read
-  // twice.
-  constexpr bool kKeep = 65536 / LAYOUT::kThreads >= 40 + kVectors * (kCount * (kSections + 2) + 4);
-  extern __shared__ Words room[];  // [stage][tensor][vector][thread]
-  let_next_begin();
-  __shared__ float2 of_warps[2][LAYOUT::kThreads / kLanes];
-  const int across = blockDim.x, threads = across * blockDim.y, thread = threadIdx.y * across + threadIdx.x;
-  const int lane = thread % kLanes, warps = across / kLanes, pieces = static_cast<int>(norm.width / kCount);
-  const int tensors = norm.residual == nullptr ? 2 : 3;
-  const int64_t start = int64_t{blockIdx.x} * blockDim.y, step = int64_t{gridDim.x} * blockDim.y;
-  const auto copy_of = [&](int stage, int tensor, int vector) {
+struct RowsAtOnce {
+  static constexpr int kCount = kWide<T>, kSections = sections_of(LAYER, SUMS);
+  static constexpr int kVectors = LAYOUT::kVectors;
+  static constexpr bool kKeep = 65536 / LAYOUT::kThreads >= 40 + kVectors * (kCount * (kSections + 2) + 4);
+  using Floats = float[kCount];
+
+  const NormBackward<T>& norm;
+  Words* room;  // [stage][tensor][vector][thread]
+  int across, threads, thread, pieces, tensors;
+  float share;
+  Words weights[kVectors];
+  float totals[kVectors][kSections][kCount];
+  float next_mean = 0, next_inverse = 0;
+  // Of the row at work.
+  int stage = 0;
+  float inverse = 0, offset = 0;
+  float normals[kKeep ? kVectors : 1][kCount], weighteds[kKeep ? kVectors : 1][kCount];
+
+  __device__ RowsAtOnce(const NormBackward<T>& norm, Words* room)
+      : norm(norm),
+        room(room),
+        across(blockDim.x),
+        threads(across * blockDim.y),
+        thread(threadIdx.y * across + threadIdx.x),
+        pieces(static_cast<int>(norm.width / kCount)),
+        tensors(norm.residual == nullptr ? 2 : 3),
+        share(1.0f / static_cast<float>(norm.width)) {
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) {
+      weights[v] = piece_of(v) < pieces ? load_words(norm.weight + piece_of(v) * kCount) : Words{{0, 0, 0, 0}};
+#pragma unroll
+      for (int s = 0; s < kSections; ++s)
+#pragma unroll
+        for (int i = 0; i < kCount; ++i) totals[v][s][i] = 0;
+    }
+  }
+
+  __device__ int piece_of(int vector) const { return vector * across + static_cast<int>(threadIdx.x); }
+  __device__ Words* copy_of(int stage, int tensor, int vector) const {
     return &room[((stage * tensors + tensor) * kVectors + vector) * threads + thread];
-  };
-  const auto fetch = [&](int stage, int64_t row) {
+  }
+
+  __device__ void fetch(int stage, int64_t row) const {
     if (row < norm.rows) {
 #pragma unroll
       for (int v = 0; v < kVectors; ++v) {
-        const int piece = v * across + threadIdx.x;
-        if (piece >= pieces) continue;
-        const int64_t at = row * norm.width + piece * kCount;
+        if (piece_of(v) >= pieces) continue;
+        const int64_t at = row * norm.width + piece_of(v) * kCount;
         copy_ahead(copy_of(stage, 0, v), norm.x + at);
         copy_ahead(copy_of(stage, 1, v), norm.dy + at);
         if (tensors == 3) copy_ahead(copy_of(stage, 2, v), norm.residual + at);
       }
     }
     close_copies();
-  };
-
-  Words weights[kVectors];
-  float totals[kVectors][kSections][kCount];
-#pragma unroll
-  for (int v = 0; v < kVectors; ++v) {
-    const int piece = v * across + threadIdx.x;
-    weights[v] = piece < pieces ? load_words(norm.weight + piece * kCount) : Words{{0, 0, 0, 0}};
-#pragma unroll
-    for (int s = 0; s < kSections; ++s)
-#pragma unroll
-      for (int i = 0; i < kCount; ++i) totals[v][s][i] = 0;
   }
-  const float share = 1.0f / static_cast<float>(norm.width);
-  int64_t row = start + threadIdx.y;
+  __device__ void look_up(int64_t row) {
+    if (row >= norm.rows) return;
+    if constexpr (LAYER) next_mean = norm.mean[row];
+    next_inverse = norm.inverse[row];
+  }
+
+  // The normal values, and the gradients times the weights.
+  __device__ void read(int v, Floats& normal, Floats& dy, Floats& weighted) const {
+    to_floats<T>(*copy_of(stage, 0, v), normal);
+    to_floats<T>(*copy_of(stage, 1, v), dy);
+    to_floats<T>(weights[v], weighted);
 #pragma unroll
-  for (int s = 0; s < kStages - 1; ++s) fetch(s, row + s * step);
-  float next_mean = 0, next_inverse = 0;
-  const auto look_up = [&](int64_t of) {
-    if (of >= norm.rows) return;
-    if constexpr (LAYER) next_mean = norm.mean[of];
-    next_inverse = norm.inverse[of];
+    for (int i = 0; i < kCount; ++i) {
+      normal[i] = LAYER ? fmaf(normal[i], inverse, offset) : normal[i] * inverse;
+      weighted[i] *= dy[i];
+    }
+  }
+
+  // What the row's gradient has along its normal values and, of layer norms, at all: sums over the row.
+  struct Sums {
+    float along = 0, level = 0;
   };
-  look_up(row);
-  int stage = 0, turn = 0;
-  for (int64_t base = start; base < norm.rows; base += step, row += step, turn ^= 1) {
-    fetch(stage == 0 ? kStages - 1 : stage - 1, row + (kStages - 1) * step);
-    const float inverse = next_inverse, offset = LAYER ? -next_mean * inverse : 0.0f;
-    look_up(row + step);
-    wait_for_copies<kStages - 1>();
-    const bool here = row < norm.rows;
-    // The normal values, and the gradients times the weights.
-    const auto read = [&](int v, float(&normal)[kCount], float(&dy)[kCount], float(&weighted)[kCount]) {
-      to_floats<T>(*copy_of(stage, 0, v), normal);
-      to_floats<T>(*copy_of(stage, 1, v), dy);
-      to_floats<T>(weights[v], weighted);
-#pragma unroll
-      for (int i = 0; i < kCount; ++i) {
-        normal[i] = LAYER ? fmaf(normal[i], inverse, offset) : normal[i] * inverse;
-        weighted[i] *= dy[i];
-      }
-    };
-    float normals[kKeep ? kVectors : 1][kCount], weighteds[kKeep ? kVectors : 1][kCount];
-    float level = 0, along = 0;
+  __device__ Sums sum_up(bool here) {
+    Sums sums;
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
-      if (!here || v * across + static_cast<int>(threadIdx.x) >= pieces) continue;
+      if (!here || piece_of(v) >= pieces) continue;
       auto &normal = normals[kKeep ? v : 0], &weighted = weighteds[kKeep ? v : 0];
       float dy[kCount];
       read(v, normal, dy, weighted);
 #pragma unroll
       for (int i = 0; i < kCount; ++i) {
         totals[v][0][i] += dy[i] * normal[i];
-        along += weighted[i] * normal[i];
+        sums.along += weighted[i] * normal[i];
         if constexpr (LAYER) {
           totals[v][1][i] += dy[i];
-          level += weighted[i];
+          sums.level += weighted[i];
         }
       }
     }
-    along = warp_sum(along);
-    if constexpr (LAYER) level = warp_sum(level);
-    if (warps > 1) {  // two places in turn: one barrier a row is enough
-      if (lane == 0) of_warps[turn][thread / kLanes] = {along, level};
-      meet_row(static_cast<int>(threadIdx.y), across);
-      along = level = 0;
+    return sums;
+  }
+  // of_warps: two places in turn, so that one barrier a row is enough.
+  __device__ Sums over_warps(Sums sums, float2* of_warps) const {
+    sums.along = warp_sum(sums.along);
+    if constexpr (LAYER) sums.level = warp_sum(sums.level);
+    const int warps = across / kLanes;
+    if (warps == 1) return sums;
+    if (thread % kLanes == 0) of_warps[thread / kLanes] = {sums.along, sums.level};
+    meet_row(static_cast<int>(threadIdx.y), across);
+    sums = {};
 #pragma unroll 4
-      for (int warp = 0; warp < warps; ++warp) {
-        const float2 sums = of_warps[turn][static_cast<int>(threadIdx.y) * warps + warp];
-        along += sums.x;
-        if constexpr (LAYER) level += sums.y;
-      }
+    for (int warp = 0; warp < warps; ++warp) {
+      const float2 found = of_warps[static_cast<int>(threadIdx.y) * warps + warp];
+      sums.along += found.x;
+      if constexpr (LAYER) sums.level += found.y;
     }
-    const float of_normal = -along * share * inverse, rest = LAYER ? -level * share * inverse : 0.0f;
+    return sums;
+  }
+
+  __device__ void write(int64_t row, const Sums& sums) {
+    const float of_normal = -sums.along * share * inverse, rest = LAYER ? -sums.level * share * inverse : 0.0f;
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
-      const int piece = v * across + threadIdx.x;
-      if (!here || piece >= pieces) continue;
-      const int64_t at = row * norm.width + piece * kCount;
+      if (row >= norm.rows || piece_of(v) >= pieces) continue;
+      const int64_t at = row * norm.width + piece_of(v) * kCount;
       auto &normal = normals[kKeep ? v : 0], &weighted = weighteds[kKeep ? v : 0];
       float dx[kCount];
       if constexpr (!kKeep) read(v, normal, dx, weighted);
@@ -162,38 +181,68 @@ __global__ void __launch_bounds__(LAYOUT::kThreads, 1) backward_rows(NormBackwar
         for (int i = 0; i < kCount; ++i) totals[v][kSections - 1][i] += dx[i];
       }
       store_floats(norm.dx + at, dx);
-      if (norm.y == nullptr) continue;
-      float weight[kCount];
-      to_floats<T>(weights[v], weight);
-      if constexpr (LAYER) load_floats(norm.bias + piece * kCount, dx);
-#pragma unroll
-      for (int i = 0; i < kCount; ++i) dx[i] = LAYER ? fmaf(normal[i], weight[i], dx[i]) : normal[i] * weight[i];
-      store_floats(norm.y + at, dx);
+      if (norm.y != nullptr) write_again(at, v, normal, dx);
     }
-    stage = stage == kStages - 1 ? 0 : stage + 1;
+  }
+  // What the norm gave forward; `other` is free.
+  __device__ void write_again(int64_t at, int v, const Floats& normal, Floats& other) const {
+    float weight[kCount];
+    to_floats<T>(weights[v], weight);
+    if constexpr (LAYER) load_floats(norm.bias + piece_of(v) * kCount, other);
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) other[i] = LAYER ? fmaf(normal[i], weight[i], other[i]) : normal[i] * weight[i];
+    store_floats(norm.y + at, other);
   }
 
   // The rows at once meet in shared memory, then the block's part is written.
-  __syncthreads();
-  float* meeting = reinterpret_cast<float*>(room);  // [section][row at once][column]
-  const int columns = across * kVectors * kCount;
+  __device__ void write_totals() const {
+    __syncthreads();
+    float* meeting = reinterpret_cast<float*>(room);  // [section][row at once][column]
+    const int columns = across * kVectors * kCount;
 #pragma unroll
-  for (int s = 0; s < kSections; ++s)
+    for (int s = 0; s < kSections; ++s)
 #pragma unroll
-    for (int v = 0; v < kVectors; ++v)
+      for (int v = 0; v < kVectors; ++v)
 #pragma unroll
-      for (int i = 0; i < kCount; ++i)
-        meeting[(s * blockDim.y + threadIdx.y) * columns + (v * across + threadIdx.x) * kCount + i] = totals[v][s][i];
-  __syncthreads();
-  const int width = static_cast<int>(norm.width);
-  float* part = norm.partial + int64_t{blockIdx.x} * kSections * width;
+        for (int i = 0; i < kCount; ++i)
+          meeting[(s * blockDim.y + threadIdx.y) * columns + piece_of(v) * kCount + i] = totals[v][s][i];
+    __syncthreads();
+    const int width = static_cast<int>(norm.width);
+    float* part = norm.partial + int64_t{blockIdx.x} * kSections * width;
 #pragma unroll
-  for (int s = 0; s < kSections; ++s)
-    for (int column = thread; column < width; column += threads) {
-      float sum = 0;
-      for (unsigned y = 0; y < blockDim.y; ++y) sum += meeting[(s * blockDim.y + y) * columns + column];
-      part[s * width + column] = sum;
-    }
+    for (int s = 0; s < kSections; ++s)
+      for (int column = thread; column < width; column += threads) {
+        float sum = 0;
+        for (unsigned y = 0; y < blockDim.y; ++y) sum += meeting[(s * blockDim.y + y) * columns + column];
+        part[s * width + column] = sum;
+      }
+  }
+};
+
+template <class T, class LAYOUT, bool LAYER, bool SUMS>
+__global__ void __launch_bounds__(LAYOUT::kThreads, 1) backward_rows(NormBackward<T> norm) {
+  constexpr int kStages = LAYOUT::kStages;
+  extern __shared__ Words room[];
+  let_next_begin();
+  __shared__ float2 of_warps[2][LAYOUT::kThreads / kLanes];
+  RowsAtOnce<T, LAYOUT, LAYER, SUMS> rows(norm, room);
+  const int64_t start = int64_t{blockIdx.x} * blockDim.y, step = int64_t{gridDim.x} * blockDim.y;
+  int64_t row = start + threadIdx.y;
+#pragma unroll
+  for (int s = 0; s < kStages - 1; ++s) rows.fetch(s, row + s * step);
+  rows.look_up(row);
+  int turn = 0;
+  for (int64_t base = start; base < norm.rows; base += step, row += step, turn ^= 1) {
+    rows.fetch(rows.stage == 0 ? kStages - 1 : rows.stage - 1, row + (kStages - 1) * step);
+    rows.inverse = rows.next_inverse;
+    rows.offset = LAYER ? -rows.next_mean * rows.inverse : 0.0f;
+    rows.look_up(row + step);
+    wait_for_copies<kStages - 1>();
+    const auto sums = rows.over_warps(rows.sum_up(row < norm.rows), of_warps[turn]);
+    rows.write(row, sums);
+    rows.stage = rows.stage == kStages - 1 ? 0 : rows.stage + 1;
+  }
+  rows.write_totals();
 }
 
 // Any width: a block walks over rows; its sums gather in its own part of `partial`.
