@@ -3,7 +3,7 @@
 
 namespace hyperion::bench {
 
-// `stream` is a cudaStream_t. Launch errors show at the next synchronisation.
+// `stream` is a cudaStream_t. Launch errors show at the next synchronization.
 void launch_empty_kernel(void* stream);
 
 }  // namespace hyperion::bench

@@ -88,7 +88,7 @@ void RandomTraining::step(profile::StepTimer& timer) {
 double RandomTraining::loss() const { return last_->result.loss.item<double>(); }
 
 bool RandomTraining::records() const { return stepper_->records(); }
-const nn::Fp8Maps* RandomTraining::fp8() const { return stepper_->fp8(); }
+const nn::Fp8Linears* RandomTraining::fp8() const { return stepper_->fp8(); }
 
 double RandomTraining::flops() const {
   const int64_t units = config_.train.batch * (shape_.context > 0 ? config_.train.length : 1);

@@ -18,7 +18,7 @@ class Stepper;
 }  // namespace hyperion::train
 
 namespace hyperion::nn {
-class Fp8Maps;
+class Fp8Linears;
 }
 
 namespace hyperion::bench {
@@ -43,9 +43,9 @@ class RandomTraining {
   void step(profile::StepTimer& timer);  // the same with marks
   double loss() const;                   // of the last step; waits for it
   const strategy::ModelShape& shape() const { return shape_; }
-  bool records() const;            // its steps as graphs
-  const nn::Fp8Maps* fp8() const;  // null: the precision is another
-  double flops() const;            // of a step's forward and backward, causal attention by half
+  bool records() const;               // its steps as graphs
+  const nn::Fp8Linears* fp8() const;  // null: the precision is another
+  double flops() const;               // of a step's forward and backward, causal attention by half
 
  private:
   const train::RunConfig& config_;

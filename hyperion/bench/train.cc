@@ -92,7 +92,7 @@ void look_at_kernels(TrainRow& row, RandomTraining& training, at::Device device,
 }
 
 // What each kind of layer gains in 8 bits.
-std::vector<TrainRow::Fp8Layers> fp8_layers(const nn::Fp8Maps* maps) {
+std::vector<TrainRow::Fp8Layers> fp8_layers(const nn::Fp8Linears* maps) {
   std::vector<TrainRow::Fp8Layers> list;
   if (maps == nullptr) return list;
   for (const auto& layer : maps->layers()) {

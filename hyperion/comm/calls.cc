@@ -11,6 +11,12 @@
 #include "hyperion/comm/waiting.h"
 #include "hyperion/profile/span.h"
 
+// Who carries a call out, and when its times are known. Gloo's calls block the thread that makes them, so a group has a
+// thread of its own; on a GPU that thread works on a stream beside the caller's, which waits for the event that the
+// caller's stream had when it asked (`asked`), and whose end (`ended`) the caller's stream waits for in wait(). NCCL's
+// calls only queue, so the asking thread makes them itself (`in_place`): no thread to hand over to, and a graph that is
+// being recorded sees them. Times of both come from the device's own events, read when they are there; the host never
+// waits for a figure. Exposed is what a caller's stream waited: from where it stood when it came to wait to the end.
 namespace hyperion::comm {
 namespace {
 

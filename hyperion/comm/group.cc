@@ -13,6 +13,11 @@
 #include "hyperion/base/format.h"
 #include "hyperion/comm/calls.h"
 
+// Sums in a fixed order (what every group does unless told to leave them to its library, as over NCCL): pieces travel
+// by all_to_all, each rank adds up one piece of all in fp32 in a tree whose shape depends on the number of ranks alone,
+// and the sums are gathered. That moves as many bytes as a ring (2 (n - 1) / n of the tensor a rank), gives the same
+// bits on every rank and in every run, and rounds once; a ring rounds at every hop, and a library's order is that of
+// the algorithm it chooses.
 namespace hyperion::comm {
 namespace {
 

@@ -41,7 +41,7 @@ ClockFacts clock_facts(const std::optional<host::Launch>& launch) {
   const double start = clock.seconds();
   for (int tries = 0; tries < 1000000 && facts.monotonic_advance <= 0; ++tries)
     facts.monotonic_advance = clock.seconds() - start;
-  facts.synchronized = host::clock_synchronised();
+  facts.synchronized = host::clock_synchronized();
   facts.several_processes = launch && launch->world > 1;
   return facts;
 }

@@ -4,7 +4,7 @@
 
 namespace hyperion::host {
 
-std::optional<bool> clock_synchronised() {
+std::optional<bool> clock_synchronized() {
   timex question{};  // no mode set: reads only
   const int state = ::adjtimex(&question);
   if (state < 0) return std::nullopt;

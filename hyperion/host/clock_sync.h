@@ -5,6 +5,6 @@
 namespace hyperion::host {
 
 // Nothing where the kernel does not let us ask.
-std::optional<bool> clock_synchronised();
+std::optional<bool> clock_synchronized();
 
 }  // namespace hyperion::host

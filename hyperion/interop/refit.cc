@@ -180,7 +180,7 @@ void keep_packed(models::Model& from, models::Model& to) {
   });
   to.tree()->visit([&](const std::string& path, nn::Module& module) {
     auto* projection = dynamic_cast<nn::Projection*>(&module);
-    if (projection != nullptr && packed.contains(path)) projection->quantise_as(*packed.at(path));
+    if (projection != nullptr && packed.contains(path)) projection->quantize_as(*packed.at(path));
   });
 }
 

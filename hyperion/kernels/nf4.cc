@@ -30,7 +30,7 @@ at::Tensor in_rows(const at::Tensor& flat, int64_t width) {
 }
 
 // The largest magnitude of each block, then these as signed squares within their group.
-void quantise_magnitudes(const at::Tensor& flat, Nf4& out) {
+void quantize_magnitudes(const at::Tensor& flat, Nf4& out) {
   const auto largest = in_rows(flat, kNf4Block).abs().amax(1).to(at::kFloat);
   out.mean_magnitude = largest.mean().item<float>();
   const auto rest = in_rows(largest.sub(out.mean_magnitude), kNf4Group);
@@ -104,7 +104,7 @@ Nf4 nf4_quantize(const at::Tensor& weight) {
   Nf4 out;
   out.shape = weight.sizes().vec();
   out.type = type;
-  quantise_magnitudes(flat, out);
+  quantize_magnitudes(flat, out);
   out.codes = at::empty({(flat.numel() + 1) / 2}, flat.options().dtype(at::kByte));
   if (type == at::kBFloat16) {
     pack_as<Bfloat16>(flat, out);

@@ -21,7 +21,7 @@ int64_t count(Module& root) {
 
 }  // namespace
 
-Fp8Maps::Fp8Maps(Module& root, c10::Device device, blocks::Fp8Options options, bool measure)
+Fp8Linears::Fp8Linears(Module& root, c10::Device device, blocks::Fp8Options options, bool measure)
     : root_(root), device_(device), measure_(measure), scales_(count(root), device, options) {
   each_map(root, [&](int64_t index, const std::string& path, Projection& map) {
     layers_.emplace_back().path = path;
@@ -29,11 +29,11 @@ Fp8Maps::Fp8Maps(Module& root, c10::Device device, blocks::Fp8Options options, b
   });
 }
 
-Fp8Maps::~Fp8Maps() {
+Fp8Linears::~Fp8Linears() {
   each_map(root_, [](int64_t, const std::string&, Projection& map) { map.use_fp8(nullptr, 0); });
 }
 
-blocks::Fp8Linear Fp8Maps::take(int64_t index, const blocks::LinearShape& shape) {
+blocks::Fp8Linear Fp8Linears::take(int64_t index, const blocks::LinearShape& shape) {
   auto& layer = layers_[static_cast<size_t>(index)];
   if (!layer.met || layer.shape != shape) {
     layer.met = true, layer.shape = shape;

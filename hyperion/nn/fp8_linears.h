@@ -11,11 +11,11 @@ namespace hyperion::nn {
 class Module;
 
 // Of one model. A map takes part where a fused block uses it, its sides are multiples of 16, and it is faster so.
-class Fp8Maps {
+class Fp8Linears {
  public:
   // `measure`: a map whose products would be slower in 8 bits stays in bf16; else every one that can is taken.
-  Fp8Maps(Module& root, c10::Device device, blocks::Fp8Options options, bool measure);
-  ~Fp8Maps();
+  Fp8Linears(Module& root, c10::Device device, blocks::Fp8Options options, bool measure);
+  ~Fp8Linears();
 
   blocks::Fp8Scales& scales() { return scales_; }
 

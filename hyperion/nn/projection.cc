@@ -147,7 +147,7 @@ void Projection::quantize() {
   weight_ = at::Tensor();
 }
 
-void Projection::quantise_as(const Projection& other) {
+void Projection::quantize_as(const Projection& other) {
   HYPERION_CHECK(other.nf4_ && !nf4_, "one of the two is in 4 bits");
   nf4_ = other.nf4_;
   forget_parameter("weight");

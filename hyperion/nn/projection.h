@@ -10,7 +10,7 @@
 
 namespace hyperion::nn {
 
-class Fp8Maps;
+class Fp8Linears;
 
 // The adapters of one model, by index; shared by its layers.
 struct AdapterChoice {
@@ -43,8 +43,8 @@ class Projection : public Module {
   const at::Tensor& bias() const { return bias_; }
 
   // Its place among the linears whose products may be made in 8 bits; null: they are not.
-  void use_fp8(Fp8Maps* linears, int64_t index) { fp8_ = linears, fp8_index_ = index; }
-  Fp8Maps* fp8() const { return fp8_; }
+  void use_fp8(Fp8Linears* linears, int64_t index) { fp8_ = linears, fp8_index_ = index; }
+  Fp8Linears* fp8() const { return fp8_; }
   int64_t fp8_index() const { return fp8_index_; }
 
   // Adds adapter `index` of the choice, set from the seed and its names alone, on the weight's device in its type.
@@ -65,7 +65,7 @@ class Projection : public Module {
   // Replaces the weight by its NF4 form: it is no parameter any more, and gets no gradient.
   void quantize();
   // The same with the NF4 form of another of its shape, which may then have no weight to make it from.
-  void quantise_as(const Projection& other);
+  void quantize_as(const Projection& other);
 
  private:
   struct Adapter {
@@ -82,7 +82,7 @@ class Projection : public Module {
   bool in_out_;
   at::Tensor weight_, bias_;  // the bias is undefined where there is none, the weight where it is in 4 bits
   std::optional<kernels::Nf4> nf4_;
-  Fp8Maps* fp8_ = nullptr;
+  Fp8Linears* fp8_ = nullptr;
   int64_t fp8_index_ = 0;
   std::map<int64_t, Adapter> adapters_;
   std::shared_ptr<TokenRows> rows_;  // null: none

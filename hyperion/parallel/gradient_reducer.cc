@@ -7,6 +7,14 @@
 #include "hyperion/base/error.h"
 #include "hyperion/parallel/quantized.h"
 
+// A bucket's life in one backward: its gradients come in the order that autograd finds them, each copied (the first
+// micro-batch) or added to its place; it is closed when none is missing, or its block is over. Closed buckets go to the
+// wires from the last to the first and never past one that is still open: ranks may find gradients in another order, or
+// not at all where a weight was not used, and would else sum different buckets with each other. So the sum of a layer's
+// gradients runs beside the backward of the layers before it, and what is not hidden is the first layers' alone.
+//
+// Without `each` (stages 0 and 1) only the last micro-batch's backward sends, the earlier ones add up here in fp32;
+// with it every one sends and the pieces are added up, since no process has room for a whole sum.
 namespace hyperion::parallel {
 namespace {
 
@@ -137,7 +145,7 @@ void GradientReducer::reduce(size_t index) {
   if (!add) bucket.sum = at::empty({weights_.buffers()[index].plan.piece}, flat.options().dtype(at::kFloat));
   if (options_.node != nullptr) {
     const NodeGroups nodes{*options_.node, *options_.across_nodes};
-    bucket.reductions.push_back(reduce_quantised(nodes, bucket.sum, sent, kGradients, add));
+    bucket.reductions.push_back(reduce_quantized(nodes, bucket.sum, sent, kGradients, add));
   } else {
     bucket.reductions.push_back(group_.reduce_scatter(bucket.sum, sent, kGradients, add));
   }

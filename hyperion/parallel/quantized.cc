@@ -60,7 +60,7 @@ at::Tensor unpack(const at::Tensor& packed, int64_t count, int bits) {
       .contiguous();
 }
 
-comm::Pending gather_quantised(comm::Group& group, const at::Tensor& full, const at::Tensor& piece,
+comm::Pending gather_quantized(comm::Group& group, const at::Tensor& full, const at::Tensor& piece,
                                const std::string& caller) {
   const auto own = pack(piece.view({1, -1}), 8);
   const auto all = at::empty({group.size(), own.size(1)}, own.options());
@@ -70,7 +70,7 @@ comm::Pending gather_quantised(comm::Group& group, const at::Tensor& full, const
   });
 }
 
-comm::Pending reduce_quantised(NodeGroups groups, const at::Tensor& sum, const at::Tensor& flat,
+comm::Pending reduce_quantized(NodeGroups groups, const at::Tensor& sum, const at::Tensor& flat,
                                const std::string& caller, bool add, int bits) {
   const int64_t nodes = groups.across.size(), local = groups.node.size(), piece = sum.numel();
   // Each rank of a node takes the pieces of its own place on every node.

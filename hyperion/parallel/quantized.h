@@ -19,7 +19,7 @@ at::Tensor pack(const at::Tensor& rows, int bits);
 at::Tensor unpack(const at::Tensor& packed, int64_t count, int bits);
 
 // An all-gather whose pieces travel in 8 bits.
-comm::Pending gather_quantised(comm::Group& group, const at::Tensor& full, const at::Tensor& piece,
+comm::Pending gather_quantized(comm::Group& group, const at::Tensor& full, const at::Tensor& piece,
                                const std::string& caller);
 
 // A reduce-scatter over nodes of equally many ranks, numbered node by node: in 8 bits within each node, then what is
@@ -28,7 +28,7 @@ comm::Pending gather_quantised(comm::Group& group, const at::Tensor& full, const
 struct NodeGroups {
   comm::Group &node, &across;
 };
-comm::Pending reduce_quantised(NodeGroups groups, const at::Tensor& sum, const at::Tensor& flat,
+comm::Pending reduce_quantized(NodeGroups groups, const at::Tensor& sum, const at::Tensor& flat,
                                const std::string& caller, bool add, int bits = 8);
 
 }  // namespace hyperion::parallel

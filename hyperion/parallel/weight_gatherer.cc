@@ -8,6 +8,15 @@
 #include "hyperion/nn/module.h"
 #include "hyperion/parallel/quantized.h"
 
+// Two ways to have whole weights when a pass needs them. Stages 1 and 2 keep them whole and only update pieces: after
+// the update all buckets are gathered, beside the reading of the next batch, and the next pass waits for them. Stage 3
+// keeps pieces: a block's weights are gathered before it runs, those of the next `prefetch` blocks behind it, and given
+// back when it has run; backward the same in reverse, called by two functions of autograd that stand around the block,
+// one on its output (the first that its backward meets) and one on its input (the last). The tensors stay the same
+// throughout, only their memory comes and goes, so that autograd's saved weights are good again when it is back.
+//
+// ZeRO++: a first gather of a step leaves each process a part of its node's copy, so that the backward's gathers stay
+// within the node; and what goes between nodes may go in 8 bits.
 namespace hyperion::parallel {
 namespace {
 
@@ -151,7 +160,7 @@ class GatherByBlock final : public WeightGatherer, public nn::BlockHook {
     if (state.secondary.defined()) {
       state.gathering = options_.secondary->all_gather(buffer.full, state.secondary, kWeights);
     } else if (options_.quantized && at::isFloatingType(buffer.plan.type)) {
-      state.gathering = gather_quantised(group_, buffer.full, buffer.piece, kWeights);
+      state.gathering = gather_quantized(group_, buffer.full, buffer.piece, kWeights);
     } else {
       state.gathering = group_.all_gather(buffer.full, buffer.piece, kWeights);
     }

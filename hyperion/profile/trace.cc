@@ -45,7 +45,7 @@ void add_own_stretches(std::vector<TracedSpan> operations, std::vector<TracedSpa
   close_until(INT64_MAX);
 }
 
-// Annotations and synchronisation are drawn on the device too.
+// Annotations and synchronization are drawn on the device too.
 bool is_work(uint8_t activity) {
   using Kind = libkineto::ActivityType;
   const auto kind = static_cast<Kind>(activity);

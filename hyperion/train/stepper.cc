@@ -19,6 +19,18 @@
 #include "hyperion/parallel/trained_weights.h"
 #include "hyperion/profile/span.h"
 
+// Why a step looks as it does, alone or on many processes.
+//
+// The batch is cut twice: over the processes, and here into `train.accumulate` micro-batches. A mean over parts of
+// unequal weight is not the mean over the batch, so each part's loss is weighted by what it counts of the whole
+// (`share_of`), which takes one agreement of all processes before the first forward; the same message carries the
+// hashes of what each has read and the wish to stop, so that a step costs one small exchange of the host's. Then
+// gradients simply add up, over micro-batches and over processes, and the result is that of one process.
+//
+// The step knows neither ZeRO nor wires: `weights_` (parallel/trained_weights.h) is told where passes begin and end,
+// and gives back gradients that may be whole or pieces. Nothing here waits for a GPU: norm, clipping and the loss scale
+// of a recorded step stay on the device, and figures are read a step later. Only fp16 without a graph asks the device
+// once.
 namespace hyperion::train {
 
 using profile::Phase;
@@ -59,9 +71,9 @@ void Stepper::make_fp8() {
     throw base::ConfigError("train.precision = \"fp8\" needs a model whose blocks are known",
                             "use bf16 for a module of your own");
   const auto& fp8 = config_.fp8;
-  fp8_ = std::make_unique<nn::Fp8Maps>(*model_.tree(), device_,
-                                       blocks::Fp8Options{fp8.scale == "rows", fp8.scale == "current", fp8.history},
-                                       fp8.measure && !config_.train.deterministic);
+  fp8_ = std::make_unique<nn::Fp8Linears>(*model_.tree(), device_,
+                                          blocks::Fp8Options{fp8.scale == "rows", fp8.scale == "current", fp8.history},
+                                          fp8.measure && !config_.train.deterministic);
 }
 
 // All processes scale alike, by the largest value that any of them met.

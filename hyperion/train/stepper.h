@@ -78,9 +78,9 @@ class Stepper {
   // Those of the checkpoint; every process calls it. Throws ConfigError where they are of another shape or type, and
   // CorruptError, in all processes, where they are bad.
   void load(const checkpoint::OpenedCheckpoint& from);
-  std::vector<at::Tensor> trained() const;               // the weights that this process updates
-  void check_processes();                                // throws where weights that should be the same on all are not
-  const nn::Fp8Maps* fp8() const { return fp8_.get(); }  // null: the precision is another
+  std::vector<at::Tensor> trained() const;  // the weights that this process updates
+  void check_processes();                   // throws where weights that should be the same on all are not
+  const nn::Fp8Linears* fp8() const { return fp8_.get(); }  // null: the precision is another
   parallel::TrainedWeights& weights() const { return *weights_; }
   StepperNumbers numbers() const;
   void restore(const StepperNumbers& numbers);
@@ -125,7 +125,7 @@ class Stepper {
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::optional<optim::LossScale> loss_scale_;  // fp16 only
   int64_t updates_ = 0;
-  std::unique_ptr<nn::Fp8Maps> fp8_;
+  std::unique_ptr<nn::Fp8Linears> fp8_;
   std::unique_ptr<StepGraphs> graphs_;
   bool counts_right_ = false;
   at::Tensor right_;               // of this step

@@ -63,7 +63,7 @@ TEST(Quantized, reduces_over_nodes_to_each_rank_its_own_piece) {
       const int node = rank / kLocal, place = rank % kLocal;
       comm::Group within("node", std::move(nodes[node][place])), across("across", std::move(places[place][node]));
       sums[rank] = at::full({kPiece}, 1.0f);
-      reduce_quantised({within, across}, sums[rank], flats[rank], "test", /*add=*/rank % 2 == 1, /*bits=*/4).wait();
+      reduce_quantized({within, across}, sums[rank], flats[rank], "test", /*add=*/rank % 2 == 1, /*bits=*/4).wait();
     });
   for (auto& thread : threads) thread.join();
   const auto exact = flats.sum(0).view({kRanks, kPiece});
