@@ -137,7 +137,7 @@ double DataResult::efficiency(const DataRow& row) const {
 
 DataResult run_data_bench(const std::vector<std::string>& tokenizers, std::string_view text, const std::string& name,
                           int cores, double seconds) {
-  DataResult result{name, static_cast<int64_t>(text.size()), cores, {}};
+  DataResult result{name, static_cast<int64_t>(text.size()), cores, {}, {}};
   if (text.empty()) throw base::ConfigError(format("{} is empty", name), "name a file with some megabytes of text");
   base::ProgressLine progress;
   for (const auto& path : tokenizers) {
@@ -154,8 +154,11 @@ DataResult run_data_bench(const std::vector<std::string>& tokenizers, std::strin
 }
 
 std::string data_bench_table(const DataResult& result) {
-  std::string out = format("{} of {}; medians, and in brackets what a tenth is below and above\n\n",
-                           base::bytes_text(result.bytes), result.text);
+  std::string out;
+  for (const auto& set : result.sets) out += set_bench_text(set) + "\n";
+  if (result.rows.empty()) return out;
+  out += format("{}{} of {}; medians, and in brackets what a tenth is below and above\n\n", out.empty() ? "" : "\n",
+                base::bytes_text(result.bytes), result.text);
   out +=
       "| tokenizer | threads | MB/s | million tokens/s | bytes a token | of perfect scaling "
       "|\n|---|---|---|---|---|---|\n";
@@ -185,8 +188,19 @@ std::string data_bench_json(const DataResult& result) {
                     {"mb_per_s", result.rate(row)},
                     {"efficiency", result.efficiency(row)}});
   }
+  base::Json sets = base::Json::array();
+  for (const auto& set : result.sets) {
+    figures.list.push_back(single_figure(set.folder + " read", "samples/s", set.samples_per_s, false));
+    figures.list.push_back(single_figure(set.folder + " opened", "ms", set.open_ms, true));
+    sets.push_back({{"set", set.folder},
+                    {"bytes", set.bytes},
+                    {"length", set.length},
+                    {"open_ms", set.open_ms},
+                    {"samples_per_s", set.samples_per_s}});
+  }
   auto json = result_json(figures);
-  json.update({{"text", result.text}, {"bytes", result.bytes}, {"cores", result.cores}, {"rows", rows}});
+  json.update(
+      {{"text", result.text}, {"bytes", result.bytes}, {"cores", result.cores}, {"rows", rows}, {"sets", sets}});
   return json.dump(2) + "\n";
 }
 

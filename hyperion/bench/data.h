@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "hyperion/base/files.h"
+#include "hyperion/bench/data_sets.h"
 #include "hyperion/profile/timing.h"
 
 namespace hyperion::bench {
@@ -19,7 +20,8 @@ struct DataResult {
   std::string text;  // the file's name, or what was made in its place
   int64_t bytes = 0;
   int cores = 1;
-  std::vector<DataRow> rows;  // each tokenizer on one thread, then on all cores
+  std::vector<DataRow> rows;    // each tokenizer on one thread, then on all cores; none: only sets were measured
+  std::vector<SetResult> sets;  // that were read
 
   double rate(const DataRow& row) const { return static_cast<double>(bytes) / 1e6 / row.seconds.median; }  // MB/s
   // Of a row on several threads: how much of the threads' number times the rate of one is reached, 0 to 1.

@@ -1,16 +1,14 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "hyperion/base/clock.h"
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/bench/data.h"
-#include "hyperion/bench/data_sets.h"
 #include "hyperion/bench/memory.h"
 #include "hyperion/cli/commands.h"
 #include "hyperion/cli/resolve.h"
+#include "hyperion/cli/result_folder.h"
 #include "hyperion/host/cpu.h"
-#include "hyperion/interop/open_model.h"
 #include "hyperion/models/registry.h"
 
 namespace hyperion::cli {
@@ -18,8 +16,7 @@ namespace hyperion::cli {
 int bench_memory_command(const BenchMemoryOptions& options) {
   train::RunConfig config;
   resolve(config, options.recipe, options.overrides, /*checked=*/false);  // an adapter needs no model.from here
-  const auto folder = interop::runs_folder() / ("bench-memory-" + base::file_stamp(base::real_clock().unix_seconds()));
-  base::real_files().create_folders(folder);
+  const auto folder = result_folder("bench-memory", {});
   const auto result =
       bench::run_memory_bench(config, std::filesystem::path(options.recipe).stem().string(), options.steps);
   const auto table = bench::memory_bench_table(result), json = bench::memory_bench_json(result);
@@ -32,19 +29,17 @@ int bench_memory_command(const BenchMemoryOptions& options) {
 int bench_data_command(const BenchDataOptions& options) {
   if (options.tokenizers.empty() && options.sets.empty())
     throw base::ConfigError("nothing to measure", "name a --tokenizer, or a prepared --set");
-  for (const auto& set : options.sets)
-    std::printf("%s\n", bench::set_bench_text(bench::run_set_bench(set, 0, options.seconds)).c_str());
-  if (options.tokenizers.empty()) return 0;
-  const auto folder = options.folder.empty() ? interop::runs_folder() /
-                                                   ("bench-data-" + base::file_stamp(base::real_clock().unix_seconds()))
-                                             : base::Path(options.folder);
-  const auto text = options.text.empty() ? bench::mixed_text(static_cast<size_t>(options.megabytes) * 1'000'000)
-                                         : base::real_files().read(options.text);
-  const auto result =
-      bench::run_data_bench(options.tokenizers, text, options.text.empty() ? "made mixed text" : options.text,
-                            host::this_cpu().usable_cores(), options.seconds);
   auto& files = base::real_files();
-  files.create_folders(folder);
+  const int cores = host::this_cpu().usable_cores();
+  bench::DataResult result{{}, 0, cores, {}, {}};
+  const auto folder = result_folder("bench-data", options.folder);
+  if (!options.tokenizers.empty()) {
+    const auto text = options.text.empty() ? bench::mixed_text(static_cast<size_t>(options.megabytes) * 1'000'000)
+                                           : files.read(options.text);
+    result = bench::run_data_bench(options.tokenizers, text, options.text.empty() ? "made mixed text" : options.text,
+                                   cores, options.seconds);
+  }
+  for (const auto& set : options.sets) result.sets.push_back(bench::run_set_bench(set, 0, options.seconds));
   const auto table = bench::data_bench_table(result), json = bench::data_bench_json(result);
   base::write_atomically(files, folder / "data.md", table);
   base::write_atomically(files, folder / "data.json", json);

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "hyperion/base/clock.h"
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/bench/comm.h"
 #include "hyperion/bench/scaling.h"
 #include "hyperion/cli/launch_commands.h"
+#include "hyperion/cli/result_folder.h"
 #include "hyperion/cli/usage.h"
 #include "hyperion/interop/open_model.h"
 
@@ -32,10 +32,7 @@ CommFlags& comm_flags() {
   return all;
 }
 
-base::Path comm_folder(const char* name) {
-  if (!comm_flags().folder.empty()) return comm_flags().folder;
-  return interop::runs_folder() / format("{}-{}", name, base::file_stamp(base::real_clock().unix_seconds()));
-}
+base::Path comm_folder(const char* name) { return result_folder(name, comm_flags().folder); }
 
 // Rank 0 shows the outcome and keeps its files; the others wait until it has, so that no end of theirs is in its way.
 void show_comm(doctor::CommJob& job, const bench::Outcome& outcome, const char* name) {

@@ -2,7 +2,6 @@
 
 #include <cstdio>
 
-#include "hyperion/base/clock.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/log.h"
 #include "hyperion/base/version.h"
@@ -10,6 +9,7 @@
 #include "hyperion/bench/hardware_report.h"
 #include "hyperion/blocks/cpu_precision.h"
 #include "hyperion/cli/commands.h"
+#include "hyperion/cli/result_folder.h"
 #include "hyperion/comm/versions.h"
 #include "hyperion/doctor/doctor.h"
 #include "hyperion/interop/open_model.h"
@@ -41,10 +41,7 @@ int bench_hardware_command(const BenchOptions& options) {
   hardware.quick = options.quick;
   if (!options.elements.empty()) hardware.elements = options.elements;
   hardware.seconds_per_case = options.seconds;
-  hardware.folder = options.folder;
-  if (options.folder.empty())
-    hardware.folder =
-        interop::runs_folder() / ("bench-hardware-" + base::file_stamp(base::real_clock().unix_seconds()));
+  hardware.folder = result_folder("bench-hardware", options.folder);
   const auto result = bench::run_hardware_bench(hardware);
   bench::write_hardware_files(result, hardware.folder);
   const auto text =

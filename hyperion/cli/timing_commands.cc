@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <optional>
 
-#include "hyperion/base/clock.h"
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/log.h"
@@ -17,6 +16,7 @@
 #include "hyperion/bench/tune.h"
 #include "hyperion/bench/workloads.h"
 #include "hyperion/cli/resolve.h"
+#include "hyperion/cli/result_folder.h"
 #include "hyperion/cli/usage.h"
 #include "hyperion/device/device.h"
 #include "hyperion/device/tuning_cache.h"
@@ -61,22 +61,7 @@ void add_training_flags(CLI::App* command) {
   add_output_flags(command);
 }
 
-// Made now: a place that cannot be written fails before minutes of work. One of its own unless --folder names it.
-base::Path timing_folder(const std::string& name) {
-  auto& files = base::real_files();
-  if (!timing_flags().folder.empty()) {
-    files.create_folders(timing_flags().folder);
-    return timing_flags().folder;
-  }
-  files.create_folders(interop::runs_folder());
-  const auto stem = format("bench-{}-{}", name, base::file_stamp(base::real_clock().unix_seconds()));
-  for (int turn = 1;; ++turn) {
-    const auto folder = interop::runs_folder() / (turn == 1 ? stem : format("{}-{}", stem, turn));
-    std::error_code error;
-    if (std::filesystem::create_directory(folder, error)) return folder;
-    if (error) throw base::FileError(format("cannot make {}: {}", folder.string(), error.message()), error.value());
-  }
-}
+base::Path timing_folder(const char* name) { return result_folder(format("bench-{}", name), timing_flags().folder); }
 
 // Each once, in the order given.
 std::vector<std::string> once_each(const std::vector<std::string>& words) {

@@ -50,6 +50,8 @@ class Variables {
   const Lookup& lookup_;
 };
 
+constexpr int kMostRanks = 65536;  // as `launch -n` allows: all that they tell each other is held in memory
+
 // The names that one launcher uses; null where it has none.
 struct Names {
   Launcher launcher;
@@ -82,6 +84,9 @@ Launch read_set(const Variables& variables, const Names& names) {
   launch.launcher = names.launcher;
   launch.rank = variables.needed(names.rank, variables.has(names.world) ? names.world : names.local_rank);
   launch.world = variables.needed(names.world, names.rank, 1);
+  if (launch.world > kMostRanks)
+    throw base::ConfigError(base::format("{}={} is more ranks than a job may have", names.world, launch.world),
+                            base::format("at most {}", kMostRanks));
   check_below(names.rank, launch.rank, names.world, launch.world);
   launch.local_rank = local_rank(variables, names, launch.world);
   if (names.local_world != nullptr) launch.local_world = variables.number(names.local_world, 1).value_or(0);

@@ -42,6 +42,15 @@ TEST(DataBench, MeasuresEachTokenizerOnOneThreadAndOnAll) {
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 3);
 }
 
+TEST(DataBench, ReadSetsStandInTheTableAndInTheJson) {
+  DataResult result{{}, 0, 2, {}, {}};
+  result.sets.push_back({"sets/a", false, 1000, 1024, 0, 1.5, 300});
+  EXPECT_TRUE(data_bench_table(result).starts_with("sets/a"));
+  const auto json = base::parse_json(data_bench_json(result), "json");
+  EXPECT_EQ(json.at("sets").at(0).at("samples_per_s"), 300.0);
+  EXPECT_EQ(json.at("figures").size(), 2u);
+}
+
 TEST(DataBench, RefusesAnEmptyText) { EXPECT_THROW(run_data_bench({}, "", "empty.txt", 1, 0.01), base::ConfigError); }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // Benches and comparisons as a user runs them.
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "tests/end_to_end/support_program.h"
 
 namespace hyperion {
@@ -76,6 +78,22 @@ TEST_F(Bench, a_list_takes_one_word_and_peers_that_cannot_start_cost_nothing_of_
   EXPECT_EQ(done.code, 0) << done.err;
   EXPECT_NE(done.out.find("torch eager"), std::string::npos) << done.out;
   EXPECT_TRUE(std::filesystem::exists(scratch_.path() / "p" / "train.json"));
+}
+
+TEST_F(Bench, results_of_one_second_have_folders_of_their_own) {
+  std::set<std::string> folders;
+  for (int i = 0; i < 3; ++i) {
+    const auto done = run(scratch_, {"comm-check", "--sizes", "8", "--seconds", "0.001", "--no-pairs"});
+    EXPECT_EQ(done.code, 0) << done.err;
+    folders.insert(done.out.substr(done.out.find("files: ")));
+  }
+  EXPECT_EQ(folders.size(), 3u);
+}
+
+TEST_F(Bench, more_ranks_than_a_job_may_have_are_refused_before_anything_is_held_for_them) {
+  const auto done = run(scratch_, {"comm-check", "--rank", "0", "--world-size", "99999999", "--master", "127.0.0.1:1"});
+  EXPECT_EQ(done.code, 2);
+  EXPECT_NE(done.err.find("more ranks than a job may have"), std::string::npos) << done.err;
 }
 
 TEST_F(Bench, a_wrong_workload_clears_no_choices) {

@@ -142,6 +142,8 @@ TEST(launch, malformed_values_name_their_variable) {
   EXPECT_EQ(complaint(with(kTorchrun, {{"RANK", "abc"}})), "RANK=abc is not a whole number of at least 0");
   EXPECT_EQ(complaint(with(kTorchrun, {{"RANK", "-1"}})), "RANK=-1 is not a whole number of at least 0");
   EXPECT_EQ(complaint(with(kTorchrun, {{"RANK", "8"}})), "RANK=8 is not below WORLD_SIZE=8");
+  EXPECT_EQ(complaint(with(kTorchrun, {{"WORLD_SIZE", "65537"}})),
+            "WORLD_SIZE=65537 is more ranks than a job may have");
   EXPECT_EQ(complaint(with(kTorchrun, {{"WORLD_SIZE", "0"}})), "WORLD_SIZE=0 is not a whole number of at least 1");
   EXPECT_EQ(complaint(with(kTorchrun, {{"LOCAL_RANK", "2"}})), "LOCAL_RANK=2 is not below LOCAL_WORLD_SIZE=2");
   EXPECT_EQ(complaint(with(kTorchrun, {{"MASTER_PORT", "70000"}})), "MASTER_PORT=70000 is no TCP port");

@@ -1,0 +1,29 @@
+#include "hyperion/cli/result_folder.h"
+
+#include <filesystem>
+
+#include "hyperion/base/clock.h"
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+#include "hyperion/interop/open_model.h"
+
+namespace hyperion::cli {
+
+base::Path result_folder(const std::string& name, const std::string& given) {
+  auto& files = base::real_files();
+  if (!given.empty()) {
+    files.create_folders(given);
+    return given;
+  }
+  files.create_folders(interop::runs_folder());
+  const auto stem = base::format("{}-{}", name, base::file_stamp(base::real_clock().unix_seconds()));
+  for (int turn = 1;; ++turn) {
+    const auto folder = interop::runs_folder() / (turn == 1 ? stem : base::format("{}-{}", stem, turn));
+    std::error_code error;
+    if (std::filesystem::create_directory(folder, error)) return folder;
+    if (error)
+      throw base::FileError(base::format("cannot make {}: {}", folder.string(), error.message()), error.value());
+  }
+}
+
+}  // namespace hyperion::cli
