@@ -172,7 +172,9 @@ struct CommProgress::State {
 };
 
 CommProgress::CommProgress(const CommJob& job, std::string what) {
-  if (job.first()) state_.reset(new State{std::move(what), {}, now()});
+  if (!job.first()) return;
+  state_ = std::make_unique<State>();
+  state_->what = std::move(what), state_->told = now();
 }
 CommProgress::~CommProgress() = default;
 void CommProgress::clear() {

@@ -137,9 +137,10 @@ ImageProcessing parse_processor(const std::string& text, const std::string& plac
   fields.check_type();
   if (!fields.flag("do_resize", true)) fields.refuse("do_resize = false is not known here");
   const base::Json* size = fields.find("size");
-  if (size == nullptr && !fields.is_convnext()) fields.refuse("it has no size");
   if (fields.is_convnext()) {
     read_convnext(fields, size, processing);
+  } else if (size == nullptr) {
+    fields.refuse("it has no size");
   } else if (size->is_object() && size->contains("shortest_edge")) {
     if (!fields.flag("do_center_crop", false))
       fields.refuse(

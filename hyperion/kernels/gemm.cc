@@ -66,7 +66,7 @@ void gemm_into(at::Tensor out, const Gemm& p) {
   out.copy_(by_torch(p));
 }
 
-void gemm_add(at::Tensor out, const Gemm& p, bool first) {
+void gemm_add(const at::Tensor& out, const Gemm& p, bool first) {
   if (ours(p)) {
     const auto a = p.a.contiguous(), b = p.b.contiguous();
     auto what = raw(p, a, b, first ? at::Tensor() : out, out);

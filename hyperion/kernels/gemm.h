@@ -16,7 +16,7 @@ at::Tensor gemm(const Gemm& p);
 void gemm_into(at::Tensor out, const Gemm& p);  // out: contiguous
 
 // out (fp32) += a b, or = where `first`.
-void gemm_add(at::Tensor out, const Gemm& product, bool first);
+void gemm_add(const at::Tensor& out, const Gemm& product, bool first);
 
 // Of out = x W: W's gradient, shaped as W: [in, out] or, unless in_out, [out, in]. x: [rows, in], upstream: [rows,
 // out].
