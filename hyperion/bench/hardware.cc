@@ -118,27 +118,6 @@ class Progress {
   int64_t cases_, begun_ = 0;
 };
 
-// Made at the start, so that one that cannot be written is known before the long work; gone again if nothing came of
-// it.
-class ResultFolder {
- public:
-  explicit ResultFolder(const base::Path& path)
-      : path_(path), made_(!path.empty() && !base::real_files().exists(path)) {
-    if (made_) base::real_files().create_folders(path);
-  }
-  ~ResultFolder() {
-    std::error_code ignored;
-    if (made_ && std::uncaught_exceptions() > exceptions_) std::filesystem::remove(path_, ignored);
-  }
-  ResultFolder(const ResultFolder&) = delete;
-  ResultFolder& operator=(const ResultFolder&) = delete;
-
- private:
-  base::Path path_;
-  bool made_;
-  int exceptions_ = std::uncaught_exceptions();
-};
-
 double in_unit(const HardwareRow& row, double seconds) {
   if (row.work == 0) return seconds * 1e6;
   return row.work / seconds / (row.kind == "matmul" ? 1e12 : 1e9);
@@ -156,7 +135,6 @@ double HardwareRow::percent() const { return peak > 0 ? 100 * value() / peak : 0
 HardwareResult run_hardware_bench(const HardwareOptions& asked) {
   const base::OperationScope operation("bench.hardware");
   check_hardware(asked);
-  const ResultFolder folder(asked.folder);
   const c10::InferenceMode no_gradients;
   const std::unique_ptr<TimedDevice> device = open_device(asked);
   const HardwareOptions options = settle(asked, *device);

@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "hyperion/base/files.h"
 #include "hyperion/profile/timing.h"
 
 namespace hyperion::bench {
@@ -17,8 +16,6 @@ struct HardwareOptions {
   std::vector<std::string> only;    // of matmul, bandwidth, transfer, latency; empty: all
   double seconds_per_case = 1;
   bool quick = false;  // at most 0.2 s a case, vectors of 100 million at most, no product of over 3 s
-  base::Path folder;   // where the caller will write the files; made at the start, so that a place that cannot
-                       // be written fails before minutes of work; empty: none
 };
 
 struct HardwareRow {

@@ -6,15 +6,8 @@
 #include "hyperion/blocks/block_ops.h"
 #include "hyperion/blocks/fp8.h"
 #include "hyperion/blocks/linears.h"
-#include "hyperion/kernels/tensor_forms.h"
 
 namespace hyperion::blocks {
-
-using kernels::as_rows;
-using kernels::maybe;
-using kernels::or_none;
-using kernels::shaped_like;
-
 namespace {
 
 using torch::autograd::AutogradContext;

@@ -6,15 +6,8 @@
 #include "hyperion/kernels/activations.h"
 #include "hyperion/kernels/bias_sums.h"
 #include "hyperion/kernels/gemm.h"
-#include "hyperion/kernels/tensor_forms.h"
 
 namespace hyperion::blocks {
-
-using kernels::as_rows;
-using kernels::maybe;
-using kernels::or_none;
-using kernels::shaped_like;
-
 namespace {
 
 using torch::autograd::AutogradContext;

@@ -7,8 +7,14 @@
 #include <vector>
 
 #include "hyperion/blocks/block_ops.h"
+#include "hyperion/kernels/tensor_forms.h"
 
 namespace hyperion::blocks {
+
+using kernels::as_rows;
+using kernels::maybe;
+using kernels::or_none;
+using kernels::shaped_like;
 
 // The parts one behind the other along `dimension`: a view where they lie so in memory, else a copy; undefined where
 // there are none.

@@ -7,15 +7,8 @@
 #include "hyperion/blocks/linears.h"
 #include "hyperion/kernels/bias_sums.h"
 #include "hyperion/kernels/gemm.h"
-#include "hyperion/kernels/tensor_forms.h"
 
 namespace hyperion::blocks {
-
-using kernels::as_rows;
-using kernels::maybe;
-using kernels::or_none;
-using kernels::shaped_like;
-
 namespace {
 
 using torch::autograd::AutogradContext;

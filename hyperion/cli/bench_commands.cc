@@ -16,13 +16,13 @@ namespace hyperion::cli {
 int bench_memory_command(const BenchMemoryOptions& options) {
   train::RunConfig config;
   resolve(config, options.recipe, options.overrides, /*checked=*/false);  // an adapter needs no model.from here
-  const auto folder = result_folder("bench-memory", {});
+  const ResultFolder folder("bench-memory", {});
   const auto result =
       bench::run_memory_bench(config, std::filesystem::path(options.recipe).stem().string(), options.steps);
   const auto table = bench::memory_bench_table(result), json = bench::memory_bench_json(result);
-  base::write_atomically(base::real_files(), folder / "memory.md", table);
-  base::write_atomically(base::real_files(), folder / "memory.json", json);
-  std::printf("%s", (options.json ? json : table + "\nfiles: " + folder.string() + "\n").c_str());
+  base::write_atomically(base::real_files(), folder.path() / "memory.md", table);
+  base::write_atomically(base::real_files(), folder.path() / "memory.json", json);
+  std::printf("%s", (options.json ? json : table + "\nfiles: " + folder.path().string() + "\n").c_str());
   return 0;
 }
 
@@ -30,9 +30,9 @@ int bench_data_command(const BenchDataOptions& options) {
   if (options.tokenizers.empty() && options.sets.empty())
     throw base::ConfigError("nothing to measure", "name a --tokenizer, or a prepared --set");
   auto& files = base::real_files();
+  const ResultFolder folder("bench-data", options.folder);
   const int cores = host::this_cpu().usable_cores();
   bench::DataResult result{{}, 0, cores, {}, {}};
-  const auto folder = result_folder("bench-data", options.folder);
   if (!options.tokenizers.empty()) {
     const auto text = options.text.empty() ? bench::mixed_text(static_cast<size_t>(options.megabytes) * 1'000'000)
                                            : files.read(options.text);
@@ -41,10 +41,10 @@ int bench_data_command(const BenchDataOptions& options) {
   }
   for (const auto& set : options.sets) result.sets.push_back(bench::run_set_bench(set, 0, options.seconds));
   const auto table = bench::data_bench_table(result), json = bench::data_bench_json(result);
-  base::write_atomically(files, folder / "data.md", table);
-  base::write_atomically(files, folder / "data.json", json);
-  base::write_atomically(files, folder / "data.csv", bench::data_bench_csv(result));
-  std::printf("%s", (options.json ? json : table + "\nfiles: " + folder.string() + "\n").c_str());
+  base::write_atomically(files, folder.path() / "data.md", table);
+  base::write_atomically(files, folder.path() / "data.json", json);
+  base::write_atomically(files, folder.path() / "data.csv", bench::data_bench_csv(result));
+  std::printf("%s", (options.json ? json : table + "\nfiles: " + folder.path().string() + "\n").c_str());
   return 0;
 }
 

@@ -32,14 +32,14 @@ CommFlags& comm_flags() {
   return all;
 }
 
-base::Path comm_folder(const char* name) { return result_folder(name, comm_flags().folder); }
+ResultFolder comm_folder(const char* name) { return {name, comm_flags().folder}; }
 
 // Rank 0 shows the outcome and keeps its files; the others wait until it has, so that no end of theirs is in its way.
 void show_comm(doctor::CommJob& job, const bench::Outcome& outcome, const char* name) {
   if (job.first()) {
     const auto folder = comm_folder(name);
-    bench::write_outcome(outcome, folder);
-    std::fputs((comm_flags().json ? outcome.json : outcome.table + "\nfiles: " + folder.string() + "\n").c_str(),
+    bench::write_outcome(outcome, folder.path());
+    std::fputs((comm_flags().json ? outcome.json : outcome.table + "\nfiles: " + folder.path().string() + "\n").c_str(),
                stdout);
     std::fflush(stdout);
   }
@@ -81,7 +81,8 @@ int comm_bench_command() {
 int scaling_command() {
   auto options = comm_flags().scaling;
   options.device = comm_flags().device;
-  options.folder = comm_folder("bench-scaling");
+  const auto folder = comm_folder("bench-scaling");
+  options.folder = folder.path();
   const auto result = bench::run_scaling_bench(options);
   const auto outcome = bench::scaling_outcome(result);
   bench::write_outcome(outcome, options.folder);

@@ -41,13 +41,13 @@ int bench_hardware_command(const BenchOptions& options) {
   hardware.quick = options.quick;
   if (!options.elements.empty()) hardware.elements = options.elements;
   hardware.seconds_per_case = options.seconds;
-  hardware.folder = result_folder("bench-hardware", options.folder);
+  const ResultFolder folder("bench-hardware", options.folder);
   const auto result = bench::run_hardware_bench(hardware);
-  bench::write_hardware_files(result, hardware.folder);
+  bench::write_hardware_files(result, folder.path());
   const auto text =
       options.json ? bench::hardware_json(result) : bench::hardware_table(result, base::use_color(STDOUT_FILENO));
   std::printf("%s%s", text.c_str(), text.ends_with('\n') ? "" : "\n");
-  if (!options.json) std::printf("files: %s\n", hardware.folder.c_str());
+  if (!options.json) std::printf("files: %s\n", folder.path().c_str());
   return 0;
 }
 

@@ -8,8 +8,9 @@
 #include "hyperion/interop/open_model.h"
 
 namespace hyperion::cli {
+namespace {
 
-base::Path result_folder(const std::string& name, const std::string& given) {
+base::Path made_folder(const std::string& name, const std::string& given) {
   auto& files = base::real_files();
   if (!given.empty()) {
     files.create_folders(given);
@@ -24,6 +25,16 @@ base::Path result_folder(const std::string& name, const std::string& given) {
     if (error)
       throw base::FileError(base::format("cannot make {}: {}", folder.string(), error.message()), error.value());
   }
+}
+
+}  // namespace
+
+ResultFolder::ResultFolder(const std::string& name, const std::string& given)
+    : was_there_(!given.empty() && base::real_files().exists(given)), path_(made_folder(name, given)) {}
+
+ResultFolder::~ResultFolder() {
+  std::error_code ignored;
+  if (!was_there_) std::filesystem::remove(path_, ignored);  // only an empty one goes
 }
 
 }  // namespace hyperion::cli

@@ -61,7 +61,7 @@ void add_training_flags(CLI::App* command) {
   add_output_flags(command);
 }
 
-base::Path timing_folder(const char* name) { return result_folder(format("bench-{}", name), timing_flags().folder); }
+ResultFolder timing_folder(const char* name) { return {format("bench-{}", name), timing_flags().folder}; }
 
 // Each once, in the order given.
 std::vector<std::string> once_each(const std::vector<std::string>& words) {
@@ -109,35 +109,41 @@ int workloads_command() {
   return 0;
 }
 
-bench::TrainBenchOptions train_options(const char* bench) {
+bench::TrainBenchOptions train_options(const ResultFolder& folder) {
   auto options = timing_flags().train;
   if (!timing_flags().workload.empty()) options.workloads = timing_flags().workload;
   options.modes = once_each(options.modes);
   options.peer_modes = once_each(options.peer_modes);
   options.changes = changed_settings();
   bench::find_workloads(options.workloads);
-  options.folder = timing_folder(bench);
+  options.folder = folder.path();
   return options;
 }
 
 int train_bench_command() {
-  const auto options = train_options("train");
+  const auto folder = timing_folder("train");
+  const auto options = train_options(folder);
   const auto result = bench::run_train_bench(options);
   show_timing(bench::train_outcome(result), options.folder, result.stopped);
   return result.ours_failed() ? 1 : 0;
 }
 
 int floor_command() {
-  const auto options = train_options("floor");
+  const auto folder = timing_folder("floor");
+  const auto options = train_options(folder);
   const auto result = bench::run_floor_bench(options);
   show_timing(bench::floor_outcome(result), options.folder, result.steps.stopped);
   return result.steps.ours_failed() ? 1 : 0;
 }
 
-bench::LadderOptions ladder_options(const char* bench) {
+bench::LadderOptions ladder_options(const ResultFolder& folder) {
   const auto settings = changed_settings();
-  return {timing_flags().train.device, once_each(timing_flags().rungs), timing_flags().train.steps, settings, true,
-          timing_folder(bench)};
+  return {timing_flags().train.device,
+          once_each(timing_flags().rungs),
+          timing_flags().train.steps,
+          settings,
+          true,
+          folder.path()};
 }
 
 bool stands(const bench::Ladder& ladder) {
@@ -149,7 +155,8 @@ int ladder_command() {
   if (found.size() != 1)
     throw base::ConfigError(format("a ladder is of one workload, not of {}", found.size()),
                             "`hyperion bench optimize` takes several");
-  const auto options = ladder_options("ladder");
+  const auto folder = timing_folder("ladder");
+  const auto options = ladder_options(folder);
   const auto ladder = bench::run_ladder(*found[0], options);
   show_timing(bench::ladder_outcome(ladder), options.folder, ladder.stopped);
   return stands(ladder) ? 0 : 1;
@@ -158,7 +165,8 @@ int ladder_command() {
 int optimize_command() {
   const auto found = bench::find_workloads(timing_flags().workload.empty() ? "resnet18-cifar-b256,gpt2-124m-b32"
                                                                            : timing_flags().workload);
-  auto options = ladder_options("optimize");
+  const auto folder = timing_folder("optimize");
+  auto options = ladder_options(folder);
   options.trace = false;
   std::vector<bench::Ladder> ladders;
   std::optional<base::Interrupted> stopped;
@@ -182,7 +190,7 @@ int kernels_command() {
   bench::check_kernel_words(options);
   const auto folder = timing_folder("kernels");
   const auto result = bench::run_kernel_bench(options);
-  show_timing(bench::kernel_outcome(result), folder, result.stopped);
+  show_timing(bench::kernel_outcome(result), folder.path(), result.stopped);
   return 0;
 }
 
@@ -212,7 +220,7 @@ int startup_command() {
   if (!timing_flags().mode.empty()) words.insert(words.end(), {"--optimize", timing_flags().mode});
   if (!timing_flags().precision.empty()) words.insert(words.end(), {"--precision", timing_flags().precision});
   for (const auto& setting : timing_flags().settings) words.insert(words.end(), {"--set", setting});
-  show_timing(bench::startup_outcome(bench::run_startup_bench(options, words)), folder);
+  show_timing(bench::startup_outcome(bench::run_startup_bench(options, words)), folder.path());
   return 0;
 }
 

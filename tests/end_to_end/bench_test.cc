@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "tests/end_to_end/support_program.h"
+#include "tests/end_to_end/support_tree.h"
 
 namespace hyperion {
 namespace {
@@ -88,6 +88,13 @@ TEST_F(Bench, results_of_one_second_have_folders_of_their_own) {
     folders.insert(done.out.substr(done.out.find("files: ")));
   }
   EXPECT_EQ(folders.size(), 3u);
+}
+
+TEST_F(Bench, what_is_refused_leaves_no_folder) {
+  EXPECT_NE(run(scratch_, {"bench", "hardware", "--dtypes", "fp8", "--device", "cpu"}).code, 0);
+  EXPECT_NE(run(scratch_, {"bench", "data", "--set", "nowhere"}).code, 0);
+  EXPECT_NE(run(scratch_, {"bench", "train", "nonesuch", "--device", "cpu"}).code, 0);
+  EXPECT_TRUE(testing::tree(scratch_.runs()).empty());
 }
 
 TEST_F(Bench, more_ranks_than_a_job_may_have_are_refused_before_anything_is_held_for_them) {
