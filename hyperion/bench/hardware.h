@@ -6,6 +6,7 @@
 // tensor and bf16 output (fast accumulation). Bandwidth: fp32 vectors; copy b = a (8 bytes an element) and triad a = b
 // + s * c (12 bytes), bytes read and written; vectors near the size of the last cache read faster than memory is.
 #pragma once
+#include "hyperion/base/files.h"
 #include "hyperion/bench/hardware_rows.h"
 
 namespace hyperion::bench {
