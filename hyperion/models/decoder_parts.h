@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "hyperion/models/decoder_config.h"
+#include "hyperion/models/language_head.h"
 #include "hyperion/models/parted_tree.h"
 #include "hyperion/nn/feed_forward.h"
 
@@ -16,7 +17,8 @@ nn::GatedShape gated_shape(const LlamaConfig& config, int64_t inner, bool bias);
 
 struct FeedForwardPart {
   const char* name;  // in its block
-  std::function<std::shared_ptr<nn::Module>(int64_t layer)> make;
+  // A half of the block, behind the norm that the block gives it.
+  std::function<std::shared_ptr<nn::Module>(int64_t layer, std::shared_ptr<nn::Norm> norm)> make;
 };
 
 // Throws ConfigError where heads or widths contradict each other.
@@ -35,8 +37,7 @@ class CausalDecoder : public PartedTree {
   nn::Rotation rotation_;
   std::shared_ptr<nn::Embedding> embed_tokens_;
   std::shared_ptr<nn::Stack> layers_;
-  std::shared_ptr<nn::RmsNorm> norm_;
-  std::shared_ptr<nn::Linear> lm_head_;  // none where the output is tied
+  LanguageHead head_;
 };
 
 }  // namespace hyperion::models

@@ -8,8 +8,9 @@ namespace hyperion::models {
 namespace {
 
 FeedForwardPart feed_forward(const LlamaConfig& config) {
-  return {"mlp", [config](int64_t) {
-            return std::make_shared<nn::GatedFeedForward>(gated_shape(config, config.inner, config.feed_forward_bias));
+  return {"mlp", [config](int64_t, auto norm) {
+            return std::make_shared<nn::GatedFeedForward>(gated_shape(config, config.inner, config.feed_forward_bias),
+                                                          std::move(norm));
           }};
 }
 

@@ -4,7 +4,7 @@
 #include <ATen/ops/argmax.h>
 #include <ATen/ops/constant_pad_nd.h>
 
-#include "hyperion/nn/fused.h"
+#include "hyperion/nn/cross_entropy.h"
 
 namespace hyperion::models {
 

@@ -19,10 +19,11 @@ nn::MixtureShape mixture_shape(const MoeConfig& config) {
 }
 
 FeedForwardPart feed_forward(const MoeConfig& config) {
-  return {is_mixtral(config) ? "block_sparse_moe" : "mlp", [config](int64_t layer) -> std::shared_ptr<nn::Module> {
-            if (config.sparse(layer)) return std::make_shared<nn::MixtureOfExperts>(mixture_shape(config));
+  return {is_mixtral(config) ? "block_sparse_moe" : "mlp",
+          [config](int64_t layer, auto norm) -> std::shared_ptr<nn::Module> {
+            if (config.sparse(layer)) return std::make_shared<nn::MixtureOfExperts>(mixture_shape(config), norm);
             return std::make_shared<nn::GatedFeedForward>(
-                gated_shape(config.decoder, config.decoder.inner, /*bias=*/false));
+                gated_shape(config.decoder, config.decoder.inner, /*bias=*/false), norm);
           }};
 }
 

@@ -7,11 +7,8 @@
 #include "hyperion/base/format.h"
 #include "hyperion/models/image_classes.h"
 #include "hyperion/models/parted_tree.h"
-#include "hyperion/nn/activation.h"
-#include "hyperion/nn/attention.h"
-#include "hyperion/nn/fused.h"
 #include "hyperion/nn/image_layers.h"
-#include "hyperion/nn/layers.h"
+#include "hyperion/nn/pre_norm.h"
 
 namespace hyperion::models {
 namespace {
@@ -71,93 +68,66 @@ class Embeddings final : public nn::Module {
 
 class VitAttention final : public nn::Module {
  public:
-  VitAttention(const VitConfig& config, size_t layer)
-      : head_width_(config.width / config.heads), layer_(layer), dropout_(config.attention_dropout) {
-    const bool bias = config.query_key_value_bias;
-    q_proj_ = register_module("q_proj", vit_linear(config.width, config.width, bias));
-    k_proj_ = register_module("k_proj", vit_linear(config.width, config.width, bias));
-    v_proj_ = register_module("v_proj", vit_linear(config.width, config.width, bias));
-    o_proj_ = register_module("o_proj", vit_linear(config.width, config.width));
-  }
+  VitAttention(const VitConfig& config, size_t layer, std::shared_ptr<nn::Norm> norm)
+      : shape_{.head_width = config.width / config.heads,
+               .how = {.causal = false, .dropout = config.attention_dropout}},
+        layer_(layer),
+        dropout_{config.dropout, "attn", layer},
+        half_{std::move(norm), inputs(config), register_module("o_proj", vit_linear(config.width, config.width))} {}
 
   at::Tensor forward(const at::Tensor& input, Pass& pass) override {
-    const auto split = [&](nn::Linear& projection) {
-      return run(projection, input, pass).unflatten(2, {-1, head_width_}).transpose(1, 2);
-    };
-    const auto mixed = nn::attend(split(*q_proj_), split(*k_proj_), split(*v_proj_), layer_, pass,
-                                  {.causal = false, .dropout = dropout_});
-    return run(*o_proj_, mixed.transpose(1, 2).flatten(2), pass);
-  }
-
-  // residual + the whole of it on norm(residual); undefined where the pass does not allow it.
-  at::Tensor fused(const at::Tensor& residual, const nn::LayerNorm& norm, const nn::Dropped& dropped,
-                   const Pass& pass) const {
-    if (!nn::fuses(pass, dropout_, {q_proj_.get(), k_proj_.get(), v_proj_.get()}) ||
-        !nn::fuses(pass, dropout_, {o_proj_.get()}))
-      return {};
-    const auto [hidden, packed] =
-        nn::norm_linear(residual, norm.weights(), {q_proj_.get(), k_proj_.get(), v_proj_.get()});
-    const int64_t heads = packed.size(2) / (3 * head_width_);
-    return nn::linear_residual(nn::packed_attention(packed, heads, heads, {.causal = false}, pass), *o_proj_, hidden,
-                               dropped);
+    const auto projected = half_.in(input, pass, shape_.how.dropout);
+    return half_.out(projected, nn::attend(projected, shape_, layer_, pass), pass, dropout_);
   }
 
  private:
-  void lay_out() override { nn::lay_together({q_proj_.get(), k_proj_.get(), v_proj_.get()}); }
+  void lay_out() override { half_.lay_out(); }
 
-  int64_t head_width_;
+  nn::Projections inputs(const VitConfig& config) {
+    nn::Projections list;
+    for (const auto* name : {"q_proj", "k_proj", "v_proj"})
+      list.push_back(register_module(name, vit_linear(config.width, config.width, config.query_key_value_bias)));
+    return list;
+  }
+
+  nn::SelfAttention shape_;
   size_t layer_;
-  double dropout_;
-  std::shared_ptr<nn::Linear> q_proj_, k_proj_, v_proj_, o_proj_;
+  nn::PartDropout dropout_;
+  nn::PreNorm half_;
 };
 
 class VitFeedForward final : public nn::Module {
  public:
-  explicit VitFeedForward(const VitConfig& config)
-      : fc1_(register_module("fc1", vit_linear(config.width, config.inner))),
-        fc2_(register_module("fc2", vit_linear(config.inner, config.width))) {}
-  at::Tensor forward(const at::Tensor& input, Pass& pass) override {
-    return run(*fc2_, nn::gelu_erf(run(*fc1_, input, pass), pass), pass);
-  }
+  VitFeedForward(const VitConfig& config, size_t layer, std::shared_ptr<nn::Norm> norm)
+      : dropout_{config.dropout, "mlp", layer},
+        half_{std::move(norm),
+              {register_module("fc1", vit_linear(config.width, config.inner))},
+              register_module("fc2", vit_linear(config.inner, config.width))} {}
 
-  at::Tensor fused(const at::Tensor& residual, const nn::LayerNorm& norm, const nn::Dropped& dropped,
-                   const Pass& pass) const {
-    if (!nn::fuses(pass, 0, {fc1_.get(), fc2_.get()})) return {};
-    const auto [hidden, inner] = nn::norm_linear(residual, norm.weights(), {fc1_.get()});
-    return nn::activated_linear_residual(inner, nn::Activation::gelu_erf, *fc2_, hidden, dropped);
+  at::Tensor forward(const at::Tensor& input, Pass& pass) override {
+    return half_.out(half_.in(input, pass), nn::Activation::gelu_erf, pass, dropout_);
   }
 
  private:
-  std::shared_ptr<nn::Linear> fc1_, fc2_;
+  nn::PartDropout dropout_;
+  nn::PreNorm half_;
 };
 
 class VitBlock final : public nn::Module {
  public:
-  VitBlock(const VitConfig& config, size_t layer) : layer_(layer), dropout_(config.dropout) {
-    layernorm_before_ =
-        register_module("layernorm_before", std::make_shared<nn::LayerNorm>(config.width, config.epsilon));
-    attention_ = register_module("attention", std::make_shared<VitAttention>(config, layer));
-    layernorm_after_ =
-        register_module("layernorm_after", std::make_shared<nn::LayerNorm>(config.width, config.epsilon));
-    mlp_ = register_module("mlp", std::make_shared<VitFeedForward>(config));
+  VitBlock(const VitConfig& config, size_t layer) {
+    const auto norm = [&] { return std::make_shared<nn::LayerNorm>(config.width, config.epsilon); };
+    const auto before = register_module("layernorm_before", norm());
+    attention_ = register_module("attention", std::make_shared<VitAttention>(config, layer, before));
+    const auto after = register_module("layernorm_after", norm());
+    mlp_ = register_module("mlp", std::make_shared<VitFeedForward>(config, layer, after));
   }
 
   at::Tensor forward(const at::Tensor& input, Pass& pass) override {
-    at::Tensor middle = attention_->fused(input, *layernorm_before_, nn::dropped(dropout_, "attn", layer_, pass), pass);
-    if (!middle.defined()) {
-      const auto mixed = run(*attention_, run(*layernorm_before_, input, pass), pass);
-      middle = input + nn::dropout(mixed, dropout_, "attn", layer_, pass);
-    }
-    const at::Tensor output = mlp_->fused(middle, *layernorm_after_, nn::dropped(dropout_, "mlp", layer_, pass), pass);
-    if (output.defined()) return output;
-    const auto fed = run(*mlp_, run(*layernorm_after_, middle, pass), pass);
-    return middle + nn::dropout(fed, dropout_, "mlp", layer_, pass);
+    return run(*mlp_, run(*attention_, input, pass), pass);
   }
 
  private:
-  size_t layer_;
-  double dropout_;
-  std::shared_ptr<nn::LayerNorm> layernorm_before_, layernorm_after_;
   std::shared_ptr<VitAttention> attention_;
   std::shared_ptr<VitFeedForward> mlp_;
 };

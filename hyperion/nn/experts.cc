@@ -1,5 +1,6 @@
 #include "hyperion/nn/experts.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/sigmoid.h>
@@ -117,7 +118,7 @@ at::Tensor RoutedExperts::looped(const Dispatched& dispatched, Pass& pass) {
   return at::cat(answers);
 }
 
-MixtureOfExperts::MixtureOfExperts(const MixtureShape& shape) {
+MixtureOfExperts::MixtureOfExperts(const MixtureShape& shape, std::shared_ptr<Norm> norm) : norm_(std::move(norm)) {
   const auto to = [&](int64_t out) {
     return std::make_shared<Linear>(shape.expert.width, out, /*with_bias=*/false, shape.expert.init);
   };
@@ -131,13 +132,13 @@ MixtureOfExperts::MixtureOfExperts(const MixtureShape& shape) {
 }
 
 at::Tensor MixtureOfExperts::forward(const at::Tensor& input, Pass& pass) {
-  const auto tokens = input.reshape({-1, input.size(-1)});
+  const auto tokens = (norm_ ? run(*norm_, input, pass) : input).reshape({-1, input.size(-1)});
   auto out = run(*experts_, tokens, pass);
   if (shared_expert_) {
     const auto gate = at::sigmoid(run(*shared_expert_gate_, tokens, pass));
     out = out.add(gate.mul(run(*shared_expert_, tokens, pass)));
   }
-  return out.view(input.sizes());
+  return norm_ ? input + out.view(input.sizes()) : out.view(input.sizes());
 }
 
 }  // namespace hyperion::nn

@@ -53,10 +53,12 @@ class RoutedExperts final : public Module {
 // training alone: elsewhere no token is dropped, so that an answer does not depend on its neighbours.
 class MixtureOfExperts final : public Module {
  public:
-  explicit MixtureOfExperts(const MixtureShape& shape);
+  // Behind a block's norm it is a half of that block: input + mixture(norm(input)).
+  explicit MixtureOfExperts(const MixtureShape& shape, std::shared_ptr<Norm> norm = nullptr);
   at::Tensor forward(const at::Tensor& input, Pass& pass) override;  // [..., width]
 
  private:
+  std::shared_ptr<Norm> norm_;  // its parent's; null: none
   std::shared_ptr<Linear> gate_, shared_expert_gate_;
   std::shared_ptr<RoutedExperts> experts_;
   std::shared_ptr<GatedFeedForward> shared_expert_;

@@ -1,6 +1,8 @@
 #include "hyperion/nn/layers.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/embedding.h>
 
 #include "hyperion/kernels/embedding.h"
@@ -13,10 +15,6 @@ at::Tensor Embedding::forward(const at::Tensor& ids, Pass& pass) {
   return pass.reference ? at::embedding(weight(), ids) : kernels::embedding(weight(), ids);
 }
 
-at::Tensor Embedding::forward_at(const at::Tensor& ids, const Embedding& positions, int64_t first) const {
-  return kernels::embedding_at(weight(), ids, positions.weight_, first);
-}
-
 void Embedding::train_rows(const std::vector<int64_t>& tokens) {
   rows_ = register_module(kTokenRows, std::make_shared<TokenRows>(tokens, weight_));
 }
@@ -27,6 +25,14 @@ void Embedding::merge_rows() {
   weight_.copy_(weight());
   unregister_module(kTokenRows);
   rows_ = nullptr;
+}
+
+at::Tensor embed_at(Embedding& tokens, Embedding& positions, const at::Tensor& ids, int64_t first, Pass& pass) {
+  // One pass over what comes of it instead of three.
+  if (!pass.reference && !pass.positions.defined())
+    return kernels::embedding_at(tokens.weight(), ids, positions.weight(), first);
+  const auto places = pass.positions.defined() ? pass.positions : at::arange(first, first + ids.size(1), ids.options());
+  return run(tokens, ids, pass) + run(positions, places, pass);
 }
 
 RmsNorm::RmsNorm(int64_t width, double epsilon)

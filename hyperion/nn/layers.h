@@ -22,9 +22,6 @@ class Embedding final : public Module {
  public:
   Embedding(int64_t count, int64_t width, Init init);
   at::Tensor forward(const at::Tensor& ids, Pass& pass) override;
-  // The rows of ids [texts, length], and along each text those of `positions` from `first` on: one pass over what comes
-  // of it instead of three.
-  at::Tensor forward_at(const at::Tensor& ids, const Embedding& positions, int64_t first) const;
   at::Tensor weight() const { return rows_ ? rows_->put_into(weight_) : weight_; }
 
   // Some rows are trained by themselves from here on, until they are put back into the table.
@@ -37,25 +34,33 @@ class Embedding final : public Module {
   std::shared_ptr<TokenRows> rows_;  // null: none
 };
 
+// Tokens and the places they stand at, added: the rows of ids [texts, length] in one table, and in the other those of
+// the pass's positions, else of `first` on along each text.
+at::Tensor embed_at(Embedding& tokens, Embedding& positions, const at::Tensor& ids, int64_t first, Pass& pass);
+
+class Norm : public Module {
+ public:
+  Unit unit() const override { return Unit::cheap; }
+  virtual kernels::NormWeights weights() const = 0;
+};
+
 // x / rms(x) * w (Zhang and Sennrich, 2019), reduced in fp32.
-class RmsNorm final : public Module {
+class RmsNorm final : public Norm {
  public:
   RmsNorm(int64_t width, double epsilon);
   at::Tensor forward(const at::Tensor& input, Pass& pass) override;
-  Unit unit() const override { return Unit::cheap; }
-  kernels::NormWeights weights() const { return {weight_, at::Tensor(), epsilon_}; }
+  kernels::NormWeights weights() const override { return {weight_, at::Tensor(), epsilon_}; }
 
  private:
   at::Tensor weight_;
   double epsilon_;
 };
 
-class LayerNorm final : public Module {
+class LayerNorm final : public Norm {
  public:
   explicit LayerNorm(int64_t width, double epsilon = 1e-5);
   at::Tensor forward(const at::Tensor& input, Pass& pass) override;
-  Unit unit() const override { return Unit::cheap; }
-  kernels::NormWeights weights() const { return {weight_, bias_, epsilon_}; }
+  kernels::NormWeights weights() const override { return {weight_, bias_, epsilon_}; }
 
  private:
   at::Tensor weight_, bias_;

@@ -1,6 +1,6 @@
 // The module base: torch::nn::Module's names, parameters and devices, one forward signature, and `run` as the way from
-// a parent to a unit, so that whatever wraps units (recomputation, the gathering of weights) has one place to stand. A
-// block's fused form (nn/fused.h) takes the weights of its own parts without it.
+// a parent to a unit, so that whatever wraps units (recomputation, the gathering of weights) has one place to stand.
+// Where a step has a fused form, the step picks it (nn/pre_norm.h), never the model.
 #pragma once
 #include <torch/nn/module.h>
 
@@ -53,10 +53,6 @@ class Module : public torch::nn::Module {
   void move_to(at::Device device, at::ScalarType type);
 
  protected:
-  at::Tensor run(Module& child, const at::Tensor& input, Pass& pass) {
-    const Unit unit = child.unit();
-    return unit == Unit::plain ? child.forward(input, pass) : run_unit(child, unit, input, pass);
-  }
   at::Tensor parameter(const std::string& name, at::IntArrayRef shape, Init init, Traits traits = {});
   void forget_parameter(const std::string& name);
   virtual void move_held(at::Device) {}  // tensors that are neither parameters nor buffers
@@ -70,6 +66,11 @@ class Module : public torch::nn::Module {
   std::map<std::string, Entry> entries_;
   std::string path_;
 };
+
+inline at::Tensor run(Module& child, const at::Tensor& input, Pass& pass) {
+  const Unit unit = child.unit();
+  return unit == Unit::plain ? child.forward(input, pass) : run_unit(child, unit, input, pass);
+}
 
 // A name of the tree with modules under it that do not run as one: whoever registers them runs them.
 class Branch final : public Module {

@@ -1,0 +1,71 @@
+// One half of a pre-norm block, input + part(norm(input)), stated once. A part goes in by linears over one input,
+// through attention or an activation, and out by a linear onto the residual:
+//
+//   const auto projected = half_.in(input, pass);
+//   return half_.out(projected, nn::attend(projected, {.head_width = 64}, layer, pass), pass);
+//
+// Each step has a plain form, module by module through `run`, and a fused one, a single operation
+// (blocks/block_ops.h). Which it is is decided here, once for a half, from the pass and the linears: nothing may stand
+// between, be it an adapter, a 4-bit weight, a mask or a cache.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "hyperion/kernels/activations_math.h"
+#include "hyperion/nn/attention.h"
+#include "hyperion/nn/layers.h"
+
+namespace hyperion::nn {
+
+using kernels::Activation;
+using Projections = std::vector<std::shared_ptr<Projection>>;
+
+// What the linears of a half gave.
+struct Projected {
+  at::Tensor residual;
+  std::vector<at::Tensor> outputs;  // one a linear; fused: one alone, with theirs side by side
+  std::vector<int64_t> widths;      // of each linear's
+  bool fused = false;
+};
+
+// Of the part's output, before the residual is added; see nn::dropout.
+struct PartDropout {
+  double p = 0;
+  const char* name = "";
+  size_t layer = 0;
+};
+
+class PreNorm {
+ public:
+  // The norm, too, belongs to whoever registered it. None: the input is normed already, and what comes out is the part
+  // alone.
+  PreNorm(std::shared_ptr<Norm> norm, Projections in, std::shared_ptr<Projection> out);
+
+  // `attention_dropout`: of attention's weights, which has no fused form.
+  Projected in(const at::Tensor& input, Pass& pass, double attention_dropout = 0) const;
+  at::Tensor out(const Projected& from, const at::Tensor& mixed, Pass& pass, const PartDropout& dropout = {}) const;
+  // Of activation(what came in).
+  at::Tensor out(const Projected& from, Activation activation, Pass& pass, const PartDropout& dropout = {}) const;
+
+  void lay_out() const;  // the weights of the linears in behind each other in memory, and so their biases
+
+ private:
+  bool fuses(const Pass& pass, double attention_dropout) const;
+  at::Tensor joined(const Projected& from, const at::Tensor& output, Pass& pass, const PartDropout& dropout) const;
+
+  std::shared_ptr<Norm> norm_;
+  Projections in_;
+  std::shared_ptr<Projection> out_;
+};
+
+struct SelfAttention {
+  int64_t head_width;
+  Attending how = {};
+  Norm *query_norm = nullptr, *key_norm = nullptr;  // of each head; null: none
+};
+
+// Attention of queries, keys and values, from three linears or from one that gives as much of each, turned by the
+// pass's rotation if it has one. How many heads there are is read off the widths: of a shard, its own.
+at::Tensor attend(const Projected& projected, const SelfAttention& attention, size_t layer, Pass& pass);
+
+}  // namespace hyperion::nn
