@@ -15,6 +15,7 @@
 #include "hyperion/models/config_reader.h"
 #include "hyperion/models/registry.h"
 #include "hyperion/models/tree.h"
+#include "hyperion/nn/key_value_cache.h"
 #include "hyperion/nn/layers.h"
 
 namespace {

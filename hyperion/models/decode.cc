@@ -8,6 +8,7 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/nn/key_value_cache.h"
 
 namespace hyperion::models {
 namespace {

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "hyperion/base/error.h"
+#include "hyperion/nn/key_value_cache.h"
 
 namespace hyperion::models {
 namespace {
@@ -99,7 +100,7 @@ CausalDecoder::CausalDecoder(const LlamaConfig& config, const FeedForwardPart& p
 at::Tensor CausalDecoder::first(const at::Tensor& ids, Pass& pass) { return run(*embed_tokens_, ids, pass); }
 
 void CausalDecoder::begin_blocks(const at::Tensor& hidden, Pass& pass) {
-  rotation_.apply_to(pass, pass.cache != nullptr ? pass.cache->length() : 0, hidden);
+  rotation_.apply_to(pass, nn::cached_tokens(pass), hidden);
 }
 
 at::Tensor CausalDecoder::last(const at::Tensor& hidden, Pass& pass) { return head_.logits(hidden, pass); }

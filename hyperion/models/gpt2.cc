@@ -6,6 +6,7 @@
 #include "hyperion/base/format.h"
 #include "hyperion/models/language_head.h"
 #include "hyperion/models/parted_tree.h"
+#include "hyperion/nn/key_value_cache.h"
 #include "hyperion/nn/pre_norm.h"
 
 namespace hyperion::models {
@@ -106,8 +107,8 @@ class Gpt2 final : public PartedTree {
 
   at::Tensor first(const at::Tensor& ids, Pass& pass) override {
     check_length(ids, pass);
-    const int64_t first = pass.cache != nullptr ? pass.cache->length() : 0;
-    return nn::dropout(nn::embed_at(*wte_, *wpe_, ids, first, pass), config_.embedding_dropout, "embd", 0, pass);
+    const auto embedded = nn::embed_at(*wte_, *wpe_, ids, nn::cached_tokens(pass), pass);
+    return nn::dropout(embedded, config_.embedding_dropout, "embd", 0, pass);
   }
   nn::Stack& blocks() override { return *h_; }
   at::Tensor last(const at::Tensor& hidden, Pass& pass) override { return head_.logits(hidden, pass); }
@@ -123,7 +124,7 @@ class Gpt2 final : public PartedTree {
 
  private:
   void check_length(const at::Tensor& ids, const Pass& pass) const {
-    const int64_t seen = (pass.cache != nullptr ? pass.cache->length() : 0) + ids.size(1);
+    const int64_t seen = nn::cached_tokens(pass) + ids.size(1);
     if (!pass.positions.defined() && seen > config_.context)
       throw base::ConfigError(base::format("{} tokens are more than the model's context of {}", seen, config_.context),
                               "give less text or ask for fewer new tokens");

@@ -4,10 +4,10 @@
 
 namespace hyperion::nn {
 
-at::Tensor gelu(const at::Tensor& input, const Pass& pass);  // tanh form
-at::Tensor gelu_erf(const at::Tensor& input, const Pass& pass);
+at::Tensor gelu(const at::Tensor& input, const PassSettings& pass);  // tanh form
+at::Tensor gelu_erf(const at::Tensor& input, const PassSettings& pass);
 
 // silu(gate) * up, the gate of Llama's feed-forward part (Shazeer, 2020).
-at::Tensor gated_silu(const at::Tensor& gate, const at::Tensor& up, const Pass& pass);
+at::Tensor gated_silu(const at::Tensor& gate, const at::Tensor& up, const PassSettings& pass);
 
 }  // namespace hyperion::nn

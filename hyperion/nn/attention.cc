@@ -6,6 +6,7 @@
 #include "hyperion/base/format.h"
 #include "hyperion/blocks/attention.h"
 #include "hyperion/device/graph.h"
+#include "hyperion/nn/key_value_cache.h"
 #include "hyperion/nn/recompute.h"
 
 namespace hyperion::nn {
@@ -17,17 +18,17 @@ namespace {
 
 // Padding behind the longest row of the pass counts for no length; a mask that attention is given too is a caller's
 // own, whose columns all count, as in transformers.
-bool has_padded_ends(const Pass& pass) {
+bool has_padded_ends(const PassInputs& pass) {
   return pass.token_mask.defined() && !pass.key_mask.defined() && pass.cache == nullptr;
 }
 
 }  // namespace
 
-bool Rotation::differs_by_pass(const Pass& pass) const {
+bool Rotation::differs_by_pass(const PassInputs& pass) const {
   return pass.positions.defined() || (config_.scaling == RopeScaling::dynamic && has_padded_ends(pass));
 }
 
-at::Tensor Rotation::frequencies_for(const Pass& pass, int64_t length, at::Device device) {
+at::Tensor Rotation::frequencies_for(const PassInputs& pass, int64_t length, at::Device device) {
   if (config_.scaling != RopeScaling::dynamic || (!pass.positions.defined() && length <= config_.original_context))
     return frequencies_ = frequencies_.to(device);
   const auto whole = at::TensorOptions().dtype(at::kLong).device(device);
@@ -62,9 +63,11 @@ void Rotation::apply_to(Pass& pass, int64_t first, const at::Tensor& hidden) {
   if (pass.fused_blocks) pass.half_cosines = half_cosines_, pass.half_sines = half_sines_;
 }
 
-at::Tensor rotate(const at::Tensor& input, const Pass& pass) { return blocks::rope(input, pass.cosines, pass.sines); }
+at::Tensor rotate(const at::Tensor& input, const PassScratch& pass) {
+  return blocks::rope(input, pass.cosines, pass.sines);
+}
 
-at::Tensor wanted(const at::Tensor& hidden, const Pass& pass) {
+at::Tensor wanted(const at::Tensor& hidden, const PassSettings& pass) {
   return pass.last_only ? hidden.narrow(1, hidden.size(1) - 1, 1) : hidden;
 }
 
@@ -88,14 +91,15 @@ at::Tensor attend(const at::Tensor& queries, const at::Tensor& keys, const at::T
                         : blocks::causal_attention(queries, all_keys, all_values, mask);
 }
 
-Dropped dropped(double p, std::string_view name, size_t layer, const Pass& pass, const kernels::ElementMap& elements) {
+Dropped dropped(double p, std::string_view name, size_t layer, const PassSettings& pass,
+                const kernels::ElementMap& elements) {
   if (!pass.training || p == 0) return {};
   return {
       p,
       {base::stream_key(pass.seed, base::format("dropout/{}.{}", layer, name)), pass.step, pass.micro_batch, elements}};
 }
 
-at::Tensor dropout(const at::Tensor& input, double p, std::string_view name, size_t layer, const Pass& pass,
+at::Tensor dropout(const at::Tensor& input, double p, std::string_view name, size_t layer, const PassSettings& pass,
                    const kernels::ElementMap& elements) {
   const auto how = dropped(p, name, layer, pass, elements);
   if (how.p == 0) return input;

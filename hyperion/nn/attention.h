@@ -26,8 +26,8 @@ class Rotation {
 
  private:
   using Key = std::tuple<int64_t, int64_t, at::ScalarType, at::Device, bool>;
-  at::Tensor frequencies_for(const Pass& pass, int64_t length, at::Device device);
-  bool differs_by_pass(const Pass& pass) const;  // though passes have the same shape
+  at::Tensor frequencies_for(const PassInputs& pass, int64_t length, at::Device device);
+  bool differs_by_pass(const PassInputs& pass) const;  // though passes have the same shape
 
   int64_t head_width_;
   RopeConfig config_;
@@ -37,10 +37,10 @@ class Rotation {
 };
 
 // Turns queries or keys [batch, heads, length, head width] by the pass's rotation.
-at::Tensor rotate(const at::Tensor& input, const Pass& pass);
+at::Tensor rotate(const at::Tensor& input, const PassScratch& pass);
 
 // The hidden states [batch, length, width] that logits are wanted of: all, or each row's last.
-at::Tensor wanted(const at::Tensor& hidden, const Pass& pass);
+at::Tensor wanted(const at::Tensor& hidden, const PassSettings& pass);
 
 struct Attending {
   bool causal = true;
@@ -56,7 +56,7 @@ at::Tensor attend(const at::Tensor& queries, const at::Tensor& keys, const at::T
 
 // Dropout of the stream "dropout/<layer>.<name>"; the identity unless training.
 // `elements`: of a shard, those of the whole tensor that it holds.
-at::Tensor dropout(const at::Tensor& input, double p, std::string_view name, size_t layer, const Pass& pass,
+at::Tensor dropout(const at::Tensor& input, double p, std::string_view name, size_t layer, const PassSettings& pass,
                    const kernels::ElementMap& elements = {});
 
 // The same for an operation that drops on its way; p 0: nothing is dropped.
@@ -64,7 +64,7 @@ struct Dropped {
   double p = 0;
   kernels::RandomPlace place = {};
 };
-Dropped dropped(double p, std::string_view name, size_t layer, const Pass& pass,
+Dropped dropped(double p, std::string_view name, size_t layer, const PassSettings& pass,
                 const kernels::ElementMap& elements = {});
 
 }  // namespace hyperion::nn

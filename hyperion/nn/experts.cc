@@ -56,7 +56,7 @@ at::Tensor capacity_of(const at::Tensor& mask, const MixtureShape& shape) {
 }
 
 at::Tensor grouped_experts(const at::Tensor& rows, const at::Tensor& ends, const ExpertList& experts,
-                           const Pass& pass) {
+                           const PassSettings& pass) {
   const auto [in, out] = weights_of(experts);
   const auto packed = blocks::grouped_linear(rows, ends, in);
   const auto active = cheap(

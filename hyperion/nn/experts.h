@@ -26,7 +26,8 @@ at::Tensor capacity_of(const at::Tensor& mask, const MixtureShape& shape);
 using ExpertList = std::vector<std::shared_ptr<GatedFeedForward>>;
 
 // Each expert on its own rows, in two products for all of them together. The experts have no biases.
-at::Tensor grouped_experts(const at::Tensor& rows, const at::Tensor& ends, const ExpertList& experts, const Pass& pass);
+at::Tensor grouped_experts(const at::Tensor& rows, const at::Tensor& ends, const ExpertList& experts,
+                           const PassSettings& pass);
 // Whether it is both possible and faster: on a GPU in bf16, widths in steps of 16 bytes.
 bool grouping_helps(const at::Tensor& rows, const ExpertList& experts);
 

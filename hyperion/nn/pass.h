@@ -1,9 +1,9 @@
-// What one forward pass carries down the module tree besides tensors. Light: any file may include it.
+// What one forward pass carries down the module tree besides tensors: how it is made, what it is of, and what modules
+// leave in it for each other. A function that needs one of the three takes that one. Light: any file may include it.
 #pragma once
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "hyperion/blocks/segments.h"
@@ -12,43 +12,28 @@ namespace hyperion::nn {
 
 class BlockHook;
 class BatchStats;
-
-// Keys and values of the tokens already seen, a pair a layer, so that generation computes each token once. They lie in
-// tensors with room to spare: a token is written into its place, and only where the room is full is it doubled.
-// No gradient flows into what is kept.
-class KeyValueCache {
- public:
-  // The first room holds at least `expected` tokens; told well, nothing is ever moved.
-  explicit KeyValueCache(int64_t expected = 0) : expected_(expected) {}
-
-  int64_t length() const { return layers_.empty() ? 0 : layers_.front().length; }
-  // Appends [batch, heads, tokens, head width] and returns all keys and values of this layer, as views of the room.
-  std::pair<at::Tensor, at::Tensor> extend(size_t layer, const at::Tensor& keys, const at::Tensor& values);
-
- private:
-  struct Layer {
-    at::Tensor keys, values;  // [batch, heads, room, head width]
-    int64_t length = 0;
-  };
-  int64_t expected_;
-  std::vector<Layer> layers_;
-};
+class KeyValueCache;
 
 // What of the forward is computed again in the backward instead of kept: nothing, whole blocks, or norms, activations
 // and dropout (the outputs of products and of attention are kept).
 enum class Recompute { none, blocks, selective };
 
-struct Pass {
+// How: set by whoever begins the pass, and the same for every process that takes part in it.
+struct PassSettings {
   bool training = false;      // dropout is on, and batch norms learn
   bool reference = false;     // plain operations in place of fused ones
-  bool fused_blocks = false;  // transformer blocks of the operations in nn/fused.h, where they can be
+  bool fused_blocks = false;  // the steps of nn/pre_norm.h as single operations, where they can be
   bool last_only = false;     // logits of each row's last token alone: [batch, 1, vocabulary]
   uint64_t seed = 0;
   uint32_t step = 0, micro_batch = 0;
   Recompute recompute = Recompute::none;
-  int64_t recompute_every = 1;     // of Recompute::blocks: each block, each second, each third
-  int64_t blocks = 0;              // begun so far
-  bool recomputing = false;        // this forward repeats one: leave running statistics and counters alone
+  int64_t recompute_every = 1;        // of Recompute::blocks: each block, each second, each third
+  BlockHook* block_hook = nullptr;    // set: blocks run through it
+  BatchStats* batch_stats = nullptr;  // set: batch norms train on the statistics of all processes
+};
+
+// Of what, besides the tokens: belongs to the batch, and travels with it.
+struct PassInputs {
   KeyValueCache* cache = nullptr;  // set: the input continues what the cache holds
   at::Tensor key_mask;  // bool [batch, keys, the cache's included], false: padding, seen by no one; undefined: none
   // bool [batch, length], false: padding, which routers pass over; undefined: none. Attention asks key_mask, which
@@ -58,13 +43,19 @@ struct Pass {
   at::Tensor positions;       // int64 [batch, length]: each token's; undefined: counted on from the cache's length
   // Of each row of the batch, by Adapters::index, -1: none; one: of every row; empty: as Adapters::use said.
   std::vector<int64_t> adapters;
+};
+
+// What modules leave for those behind them, or for whoever began the pass: made anew by every process from its inputs.
+struct PassScratch {
+  int64_t blocks = 0;                     // begun so far
+  bool recomputing = false;               // this forward repeats one: leave running statistics and counters alone
   at::Tensor* right = nullptr;            // set: how many targets are the likeliest is added to it
-  BlockHook* block_hook = nullptr;        // set: blocks run through it
-  BatchStats* batch_stats = nullptr;      // set: batch norms train on the statistics of all processes
   at::Tensor cosines, sines;              // of the tokens' positions; set by models with rotary positions
   at::Tensor half_cosines, half_sines;    // the same for fused blocks: fp32 [positions, head width / 2]
   std::vector<at::Tensor> router_logits;  // [tokens, experts] a layer; left by mixtures of experts
   at::Tensor auxiliary_loss;              // a fp32 scalar to add to the loss; left by models that have one
 };
+
+struct Pass : PassSettings, PassInputs, PassScratch {};
 
 }  // namespace hyperion::nn

@@ -56,7 +56,7 @@ at::Tensor onto_residual(const Projected& from, const std::shared_ptr<Projection
                                         dropped.place);
 }
 
-at::Tensor activated(const Projected& from, Activation activation, const Pass& pass) {
+at::Tensor activated(const Projected& from, Activation activation, const PassSettings& pass) {
   switch (activation) {
     case Activation::gelu_tanh:
       return gelu(from.outputs[0], pass);

@@ -23,7 +23,7 @@ at::Tensor cheap_region(const std::vector<at::Tensor>& inputs, const RegionFunct
 
 // The same for a function that holds all it needs by value.
 template <class F>
-at::Tensor cheap(const Pass& pass, const std::vector<at::Tensor>& inputs, F f) {
+at::Tensor cheap(const PassSettings& pass, const std::vector<at::Tensor>& inputs, F f) {
   return pass.recompute == Recompute::selective ? cheap_region(inputs, f, f) : f(inputs);
 }
 

@@ -198,7 +198,7 @@ int64_t Batch::counted_in_part(int64_t index, int64_t of) const {
   return sum;
 }
 
-void Batch::apply_to(nn::Pass& pass) const {
+void Batch::apply_to(nn::PassInputs& pass) const {
   if (lengths.defined())
     pass.token_mask = at::arange(inputs.size(1), lengths.options()).unsqueeze(0).lt(lengths.unsqueeze(1));
   if (!segment_starts.defined()) return;

@@ -32,7 +32,7 @@ struct Batch {
   int64_t counted_in_part(int64_t index, int64_t of) const;
   int64_t rows_of_part(int64_t index, int64_t of) const { return (rows() - index + of - 1) / of; }
   // What the forward must know besides the inputs.
-  void apply_to(nn::Pass& pass) const;
+  void apply_to(nn::PassInputs& pass) const;
 };
 
 using LossFunction = std::function<at::Tensor(const at::Tensor& outputs, const at::Tensor& targets)>;

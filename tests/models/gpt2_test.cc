@@ -10,6 +10,7 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/models/decode.h"
+#include "hyperion/nn/key_value_cache.h"
 #include "tests/support/devices.h"
 
 namespace hyperion::models {

@@ -11,6 +11,7 @@
 #include "hyperion/base/random.h"
 #include "hyperion/models/decode.h"
 #include "hyperion/models/registry.h"
+#include "hyperion/nn/key_value_cache.h"
 #include "tests/support/devices.h"
 
 namespace hyperion::models {

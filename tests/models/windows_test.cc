@@ -10,6 +10,7 @@
 #include "hyperion/models/decode.h"
 #include "hyperion/models/llama.h"
 #include "hyperion/models/registry.h"
+#include "hyperion/nn/key_value_cache.h"
 #include "tests/support/devices.h"
 
 namespace hyperion::models {

@@ -12,6 +12,7 @@
 
 #include <cmath>
 
+#include "hyperion/nn/key_value_cache.h"
 #include "tests/support/devices.h"
 
 namespace hyperion::nn {

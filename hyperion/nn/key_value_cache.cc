@@ -1,4 +1,4 @@
-#include "hyperion/nn/pass.h"
+#include "hyperion/nn/key_value_cache.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
@@ -36,5 +36,7 @@ std::pair<at::Tensor, at::Tensor> KeyValueCache::extend(size_t layer, const at::
   held.length = length;
   return {held.keys.narrow(2, 0, length), held.values.narrow(2, 0, length)};
 }
+
+int64_t cached_tokens(const PassInputs& pass) { return pass.cache != nullptr ? pass.cache->length() : 0; }
 
 }  // namespace hyperion::nn

@@ -1,4 +1,4 @@
-#include "hyperion/nn/pass.h"
+#include "hyperion/nn/key_value_cache.h"
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/randn.h>
