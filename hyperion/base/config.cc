@@ -52,7 +52,7 @@ bool toml_holds(const std::string& text) {
 }
 
 std::string type_name(const Setting& setting) {
-  const char* names[] = {"a whole number", "a number", "true or false", "text", "a list of texts"};
+  const char* names[] = {"a whole number", "a number", "true or false", "text", "a list of texts", "text"};
   return names[setting.value.index()];
 }
 
@@ -116,7 +116,14 @@ void assign(Setting& setting, const std::string& value, const std::string& place
     throw ConfigError(format("{} = \"{}\" is not one of {}, {}", setting.name(), value, joined(setting.choices), place),
                       near.empty() ? setting.meaning : format("did you mean \"{}\"?", near));
   }
-  *std::get<std::string*>(setting.value) = value;
+  if (auto* const* text = std::get_if<std::string*>(&setting.value))
+    **text = value;
+  else
+    std::get<WrittenValue>(setting.value).read(value);
+}
+
+bool is_text(const Setting& setting) {
+  return std::holds_alternative<std::string*>(setting.value) || std::holds_alternative<WrittenValue>(setting.value);
 }
 
 void assign_node(Setting& setting, const toml::node& node, const std::string& place) {
@@ -135,7 +142,7 @@ void assign_node(Setting& setting, const toml::node& node, const std::string& pl
     *std::get<bool*>(setting.value) = *node.value<bool>();
     return;
   }
-  if (setting.value.index() == 3 && node.is_string()) return assign(setting, *node.value<std::string>(), place);
+  if (is_text(setting) && node.is_string()) return assign(setting, *node.value<std::string>(), place);
   if (setting.value.index() == 4 && node.is_string())
     return assign(setting, std::vector<std::string>{*node.value<std::string>()}, place);
   if (setting.value.index() == 4 && node.is_array()) {
@@ -180,7 +187,7 @@ void assign_text(Setting& setting, const std::string& text, const std::string& p
     }
   }
   if (setting.value.index() == 4) return assign(setting, split_at_commas(text), place);
-  if (setting.value.index() == 3) return assign(setting, text, place);
+  if (is_text(setting)) return assign(setting, text, place);
   if (setting.value.index() == 2) {
     const bool yes = text == "true" || text == "1", no = text == "false" || text == "0";
     if (!yes && !no) wrong_type(setting, toml_text(text), place);
@@ -244,8 +251,10 @@ std::string Setting::text() const {
       return *std::get<bool*>(value) ? "true" : "false";
     case 3:
       return toml_text(*std::get<std::string*>(value));
-    default:
+    case 4:
       return toml_text(*std::get<std::vector<std::string>*>(value));
+    default:
+      return toml_text(*std::get<WrittenValue>(value));
   }
 }
 
@@ -277,6 +286,10 @@ Section& Section::list(const char* key, std::vector<std::string>& value, const c
 }
 Section& Section::choice(const char* key, std::string& value, std::vector<std::string> choices, const char* meaning) {
   owner_.settings_.push_back({name_, key, meaning, "", &value, {}, std::move(choices), toml_text(value)});
+  return *this;
+}
+Section& Section::add(const char* key, WrittenValue value, std::vector<std::string> choices, const char* meaning) {
+  owner_.settings_.push_back({name_, key, meaning, "", value, {}, std::move(choices), toml_text(*value)});
   return *this;
 }
 

@@ -14,17 +14,29 @@
 #include <variant>
 #include <vector>
 
+#include "hyperion/base/words.h"
+
 namespace hyperion::base {
 
 struct Range {
   double low, high;  // both allowed
 };
 
+// A value of a type of its own, which is written as text.
+struct WrittenValue {
+  void* value;
+  std::string (*text_of)(const void* value);
+  void (*read_into)(void* value, const std::string& text);  // may throw ConfigError
+
+  std::string operator*() const { return text_of(value); }
+  void read(const std::string& text) const { read_into(value, text); }
+};
+
 struct Setting {
   std::string section, key, meaning, unit;
-  std::variant<int64_t*, double*, bool*, std::string*, std::vector<std::string>*> value;
+  std::variant<int64_t*, double*, bool*, std::string*, std::vector<std::string>*, WrittenValue> value;
   Range range{0, 0};
-  std::vector<std::string> choices;  // of a text; empty: any
+  std::vector<std::string> choices;  // of an enum; empty: any text
   std::string default_text;
   std::string origin = "default";
 
@@ -45,8 +57,26 @@ class Settings {
     // between them.
     Section& list(const char* key, std::vector<std::string>& value, const char* meaning);
     Section& choice(const char* key, std::string& value, std::vector<std::string> choices, const char* meaning);
+    // A type with a constructor from its text, which may throw ConfigError, and text().
+    template <class T>
+    Section& written(const char* key, T& value, const char* meaning) {
+      return add(key,
+                 {&value, [](const void* from) { return static_cast<const T*>(from)->text(); },
+                  [](void* to, const std::string& text) { *static_cast<T*>(to) = T(text); }},
+                 {}, meaning);
+    }
+    // An enum with words (words.h).
+    template <class Enum>
+    Section& choice(const char* key, Enum& value, const char* meaning) {
+      const auto words = words_of(value);
+      return add(key,
+                 {&value, [](const void* from) { return std::string(word_of(*static_cast<const Enum*>(from))); },
+                  [](void* to, const std::string& word) { *static_cast<Enum*>(to) = from_word<Enum>(word).value(); }},
+                 {words.begin(), words.end()}, meaning);
+    }
 
    private:
+    Section& add(const char* key, WrittenValue value, std::vector<std::string> choices, const char* meaning);
     Settings& owner_;
     std::string name_;
   };

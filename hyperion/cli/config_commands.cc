@@ -17,7 +17,7 @@ int config_command(const ConfigOptions& options) {
     base::Json json = base::Json::object();
     for (const auto& setting : settings.all()) {
       auto& entry = json[setting.section][setting.key];
-      std::visit([&](auto* value) { entry["value"] = *value; }, setting.value);
+      std::visit([&](const auto& value) { entry["value"] = *value; }, setting.value);
       entry["origin"] = setting.origin;
     }
     std::printf("%s\n", json.dump(2).c_str());

@@ -130,7 +130,7 @@ std::string settings_of_state(const StateMembers& state, const Json& json) {
 }
 
 Json value_json(const base::Setting& setting) {
-  return std::visit([](const auto* value) { return Json(*value); }, setting.value);
+  return std::visit([](const auto& value) { return Json(*value); }, setting.value);
 }
 
 // The tensors of a checkpoint have the shapes of the model it describes, the optimizer's too. What an adapter is

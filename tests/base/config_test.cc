@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -10,23 +11,39 @@
 namespace hyperion::base::test {
 namespace {
 
+enum class Rule { adamw, sgd };
+constexpr auto words_of(Rule) { return std::array{"adamw", "sgd"}; }
+
+// "3x4"
+struct Size {
+  Size() = default;
+  explicit Size(const std::string& text) : high(text.at(0) - '0'), wide(text.at(2) - '0') {
+    if (text.size() != 3 || text[1] != 'x') throw ConfigError("train.size = \"" + text + "\" is no size");
+  }
+  std::string text() const { return std::to_string(high) + "x" + std::to_string(wide); }
+  int high = 1, wide = 2;
+};
+
 struct Example {
   double lr = 3e-4, anything = 0;
   int64_t steps = 10, wide = 0;
   bool fused = false;
-  std::string rule = "adamw", note;
+  Rule rule = Rule::adamw;
+  Size size;
+  std::string note;
 
   Settings settings() {
     Settings all;
     all.section("optim", "the update")
         .real("lr", lr, {0, 10}, "peak learning rate")
-        .choice("rule", rule, {"adamw", "sgd"}, "how weights change");
+        .choice("rule", rule, "how weights change");
     all.section("train", "the run")
         .integer("steps", steps, {1, 1000}, "updates in all", "steps")
         .integer("wide", wide, {-9.3e18, 9.3e18}, "any whole number")
         .real("anything", anything, {std::numeric_limits<double>::lowest(), std::numeric_limits<double>::max()},
               "any number")
         .flag("fused", fused, "one kernel")
+        .written("size", size, "height and width")
         .text("note", note, "for people");
     return all;
   }
@@ -58,7 +75,7 @@ TEST(Config, reads_every_type_from_a_recipe) {
   Settings settings = example.settings();
   settings.read_toml("[optim]\nlr = 1\nrule = \"sgd\"\n[train]\nsteps = 7\nfused = true\nnote = 'x'\n", "r.toml");
   EXPECT_EQ(example.lr, 1.0);
-  EXPECT_EQ(example.rule, "sgd");
+  EXPECT_EQ(example.rule, Rule::sgd);
   EXPECT_EQ(example.steps, 7);
   EXPECT_TRUE(example.fused);
   EXPECT_EQ(example.note, "x");
@@ -117,6 +134,45 @@ TEST(Config, out_of_range_says_the_range_and_unit) {
   expect_has(refusal_of_recipe("[optim]\nlr = -1e-9\n"), "out of range");
   expect_has(refusal_of_recipe("[optim]\nrule = \"sdg\"\n"), "optim.rule = \"sdg\" is not one of adamw, sgd");
   expect_has(refusal_of_recipe("[optim]\nrule = \"adam\"\n"), "did you mean \"adamw\"?");
+}
+
+TEST(Config, a_choice_is_an_enum_that_is_written_as_its_word) {
+  Example example;
+  Settings settings = example.settings();
+  const Setting& rule = settings.at("optim.rule");
+  EXPECT_EQ(rule.default_text, "\"adamw\"");
+  EXPECT_EQ(rule.choices, (std::vector<std::string>{"adamw", "sgd"}));
+  settings.set("optim.rule", "sgd", "--optim.rule");
+  EXPECT_EQ(example.rule, Rule::sgd);
+  EXPECT_EQ(rule.text(), "\"sgd\"");
+  expect_has(settings.toml(false), "\nrule = \"sgd\"\n");
+  expect_has(settings.help(), "--optim.rule                   how weights change (default \"adamw\"; adamw, sgd)\n");
+  const char* environment[] = {"HYPERION_OPTIM__RULE=adamw", nullptr};
+  settings.read_environment(environment);
+  EXPECT_EQ(example.rule, Rule::adamw);
+}
+
+TEST(Config, a_word_that_no_choice_has_is_refused_with_the_nearest_one) {
+  EXPECT_EQ(refusal_of("optim.rule", "adam"),
+            "error: optim.rule = \"adam\" is not one of adamw, sgd, --optim.rule\nhint: did you mean \"adamw\"?\n");
+  EXPECT_EQ(refusal_of("optim.rule", "lion"),
+            "error: optim.rule = \"lion\" is not one of adamw, sgd, --optim.rule\nhint: how weights change\n");
+  expect_has(refusal_of_recipe("[optim]\nrule = 1\n"), "optim.rule must be text, not a TOML integer, r.toml:2:8");
+  expect_has(refusal_of("optim.rule", "\xff"), "optim.rule is not UTF-8 text");
+  EXPECT_EQ(from_word<Rule>("sgd"), Rule::sgd);
+  EXPECT_EQ(from_word<Rule>("lion"), std::nullopt);
+  EXPECT_STREQ(word_of(Rule::sgd), "sgd");
+}
+
+TEST(Config, a_type_of_its_own_reads_and_writes_its_text) {
+  Example example;
+  Settings settings = example.settings();
+  settings.read_toml("[train]\nsize = \"3x4\"\n", "r.toml");
+  EXPECT_EQ(example.size.high, 3);
+  EXPECT_EQ(example.size.wide, 4);
+  EXPECT_EQ(settings.at("train.size").text(), "\"3x4\"");
+  expect_has(refusal_of("train.size", "3 4"), "train.size = \"3 4\" is no size");
+  expect_has(refusal_of_recipe("[train]\nsize = 3\n"), "train.size must be text, not a TOML integer");
 }
 
 TEST(Config, both_ends_of_a_range_are_allowed) {
@@ -274,6 +330,7 @@ void expect_round_trip(Example& written) {
     EXPECT_EQ(read.wide, written.wide);
     EXPECT_EQ(read.fused, written.fused);
     EXPECT_EQ(read.rule, written.rule);
+    EXPECT_EQ(read.size.text(), written.size.text());
     EXPECT_EQ(read.note, written.note);
   }
 }
@@ -289,6 +346,14 @@ TEST(Config, toml_gives_every_number_again_exactly) {
   for (const int64_t value : {INT64_MIN, INT64_MAX, int64_t{0}, int64_t{-1}, int64_t{9007199254740993}}) {
     Example example;
     example.wide = value;
+    expect_round_trip(example);
+  }
+}
+
+TEST(Config, toml_gives_every_choice_again) {
+  for (const Rule rule : {Rule::adamw, Rule::sgd}) {
+    Example example;
+    example.rule = rule, example.size = Size("5x6");
     expect_round_trip(example);
   }
 }

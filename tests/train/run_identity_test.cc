@@ -33,10 +33,11 @@ void change(const base::Setting& setting) {
   if (auto* const* real = std::get_if<double*>(&setting.value)) **real = **real == 0 ? 0.5 : **real / 2;
   if (auto* const* flag = std::get_if<bool*>(&setting.value)) **flag = !**flag;
   if (auto* const* list = std::get_if<std::vector<std::string>*>(&setting.value)) (*list)->push_back("other");
-  auto* const* text = std::get_if<std::string*>(&setting.value);
-  if (text == nullptr) return;
-  const auto& choices = setting.choices;
-  **text = choices.empty() ? **text + "other" : choices[0] != **text ? choices[0] : choices[1];
+  if (auto* const* text = std::get_if<std::string*>(&setting.value)) **text += "other";
+  if (const auto* written = std::get_if<base::WrittenValue>(&setting.value)) {
+    const auto& choices = setting.choices;
+    written->read(choices.empty() ? "weights" : choices[0] != **written ? choices[0] : choices[1]);
+  }
 }
 
 TEST(RunIdentity, every_setting_that_changes_is_refused_or_said) {
