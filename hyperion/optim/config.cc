@@ -6,9 +6,9 @@ namespace hyperion::optim {
 
 void describe(base::Settings& settings, OptimConfig& config) {
   settings.section("optim", "the update rule and its schedule")
-      .choice("rule", config.rule, {"adamw", "sgd"}, "how gradients change weights")
+      .choice("rule", config.rule, "how gradients change weights")
       .real("lr", config.lr, {0, 100}, "peak learning rate")
-      .choice("schedule", config.schedule, {"constant", "linear", "cosine", "wsd"},
+      .choice("schedule", config.schedule,
               "shape of the learning rate after warm-up; wsd: at the peak, then linearly down")
       .integer("warmup", config.warmup, {0, 1'000'000'000}, "linear rise to the peak", "steps")
       .integer("decay_steps", config.decay_steps, {0, 1'000'000'000},

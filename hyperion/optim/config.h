@@ -1,7 +1,7 @@
 // Settings of the update.
 #pragma once
+#include <array>
 #include <cstdint>
-#include <string>
 
 #include "hyperion/optim/schedule.h"
 
@@ -11,8 +11,12 @@ class Settings;
 
 namespace hyperion::optim {
 
+enum class UpdateRule { adamw, sgd };
+constexpr auto words_of(UpdateRule) { return std::array{"adamw", "sgd"}; }
+
 struct OptimConfig {
-  std::string rule = "adamw", schedule = "cosine";
+  UpdateRule rule = UpdateRule::adamw;
+  ScheduleShape schedule = ScheduleShape::cosine;
   double lr = 3e-4, final_lr_ratio = 0.1, weight_decay = 0.1, beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8, momentum = 0.9;
   double clip = 1.0, decay = 0.2;
   int64_t warmup = 20, decay_steps = 0;

@@ -28,7 +28,7 @@ Optimizer::Optimizer(std::vector<nn::Parameter> parameters, const OptimConfig& c
     const at::Tensor& master = parameter.master;
     HYPERION_CHECK(master.defined() && master.scalar_type() == at::kFloat, "each parameter has a master in fp32");
     first_.push_back(at::zeros_like(master));
-    if (config_.rule == "adamw") second_.push_back(at::zeros_like(master));
+    if (config_.rule == UpdateRule::adamw) second_.push_back(at::zeros_like(master));
   }
 }
 
@@ -42,7 +42,7 @@ void Optimizer::update(const std::vector<at::Tensor>& gradients, const at::Tenso
 void Optimizer::set_numbers(double lr, int64_t step, kernels::SmallWrites& writes) {
   if (parameters_.empty()) return;
   const auto device = parameters_.front().tensor.device();
-  if (config_.rule != "adamw")
+  if (config_.rule != UpdateRule::adamw)
     return updates_.set_sgd(device, static_cast<float>(lr), static_cast<float>(config_.momentum), writes);
   // Of the rounded beta that the moments decay by: for 0.999999 the two differ by 1% of 1 - beta.
   const auto correction = [&](double beta) {
@@ -122,7 +122,7 @@ UpdateTensors Optimizer::tensors_of(size_t index, Slot slot, const at::Tensor& g
 }
 
 void Optimizer::apply(const std::vector<UpdateTensors>& tensors, const at::Tensor& scale) {
-  config_.rule == "adamw" ? updates_.adamw(tensors, scale) : updates_.sgd(tensors, scale);
+  config_.rule == UpdateRule::adamw ? updates_.adamw(tensors, scale) : updates_.sgd(tensors, scale);
 }
 
 std::vector<nn::Parameter> Optimizer::state() const {

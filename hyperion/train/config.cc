@@ -145,7 +145,7 @@ void check(const RunConfig& config) {
 void check_schedule(const RunConfig& config) {
   const auto schedule = optim::schedule_of(config.optim, config.train.steps);
   const auto steps = static_cast<double>(schedule.steps);
-  if (schedule.shape != "wsd" || schedule.decay == 0 || schedule.decay * steps >= 1) return;
+  if (schedule.shape != optim::ScheduleShape::wsd || schedule.decay == 0 || schedule.decay * steps >= 1) return;
   throw ConfigError(
       format("optim.decay = {:g} of a schedule of {} steps is less than one step", schedule.decay, schedule.steps),
       format("the learning rate would never come down: raise optim.decay to {:g} or more; 0 keeps the peak to the end",

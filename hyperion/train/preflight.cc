@@ -80,7 +80,7 @@ MemoryNeed memory_need(const RunConfig& config, const strategy::ModelShape& shap
   need.gradients = (narrow && config.train.accumulate > 1 ? 4 : element) * parameters * shared(2);
   if (!config.memory.offload_optimizer && config.memory.budget.empty()) {
     need.masters = narrow ? 4 * parameters * shared(1) : 0;
-    need.moments = (config.optim.rule == "adamw" ? 8 : 4) * parameters * shared(1);
+    need.moments = (config.optim.rule == optim::UpdateRule::adamw ? 8 : 4) * parameters * shared(1);
   }
   const MemoryConfig& memory = config.memory;
   if (memory.recompute != "none" || memory.offload_activations || !memory.budget.empty() || memory.on_oom == "adapt")

@@ -30,7 +30,7 @@ bool known_by_content(const std::string& setting, const PastRun& past, const Run
 }
 
 bool same_curve(const optim::Schedule& a, const optim::Schedule& b) {
-  return a.shape == b.shape && a.shape != "constant";
+  return a.shape == b.shape && a.shape != optim::ScheduleShape::constant;
 }
 
 // A run that is made longer or shorter keeps the learning rates it was begun with, unless it is told where they end.

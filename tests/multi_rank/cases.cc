@@ -57,7 +57,7 @@ train::RunConfig config_of(const Case& which, int64_t processes) {
   config.optim.lr = std::stod(which.value("lr", which.family == "resnet" ? "3e-2" : "3e-3"));
   config.train.length = std::min<int64_t>(32, which.number("length", config.train.length));
   config.optim.clip = which.number("clip", 1);
-  config.optim.rule = which.value("rule", "adamw");
+  config.optim.rule = which.choice("rule", config.optim.rule);
   config.memory.recompute = which.value("recompute", "none");
   config.memory.offload_activations = which.number("offload", 0) != 0;
   config.memory.offload_optimizer = which.number("host_optimizer", 0) != 0;

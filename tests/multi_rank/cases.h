@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "hyperion/base/words.h"
 #include "hyperion/parallel/processes.h"
 
 namespace hyperion::testing {
@@ -14,6 +15,10 @@ struct Case {
   std::map<std::string, std::string> settings;
   std::string value(const std::string& key, const std::string& otherwise) const;
   int64_t number(const std::string& key, int64_t otherwise) const;
+  template <class Enum>
+  Enum choice(const std::string& key, Enum otherwise) const {
+    return base::from_word<Enum>(value(key, base::word_of(otherwise))).value();
+  }
 };
 Case read_case(const std::string& text);
 

@@ -10,6 +10,7 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/random.h"
+#include "hyperion/base/words.h"
 
 namespace hyperion::optim {
 namespace {
@@ -58,7 +59,7 @@ void expect_near(const at::Tensor& got, const std::vector<double>& expected, dou
 }
 
 // Ten updates of three odd-sized parameters, against Plain.
-void expect_updates_as_plain_code(const std::string& rule, bool narrow) {
+void expect_updates_as_plain_code(UpdateRule rule, bool narrow) {
   at::NoGradGuard no_grad;
   OptimConfig config;
   config.rule = rule;
@@ -79,8 +80,8 @@ void expect_updates_as_plain_code(const std::string& rule, bool narrow) {
     const double lr = 0.01 * static_cast<double>(step), scale = step % 2 ? 1.0 : 0.25;
     optimizer.update(gradients, scalar(scale), lr, step);
     for (size_t i = 0; i < sizes.size(); ++i)
-      rule == "adamw" ? plain[i].adamw(numbers(gradients[i]), scale, lr, step, i != 0, config)
-                      : plain[i].sgd(numbers(gradients[i]), scale, lr, i != 0, config);
+      rule == UpdateRule::adamw ? plain[i].adamw(numbers(gradients[i]), scale, lr, step, i != 0, config)
+                                : plain[i].sgd(numbers(gradients[i]), scale, lr, i != 0, config);
   }
   for (size_t i = 0; i < sizes.size(); ++i) {
     const auto& [name, tensor, traits, master, placement] = parameters[i];
@@ -89,10 +90,10 @@ void expect_updates_as_plain_code(const std::string& rule, bool narrow) {
   }
 }
 
-TEST(AdamW, updates_as_plain_code_does) { expect_updates_as_plain_code("adamw", false); }
-TEST(AdamW, updates_narrow_weights_through_their_masters) { expect_updates_as_plain_code("adamw", true); }
-TEST(Sgd, updates_as_plain_code_does) { expect_updates_as_plain_code("sgd", false); }
-TEST(Sgd, updates_narrow_weights_through_their_masters) { expect_updates_as_plain_code("sgd", true); }
+TEST(AdamW, updates_as_plain_code_does) { expect_updates_as_plain_code(UpdateRule::adamw, false); }
+TEST(AdamW, updates_narrow_weights_through_their_masters) { expect_updates_as_plain_code(UpdateRule::adamw, true); }
+TEST(Sgd, updates_as_plain_code_does) { expect_updates_as_plain_code(UpdateRule::sgd, false); }
+TEST(Sgd, updates_narrow_weights_through_their_masters) { expect_updates_as_plain_code(UpdateRule::sgd, true); }
 
 TEST(AdamW, takes_a_strided_gradient) {
   at::NoGradGuard no_grad;
@@ -119,7 +120,7 @@ TEST(AdamW, corrects_its_bias_however_slow_the_moments) {
 
 TEST(Optimizer, decays_only_where_told) {
   at::NoGradGuard no_grad;
-  for (const char* rule : {"adamw", "sgd"}) {
+  for (const auto rule : {UpdateRule::adamw, UpdateRule::sgd}) {
     OptimConfig config;
     config.rule = rule;
     config.weight_decay = 0.5;
@@ -134,7 +135,7 @@ TEST(Optimizer, decays_only_where_told) {
 
 TEST(Optimizer, a_rate_of_zero_changes_no_weight) {
   at::NoGradGuard no_grad;
-  for (const char* rule : {"adamw", "sgd"}) {
+  for (const auto rule : {UpdateRule::adamw, UpdateRule::sgd}) {
     OptimConfig config;
     config.rule = rule;
     const auto weight = random_tensor({7}, "weight"), before = weight.clone();
@@ -155,14 +156,14 @@ TEST(Optimizer, names_all_that_a_checkpoint_must_hold) {
   using Names = std::vector<std::string>;
   EXPECT_EQ(names(Optimizer({{"a", a, {true}, a}, {"b", b.to(at::kBFloat16), {true}, b}}, config)),
             (Names{"first.a", "second.a", "master.b", "first.b", "second.b"}));
-  config.rule = "sgd";
+  config.rule = UpdateRule::sgd;
   EXPECT_EQ(names(Optimizer({{"a", a, {true}, a}, {"b", b.to(at::kBFloat16), {true}, b}}, config)),
             (Names{"first.a", "master.b", "first.b"}));
 }
 
 TEST(Optimizer, continues_exactly_from_the_state_it_names) {
   at::NoGradGuard no_grad;
-  for (const char* rule : {"adamw", "sgd"}) {
+  for (const auto rule : {UpdateRule::adamw, UpdateRule::sgd}) {
     OptimConfig config;
     config.rule = rule;
     const auto gradient = [](int64_t step) { return random_tensor({9}, "gradient", 1, step).to(at::kBFloat16); };
@@ -175,8 +176,8 @@ TEST(Optimizer, continues_exactly_from_the_state_it_names) {
     for (size_t i = 0; i < whole.state().size(); ++i) resumed.state()[i].tensor.copy_(whole.state()[i].tensor);
     whole.update({gradient(4)}, scalar(1), 0.1, 4);
     resumed.update({gradient(4)}, scalar(1), 0.1, 4);
-    EXPECT_TRUE(at::equal(master, other)) << rule;
-    EXPECT_TRUE(at::equal(weight, master.to(at::kBFloat16))) << rule;
+    EXPECT_TRUE(at::equal(master, other)) << base::word_of(rule);
+    EXPECT_TRUE(at::equal(weight, master.to(at::kBFloat16))) << base::word_of(rule);
   }
 }
 

@@ -13,7 +13,7 @@ namespace hyperion::optim {
 namespace {
 
 TEST(Schedule, rises_linearly_to_the_peak) {
-  for (const char* shape : {"constant", "linear", "cosine"}) {
+  for (const auto shape : {ScheduleShape::constant, ScheduleShape::linear, ScheduleShape::cosine}) {
     const Schedule schedule{shape, 2.0, 0.1, 4, 100};
     EXPECT_DOUBLE_EQ(schedule.at(1), 0.5);
     EXPECT_DOUBLE_EQ(schedule.at(3), 1.5);
@@ -22,7 +22,7 @@ TEST(Schedule, rises_linearly_to_the_peak) {
 }
 
 TEST(Schedule, falls_to_the_final_part_at_the_last_step_and_stays) {
-  for (const char* shape : {"linear", "cosine"})
+  for (const auto shape : {ScheduleShape::linear, ScheduleShape::cosine})
     for (const int64_t warmup : {0, 1, 10, 99}) {
       const Schedule schedule{shape, 2.0, 0.1, warmup, 100};
       double last = schedule.at(std::max<int64_t>(1, warmup));
@@ -38,20 +38,20 @@ TEST(Schedule, falls_to_the_final_part_at_the_last_step_and_stays) {
 }
 
 TEST(Schedule, has_its_shape_half_way) {
-  EXPECT_DOUBLE_EQ((Schedule{"linear", 1.0, 0, 0, 100}.at(25)), 0.75);
-  EXPECT_DOUBLE_EQ((Schedule{"cosine", 1.0, 0, 0, 100}.at(50)), 0.5);
-  EXPECT_NEAR((Schedule{"cosine", 1.0, 0, 0, 100}.at(25)), 0.5 + std::sqrt(0.5) / 2, 1e-12);
-  EXPECT_DOUBLE_EQ((Schedule{"cosine", 1.0, 0.5, 20, 100}.at(60)), 0.75);
-  EXPECT_DOUBLE_EQ((Schedule{"constant", 1.0, 0.1, 0, 100}.at(100)), 1.0);
+  EXPECT_DOUBLE_EQ((Schedule{ScheduleShape::linear, 1.0, 0, 0, 100}.at(25)), 0.75);
+  EXPECT_DOUBLE_EQ((Schedule{ScheduleShape::cosine, 1.0, 0, 0, 100}.at(50)), 0.5);
+  EXPECT_NEAR((Schedule{ScheduleShape::cosine, 1.0, 0, 0, 100}.at(25)), 0.5 + std::sqrt(0.5) / 2, 1e-12);
+  EXPECT_DOUBLE_EQ((Schedule{ScheduleShape::cosine, 1.0, 0.5, 20, 100}.at(60)), 0.75);
+  EXPECT_DOUBLE_EQ((Schedule{ScheduleShape::constant, 1.0, 0.1, 0, 100}.at(100)), 1.0);
 }
 
 TEST(Schedule, wsd_stays_at_the_peak_until_its_last_part) {
-  const Schedule schedule{"wsd", 2.0, 0.1, 10, 100, 0.2};
+  const Schedule schedule{ScheduleShape::wsd, 2.0, 0.1, 10, 100, 0.2};
   EXPECT_DOUBLE_EQ(schedule.at(5), 1.0);
   for (const int64_t step : {10, 11, 50, 80}) EXPECT_DOUBLE_EQ(schedule.at(step), 2.0);
   EXPECT_DOUBLE_EQ(schedule.at(90), 1.1);
   for (const int64_t step : {100, 101, 1000}) EXPECT_DOUBLE_EQ(schedule.at(step), 0.2);
-  EXPECT_DOUBLE_EQ((Schedule{"wsd", 2.0, 0.1, 10, 100, 0}.at(99)), 2.0);
+  EXPECT_DOUBLE_EQ((Schedule{ScheduleShape::wsd, 2.0, 0.1, 10, 100, 0}.at(99)), 2.0);
 }
 
 TEST(Schedule, ends_where_decay_steps_says_and_stays) {
@@ -66,20 +66,22 @@ TEST(Schedule, ends_where_decay_steps_says_and_stays) {
 }
 
 TEST(Schedule, a_final_part_of_one_stays_at_the_peak) {
-  for (const int64_t step : {1, 50, 100, 200}) EXPECT_DOUBLE_EQ((Schedule{"cosine", 3.0, 1, 0, 100}.at(step)), 3.0);
+  for (const int64_t step : {1, 50, 100, 200})
+    EXPECT_DOUBLE_EQ((Schedule{ScheduleShape::cosine, 3.0, 1, 0, 100}.at(step)), 3.0);
 }
 
 TEST(Schedule, without_warmup_is_finite_from_the_start) {
-  for (const char* shape : {"constant", "linear", "cosine"})
+  for (const auto shape : {ScheduleShape::constant, ScheduleShape::linear, ScheduleShape::cosine})
     for (const int64_t step : {0, 1, 2})
-      EXPECT_TRUE(std::isfinite(Schedule{shape, 1, 0, 0, 1}.at(step))) << shape << step;
+      EXPECT_TRUE(std::isfinite(Schedule{shape, 1, 0, 0, 1}.at(step))) << base::word_of(shape) << step;
 }
 
 TEST(Schedule, stays_beyond_the_last_step_even_when_warmup_fills_the_run) {
-  for (const char* shape : {"constant", "linear", "cosine"})
+  for (const auto shape : {ScheduleShape::constant, ScheduleShape::linear, ScheduleShape::cosine})
     for (const int64_t warmup : {5, 8}) {
       const Schedule schedule{shape, 1, 0.1, warmup, 5};
-      for (const int64_t step : {6, 7, 8, 9, 100}) EXPECT_EQ(schedule.at(step), schedule.at(5)) << shape << warmup;
+      for (const int64_t step : {6, 7, 8, 9, 100})
+        EXPECT_EQ(schedule.at(step), schedule.at(5)) << base::word_of(shape) << warmup;
     }
 }
 

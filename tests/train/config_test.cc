@@ -31,7 +31,7 @@ TEST(RunConfig, contradictions_are_errors_that_name_both_settings) {
 
 TEST(RunConfig, a_decay_of_less_than_a_step_is_refused_with_one_that_is_enough) {
   RunConfig config;
-  config.optim.schedule = "wsd", config.optim.decay = 0.01, config.train.steps = 8;
+  config.optim.schedule = optim::ScheduleShape::wsd, config.optim.decay = 0.01, config.train.steps = 8;
   try {
     check_schedule(config);
     ADD_FAILURE();

@@ -21,7 +21,7 @@ TEST(Preflight, counts_what_each_precision_and_rule_keeps) {
   const auto parameters = static_cast<double>(shape_of(config).parameters);
   MemoryNeed need = memory_need(config, shape_of(config));
   EXPECT_EQ(need.weights + need.gradients + need.masters + need.moments, 16 * parameters);
-  config.optim.rule = "sgd";
+  config.optim.rule = optim::UpdateRule::sgd;
   EXPECT_EQ(memory_need(config, shape_of(config)).moments, 4 * parameters);
   config.train.precision = "bf16";
   need = memory_need(config, shape_of(config));

@@ -135,7 +135,7 @@ TEST(RunIdentity, a_shorter_run_keeps_its_learning_rates) {
 }
 
 TEST(RunIdentity, a_constant_learning_rate_has_no_end_to_speak_of) {
-  Resumed run(60, [](RunConfig& config) { config.optim.schedule = "constant"; });
+  Resumed run(60, [](RunConfig& config) { config.optim.schedule = optim::ScheduleShape::constant; });
   run.after.train.steps = 80;
   EXPECT_EQ(run.changes().size(), 1u);
   EXPECT_EQ(run.after.optim.decay_steps, 0);

@@ -181,7 +181,7 @@ TEST_P(Step, reference_and_fused_steps_agree) {
 }
 
 TEST_P(Step, fp16_in_a_graph_skips_and_scales_as_it_does_outside) {
-  for (const std::string rule : {"adamw", "sgd"}) {
+  for (const auto rule : {optim::UpdateRule::adamw, optim::UpdateRule::sgd}) {
     auto config = small_run();
     config.optim.rule = rule;
     config.train.precision = "fp16";
@@ -274,7 +274,7 @@ TEST_P(Step, of_two_engines_in_turns_has_the_bits_of_each_alone) {
 
 TEST_P(Step, sgd_learns_and_keeps_one_moment) {
   auto config = small_run();
-  config.optim.rule = "sgd";
+  config.optim.rule = optim::UpdateRule::sgd;
   const auto result = trained(config, GetParam(), 30);
   EXPECT_LT(result.losses.back(), result.losses.front() - 0.5);
   EXPECT_EQ(result.weights.size() % 2, 0u);
