@@ -20,7 +20,7 @@ double seconds_of_this_thread() {
 ImageRate time_images(const std::vector<std::string>& files, int64_t side, const profile::Budget& budget) {
   HYPERION_CHECK(!files.empty(), "there are images to time");
   images::AugmentConfig config;
-  config.crop = "resized", config.flip = true;
+  config.crop = images::Crop::resized, config.flip = true;
   const images::Augmenter augmenter(config, side, /*seed=*/1, /*training=*/true, images::kImagenet);
   std::vector<float> out(static_cast<size_t>(3 * side * side));
   const auto count = static_cast<int64_t>(files.size());

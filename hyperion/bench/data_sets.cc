@@ -47,7 +47,8 @@ SetResult run_set_bench(const std::string& folder, int64_t threads, double secon
   }
   if (result.images) {
     result.length = shape.image;
-    config.data.augment.crop = shape.image < 224 ? "padded" : "resized", config.data.augment.flip = true;
+    config.data.augment.crop = shape.image < 224 ? images::Crop::padded : images::Crop::resized,
+    config.data.augment.flip = true;
   }
   const data::Split split = train::open_split(config, shape);
   train::Feed feed(split, config, {});

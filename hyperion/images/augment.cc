@@ -46,20 +46,20 @@ Box Augmenter::random_box(ImageSize whole, Draws& draws) const {
 }
 
 int64_t Augmenter::shorter_side() const {
-  const double part = training_ && config_.crop == "padded" ? 1 : config_.centre > 0 ? config_.centre : kCentre;
+  const double part = training_ && config_.crop == Crop::padded ? 1 : config_.centre > 0 ? config_.centre : kCentre;
   return static_cast<int64_t>(std::nearbyint(static_cast<double>(side_) / part));
 }
 
 Augmenter::View Augmenter::view(ImageSize whole, Draws& draws) const {
-  const Filter filter = config_.filter == "bicubic" ? Filter::kBicubic : Filter::kBilinear;
+  const Filter filter = config_.filter == FilterChoice::bicubic ? Filter::kBicubic : Filter::kBilinear;
   const ImageSize square{side_, side_};
   View view{{{0, 0, whole.width, whole.height}, square, filter}};
-  if (training_ && config_.crop == "resized") {
+  if (training_ && config_.crop == Crop::resized) {
     view.resize.box = random_box(whole, draws);
   } else if (whole != square) {  // an image that has the size already is taken as it is
     view.resize = resize_for(processing(), whole);
   }
-  if (training_ && config_.crop == "padded") {
+  if (training_ && config_.crop == Crop::padded) {
     view.right = config_.padding - draws.below(2 * config_.padding + 1);
     view.down = config_.padding - draws.below(2 * config_.padding + 1);
   }
@@ -123,7 +123,7 @@ void Augmenter::apply(std::string_view file, const std::string& name, int64_t in
   // A part that would still be twice the size is as good when it is decoded smaller. Validation keeps to the letter.
   int64_t shrink = 1;
   const int64_t shorter = std::min(seen.resize.box.width, seen.resize.box.height);
-  while (training_ && config_.crop == "resized" && shrink < 8 && shorter >= 4 * shrink * side_) shrink *= 2;
+  while (training_ && config_.crop == Crop::resized && shrink < 8 && shorter >= 4 * shrink * side_) shrink *= 2;
   const ImagePart part = decode_part(file, name, seen.resize.box, shrink);
   seen.resize.box = part.find(seen.resize.box);
   write(part.pixels, seen, numbers, out);

@@ -26,7 +26,9 @@ class Augmenter {
   void apply(std::string_view file, const std::string& name, int64_t index, int64_t epoch, std::span<float> out) const;
 
   // What is done without training to images of another size than asked for.
-  ImageProcessing processing() const { return {side_, shorter_side(), config_.filter == "bicubic", normalisation_}; }
+  ImageProcessing processing() const {
+    return {side_, shorter_side(), config_.filter == FilterChoice::bicubic, normalisation_};
+  }
 
   // The same as `apply`, step by step and each step plain: what the fast ways are tested against.
   Pixels varied(const Pixels& image, int64_t index, int64_t epoch) const;

@@ -9,7 +9,7 @@ namespace hyperion::images {
 
 void describe(base::Settings& settings, AugmentConfig& config) {
   settings.section("augment", "how training images vary; validation images are resized and cut alone")
-      .choice("crop", config.crop, {"none", "padded", "resized"},
+      .choice("crop", config.crop,
               "what is seen: the middle; a part of the image with a black margin; a random part, resized")
       .integer("padding", config.padding, {0, 1024}, "padded: width of the margin", "pixels")
       .real("least_area", config.least_area, {0.001, 1}, "resized: smallest part of the image's area")
@@ -27,8 +27,7 @@ void describe(base::Settings& settings, AugmentConfig& config) {
       .real("cutmix", config.cutmix, {0, 10}, "put a part of one image into another: likewise")
       .real("centre", config.centre, {0, 1},
             "part of the shorter side that the middle shows; 0: as model.from says, else 0.875")
-      .choice("filter", config.filter, {"auto", "bilinear", "bicubic"},
-              "for resizing; auto: that of model.from, else bilinear")
+      .choice("filter", config.filter, "for resizing; auto: that of model.from, else bilinear")
       .text("normalise", config.normalise,
             "mean and deviation of pixels: auto (those that model.from was trained on, else the data's), imagenet, "
             "cifar, half (from -1 to 1), none (from 0 to 1), or the numbers of red, green and blue: M,M,M/D,D,D");
@@ -43,11 +42,11 @@ void check(const AugmentConfig& config) {
         base::format("augment.normalise = \"{}\" gives no mean and deviation of pixels", config.normalise),
         "it is auto, imagenet, cifar, half, none, or numbers as 0.48,0.46,0.41/0.27,0.26,0.28: three means, then three "
         "deviations above 0");
-  if (config.crop != "padded" && config.padding != AugmentConfig{}.padding)
-    throw base::ConfigError(
-        base::format("augment.padding is set but augment.crop is \"{}\", which has no margin", config.crop),
-        "add --augment.crop=padded, or leave augment.padding out");
-  if (config.crop == "padded" && config.padding == 0)
+  if (config.crop != Crop::padded && config.padding != AugmentConfig{}.padding)
+    throw base::ConfigError(base::format("augment.padding is set but augment.crop is \"{}\", which has no margin",
+                                         base::word_of(config.crop)),
+                            "add --augment.crop=padded, or leave augment.padding out");
+  if (config.crop == Crop::padded && config.padding == 0)
     throw base::ConfigError("augment.crop = \"padded\" with augment.padding = 0 moves nothing",
                             "raise augment.padding, or set augment.crop = \"none\"");
 }
@@ -58,7 +57,7 @@ bool recolors(const AugmentConfig& config) {
 }
 
 bool varies(const AugmentConfig& config) {
-  return config.crop != "none" || config.flip || recolors(config) || config.mixup + config.cutmix > 0;
+  return config.crop != Crop::none || config.flip || recolors(config) || config.mixup + config.cutmix > 0;
 }
 
 }  // namespace hyperion::images

@@ -1,5 +1,6 @@
 // The settings of [augment].
 #pragma once
+#include <array>
 #include <cstdint>
 #include <string>
 
@@ -16,8 +17,20 @@ struct Jitter {
 inline constexpr int64_t kMostMagnitude = 30;  // of RandAugment
 inline constexpr double kCentre = 0.875, kLeastCentre = 0.1;
 
+enum class Crop {
+  none,     // the middle
+  padded,   // a part of the image with a black margin
+  resized,  // a random part, resized
+};
+constexpr auto words_of(Crop) { return std::array{"none", "padded", "resized"}; }
+
+enum class FilterChoice { automatic, bilinear, bicubic };  // automatic: that of model.from, else bilinear
+constexpr auto words_of(FilterChoice) { return std::array{"auto", "bilinear", "bicubic"}; }
+
 struct AugmentConfig {
-  std::string crop = "none", filter = "auto", normalise = "auto";
+  Crop crop = Crop::none;
+  FilterChoice filter = FilterChoice::automatic;
+  std::string normalise = "auto";
   int64_t padding = 4, operations = 0, magnitude = 9;
   double least_area = 0.08, least_ratio = 0.75;
   double centre = 0;             // 0: kCentre, or what model.from was trained on

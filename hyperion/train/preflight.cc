@@ -51,8 +51,8 @@ std::string taken_from(const images::ImageProcessing& given, images::AugmentConf
     take(format("normalise = \"{}\"", augment.normalise));
   }
   if (given.shorter == 0) return said;
-  if (augment.filter == "auto") {
-    augment.filter = given.bicubic ? "bicubic" : "bilinear";
+  if (augment.filter == images::FilterChoice::automatic) {
+    augment.filter = given.bicubic ? images::FilterChoice::bicubic : images::FilterChoice::bilinear;
     if (given.bicubic) take("filter = \"bicubic\"");
   }
   const double centre = static_cast<double>(given.side) / static_cast<double>(given.shorter);
@@ -95,7 +95,8 @@ MemoryNeed memory_need(const RunConfig& config, const strategy::ModelShape& shap
 std::string settle_normalisation(base::FileSystem& files, RunConfig& config) {
   images::AugmentConfig& augment = config.data.augment;
   const bool open = augment.normalise == "auto";
-  if (config.model.from.empty() || (!open && augment.filter != "auto" && augment.centre > 0)) return {};
+  if (config.model.from.empty() || (!open && augment.filter != images::FilterChoice::automatic && augment.centre > 0))
+    return {};
   const base::Path path = interop::image_processor(files, config.model.from);
   if (path.empty()) return {};
   images::ImageProcessing given;

@@ -107,7 +107,8 @@ void settle_as_begun(RunConfig& config, const base::Path& run) {
   const auto absolute = [](const base::Path& path) { return std::filesystem::absolute(path).lexically_normal(); };
   const RunConfig past = read_config(run);
   if (auto& normalise = config.data.augment.normalise; normalise == "auto") normalise = past.data.augment.normalise;
-  if (auto& filter = config.data.augment.filter; filter == "auto") filter = past.data.augment.filter;
+  if (auto& filter = config.data.augment.filter; filter == images::FilterChoice::automatic)
+    filter = past.data.augment.filter;
   if (auto& centre = config.data.augment.centre; centre == 0) centre = past.data.augment.centre;
   if (auto& image = config.model.image; image == 0 && !config.model.from.empty()) image = past.model.image;
   const base::Path of_run = base::Path(past.model.from).parent_path().parent_path();

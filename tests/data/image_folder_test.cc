@@ -184,7 +184,7 @@ TEST(ImageFolder, images_are_read_straight_from_their_files) {
   config.source = "images";
   config.path = {folder.path().string()};
   config.validation = 0.2;
-  config.augment.crop = "resized";
+  config.augment.crop = images::Crop::resized;
   const auto split = open_data(config, {0, 16}, 3);
   EXPECT_EQ(split.train_images->samples(), 10);
   EXPECT_EQ(split.train_images->classes(), 2);

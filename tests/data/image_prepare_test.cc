@@ -76,7 +76,7 @@ TEST_F(PrepareImages, a_folder_becomes_a_set_that_training_reads) {
 
   DataConfig data;
   data.source = "prepared", data.path = {(folder_ / "set").string()};
-  data.augment.crop = "resized";
+  data.augment.crop = images::Crop::resized;
   const auto split = open_data(data, {0, 16}, 1);
   std::vector<float> pixels(3 * 16 * 16);
   EXPECT_EQ(split.train_images->read(3, 0, pixels), set.label(3));

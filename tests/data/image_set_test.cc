@@ -60,7 +60,7 @@ TEST(ImageSet, both_stores_train_on_the_same_numbers) {
   TestFolder folder;
   write_sets(folder.path(), 8);
   images::AugmentConfig config;
-  config.crop = "resized", config.flip = true;
+  config.crop = images::Crop::resized, config.flip = true;
   const auto source = [&](const char* name) {
     return make_image_source(std::make_shared<const ImageSet>(folder / name), 16,
                              images::Augmenter(config, 16, 1, true, images::kImagenet));

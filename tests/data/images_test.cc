@@ -122,7 +122,7 @@ TEST_F(Cifar, images_become_as_large_as_the_model_takes_them_and_are_shown_whole
 TEST_F(Cifar, training_images_vary_by_epoch_where_asked_and_validation_images_never) {
   write_cifar10(9);
   DataConfig varied = config();
-  varied.augment.crop = "padded";
+  varied.augment.crop = images::Crop::padded;
   const auto split = open_data(varied, {}, 1), plain = open_data(config(), {}, 1);
   int moved = 0;
   for (int64_t epoch = 0; epoch < 20; ++epoch) {

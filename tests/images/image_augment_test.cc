@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "hyperion/base/error.h"
+#include "hyperion/base/words.h"
 #include "hyperion/images/augment.h"
 #include "hyperion/images/image_decode.h"
 #include "hyperion/images/image_operations.h"
@@ -24,7 +25,7 @@ constexpr int64_t kSide = 24;
 
 AugmentConfig resized_crop() {
   AugmentConfig config;
-  config.crop = "resized";
+  config.crop = Crop::resized;
   config.flip = true;
   return config;
 }
@@ -38,7 +39,7 @@ AugmentConfig everything() {
 
 AugmentConfig padded() {
   AugmentConfig config;
-  config.crop = "padded";
+  config.crop = Crop::padded;
   config.flip = true;
   return config;
 }
@@ -60,7 +61,7 @@ TEST(Augment, the_fast_way_gives_the_numbers_of_the_plain_one) {
         for (int64_t index = 0; index < 12; ++index) {
           Numbers plain(3 * kSide * kSide);
           augmenter.normalise(augmenter.varied(image, index, 2), plain);
-          ASSERT_EQ(made(augmenter, image, index, 2), plain) << config.crop << index;
+          ASSERT_EQ(made(augmenter, image, index, 2), plain) << base::word_of(config.crop) << index;
         }
       }
   }
@@ -77,7 +78,7 @@ TEST(Augment, a_file_gives_the_numbers_of_its_pixels) {
         for (int64_t index = 0; index < 10; ++index) {
           Numbers out(3 * kSide * kSide);
           augmenter.apply(file, "x", index, 1, out);
-          ASSERT_EQ(out, made(augmenter, decoded, index, 1)) << config.crop << index;
+          ASSERT_EQ(out, made(augmenter, decoded, index, 1)) << base::word_of(config.crop) << index;
         }
       }
 }
@@ -242,7 +243,7 @@ TEST(Augment, settings_that_contradict_each_other_are_refused) {
   AugmentConfig config;
   config.padding = 2;
   EXPECT_THROW(check(config), base::ConfigError);
-  config.crop = "padded";
+  config.crop = Crop::padded;
   EXPECT_NO_THROW(check(config));
   config.padding = 0;
   EXPECT_THROW(check(config), base::ConfigError);

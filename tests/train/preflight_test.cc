@@ -86,13 +86,14 @@ TEST(Preflight, pixels_are_cut_and_normalised_as_the_base_says_where_the_recipe_
                          R"({"image_processor_type": "ConvNextImageProcessor", "crop_pct": 0.7, "size": 224})");
   RunConfig open, told;
   open.model.from = told.model.from = folder.string();
-  told.data.augment.filter = "bilinear", told.data.augment.centre = 0.5, told.data.augment.normalise = "cifar";
+  told.data.augment.filter = images::FilterChoice::bilinear, told.data.augment.centre = 0.5,
+  told.data.augment.normalise = "cifar";
   EXPECT_NE(settle_normalisation(files, open).find("augment.centre = 0.7"), std::string::npos);
   EXPECT_EQ(open.data.augment.normalise, "half");
-  EXPECT_EQ(open.data.augment.filter, "bicubic");
+  EXPECT_EQ(open.data.augment.filter, images::FilterChoice::bicubic);
   EXPECT_EQ(open.data.augment.centre, 0.7);
   EXPECT_EQ(settle_normalisation(files, told), "");
-  EXPECT_EQ(told.data.augment.filter, "bilinear");
+  EXPECT_EQ(told.data.augment.filter, images::FilterChoice::bilinear);
   EXPECT_EQ(told.data.augment.centre, 0.5);
   std::filesystem::remove_all(folder);
 }
