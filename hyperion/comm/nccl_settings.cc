@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <map>
 
 #include "hyperion/base/config.h"
 #include "hyperion/base/error.h"
@@ -45,13 +44,13 @@ constexpr std::pair<const char*, const char*> kSlingshot[] = {
 
 void describe(base::Settings& settings, NcclConfig& config) {
   settings.section("nccl", "NCCL and RCCL between GPUs; own: as the library or the environment has it")
-      .choice("preset", config.preset, {"none", "mi250x"}, "a known-good set of variables for these nodes")
-      .choice("p2p", config.p2p, {"own", "off", "LOC", "NVL", "PIX", "PXB", "PHB", "SYS"},
+      .choice("preset", config.preset, "a known-good set of variables for these nodes")
+      .choice("p2p", config.p2p,
               "how far apart GPUs may be that reach each other's memory: NCCL_P2P_LEVEL, or NCCL_P2P_DISABLE")
-      .choice("collnet", config.collnet, {"own", "on", "off"}, "sums in the network's switches: NCCL_COLLNET_ENABLE")
-      .choice("async_errors", config.async_errors, {"own", "off", "tear_down", "clean_up", "skip_clean_up"},
+      .choice("collnet", config.collnet, "sums in the network's switches: NCCL_COLLNET_ENABLE")
+      .choice("async_errors", config.async_errors,
               "what a failed or late collective does: TORCH_NCCL_ASYNC_ERROR_HANDLING")
-      .choice("debug", config.debug, {"own", "VERSION", "WARN", "INFO", "TRACE"}, "what the library tells: NCCL_DEBUG")
+      .choice("debug", config.debug, "what the library tells: NCCL_DEBUG")
       .text("interface", config.interface, "network interfaces by the beginning of their names: NCCL_SOCKET_IFNAME")
       .list("variables", config.variables, "any other, as NCCL_ALGO=Ring");
 }
@@ -65,22 +64,24 @@ std::vector<NcclVariable> nccl_variables(const NcclConfig& config, bool slingsho
     else
       found->value = value, found->origin = origin;
   };
-  if (config.preset == "mi250x") {
+  if (config.preset == NcclPreset::mi250x) {
     for (const auto& [name, value] : kMi250x) set(name, value, "nccl.preset");
     if (slingshot)
       for (const auto& [name, value] : kSlingshot) set(name, value, "nccl.preset");
   }
-  if (config.p2p == "off") {
+  if (config.p2p == NcclP2p::off) {
     set("NCCL_P2P_DISABLE", "1", "nccl.p2p");
-    if (config.preset == "mi250x") set("RCCL_P2P_ENABLE", "0", "nccl.p2p");
+    if (config.preset == NcclPreset::mi250x) set("RCCL_P2P_ENABLE", "0", "nccl.p2p");
   }
-  if (config.p2p != "off" && config.p2p != "own") set("NCCL_P2P_LEVEL", config.p2p, "nccl.p2p");
-  if (config.collnet != "own") set("NCCL_COLLNET_ENABLE", config.collnet == "on" ? "1" : "0", "nccl.collnet");
-  static const std::map<std::string, std::string> handling = {
-      {"off", "0"}, {"tear_down", "1"}, {"clean_up", "2"}, {"skip_clean_up", "3"}};
-  if (const auto found = handling.find(config.async_errors); found != handling.end())
-    set("TORCH_NCCL_ASYNC_ERROR_HANDLING", found->second, "nccl.async_errors");
-  if (config.debug != "own") set("NCCL_DEBUG", config.debug, "nccl.debug");
+  if (config.p2p != NcclP2p::off && config.p2p != NcclP2p::own)
+    set("NCCL_P2P_LEVEL", base::word_of(config.p2p), "nccl.p2p");
+  if (config.collnet != NcclCollnet::own)
+    set("NCCL_COLLNET_ENABLE", config.collnet == NcclCollnet::on ? "1" : "0", "nccl.collnet");
+  if (config.async_errors != NcclAsyncErrors::own)  // off is 0, and so on
+    set("TORCH_NCCL_ASYNC_ERROR_HANDLING",
+        std::to_string(static_cast<int>(config.async_errors) - static_cast<int>(NcclAsyncErrors::off)),
+        "nccl.async_errors");
+  if (config.debug != NcclDebug::own) set("NCCL_DEBUG", base::word_of(config.debug), "nccl.debug");
   if (!config.interface.empty()) set("NCCL_SOCKET_IFNAME", config.interface, "nccl.interface");
   for (const auto& text : config.variables) {
     const size_t equals = text.find('=');

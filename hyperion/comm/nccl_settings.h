@@ -1,5 +1,6 @@
 // Settings of NCCL and RCCL, which both read from the environment when the first group is made. Free of torch.
 #pragma once
+#include <array>
 #include <string>
 #include <vector>
 
@@ -9,8 +10,29 @@ class Settings;
 
 namespace hyperion::comm {
 
+enum class NcclPreset { none, mi250x };
+constexpr auto words_of(NcclPreset) { return std::array{"none", "mi250x"}; }
+
+// The rest is NCCL's own words: how far apart GPUs may be.
+enum class NcclP2p { own, off, loc, nvl, pix, pxb, phb, sys };
+constexpr auto words_of(NcclP2p) { return std::array{"own", "off", "LOC", "NVL", "PIX", "PXB", "PHB", "SYS"}; }
+
+enum class NcclCollnet { own, on, off };
+constexpr auto words_of(NcclCollnet) { return std::array{"own", "on", "off"}; }
+
+enum class NcclAsyncErrors { own, off, tear_down, clean_up, skip_clean_up };
+constexpr auto words_of(NcclAsyncErrors) { return std::array{"own", "off", "tear_down", "clean_up", "skip_clean_up"}; }
+
+enum class NcclDebug { own, version, warn, info, trace };
+constexpr auto words_of(NcclDebug) { return std::array{"own", "VERSION", "WARN", "INFO", "TRACE"}; }
+
 struct NcclConfig {
-  std::string preset = "none", p2p = "own", collnet = "own", async_errors = "own", debug = "own", interface;
+  NcclPreset preset = NcclPreset::none;
+  NcclP2p p2p = NcclP2p::own;
+  NcclCollnet collnet = NcclCollnet::own;
+  NcclAsyncErrors async_errors = NcclAsyncErrors::own;
+  NcclDebug debug = NcclDebug::own;
+  std::string interface;
   std::vector<std::string> variables;  // "NCCL_ALGO=Ring"
 };
 void describe(base::Settings& settings, NcclConfig& config);

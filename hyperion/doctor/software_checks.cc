@@ -95,7 +95,7 @@ Check check_nccl(const std::vector<std::string>& set, const std::vector<std::str
       std::any_of(gpus.begin(), gpus.end(), [](const auto& name) { return name.find("MI250X") != name.npos; });
   if (!mi250x) return check;
   comm::NcclConfig preset;
-  preset.preset = "mi250x";
+  preset.preset = comm::NcclPreset::mi250x;
   std::string missing;
   for (const auto& [name, value, origin] : comm::nccl_variables(preset, slingshot)) {
     const bool there =

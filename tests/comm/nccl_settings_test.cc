@@ -37,13 +37,13 @@ TEST(NcclSettings, each_setting_is_its_variable) {
   EXPECT_EQ(value_of(list, "NCCL_ALGO"), "Ring");
   EXPECT_EQ(value_of(list, "FI_PROVIDER"), "cxi");
   EXPECT_EQ(list.size(), 7u);
-  config.p2p = "off";
+  config.p2p = NcclP2p::off;
   EXPECT_EQ(value_of(nccl_variables(config, false), "NCCL_P2P_DISABLE"), "1");
 }
 
 TEST(NcclSettings, the_preset_sets_up_the_network_only_where_it_is_and_single_settings_beat_it) {
   NcclConfig config;
-  config.preset = "mi250x";
+  config.preset = NcclPreset::mi250x;
   EXPECT_EQ(value_of(nccl_variables(config, true), "NCCL_SOCKET_IFNAME"), "hsn");
   EXPECT_EQ(value_of(nccl_variables(config, true), "NCCL_NET_GDR_LEVEL"), "PHB");
   EXPECT_EQ(value_of(nccl_variables(config, false), "NCCL_SOCKET_IFNAME"), "");
@@ -54,14 +54,14 @@ TEST(NcclSettings, the_preset_sets_up_the_network_only_where_it_is_and_single_se
 
 TEST(NcclSettings, the_preset_has_what_jobs_on_such_nodes_set) {
   NcclConfig config;
-  config.preset = "mi250x";
+  config.preset = NcclPreset::mi250x;
   const auto list = nccl_variables(config, false);
   EXPECT_EQ(value_of(list, "NCCL_COLLNET_ENABLE"), "0");
   EXPECT_EQ(value_of(list, "RCCL_P2P_ENABLE"), "1");
   EXPECT_EQ(value_of(list, "TORCH_NCCL_ASYNC_ERROR_HANDLING"), "0");
   EXPECT_EQ(value_of(list, "TORCH_NCCL_TIMEOUT"), "7200");
   EXPECT_EQ(value_of(list, "RCCL_TIMEOUT"), "7200");
-  config.p2p = "off", config.collnet = "on", config.async_errors = "clean_up";
+  config.p2p = NcclP2p::off, config.collnet = NcclCollnet::on, config.async_errors = NcclAsyncErrors::clean_up;
   config.variables = {"RCCL_TIMEOUT=60"};
   const auto changed = nccl_variables(config, false);
   EXPECT_EQ(changed.size(), list.size() + 1);
