@@ -16,9 +16,8 @@ void describe(base::Settings& settings, ParallelConfig& config) {
                "what is cut among them: 0 nothing, 1 optimizer, 2 and gradients, 3 and weights")
       .integer("bucket", config.bucket, {1, 100'000}, "gradients reduced at once while the backward runs", "MB")
       .integer("prefetch", config.prefetch, {0, 64}, "zero = 3: blocks whose weights are fetched ahead of their use")
-      .choice("wire", config.wire, {"own", "fp32", "bf16", "fp16"},
-              "type of gradients between processes; own: as they are")
-      .choice("reduce", config.reduce, {"auto", "library", "fixed"},
+      .choice("wire", config.wire, "type of gradients between processes; own: as they are")
+      .choice("reduce", config.reduce,
               "who adds up: NCCL or Gloo in their own order and the type that travels, or we in fp32 in a fixed order, "
               "the same bits in every run; auto: the library over NCCL, else fixed")
       .text("zeropp", config.zeropp,
@@ -56,7 +55,7 @@ ZeroPlusPlus zeropp_of(const ParallelConfig& config) {
   }
   const std::string needed =
       format("{}{}{}", config.zero != 3 ? " --zero 3" : "", config.same_bits ? " --parallel.same_bits=false" : "",
-             config.wire != "own" ? " --parallel.wire=own" : "");
+             config.wire != Wire::own ? " --parallel.wire=own" : "");
   if (!config.zeropp.empty() && !needed.empty())
     throw base::ConfigError(
         format("parallel.zeropp = \"{}\" is a form of parallel.zero = 3, with neither same_bits nor a wire of its own",
@@ -83,7 +82,7 @@ strategy::Layout layout_of(const ParallelConfig& config, int64_t processes) {
   if (const auto plus = zeropp_of(config); plus.nodes() && config.node_size > 0 && processes % config.node_size != 0)
     throw base::ConfigError(format("parallel.node_size = {} does not divide {} processes", config.node_size, processes),
                             "every machine has as many");
-  if (config.same_bits && config.reduce == "library")
+  if (config.same_bits && config.reduce == ReduceChoice::library)
     throw base::ConfigError(
         "parallel.reduce = \"library\" adds up in an order of its own, and parallel.same_bits asks for one",
         "leave one of them out");

@@ -1,5 +1,6 @@
 // Settings of runs on several processes.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <string>
 
@@ -12,10 +13,18 @@ class Settings;
 
 namespace hyperion::parallel {
 
+enum class Wire { own, fp32, bf16, fp16 };  // type of gradients between processes; own: as they are
+constexpr auto words_of(Wire) { return std::array{"own", "fp32", "bf16", "fp16"}; }
+
+enum class ReduceChoice { automatic, library, fixed };  // automatic: the library over NCCL, else fixed
+constexpr auto words_of(ReduceChoice) { return std::array{"auto", "library", "fixed"}; }
+
 struct ParallelConfig {
   std::string layout;  // "dp=4"; empty: all processes share the batch
   int64_t zero = 0, bucket = 25, prefetch = 1, check_every = 100, timeout = 60, stall = 15;
-  std::string wire = "own", reduce = "auto", zeropp;
+  Wire wire = Wire::own;
+  ReduceChoice reduce = ReduceChoice::automatic;
+  std::string zeropp;
   int64_t node_size = 0;
   comm::NcclConfig nccl;
   bool sync_batch_norm = false, same_bits = false, check_calls = false;

@@ -11,10 +11,23 @@ namespace {
 
 Held held_by(int64_t zero) { return zero == 0 ? Held::apart : zero < 3 ? Held::flat : Held::pieces; }
 
+at::ScalarType type_of(Wire wire) {
+  switch (wire) {
+    case Wire::own:
+      return at::ScalarType::Undefined;
+    case Wire::fp32:
+      return at::kFloat;
+    case Wire::bf16:
+      return at::kBFloat16;
+    case Wire::fp16:
+      return at::kHalf;
+  }
+  return at::ScalarType::Undefined;
+}
+
 ReduceOptions reduce_options(Processes& processes, const ParallelConfig& config) {
   ReduceOptions options{.scatter = config.zero > 0, .each = config.zero > 1};
-  if (config.wire != "own")
-    options.wire = config.wire == "bf16" ? at::kBFloat16 : config.wire == "fp16" ? at::kHalf : at::kFloat;
+  options.wire = type_of(config.wire);
   options.same_bits = config.same_bits;
   options.replicas = processes.replicas();
   if (zeropp_of(config).grads) options.node = processes.node(), options.across_nodes = processes.across_nodes();

@@ -49,8 +49,9 @@ Processes::Processes(std::shared_ptr<comm::World> world, const ParallelConfig& c
     across_nodes_ = world_->group("across nodes", wires, across);
   }
   if (config.sync_batch_norm) statistics_ = world_->group("statistics", wires);
-  const bool library = config.reduce == "library" || (config.reduce == "auto" && !config.same_bits &&
-                                                      wires == comm::Backend::gpu && comm::has_gpu_backend());
+  const bool library =
+      config.reduce == ReduceChoice::library || (config.reduce == ReduceChoice::automatic && !config.same_bits &&
+                                                 wires == comm::Backend::gpu && comm::has_gpu_backend());
   for (auto* group : step_groups()) group->reduce_by(library ? comm::Reduce::library : comm::Reduce::fixed);
   if (config.check_calls)
     for (auto* group : groups()) group->check_calls();

@@ -118,7 +118,9 @@ parallel::Processes join(std::shared_ptr<comm::World> world, const RunConfig& co
   expect_same_inputs(*world, config, common.inputs);
   expect_same_settings(world->rank(), common.settings, first, Settled::compared);
   auto layout = config.parallel;
-  if (config.train.deterministic && layout.reduce == "auto") layout.reduce = "fixed";  // a library promises no order
+  using parallel::ReduceChoice;
+  if (config.train.deterministic && layout.reduce == ReduceChoice::automatic)
+    layout.reduce = ReduceChoice::fixed;  // a library promises no order
   return parallel::Processes(std::move(world), layout, gpu);
 }
 

@@ -64,7 +64,7 @@ train::RunConfig config_of(const Case& which, int64_t processes) {
   config.parallel.zero = which.number("zero", 0);
   config.parallel.bucket = 1;
   config.parallel.prefetch = which.number("prefetch", 1);
-  config.parallel.wire = which.value("wire", "own");
+  config.parallel.wire = which.choice("wire", config.parallel.wire);
   config.parallel.zeropp = which.value("zeropp", "");
   config.parallel.node_size = which.number("node_size", 0);
   config.parallel.sync_batch_norm = which.number("sync", 0) != 0;

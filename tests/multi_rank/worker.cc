@@ -34,7 +34,7 @@ int main(int argc, char** argv) {
       if (which.settings.count("layout") + which.settings.count("zeropp") + which.settings.count("reduce") != 0) {
         auto own = config;
         if (which.settings.count("layout") != 0) own.layout = "dp=" + which.value("layout", "");
-        own.zero = which.number("zero", 0), own.reduce = which.value("reduce", own.reduce);
+        own.zero = which.number("zero", 0), own.reduce = which.choice("reduce", own.reduce);
         own.zeropp = which.value("zeropp", ""), own.node_size = which.number("node_size", 0);
         laid_out.emplace(world, own, nccl);
       }
