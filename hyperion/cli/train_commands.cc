@@ -119,7 +119,8 @@ base::Settings resume_settings(train::RunConfig& config, const base::Path& run, 
     train::RunConfig past;
     read_run_config(past, run, {});
     if (!past.parallel.zeropp.empty()) {
-      if (aloud) base::log_info(format("zeropp = {} is left out: zero {} has none", past.parallel.zeropp, zero->value));
+      if (aloud)
+        base::log_info(format("zeropp = {} is left out: zero {} has none", past.parallel.zeropp.text(), zero->value));
       overrides.push_back({"parallel.zeropp", "", zero->flag});
     }
   }

@@ -20,9 +20,10 @@ void describe(base::Settings& settings, ParallelConfig& config) {
       .choice("reduce", config.reduce,
               "who adds up: NCCL or Gloo in their own order and the type that travels, or we in fp32 in a fixed order, "
               "the same bits in every run; auto: the library over NCCL, else fixed")
-      .text("zeropp", config.zeropp,
-            "zero = 3 with fewer bytes between machines, any of weights,secondary,grads: weights in 8 bits, a second "
-            "copy in each machine for the backward, gradients in 8 bits")
+      .written(
+          "zeropp", config.zeropp,
+          "zero = 3 with fewer bytes between machines, any of weights,secondary,grads: weights in 8 bits, a second "
+          "copy in each machine for the backward, gradients in 8 bits")
       .integer("node_size", config.node_size, {0, 1 << 20}, "processes a machine; 0: as the launcher says")
       .flag("sync_batch_norm", config.sync_batch_norm, "batch norms train on the batch of all processes")
       .flag("same_bits", config.same_bits,
@@ -36,35 +37,38 @@ void describe(base::Settings& settings, ParallelConfig& config) {
   comm::describe(settings, config.nccl);
 }
 
-ZeroPlusPlus zeropp_of(const ParallelConfig& config) {
-  ZeroPlusPlus plus;
-  size_t at = 0;
-  while (at < config.zeropp.size()) {
-    const size_t end = std::min(config.zeropp.find(',', at), config.zeropp.size());
-    const std::string word = config.zeropp.substr(at, end - at);
-    bool* const target = word == "weights"     ? &plus.weights
-                         : word == "secondary" ? &plus.secondary
-                         : word == "grads"     ? &plus.grads
+ZeroPlusPlus::ZeroPlusPlus(const std::string& text) : text_(text) {
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find(',', at), text.size());
+    const std::string word = text.substr(at, end - at);
+    bool* const target = word == "weights"     ? &weights_
+                         : word == "secondary" ? &secondary_
+                         : word == "grads"     ? &grads_
                                                : nullptr;
     if (target == nullptr)
       throw base::ConfigError(
-          format("parallel.zeropp = \"{}\": \"{}\" is none of weights, secondary and grads", config.zeropp, word),
+          format("parallel.zeropp = \"{}\": \"{}\" is none of weights, secondary and grads", text, word),
           "name any of them with commas between");
     *target = true;
     at = end + 1;
   }
+}
+
+namespace {
+
+void check_zeropp(const ParallelConfig& config, int64_t processes) {
   const std::string needed =
       format("{}{}{}", config.zero != 3 ? " --zero 3" : "", config.same_bits ? " --parallel.same_bits=false" : "",
              config.wire != Wire::own ? " --parallel.wire=own" : "");
   if (!config.zeropp.empty() && !needed.empty())
     throw base::ConfigError(
         format("parallel.zeropp = \"{}\" is a form of parallel.zero = 3, with neither same_bits nor a wire of its own",
-               config.zeropp),
+               config.zeropp.text()),
         format("add{}, or go without it: --parallel.zeropp=", needed));
-  return plus;
+  if (config.zeropp.nodes() && config.node_size > 0 && processes % config.node_size != 0)
+    throw base::ConfigError(format("parallel.node_size = {} does not divide {} processes", config.node_size, processes),
+                            "every machine has as many");
 }
-
-namespace {
 
 [[noreturn]] void refuse_count(const std::string& text, const strategy::Layout& layout, int64_t processes) {
   const int64_t needed = layout.processes(), copies = layout.dp_replicate;
@@ -79,9 +83,7 @@ namespace {
 }  // namespace
 
 strategy::Layout layout_of(const ParallelConfig& config, int64_t processes) {
-  if (const auto plus = zeropp_of(config); plus.nodes() && config.node_size > 0 && processes % config.node_size != 0)
-    throw base::ConfigError(format("parallel.node_size = {} does not divide {} processes", config.node_size, processes),
-                            "every machine has as many");
+  check_zeropp(config, processes);
   if (config.same_bits && config.reduce == ReduceChoice::library)
     throw base::ConfigError(
         "parallel.reduce = \"library\" adds up in an order of its own, and parallel.same_bits asks for one",

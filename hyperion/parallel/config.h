@@ -19,24 +19,34 @@ constexpr auto words_of(Wire) { return std::array{"own", "fp32", "bf16", "fp16"}
 enum class ReduceChoice { automatic, library, fixed };  // automatic: the library over NCCL, else fixed
 constexpr auto words_of(ReduceChoice) { return std::array{"auto", "library", "fixed"}; }
 
+// What ZeRO++ does, from any of "weights,secondary,grads".
+class ZeroPlusPlus {
+ public:
+  ZeroPlusPlus() = default;
+  explicit ZeroPlusPlus(const std::string& text);  // throws ConfigError
+  const std::string& text() const { return text_; }
+  bool empty() const { return text_.empty(); }
+  bool weights() const { return weights_; }
+  bool secondary() const { return secondary_; }
+  bool grads() const { return grads_; }
+  bool nodes() const { return secondary_ || grads_; }
+
+ private:
+  std::string text_;  // as it was written, for the run's record
+  bool weights_ = false, secondary_ = false, grads_ = false;
+};
+
 struct ParallelConfig {
   std::string layout;  // "dp=4"; empty: all processes share the batch
   int64_t zero = 0, bucket = 25, prefetch = 1, check_every = 100, timeout = 60, stall = 15;
   Wire wire = Wire::own;
   ReduceChoice reduce = ReduceChoice::automatic;
-  std::string zeropp;
+  ZeroPlusPlus zeropp;
   int64_t node_size = 0;
   comm::NcclConfig nccl;
   bool sync_batch_norm = false, same_bits = false, check_calls = false;
 };
 void describe(base::Settings& settings, ParallelConfig& config);
-
-// What ZeRO++ does, from "weights,secondary,grads".
-struct ZeroPlusPlus {
-  bool weights = false, secondary = false, grads = false;
-  bool nodes() const { return secondary || grads; }
-};
-ZeroPlusPlus zeropp_of(const ParallelConfig& config);  // throws ConfigError
 
 // For so many processes. Throws ConfigError where they are not what the layout says, or it asks for what is not there.
 strategy::Layout layout_of(const ParallelConfig& config, int64_t processes);

@@ -30,13 +30,12 @@ ReduceOptions reduce_options(Processes& processes, const ParallelConfig& config)
   options.wire = type_of(config.wire);
   options.same_bits = config.same_bits;
   options.replicas = processes.replicas();
-  if (zeropp_of(config).grads) options.node = processes.node(), options.across_nodes = processes.across_nodes();
+  if (config.zeropp.grads()) options.node = processes.node(), options.across_nodes = processes.across_nodes();
   return options;
 }
 
 GatherOptions gather_options(Processes& processes, const ParallelConfig& config) {
-  const auto plus = zeropp_of(config);
-  return {config.prefetch, plus.weights, plus.secondary ? processes.node() : nullptr};
+  return {config.prefetch, config.zeropp.weights(), config.zeropp.secondary() ? processes.node() : nullptr};
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ Processes::Processes(std::shared_ptr<comm::World> world, const ParallelConfig& c
   gradients_ = world_->group("gradients", wires, sharers);
   weights_ = world_->group("weights", wires, sharers);
   if (hybrid) replicas_ = world_->group("replicas", wires, mesh_.peers(Axis::dp_replicate));
-  if (zeropp_of(config).nodes()) {
+  if (config.zeropp.nodes()) {
     const int told = config.node_size > 0 ? static_cast<int>(config.node_size) : world_->local_size();
     const int local = told > 0 && size() % told == 0 ? told : size();
     std::vector<int> node, across;

@@ -65,7 +65,7 @@ train::RunConfig config_of(const Case& which, int64_t processes) {
   config.parallel.bucket = 1;
   config.parallel.prefetch = which.number("prefetch", 1);
   config.parallel.wire = which.choice("wire", config.parallel.wire);
-  config.parallel.zeropp = which.value("zeropp", "");
+  config.parallel.zeropp = parallel::ZeroPlusPlus(which.value("zeropp", ""));
   config.parallel.node_size = which.number("node_size", 0);
   config.parallel.sync_batch_norm = which.number("sync", 0) != 0;
   config.parallel.same_bits = which.number("same_bits", 0) != 0;

@@ -35,7 +35,7 @@ int main(int argc, char** argv) {
         auto own = config;
         if (which.settings.count("layout") != 0) own.layout = "dp=" + which.value("layout", "");
         own.zero = which.number("zero", 0), own.reduce = which.choice("reduce", own.reduce);
-        own.zeropp = which.value("zeropp", ""), own.node_size = which.number("node_size", 0);
+        own.zeropp = parallel::ZeroPlusPlus(which.value("zeropp", "")), own.node_size = which.number("node_size", 0);
         laid_out.emplace(world, own, nccl);
       }
       const auto trained = testing::train_case(which, laid_out ? *laid_out : plain, device);
