@@ -41,7 +41,7 @@ std::unique_ptr<models::Model> random_model(const train::RunConfig& config, c10:
   const bool adapted = config.lora.rank > 0;
   model->to(device, adapted ? train::compute_type(config.train.precision) : at::kFloat);
   fill(*model);
-  if (config.model.quantize == "nf4") model->quantize();
+  if (config.model.quantize == models::Quantize::nf4) model->quantize();
   if (adapted) model->adapters().add(kBenchAdapter, nn::config_of(config.lora), config.train.seed);
   return model;
 }

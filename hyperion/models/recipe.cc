@@ -136,7 +136,7 @@ void describe(base::Settings& settings, Recipe& recipe) {
       .text(
           "from", recipe.from,
           "start from the weights of this MODEL: a run, a checkpoint, a Hugging Face folder, or OWNER/NAME of the hub")
-      .choice("quantize", recipe.quantize, {"none", "nf4"}, "nf4: frozen weights in 4 bits, trained through [lora]")
+      .choice("quantize", recipe.quantize, "nf4: frozen weights in 4 bits, trained through [lora]")
       .integer("layers", recipe.layers, {0, 1024}, "transformer blocks")
       .integer("heads", recipe.heads, {0, 1024}, "attention heads; must divide the width")
       .integer("key_value_heads", recipe.key_value_heads, {0, 1024}, "heads of keys and values; must divide the heads")

@@ -2,6 +2,7 @@
 // model's weights to start from. What comes out is the text of a config.json, the one form in which models are
 // described from here on.
 #pragma once
+#include <array>
 #include <string>
 #include <vector>
 
@@ -9,9 +10,13 @@
 
 namespace hyperion::models {
 
+enum class Quantize { none, nf4 };
+constexpr auto words_of(Quantize) { return std::array{"none", "nf4"}; }
+
 // 0: as the preset has it.
 struct Recipe {
-  std::string preset = "gpt2-tiny", config, from, quantize = "none";
+  std::string preset = "gpt2-tiny", config, from;
+  Quantize quantize = Quantize::none;
   int64_t layers = 0, heads = 0, key_value_heads = 0, width = 0, inner = 0, context = 0, vocabulary = 0;
   double dropout = 0;
   int64_t experts = 0, experts_per_token = 0;

@@ -16,9 +16,9 @@ namespace {
 
 void check_adapter(const RunConfig& config) {
   if (config.lora.rank == 0) {
-    if (config.model.quantize != "none")
+    if (config.model.quantize != models::Quantize::none)
       throw ConfigError(format("model.quantize = \"{}\" freezes the model, and lora.rank = 0 leaves nothing to train",
-                               config.model.quantize),
+                               base::word_of(config.model.quantize)),
                         "set lora.rank, or leave model.quantize out");
     return;
   }

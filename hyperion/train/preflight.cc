@@ -74,7 +74,7 @@ MemoryNeed memory_need(const RunConfig& config, const strategy::ModelShape& shap
   MemoryNeed need;
   need.weights = element * parameters * shared(3);
   if (config.lora.rank > 0) {  // of the adapter itself nothing is certain before the model is made
-    if (config.model.quantize == "nf4") need.weights = 0.5 * parameters * shared(3);
+    if (config.model.quantize == models::Quantize::nf4) need.weights = 0.5 * parameters * shared(3);
     return need;
   }
   need.gradients = (narrow && config.train.accumulate > 1 ? 4 : element) * parameters * shared(2);

@@ -129,7 +129,7 @@ StartingModel make_adapted(base::FileSystem& files, const Beginning& beginning) 
   if (start.base_digest.empty()) start.base_digest = beginning.base_digest;
   if (start.base_digest.empty()) start.base_digest = interop::weights_digest(files, from);
   const auto type = compute_type(config.train.precision);
-  const bool packed = config.model.quantize == "nf4";
+  const bool packed = config.model.quantize == models::Quantize::nf4;
   const auto fit = fit_of_base(beginning);
   interop::Refitted refitted;
   if (config.parallel.zero == 3) {

@@ -187,9 +187,9 @@ void Trainer::announce() {
                         base::with_commas(units(config_.train.batch)), unit_text(config_, shape_),
                         config_.train.precision, device::device_text(device_)));
   if (config_.lora.rank > 0)
-    base::log_info(format("LoRA of rank {}, alpha {:g}, beside {}{}", config_.lora.rank, config_.lora.alpha,
-                          config_.lora.targets,
-                          config_.model.quantize == "nf4" ? "; the frozen weights in 4 bits (nf4)" : ""));
+    base::log_info(
+        format("LoRA of rank {}, alpha {:g}, beside {}{}", config_.lora.rank, config_.lora.alpha, config_.lora.targets,
+               config_.model.quantize == models::Quantize::nf4 ? "; the frozen weights in 4 bits (nf4)" : ""));
   const std::string cut = cut_text(config_, split_), epochs = epochs_text(config_, split_);
   const int64_t too_long = split_.train ? split_.train->cut().too_long : 0, of_epoch = split_.limit > 0 ? 0 : too_long;
   const bool drops = config_.data.too_long == "drop";
