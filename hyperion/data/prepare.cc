@@ -27,25 +27,32 @@ int thread_count(const PrepareConfig& config) {
 
 // Paths in the settings are left out: the content of what they name is in the key.
 std::string settings_text(const PrepareConfig& config) {
-  nlohmann::json all = {
-      {"format", config.format}, {"pattern", config.pattern},       {"end", config.end},
-      {"text", config.text},     {"messages", config.messages},     {"chat", config.chat},
-      {"on_bad", config.on_bad}, {"validation", config.validation}, {"bytes", config.tokenizer == "bytes"}};
+  nlohmann::json all = {{"format", base::word_of(config.format)},
+                        {"pattern", config.pattern},
+                        {"end", config.end},
+                        {"text", config.text},
+                        {"messages", config.messages},
+                        {"chat", config.chat},
+                        {"on_bad", base::word_of(config.on_bad)},
+                        {"validation", config.validation},
+                        {"bytes", config.tokenizer == "bytes"}};
   if (!config.messages.empty()) all["tools"] = config.tools;
   return all.dump();
 }
 
-bool has_images(const PrepareConfig& config) { return config.format == "images" || config.format == "cifar"; }
+bool has_images(const PrepareConfig& config) {
+  return config.format == SetFormat::images || config.format == SetFormat::cifar;
+}
 
 // One folder of images or shards of them. Their names are no part of the key, what they hold and show is.
 PrepareSummary prepare_image_set(base::FileSystem& files, const PrepareConfig& config, const OnPrepare& progress) {
   const ImageRecipe recipe = image_recipe(config);
   PreparedFrom from;
   from.inputs = recipe.inputs();
-  nlohmann::json settings = {{"format", config.format},
-                             {"store", config.store},
+  nlohmann::json settings = {{"format", base::word_of(config.format)},
+                             {"store", base::word_of(config.store)},
                              {"digest", recipe.digest()},
-                             {"on_bad", config.on_bad},
+                             {"on_bad", base::word_of(config.on_bad)},
                              {"validation", config.validation}};
   if (recipe.raw) settings["side"] = config.side;
   from.settings = settings.dump();
@@ -65,11 +72,11 @@ void describe(base::Settings& settings, PrepareConfig& config) {
             "of the validation set; empty: a part of the others is held out")
       .real("validation", config.validation, {0.0001, 0.5}, "that part")
       .choice(
-          "format", config.format, {"text", "lines", "wikitext", "jsonl", "json", "tar", "parquet", "images", "cifar"},
+          "format", config.format,
           "a file, a line, an article of WikiText, a line of JSON or an element of a JSON array is a document; tar: "
           "WebDataset's shards; images: a folder of JPEG and PNG files, or tar shards of them; cifar: the folder of "
           "CIFAR's binary files")
-      .choice("store", config.store, {"jpeg", "raw"},
+      .choice("store", config.store,
               "images: the files' own bytes, or pixels of the size below, which need no decoding")
       .integer("side", config.side, {8, 8192}, "raw: of the shorter side", "pixels")
       .text("output", config.output, "the folder to make")
@@ -81,7 +88,7 @@ void describe(base::Settings& settings, PrepareConfig& config) {
       .text("messages", config.messages, "the JSON field with a list of messages")
       .text("tools", config.tools, "beside messages, the JSON field with what the assistant may call; empty: none")
       .text("chat_template", config.chat_template, "a file; empty: the one in the tokenizer's folder")
-      .choice("on_bad", config.on_bad, {"fail", "skip"}, "what cannot be read: stop there, or leave it out and list it")
+      .choice("on_bad", config.on_bad, "what cannot be read: stop there, or leave it out and list it")
       .integer("bad_limit", config.bad_limit, {0, 1'000'000'000}, "most records to leave out")
       .real("safe_seconds", config.safe_seconds, {0, 3600}, "between two points that a killed program can go on from",
             "s")
@@ -96,13 +103,13 @@ void check(const PrepareConfig& config) {
     throw ConfigError("prepare.chat and prepare.messages are both set", "a dialogue comes from one of them");
   const PrepareConfig usual;
   const bool images = has_images(config), dialogues = !config.chat.empty() || !config.messages.empty();
-  const bool fields =
-      config.format == "jsonl" || config.format == "json" || config.format == "tar" || config.format == "parquet";
+  const bool fields = config.format == SetFormat::jsonl || config.format == SetFormat::json ||
+                      config.format == SetFormat::tar || config.format == SetFormat::parquet;
   struct {
     const char* name;
     bool is_set, is_used;
-  } const settings[] = {{"store", config.store != usual.store, config.format == "images"},
-                        {"side", config.side != usual.side, config.format == "images"},
+  } const settings[] = {{"store", config.store != usual.store, config.format == SetFormat::images},
+                        {"side", config.side != usual.side, config.format == SetFormat::images},
                         {"tokenizer", config.tokenizer != usual.tokenizer, !images},
                         {"pattern", config.pattern != usual.pattern, !images},
                         {"end", config.end != usual.end, !images},
@@ -114,7 +121,7 @@ void check(const PrepareConfig& config) {
   for (const auto& [name, is_set, is_used] : settings)
     if (is_set && !is_used)
       throw ConfigError(format("prepare.{} is set, and prepare.format = \"{}\"{} has no use for it", name,
-                               config.format, images || dialogues ? "" : " without dialogues"),
+                               base::word_of(config.format), images || dialogues ? "" : " without dialogues"),
                         format("leave prepare.{} out", name));
 }
 

@@ -165,10 +165,10 @@ std::string ImageRecipe::digest() const {
 
 ImageRecipe image_recipe(const PrepareConfig& config) {
   ImageRecipe recipe;
-  recipe.raw = config.store == "raw", recipe.side = config.side;
-  recipe.on_bad = records::on_bad_from_name(config.on_bad), recipe.bad_limit = config.bad_limit;
+  recipe.raw = config.store == ImageStore::raw, recipe.side = config.side;
+  recipe.on_bad = config.on_bad, recipe.bad_limit = config.bad_limit;
   recipe.held_out = config.validation, recipe.safe_seconds = config.safe_seconds;
-  if (config.format == "cifar") {
+  if (config.format == SetFormat::cifar) {
     if (config.files.size() != 1 || !config.validation_files.empty())
       throw base::ConfigError("CIFAR's files lie in one folder, its test files too",
                               "name that folder in prepare.files");

@@ -293,9 +293,9 @@ PrepareSummary text_summary(const Preparation& preparation) {
 
 TextRecipe text_recipe(const PrepareConfig& config) {
   TextRecipe recipe;
-  recipe.format = records::record_format_from_name(config.format);
+  recipe.format = base::from_word<records::RecordFormat>(base::word_of(config.format)).value();
   recipe.mapping = {config.text, turns_of(config.chat), config.messages, config.tools};
-  recipe.on_bad = records::on_bad_from_name(config.on_bad), recipe.bad_limit = config.bad_limit;
+  recipe.on_bad = config.on_bad, recipe.bad_limit = config.bad_limit;
   recipe.validation = config.validation, recipe.safe_seconds = config.safe_seconds;
   records::check_mapping(recipe.format, recipe.mapping);
   const bool dialogues = !config.chat.empty() || !config.messages.empty();

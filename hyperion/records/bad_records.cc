@@ -19,12 +19,6 @@ BadRecord::BadRecord(std::string in, int64_t at, std::string why, std::string hi
       line(at),
       reason(std::move(why)) {}
 
-OnBad on_bad_from_name(std::string_view name) {
-  if (name == "fail") return OnBad::fail;
-  if (name == "skip") return OnBad::skip;
-  throw base::ConfigError(base::format("on-bad = \"{}\" is not known", name), "it is fail or skip");
-}
-
 void BadRecords::add(const BadRecord& bad) {
   if (policy_ == OnBad::fail) {
     const std::string hint = bad.hint().empty() ? "" : bad.hint() + "; or ";

@@ -1,8 +1,8 @@
 // What cannot be read of the data that a user gave, and what is done about it: stop at once, or skip it up to a limit.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "hyperion/base/error.h"
@@ -19,7 +19,7 @@ struct BadRecord : base::CorruptError {
 };
 
 enum class OnBad { fail, skip };
-OnBad on_bad_from_name(std::string_view name);  // ConfigError for what is neither
+constexpr auto words_of(OnBad) { return std::array{"fail", "skip"}; }
 
 // The policy of one pass over the data. Not for several threads: what is told in the order of the records gives the
 // same first failure and the same list whatever the number of threads.

@@ -13,8 +13,6 @@
 namespace hyperion::records {
 namespace {
 
-constexpr const char* kFormatNames[] = {"text", "lines", "wikitext", "jsonl", "json", "tar", "parquet"};
-
 constexpr size_t kBeginning = 4096;  // bytes by which a file is judged
 
 bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r") == std::string_view::npos; }
@@ -210,13 +208,6 @@ void warn_of_bytes(std::string_view beginning, const std::string& name) {
 }
 
 }  // namespace
-
-RecordFormat record_format_from_name(std::string_view name) {
-  const auto* found = std::find(std::begin(kFormatNames), std::end(kFormatNames), name);
-  if (found != std::end(kFormatNames)) return static_cast<RecordFormat>(found - std::begin(kFormatNames));
-  throw base::ConfigError(base::format("format = \"{}\" is not known", name),
-                          "it is text, lines, wikitext, jsonl, json, tar or parquet");
-}
 
 std::unique_ptr<RawRecords> frame_records(std::unique_ptr<ByteStream> stream, std::shared_ptr<const std::string> name,
                                           RecordFormat format, const RecordLimits& limits) {

@@ -1,10 +1,10 @@
 // Records as they lie in files: where one ends and the next begins, and no more. One thread reads them in order; many
 // may then parse them (record_parser.h). Memory is bounded by the largest record, whatever the size of the files.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "hyperion/base/files.h"
@@ -25,7 +25,9 @@ enum class RecordFormat {
              // a sample; its .json is the record, else its .txt
   parquet,   // each row as a JSON object (parquet.h); ConfigError in a build without Arrow
 };
-RecordFormat record_format_from_name(std::string_view name);  // ConfigError for an unknown one
+constexpr auto words_of(RecordFormat) {
+  return std::array{"text", "lines", "wikitext", "jsonl", "json", "tar", "parquet"};
+}
 
 // Files are opened one at a time, unpacked where they are compressed; a byte order mark of UTF-8 is dropped.
 std::unique_ptr<RawRecords> open_raw_records(std::vector<base::Path> files, RecordFormat format,

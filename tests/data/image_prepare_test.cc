@@ -40,7 +40,7 @@ class PrepareImages : public ::testing::Test {
   }
   PrepareConfig config(const std::string& output, const std::string& input = "in") {
     PrepareConfig config;
-    config.format = "images";
+    config.format = SetFormat::images;
     config.files = {(folder_ / input).string()};
     config.output = (folder_ / output).string();
     config.validation = 0.2;
@@ -85,7 +85,7 @@ TEST_F(PrepareImages, a_folder_becomes_a_set_that_training_reads) {
 
 TEST_F(PrepareImages, raw_images_have_their_shorter_side_made_small) {
   auto raw = config("set");
-  raw.store = "raw", raw.side = 50;
+  raw.store = ImageStore::raw, raw.side = 50;
   prepare(base::real_files(), raw, {});
   const ImageSet set(folder_ / "set/train.set");
   set.verify();
@@ -143,7 +143,7 @@ TEST_F(PrepareImages, a_bad_image_stops_it_by_name_or_is_left_out_and_listed) {
   const std::string refused = refusal([&] { prepare(base::real_files(), config("set"), {}); });
   EXPECT_NE(refused.find("in/cat/100.jpg: empty"), std::string::npos) << refused;
   auto skipping = config("other");
-  skipping.on_bad = "skip";
+  skipping.on_bad = records::OnBad::skip;
   const auto summary = prepare(base::real_files(), skipping, {});
   EXPECT_EQ(summary.records + summary.validation_records, 28);
   ASSERT_EQ(summary.bad.size(), 2u);

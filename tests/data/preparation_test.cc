@@ -11,7 +11,7 @@
 namespace hyperion::data {
 namespace {
 
-class HalfPrepared : public ::testing::TestWithParam<const char*> {
+class HalfPrepared : public ::testing::TestWithParam<SetFormat> {
  protected:
   struct Stop {};
 
@@ -32,7 +32,7 @@ class HalfPrepared : public ::testing::TestWithParam<const char*> {
   PrepareConfig config(const std::string& output) const {
     PrepareConfig config;
     config.format = GetParam(), config.validation = 0.1, config.safe_seconds = 0;
-    config.files = {(folder_ / (config.format == "cifar" ? "cifar" : "lines.txt")).string()};
+    config.files = {(folder_ / (config.format == SetFormat::cifar ? "cifar" : "lines.txt")).string()};
     config.output = (folder_ / output).string();
     return config;
   }
@@ -101,7 +101,7 @@ TEST_P(HalfPrepared, a_journal_in_which_a_digit_changed_is_not_believed) {
       << done.said;
 }
 
-INSTANTIATE_TEST_SUITE_P(Formats, HalfPrepared, ::testing::Values("lines", "cifar"));
+INSTANTIATE_TEST_SUITE_P(Formats, HalfPrepared, ::testing::Values(SetFormat::lines, SetFormat::cifar));
 
 }  // namespace
 }  // namespace hyperion::data

@@ -21,20 +21,23 @@ TEST(PrepareConfig, settings_that_a_format_has_no_use_for_are_refused_by_name) {
     return base::test::error_of<base::ConfigError>([&] { check(config); });
   };
   EXPECT_EQ(refused([](PrepareConfig&) {}), "");
-  EXPECT_NE(refused([](PrepareConfig& c) { c.store = c.store == "raw" ? "jpeg" : "raw"; }).find("prepare.store"),
+  EXPECT_NE(refused([](PrepareConfig& c) { c.store = ImageStore::raw; }).find("prepare.store"), std::string::npos);
+  EXPECT_NE(
+      refused([](PrepareConfig& c) { c.format = SetFormat::cifar, c.tokenizer = "gpt2"; }).find("prepare.tokenizer"),
+      std::string::npos);
+  EXPECT_NE(refused([](PrepareConfig& c) { c.format = SetFormat::lines, c.text = "body"; }).find("prepare.text"),
             std::string::npos);
-  EXPECT_NE(refused([](PrepareConfig& c) { c.format = "cifar", c.tokenizer = "gpt2"; }).find("prepare.tokenizer"),
+  EXPECT_NE(refused([](PrepareConfig& c) { c.format = SetFormat::lines, c.chat = {"user:a"}; }).find("prepare.chat"),
             std::string::npos);
-  EXPECT_NE(refused([](PrepareConfig& c) { c.format = "lines", c.text = "body"; }).find("prepare.text"),
+  EXPECT_NE(refused([](PrepareConfig& c) {
+              c.format = SetFormat::jsonl, c.chat_template = "t";
+            }).find("prepare.chat_template"),
             std::string::npos);
-  EXPECT_NE(refused([](PrepareConfig& c) { c.format = "lines", c.chat = {"user:a"}; }).find("prepare.chat"),
+  EXPECT_NE(refused([](PrepareConfig& c) { c.format = SetFormat::jsonl, c.tools = "t"; }).find("prepare.tools"),
             std::string::npos);
-  EXPECT_NE(refused([](PrepareConfig& c) { c.format = "jsonl", c.chat_template = "t"; }).find("prepare.chat_template"),
-            std::string::npos);
-  EXPECT_NE(refused([](PrepareConfig& c) { c.format = "jsonl", c.tools = "t"; }).find("prepare.tools"),
-            std::string::npos);
-  EXPECT_EQ(refused([](PrepareConfig& c) { c.format = "jsonl", c.text = "body"; }), "");
-  EXPECT_EQ(refused([](PrepareConfig& c) { c.format = "json", c.chat = {"user:a"}, c.chat_template = "t"; }), "");
+  EXPECT_EQ(refused([](PrepareConfig& c) { c.format = SetFormat::jsonl, c.text = "body"; }), "");
+  EXPECT_EQ(refused([](PrepareConfig& c) { c.format = SetFormat::json, c.chat = {"user:a"}, c.chat_template = "t"; }),
+            "");
 }
 
 TEST(CheckPrepared, a_set_that_is_not_there_is_told_with_the_place_that_was_looked_at) {
@@ -57,7 +60,7 @@ TEST(OpenPrepared, a_set_that_held_nothing_out_is_refused_with_the_part_that_wou
   const auto opened = [&](const std::string& name, double part) {
     PrepareConfig config;
     config.files = {(folder.path() / "few.txt").string()}, config.output = (folder.path() / name).string();
-    config.format = "lines", config.validation = part;
+    config.format = SetFormat::lines, config.validation = part;
     prepare(base::real_files(), config, {});
     DataConfig data;
     data.source = "prepared", data.path = {config.output};

@@ -42,11 +42,5 @@ TEST(BadRecords, skip_lists_them_and_ends_beyond_the_limit) {
   }
 }
 
-TEST(OnBad, is_fail_or_skip) {
-  EXPECT_EQ(on_bad_from_name("fail"), OnBad::fail);
-  EXPECT_EQ(on_bad_from_name("skip"), OnBad::skip);
-  EXPECT_THROW(on_bad_from_name("Skip"), base::ConfigError);
-}
-
 }  // namespace
 }  // namespace hyperion::records

@@ -4,6 +4,7 @@
 
 #include <fstream>
 
+#include "hyperion/base/words.h"
 #include "hyperion/records/bad_records.h"
 #include "tests/base/support_child.h"
 #include "tests/records/support_packed.h"
@@ -12,7 +13,6 @@ namespace hyperion::records {
 namespace {
 
 using namespace test;
-using base::test::error_of;
 using Strings = std::vector<std::string>;
 
 // "line:bytes" of each record, and "! what is wrong" for what is bad.
@@ -41,11 +41,10 @@ Strings framed(const std::string& text, RecordFormat format, const RecordLimits&
 }
 
 TEST(RecordFormat, has_a_name_each) {
-  EXPECT_EQ(record_format_from_name("text"), RecordFormat::text);
-  EXPECT_EQ(record_format_from_name("wikitext"), RecordFormat::wikitext);
-  EXPECT_EQ(record_format_from_name("parquet"), RecordFormat::parquet);
-  EXPECT_NE(error_of<base::ConfigError>([] { record_format_from_name("csv"); }).find("\"csv\" is not known"),
-            std::string::npos);
+  EXPECT_EQ(base::from_word<RecordFormat>("text"), RecordFormat::text);
+  EXPECT_EQ(base::from_word<RecordFormat>("wikitext"), RecordFormat::wikitext);
+  EXPECT_EQ(base::from_word<RecordFormat>("parquet"), RecordFormat::parquet);
+  EXPECT_EQ(base::from_word<RecordFormat>("csv"), std::nullopt);
 }
 
 TEST(Lines, are_records_without_line_ends_blank_ones_dropped) {
