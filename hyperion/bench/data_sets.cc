@@ -20,7 +20,7 @@ SetResult run_set_bench(const std::string& folder, int64_t threads, double secon
   SetResult result;
   result.folder = folder, result.threads = static_cast<int>(threads);
   train::RunConfig config;
-  config.data.source = "prepared", config.data.path = {folder}, config.data.threads = threads;
+  config.data.source = data::SourceKind::prepared, config.data.path = {folder}, config.data.threads = threads;
   strategy::ModelShape shape;
   shape.image = 224;  // small images are taken as they are
   if (const base::Path train = base::Path(folder) / data::kTrainSet; data::SetFile(train).kind() == data::kImages) {

@@ -77,7 +77,7 @@ train::RunConfig config_of(const Workload& workload, const Changes& changes) {
   config.model.image = workload.image;
   config.train.batch = workload.batch;
   if (workload.length > 0) config.train.length = workload.length;
-  if (workload.length == 0) config.data.source = "shapes";
+  if (workload.length == 0) config.data.source = data::SourceKind::shapes;
   config.train.precision = workload.precision;
   config.optim.clip = 1;
   auto settings = train::bind(config);

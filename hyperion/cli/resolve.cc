@@ -114,7 +114,7 @@ base::Settings resolve(train::RunConfig& config, const std::string& recipe, cons
   choose_nearer(settings, "train.epochs", "train.steps");
   choose_nearer(settings, "train.batch_per_rank", "train.batch");
   fit_warmup(config, settings);
-  if (config.data.source == "prepared" && config.data.path.empty() && !config.prepare.output.empty())
+  if (config.data.source == data::SourceKind::prepared && config.data.path.empty() && !config.prepare.output.empty())
     config.data.path = {config.prepare.output};
   if (checked) check(config, settings, /*begins=*/true);
   return settings;

@@ -11,11 +11,21 @@ namespace hyperion::data {
 namespace {
 
 Split open_all_data(const DataConfig& config, SampleSize size, uint64_t seed) {
-  if (config.source == "prepared") return open_prepared(config, size, seed);
-  if (config.source == "shapes") return open_shapes(config, size.side, seed);
-  if (config.source == "cifar") return open_cifar(config, size.side, seed);
-  if (config.source == "images") return open_image_files(config, size.side, seed);
-  return config.source == "text" ? open_text(config, size.length) : open_sums(config, size.length, seed);
+  switch (config.source) {
+    case SourceKind::sums:
+      return open_sums(config, size.length, seed);
+    case SourceKind::text:
+      return open_text(config, size.length);
+    case SourceKind::prepared:
+      return open_prepared(config, size, seed);
+    case SourceKind::shapes:
+      return open_shapes(config, size.side, seed);
+    case SourceKind::cifar:
+      return open_cifar(config, size.side, seed);
+    case SourceKind::images:
+      return open_image_files(config, size.side, seed);
+  }
+  return {};
 }
 
 }  // namespace

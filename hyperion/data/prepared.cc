@@ -116,11 +116,11 @@ std::unique_ptr<Source> open_tokens(const base::Path& path, const DataConfig& co
   if (tokens > 0 && set->learned_in_all() == 0)
     throw ConfigError(format("{} has no token that the loss counts", path.string()),
                       "its dialogues have no assistant's turn: look at prepare.chat or prepare.messages");
-  auto source = make_token_source(std::move(set), packing_of(config.packing), length, too_long_of(config.too_long));
+  auto source = make_token_source(std::move(set), config.packing, length, config.too_long);
   if (source->samples() == 0 && documents > 0 && source->cut().too_long == documents)
     throw ConfigError(format("all {} documents of {} are longer than train.length = {}, and data.too_long = \"{}\" "
                              "leaves nothing to learn",
-                             documents, path.string(), length, config.too_long),
+                             documents, path.string(), length, base::word_of(config.too_long)),
                       "use a longer train.length, or data.too_long = split");
   if (source->samples() == 0 && source->cut().unlearned > 0)
     throw ConfigError(format("no sample of {} tokens of {} has one that the loss counts", length, path.string()),
@@ -137,7 +137,7 @@ Split open_prepared_images(const DataConfig& config, int64_t side, uint64_t seed
     throw ConfigError(format("data.path names {} folders, and images come from one", config.path.size()),
                       "prepare them together");
   for (const auto& [is_set, what] :
-       {std::pair(config.packing != "stream", "data.packing"), {config.reset, "data.reset"}})
+       {std::pair(config.packing != Packing::stream, "data.packing"), {config.reset, "data.reset"}})
     if (is_set) throw ConfigError(format("{} is set, and {} holds images", what, config.path[0]), "leave it out");
   const auto source = [&](const char* name, bool training) {
     auto set = std::make_shared<const ImageSet>(base::Path(config.path[0]) / name);

@@ -23,16 +23,16 @@ void check_weights(const DataConfig& config) {
 
 void describe(base::Settings& settings, DataConfig& config) {
   settings.section("data", "what the model reads")
-      .choice("source", config.source, {"sums", "text", "prepared", "shapes", "cifar", "images"},
+      .choice("source", config.source,
               "worked sums made from the seed; a text file, a byte a token; folders that `hyperion data prepare` made; "
               "drawn shapes made from the seed; CIFAR's binary files; a folder of JPEG and PNG files")
       .list("path", config.path,
             "the text file, the prepared folder or folders, or the folder of CIFAR's files or of images")
       .list("weights", config.weights, "how often each of several prepared folders is read; empty: by their sizes")
-      .choice("packing", config.packing, {"stream", "whole", "single"},
+      .choice("packing", config.packing,
               "of prepared documents: one stream cut every train.length tokens; whole documents side by side; one a "
               "sample")
-      .choice("too_long", config.too_long, {"split", "truncate", "drop"},
+      .choice("too_long", config.too_long,
               "documents longer than train.length, where data.packing is whole or single: go on in samples of their "
               "own; lose what is beyond; are left out")
       .flag("reset", config.reset, "attention and positions restart at each document of a sample")
@@ -46,35 +46,36 @@ void describe(base::Settings& settings, DataConfig& config) {
 }
 
 void check(const DataConfig& config) {
-  const bool reads =
-      config.source == "text" || config.source == "cifar" || config.source == "prepared" || config.source == "images";
+  const bool reads = config.source == SourceKind::text || config.source == SourceKind::cifar ||
+                     config.source == SourceKind::prepared || config.source == SourceKind::images;
   const auto shown = [&](const char* what) {
-    return base::format("{} is set but data.source is \"{}\"", what, config.source);
+    return base::format("{} is set but data.source is \"{}\"", what, base::word_of(config.source));
   };
   if (reads && config.path.empty())
-    throw base::ConfigError(base::format("data.source is \"{}\" but data.path is empty", config.source),
+    throw base::ConfigError(base::format("data.source is \"{}\" but data.path is empty", base::word_of(config.source)),
                             "name the file or folder: --data.path=PATH");
   if (!reads && !config.path.empty())
     throw base::ConfigError(shown("data.path") + ", which reads no file",
                             "add --data.source=text, or leave data.path out");
   check(config.augment);
-  if (varies(config.augment) && (!reads || config.source == "text"))
-    throw base::ConfigError(base::format("[augment] varies images, and data.source is \"{}\"", config.source),
-                            "use data.source = images, cifar or prepared, or leave [augment] out");
-  if (config.too_long != "split" && config.source == "prepared" && config.packing == "stream")
+  if (varies(config.augment) && (!reads || config.source == SourceKind::text))
+    throw base::ConfigError(
+        base::format("[augment] varies images, and data.source is \"{}\"", base::word_of(config.source)),
+        "use data.source = images, cifar or prepared, or leave [augment] out");
+  if (config.too_long != TooLong::split && config.source == SourceKind::prepared && config.packing == Packing::stream)
     throw base::ConfigError(
         base::format(
             "data.too_long = \"{}\" is of documents that stand alone, and data.packing = \"stream\" joins them",
-            config.too_long),
+            base::word_of(config.too_long)),
         "use data.packing = whole or single, or leave data.too_long out");
-  if (config.source == "prepared") return check_weights(config);
+  if (config.source == SourceKind::prepared) return check_weights(config);
   if (config.path.size() > 1)
     throw base::ConfigError(base::format("data.path names {} places, and data.source = \"{}\" reads one",
-                                         config.path.size(), config.source),
+                                         config.path.size(), base::word_of(config.source)),
                             "prepare each with `hyperion data prepare`, then use data.source = prepared");
   for (const auto& [is_set, what] : {std::pair(!config.weights.empty(), "data.weights"),
-                                     {config.packing != "stream", "data.packing"},
-                                     {config.too_long != "split", "data.too_long"},
+                                     {config.packing != Packing::stream, "data.packing"},
+                                     {config.too_long != TooLong::split, "data.too_long"},
                                      {config.reset, "data.reset"}})
     if (is_set)
       throw base::ConfigError(shown(what) + ", whose samples have no documents",

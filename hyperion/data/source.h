@@ -1,6 +1,7 @@
 // Where samples come from: each is a run of tokens, found by its index alone, so that a position in the data is one
 // number.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -18,8 +19,29 @@ class Settings;
 
 namespace hyperion::data {
 
+enum class SourceKind { sums, text, prepared, shapes, cifar, images };
+constexpr auto words_of(SourceKind) { return std::array{"sums", "text", "prepared", "shapes", "cifar", "images"}; }
+
+// The ways to cut the documents of a set into samples.
+enum class Packing {
+  stream,  // all documents as one row of tokens, cut every `length`
+  whole,   // as many whole documents as fit
+  single,  // one document a sample
+};
+constexpr auto words_of(Packing) { return std::array{"stream", "whole", "single"}; }
+
+// Of documents that have more tokens than a sample, where they are not a stream.
+enum class TooLong {
+  split,     // go on in samples of their own
+  truncate,  // lose what is beyond
+  drop,      // are left out
+};
+constexpr auto words_of(TooLong) { return std::array{"split", "truncate", "drop"}; }
+
 struct DataConfig {
-  std::string source = "sums", packing = "stream", too_long = "split";
+  SourceKind source = SourceKind::sums;
+  Packing packing = Packing::stream;
+  TooLong too_long = TooLong::split;
   std::vector<std::string> path, weights;
   bool reset = false;
   int64_t digits = 3, sums = 200'000, images = 50'000, limit = 0, threads = 0;

@@ -168,14 +168,6 @@ class RowSamples final : public Source {
 
 }  // namespace
 
-Packing packing_of(const std::string& name) {
-  return name == "whole" ? Packing::whole : name == "single" ? Packing::single : Packing::stream;
-}
-
-TooLong too_long_of(const std::string& name) {
-  return name == "truncate" ? TooLong::truncate : name == "drop" ? TooLong::drop : TooLong::split;
-}
-
 std::unique_ptr<Source> make_token_source(std::shared_ptr<const TokenSet> set, Packing packing, int64_t length,
                                           TooLong too_long) {
   if (packing == Packing::stream) return std::make_unique<StreamSamples>(std::move(set), length);

@@ -163,7 +163,7 @@ void check(const RunConfig& config, const strategy::ModelShape& shape) {
                           : format("that is as far as model.from = \"{}\" reaches: --train.length={}",
                                    config.model.from, shape.context));
   const int64_t longest_question = 2 * config.data.digits + 2;  // "999+999:"
-  if (config.data.source == "sums" && shape.context > 0 && shape.context <= longest_question)
+  if (config.data.source == data::SourceKind::sums && shape.context > 0 && shape.context <= longest_question)
     throw ConfigError(
         format("model.context = {} cannot hold a question of data.digits = {}", shape.context, config.data.digits),
         format("questions have up to {} characters: raise model.context or lower data.digits", longest_question));

@@ -46,14 +46,14 @@ std::string settle_epochs(RunConfig& config, const data::Split& split, int64_t p
 
 std::string cut_text(const RunConfig& config, const data::Split& split) {
   const data::Cut cut = split.train ? split.train->cut() : data::Cut{};
-  const std::string& how = config.data.too_long;
+  const data::TooLong how = config.data.too_long;
   std::string text;
   if (cut.too_long > 0)
     text = format("{} documents, {} longer than train.length = {} and {}", with_commas(cut.documents),
                   with_commas(cut.too_long), config.train.length,
-                  how == "drop"       ? "left out"
-                  : how == "truncate" ? "truncated"
-                                      : "split into several samples");
+                  how == data::TooLong::drop       ? "left out"
+                  : how == data::TooLong::truncate ? "truncated"
+                                                   : "split into several samples");
   if (cut.unlearned > 0)
     text += format("{}{} without a token that the loss counts left out", text.empty() ? "" : "; ",
                    cut.unlearned == 1 ? "1 row" : with_commas(cut.unlearned) + " rows");

@@ -372,7 +372,7 @@ void check_counted(const data::Split& split, const RunConfig& config) {
   if (!split.train) return;
   const auto refuse = [&](const std::string& what) {
     throw base::ConfigError(format("the loss counts no token of {}", what),
-                            config.data.packing == "stream"
+                            config.data.packing == data::Packing::stream
                                 ? "use a longer train.length, or data.packing = whole, whose rows are whole dialogues"
                                 : "use a longer train.length, or data.reset = false");
   };
@@ -398,7 +398,7 @@ void check_fit(const data::Split& split, const strategy::ModelShape& shape, cons
   if (tokens != (shape.context > 0))
     throw base::ConfigError(
         format("{} takes {}, and data.source = \"{}\" gives {}", named, shape.context > 0 ? "tokens" : "images",
-               config.data.source, tokens ? "tokens" : "images"),
+               base::word_of(config.data.source), tokens ? "tokens" : "images"),
         shape.context > 0 ? "use data.source = prepared, text or sums" : "use data.source = images, cifar or shapes");
   if (tokens && shape.vocabulary < split.train->vocabulary())
     throw base::ConfigError(
@@ -406,8 +406,8 @@ void check_fit(const data::Split& split, const strategy::ModelShape& shape, cons
         config.model.from.empty() ? format("set model.vocabulary = {}", split.train->vocabulary())
                                   : "leave model.vocabulary out: the model then grows to what the data has");
   if (!tokens && split.train_images->classes() > shape.vocabulary)
-    throw base::ConfigError(format("data.source = \"{}\" has {} classes, and the model {}", config.data.source,
-                                   split.train_images->classes(), shape.vocabulary),
+    throw base::ConfigError(format("data.source = \"{}\" has {} classes, and the model {}",
+                                   base::word_of(config.data.source), split.train_images->classes(), shape.vocabulary),
                             format("set model.classes = {}", split.train_images->classes()));
 }
 

@@ -21,7 +21,7 @@ void keep_processor(base::FileSystem& files, const base::Path& run, const data::
 }
 
 void keep_tokenizer(base::FileSystem& files, const base::Path& run, const RunConfig& config) {
-  if (config.data.source != "prepared") return;
+  if (config.data.source != data::SourceKind::prepared) return;
   const base::Path from = base::Path(config.data.path.front()) / data::kSetTokenizer;
   const base::Path to = run / interop::kRunTokenizer;
   if (!files.exists(from)) return;
@@ -35,11 +35,11 @@ void keep_tokenizer(base::FileSystem& files, const base::Path& run, const RunCon
 std::string check_tokenizer(base::FileSystem& files, const RunConfig& config) {
   const base::Path own = base::Path(config.model.from) / "tokenizer.json";
   if (config.model.from.empty() || !files.exists(own)) return {};
-  if (config.data.source != "prepared")
+  if (config.data.source != data::SourceKind::prepared)
     return base::format(
         "data.source = \"{}\" is a byte a token, and model.from = \"{}\" has a tokenizer whose ids mean "
         "something else: to train it on text, prepare a set (`hyperion data prepare`)",
-        config.data.source, config.model.from);
+        base::word_of(config.data.source), config.model.from);
   const base::Path set = base::Path(config.data.path.front()) / data::kSetTokenizer / "tokenizer.json";
   if (files.exists(set) &&
       tokenizers::extends_tokenizer(tokenizers::read_tokenizer(files, set), tokenizers::read_tokenizer(files, own)))
@@ -51,7 +51,7 @@ std::string check_tokenizer(base::FileSystem& files, const RunConfig& config) {
 }
 
 std::vector<int64_t> tokens_new_to_base(base::FileSystem& files, const RunConfig& config) {
-  if (config.model.from.empty() || config.data.source != "prepared") return {};
+  if (config.model.from.empty() || config.data.source != data::SourceKind::prepared) return {};
   return tokenizers::tokens_added(files, base::Path(config.data.path.front()) / data::kSetTokenizer,
                                   interop::tokenizer_folder(files, config.model.from));
 }

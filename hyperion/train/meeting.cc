@@ -62,7 +62,7 @@ void expect_same_inputs(comm::World& world, const RunConfig& config, const Input
           format("{} on rank {} than on rank 0: its hash is {} instead of {}", what, ranks, all[other], all[0]), hint);
   };
   const std::string hint = "ranks need the same files: on a disk that they share, or the same copy on every machine";
-  const std::string data = config.data.path.empty() ? config.data.source : config.data.path.front();
+  const std::string data = config.data.path.empty() ? base::word_of(config.data.source) : config.data.path.front();
   const std::string from = config.model.from.empty() ? "" : format(" at {}", config.model.from);
   expect(inputs.model, format("the config.json of the model{} is another", from), hint);
   expect(inputs.data_digest,

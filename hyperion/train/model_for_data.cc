@@ -49,9 +49,9 @@ std::string first_other_class(const std::vector<std::string>& there, const std::
 ModelForData for_images(const RunConfig& config, Json json, const data::ImageSource& images, bool headed) {
   const auto count = static_cast<size_t>(images.classes()), wanted = static_cast<size_t>(config.model.classes);
   if (count < 2)
-    throw ConfigError(
-        format("data.source = \"{}\" has images of one class, which there is nothing to tell from", config.data.source),
-        "give it a folder for each of two classes or more");
+    throw ConfigError(format("data.source = \"{}\" has images of one class, which there is nothing to tell from",
+                             base::word_of(config.data.source)),
+                      "give it a folder for each of two classes or more");
   if (wanted > 0 && wanted < count)
     throw ConfigError(format("model.classes = {}, and the data has {} classes", wanted, count),
                       format("set model.classes = {}, or leave it out: it follows the data", count));

@@ -17,7 +17,7 @@ using base::format;
 
 // Empty: the data's tokens are bytes.
 base::Path tokenizer_of(base::FileSystem& files, const data::DataConfig& config) {
-  if (config.source != "prepared") return {};
+  if (config.source != data::SourceKind::prepared) return {};
   const base::Path folder = base::Path(config.path.front()) / data::kSetTokenizer;
   return files.exists(folder) ? folder : base::Path();
 }

@@ -22,7 +22,8 @@ std::string last_name(const std::string& path) {
 
 std::string lead_of(const RunConfig& config, const strategy::ModelShape& shape, const report::RunRecord& record) {
   const std::string model = config.model.from.empty() ? config.model.preset : last_name(config.model.from),
-                    data = config.data.path.empty() ? config.data.source : last_name(config.data.path[0]);
+                    data =
+                        config.data.path.empty() ? base::word_of(config.data.source) : last_name(config.data.path[0]);
   std::string lead = format("{}, {} layers of width {}, trained on {} in {}.", model, shape.layers, shape.width, data,
                             config.train.precision);
   if (config.lora.rank > 0)

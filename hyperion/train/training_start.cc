@@ -52,7 +52,7 @@ at::Device open_device(const LoopConfig& train, bool several) {
 
 std::string unit_text(const RunConfig& config, const strategy::ModelShape& shape) {
   if (shape.context == 0) return "images";
-  const bool padded = config.data.source == "prepared" && config.data.packing != "stream";
+  const bool padded = config.data.source == data::SourceKind::prepared && config.data.packing != data::Packing::stream;
   return padded ? "tokens and padding" : "tokens";
 }
 
@@ -157,7 +157,8 @@ double Trainer::restore() {
   if (!state.data_digest.empty() && !split_.is_of(state.data_digest))
     throw base::ConfigError(
         format("the data at {} is not what this run was trained on until step {}",
-               config_.data.path.empty() ? config_.data.source : config_.data.path.front(), checkpoint.step),
+               config_.data.path.empty() ? base::word_of(config_.data.source) : config_.data.path.front(),
+               checkpoint.step),
         "put it back; or begin a new run from this one's weights: model.from = RUN");
   step_ = saved_step_ = checkpoint.step;
   start_ = state.cursor;
@@ -192,7 +193,7 @@ void Trainer::announce() {
                config_.model.quantize == models::Quantize::nf4 ? "; the frozen weights in 4 bits (nf4)" : ""));
   const std::string cut = cut_text(config_, split_), epochs = epochs_text(config_, split_);
   const int64_t too_long = split_.train ? split_.train->cut().too_long : 0, of_epoch = split_.limit > 0 ? 0 : too_long;
-  const bool drops = config_.data.too_long == "drop";
+  const bool drops = config_.data.too_long == data::TooLong::drop;
   if (!cut.empty()) base::log_info(cut + (too_long > 0 ? "; data.too_long says what becomes of long ones" : ""));
   base::log_info(epochs);
   log_.data(cut.empty() ? epochs : cut + "; " + epochs, drops ? 0 : of_epoch, drops ? of_epoch : 0);

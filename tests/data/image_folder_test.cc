@@ -181,7 +181,7 @@ TEST(ImageFolder, images_are_read_straight_from_their_files) {
       write(folder / (name + ".jpg"), jpeg_file(image));
   }
   DataConfig config;
-  config.source = "images";
+  config.source = SourceKind::images;
   config.path = {folder.path().string()};
   config.validation = 0.2;
   config.augment.crop = images::Crop::resized;

@@ -75,7 +75,7 @@ TEST_F(PrepareImages, a_folder_becomes_a_set_that_training_reads) {
   EXPECT_TRUE(prepare(base::real_files(), config("set"), {}).was_there);
 
   DataConfig data;
-  data.source = "prepared", data.path = {(folder_ / "set").string()};
+  data.source = SourceKind::prepared, data.path = {(folder_ / "set").string()};
   data.augment.crop = images::Crop::resized;
   const auto split = open_data(data, {0, 16}, 1);
   std::vector<float> pixels(3 * 16 * 16);

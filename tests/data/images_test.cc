@@ -16,7 +16,7 @@ namespace {
 
 DataConfig shapes(int64_t images) {
   DataConfig config;
-  config.source = "shapes";
+  config.source = SourceKind::shapes;
   config.images = images;
   return config;
 }
@@ -74,7 +74,7 @@ class Cifar : public ::testing::Test {
   }
   DataConfig config() const {
     DataConfig config;
-    config.source = "cifar";
+    config.source = SourceKind::cifar;
     config.path = {folder_.string()};
     return config;
   }
@@ -132,7 +132,7 @@ TEST_F(Cifar, training_images_vary_by_epoch_where_asked_and_validation_images_ne
   }
   EXPECT_GT(moved, 15);
   DataConfig text = varied;
-  text.source = "shapes", text.path = {};
+  text.source = SourceKind::shapes, text.path = {};
   EXPECT_THROW(check(text), base::ConfigError);
 }
 

@@ -63,7 +63,7 @@ TEST(OpenPrepared, a_set_that_held_nothing_out_is_refused_with_the_part_that_wou
     config.format = SetFormat::lines, config.validation = part;
     prepare(base::real_files(), config, {});
     DataConfig data;
-    data.source = "prepared", data.path = {config.output};
+    data.source = SourceKind::prepared, data.path = {config.output};
     return base::test::error_of<base::ConfigError>([&] { open_data(data, {4, 0}, 1); });
   };
   std::string lines;

@@ -17,7 +17,7 @@ class TextTest : public ::testing::Test {
   DataConfig with(const std::string& content, double validation) {
     base::write_atomically(base::real_files(), folder_ / "text", content);
     DataConfig config;
-    config.source = "text";
+    config.source = SourceKind::text;
     config.path = {(folder_ / "text").string()};
     config.validation = validation;
     return config;
@@ -87,7 +87,7 @@ TEST(DataSettings, that_contradict_each_other_are_refused) {
   config.path = {"x.txt"};
   EXPECT_NE(error_of<base::ConfigError>([&] { check(config); }).find("--data.source=text"), std::string::npos);
   config = {};
-  config.source = "text";
+  config.source = SourceKind::text;
   EXPECT_NE(error_of<base::ConfigError>([&] {
               open_data(config, {4, 0}, 1);
             }).find("--data.path=PATH"),
@@ -100,7 +100,7 @@ TEST(DataSettings, are_named_as_in_a_recipe) {
   base::Settings settings;
   describe(settings, config);
   settings.read_toml("[data]\nsource = \"text\"\npath = \"p\"\ndigits = 12\nsums = 5\nvalidation = 0.25\n", "r.toml");
-  EXPECT_EQ(config.source, "text");
+  EXPECT_EQ(config.source, SourceKind::text);
   EXPECT_EQ(config.digits, 12);
   EXPECT_EQ(config.validation, 0.25);
   for (const char* wrong :

@@ -32,7 +32,7 @@ train::RunConfig config_of(const Case& which, int64_t processes) {
   const bool images = which.family == "vit" || which.family == "resnet";
   auto& model = config.model;
   if (images) {
-    config.data.source = "shapes";
+    config.data.source = data::SourceKind::shapes;
     model.preset = which.family == "vit" ? "vit-tiny" : "resnet18-cifar";
   } else {
     model.preset = which.family == "moe" ? "mixtral-tiny" : which.family == "gpt2" ? "gpt2-tiny" : "llama-tiny";

@@ -24,7 +24,7 @@ TEST(RunConfig, contradictions_are_errors_that_name_both_settings) {
   refused([](RunConfig& c) { c.train.accumulate = 5; }, "train.accumulate", "train.batch");
   refused([](RunConfig& c) { c.train.length = 129; }, "train.length", "model.context");
   refused([](RunConfig& c) { c.optim.warmup = 501; }, "optim.warmup", "train.steps");
-  refused([](RunConfig& c) { c.data.source = "text"; }, "data.source", "data.path");
+  refused([](RunConfig& c) { c.data.source = data::SourceKind::text; }, "data.source", "data.path");
   refused([](RunConfig& c) { c.data.path = {"x"}; }, "data.path", "data.source");
   EXPECT_NO_THROW(check(RunConfig{}));
 }
@@ -59,7 +59,8 @@ TEST(RunConfig, every_shipped_recipe_is_good) {
         config.model.from = "a model to adapt";
         config.model.preset = models::Recipe().preset;
       }
-      if (config.data.source == "prepared" && config.data.path.empty()) config.data.path = {config.prepare.output};
+      if (config.data.source == data::SourceKind::prepared && config.data.path.empty())
+        config.data.path = {config.prepare.output};
       check(config);
     }) << entry.path();
     ++seen;

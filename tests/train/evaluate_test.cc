@@ -31,7 +31,7 @@ RunConfig of_images() {
   config.model = {};
   config.model.preset = "vit-tiny", config.model.layers = 2, config.model.width = 32, config.model.heads = 2;
   config.model.inner = 64, config.model.image = 16;
-  config.data.source = "shapes", config.data.images = 500;
+  config.data.source = data::SourceKind::shapes, config.data.images = 500;
   return config;
 }
 

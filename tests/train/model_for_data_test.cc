@@ -16,7 +16,7 @@ namespace {
 struct Shapes {
   Shapes() {
     config.model.preset = "vit-tiny";
-    config.data.source = "shapes";
+    config.data.source = data::SourceKind::shapes;
     config.data.images = 40;
   }
   ModelForData fitted() const {

@@ -85,7 +85,9 @@ TEST(RunIdentity, the_checkpoint_is_believed_where_the_file_was_edited) {
 }
 
 TEST(RunIdentity, a_place_may_change_whose_content_the_checkpoint_knows) {
-  const auto begun = [](RunConfig& config) { config.data.source = "text", config.data.path = {"/here/a.txt"}; };
+  const auto begun = [](RunConfig& config) {
+    config.data.source = data::SourceKind::text, config.data.path = {"/here/a.txt"};
+  };
   Resumed moved(20, begun);
   moved.after.data.path = {"/there/a.txt"};
   ASSERT_EQ(moved.changes().size(), 1u);
