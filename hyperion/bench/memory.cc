@@ -26,19 +26,24 @@ constexpr int64_t kMemoryWarmUp = 3;
 
 struct Variant {
   const char* precision;
-  const char* recompute = "none";
+  nn::Recompute recompute = nn::Recompute::none;
   int64_t every = 1;
   bool activations = false, optimizer = false;
 };
 
 std::vector<Variant> variants(bool adapted, bool gpu) {
-  if (adapted) return {{"bf16"}, {"bf16", "selective"}, {"bf16", "full"}};
-  std::vector<Variant> list = {{"fp32"},        {"fp32", "full"}, {"bf16"}, {"bf16", "selective"}, {"bf16", "full", 2},
-                               {"bf16", "full"}};
+  using nn::Recompute;
+  if (adapted) return {{"bf16"}, {"bf16", Recompute::selective}, {"bf16", Recompute::blocks}};
+  std::vector<Variant> list = {{"fp32"},
+                               {"fp32", Recompute::blocks},
+                               {"bf16"},
+                               {"bf16", Recompute::selective},
+                               {"bf16", Recompute::blocks, 2},
+                               {"bf16", Recompute::blocks}};
   if (!gpu) return list;
-  list.push_back({"bf16", "none", 1, true, false});
-  list.push_back({"bf16", "none", 1, false, true});
-  list.push_back({"bf16", "full", 1, true, true});
+  list.push_back({"bf16", Recompute::none, 1, true, false});
+  list.push_back({"bf16", Recompute::none, 1, false, true});
+  list.push_back({"bf16", Recompute::blocks, 1, true, true});
   return list;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -14,9 +15,10 @@ class BlockHook;
 class BatchStats;
 class KeyValueCache;
 
-// What of the forward is computed again in the backward instead of kept: nothing, whole blocks, or norms, activations
-// and dropout (the outputs of products and of attention are kept).
-enum class Recompute { none, blocks, selective };
+// What of the forward is computed again in the backward instead of kept: nothing; norms, activations and dropout (the
+// outputs of products and of attention are kept); or whole blocks.
+enum class Recompute { none, selective, blocks };
+constexpr auto words_of(Recompute) { return std::array{"none", "selective", "full"}; }
 
 // How: set by whoever begins the pass, and the same for every process that takes part in it.
 struct PassSettings {

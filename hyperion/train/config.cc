@@ -195,7 +195,7 @@ void check_processes(const RunConfig& config, int64_t processes) {
   if (config.parallel.same_bits && (processes & (processes - 1)) != 0)
     throw ConfigError(format("parallel.same_bits needs 1, 2, 4, 8, ... processes, and there are {}", processes),
                       "use a power of two");
-  if (config.memory.on_oom == "adapt" && processes == 1 && (config.parallel.zero > 0 || config.parallel.same_bits))
+  if (config.memory.on_oom == OnOom::adapt && processes == 1 && (config.parallel.zero > 0 || config.parallel.same_bits))
     throw ConfigError(format("memory.on_oom = \"adapt\" cannot try a step again whose gradients went into shards, as "
                              "with parallel.{}",
                              config.parallel.zero > 0 ? "zero" : "same_bits"),
@@ -204,7 +204,7 @@ void check_processes(const RunConfig& config, int64_t processes) {
   if (!config.memory.budget.empty())
     throw ConfigError("memory.budget would choose on each of several processes by itself",
                       "set memory.recompute and the offloads, the same for all");
-  if (config.memory.on_oom == "adapt")
+  if (config.memory.on_oom == OnOom::adapt)
     throw ConfigError("memory.on_oom = \"adapt\" would change the parts of one process and not of the others",
                       "use a larger train.accumulate");
 }

@@ -42,25 +42,25 @@ std::string asked_bytes(std::string_view what) {
 
 void describe(base::Settings& settings, MemoryConfig& config) {
   settings.section("memory", "what is saved of it, for some time")
-      .choice("recompute", config.recompute, {"none", "selective", "full"},
+      .choice("recompute", config.recompute,
               "activations computed again in the backward pass: none; norms, activations and dropout; whole blocks")
       .integer("recompute_every", config.recompute_every, {1, 1024}, "of full: each block, each second, each third")
       .flag("offload_activations", config.offload_activations, "activations wait for the backward in host memory")
       .flag("offload_optimizer", config.offload_optimizer, "masters and moments live in host memory")
       .text("budget", config.budget, "choose the cheapest of these that fits, as 16GiB; empty: as set here")
-      .choice("on_oom", config.on_oom, {"fail", "adapt"},
+      .choice("on_oom", config.on_oom,
               "out of memory: fail with advice, or halve the part of the batch computed at once and go on")
       .flag("report", config.report, "show at the start where the memory goes, and keep it as memory.json");
 }
 
 void check(const MemoryConfig& config) {
-  if (config.recompute_every > 1 && config.recompute != "full")
+  if (config.recompute_every > 1 && config.recompute != nn::Recompute::blocks)
     throw base::ConfigError(format("memory.recompute_every = {} means nothing to memory.recompute = \"{}\"",
-                                   config.recompute_every, config.recompute),
+                                   config.recompute_every, base::word_of(config.recompute)),
                             "add --memory.recompute=full");
   if (config.budget.empty()) return;
   bytes_of(config.budget);
-  if (config.recompute != "none" || config.offload_activations || config.offload_optimizer)
+  if (config.recompute != nn::Recompute::none || config.offload_activations || config.offload_optimizer)
     throw base::ConfigError("memory.budget chooses the techniques, and memory.recompute or an offload is set too",
                             "leave one of the two out");
 }
@@ -72,8 +72,8 @@ int64_t bytes_of(const std::string& text) {
 
 std::string technique_text(const MemoryConfig& config) {
   std::vector<std::string> parts;
-  if (config.recompute == "selective") parts.push_back("selective recomputation");
-  if (config.recompute == "full")
+  if (config.recompute == nn::Recompute::selective) parts.push_back("selective recomputation");
+  if (config.recompute == nn::Recompute::blocks)
     parts.push_back(config.recompute_every == 1 ? "full recomputation"
                                                 : format("recomputation of 1 block in {}", config.recompute_every));
   if (config.offload_activations) parts.push_back("activations on the host");
@@ -85,8 +85,7 @@ std::string technique_text(const MemoryConfig& config) {
 
 ForwardMemory::ForwardMemory(const MemoryConfig& config, const nn::Residents& residents, nn::SavedBytesMeter* meter,
                              nn::Pass& pass) {
-  if (config.recompute != "none")
-    pass.recompute = config.recompute == "full" ? nn::Recompute::blocks : nn::Recompute::selective;
+  pass.recompute = config.recompute;
   pass.recompute_every = config.recompute_every;
   if (meter != nullptr) metered_ = std::make_unique<nn::SaveScope>(*meter);
   if (!config.offload_activations) return;
@@ -156,18 +155,19 @@ base::Error out_of_memory_error(const std::exception& error, std::string_view do
 
 std::vector<MemoryConfig> choices(const MemoryConfig& config) {
   std::vector<MemoryConfig> list;
-  const auto add = [&](const char* recompute, int64_t every, bool activations, bool optimizer) {
+  using nn::Recompute;
+  const auto add = [&](Recompute recompute, int64_t every, bool activations, bool optimizer) {
     MemoryConfig choice = config;
     choice.recompute = recompute, choice.recompute_every = every;
     choice.offload_activations = activations, choice.offload_optimizer = optimizer;
     list.push_back(choice);
   };
   for (const bool optimizer : {false, true}) {
-    add("none", 1, false, optimizer);
-    add("selective", 1, false, optimizer);
-    add("full", 2, false, optimizer);
-    add("full", 1, false, optimizer);
-    add("full", 1, true, optimizer);
+    add(Recompute::none, 1, false, optimizer);
+    add(Recompute::selective, 1, false, optimizer);
+    add(Recompute::blocks, 2, false, optimizer);
+    add(Recompute::blocks, 1, false, optimizer);
+    add(Recompute::blocks, 1, true, optimizer);
   }
   return list;
 }

@@ -2,6 +2,7 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <array>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -24,11 +25,15 @@ class SavedBytesMeter;
 
 namespace hyperion::train {
 
+enum class OnOom { fail, adapt };  // adapt: half of what was computed at once, and on
+constexpr auto words_of(OnOom) { return std::array{"fail", "adapt"}; }
+
 struct MemoryConfig {
-  std::string recompute = "none";
+  nn::Recompute recompute = nn::Recompute::none;
   int64_t recompute_every = 1;
   bool offload_activations = false, offload_optimizer = false, report = false;
-  std::string budget, on_oom = "fail";
+  std::string budget;
+  OnOom on_oom = OnOom::fail;
 };
 void describe(base::Settings& settings, MemoryConfig& config);
 void check(const MemoryConfig& config);

@@ -83,7 +83,8 @@ MemoryNeed memory_need(const RunConfig& config, const strategy::ModelShape& shap
     need.moments = (config.optim.rule == optim::UpdateRule::adamw ? 8 : 4) * parameters * shared(1);
   }
   const MemoryConfig& memory = config.memory;
-  if (memory.recompute != "none" || memory.offload_activations || !memory.budget.empty() || memory.on_oom == "adapt")
+  if (memory.recompute != nn::Recompute::none || memory.offload_activations || !memory.budget.empty() ||
+      memory.on_oom == OnOom::adapt)
     return need;
   // Of one part of the batch; a fifth less than reckoned, so that nothing is refused that would fit.
   const int64_t parts = config.train.accumulate * processes;

@@ -50,7 +50,7 @@ at::Tensor Stepper::gradients_in_memory(const Batch& all, int64_t step, profile:
       if (weights_->travel()) out_of_memory(step);  // others wait for what this part would have sent
       weights_->drop_gradients();
       profile::release_cached_memory(device_.is_cuda());
-      if (memory_.on_oom != "adapt" || more_parts(config_.train.batch, accumulate_) == 0) out_of_memory(step);
+      if (memory_.on_oom != OnOom::adapt || more_parts(config_.train.batch, accumulate_) == 0) out_of_memory(step);
       accumulate_ = more_parts(config_.train.batch, accumulate_);
       base::log_warn(
           format("step {}: out of memory in the {} pass; from here on the batch is computed in {} parts of {}", step,
@@ -77,13 +77,13 @@ void Stepper::out_of_memory(int64_t step) const {
       "out of memory at step {} in the {} pass, allocating {}; held besides: weights {}, gradients {}, optimizer {}",
       step, doing_, forward ? "activations" : "gradients and what the backward needs meanwhile", shown(fixed.weights),
       shown(fixed.gradients), shown(fixed.optimizer));
-  const std::string next = memory_.recompute == "none"        ? "--memory.recompute=selective"
-                           : memory_.recompute == "selective" ? "--memory.recompute=full"
-                           : !memory_.offload_optimizer       ? "--memory.offload_optimizer=true"
-                                                              : "a smaller model";
+  const std::string next = memory_.recompute == nn::Recompute::none        ? "--memory.recompute=selective"
+                           : memory_.recompute == nn::Recompute::selective ? "--memory.recompute=full"
+                           : !memory_.offload_optimizer                    ? "--memory.offload_optimizer=true"
+                                                                           : "a smaller model";
   // Several processes must do alike, and none knows what the others found.
   const int64_t sharers = processes_.batch_count();
-  const bool adapts = !weights_->travel() && sharers == 1 && memory_.on_oom != "adapt";
+  const bool adapts = !weights_->travel() && sharers == 1 && memory_.on_oom != OnOom::adapt;
   const int64_t more = more_parts(config_.train.batch, accumulate_),
                 parts = more * sharers > config_.train.batch ? 0 : more;
   throw base::Error(what, parts > 0 ? format("try --train.accumulate={}, or {}{}", parts, next,

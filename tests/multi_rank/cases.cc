@@ -58,7 +58,7 @@ train::RunConfig config_of(const Case& which, int64_t processes) {
   config.train.length = std::min<int64_t>(32, which.number("length", config.train.length));
   config.optim.clip = which.number("clip", 1);
   config.optim.rule = which.choice("rule", config.optim.rule);
-  config.memory.recompute = which.value("recompute", "none");
+  config.memory.recompute = which.choice("recompute", config.memory.recompute);
   config.memory.offload_activations = which.number("offload", 0) != 0;
   config.memory.offload_optimizer = which.number("host_optimizer", 0) != 0;
   config.parallel.zero = which.number("zero", 0);

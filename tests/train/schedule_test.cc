@@ -67,8 +67,8 @@ std::vector<Scheduled> scheduled_runs() {
   config.data.digits = 2;
   std::vector<Scheduled> list;
   for (int64_t zero = 0; zero < 4; ++zero)
-    for (const std::string recompute : {"none", "full"}) {
-      list.push_back({"zero " + std::to_string(zero) + ", recompute " + recompute, config});
+    for (const auto recompute : {nn::Recompute::none, nn::Recompute::blocks}) {
+      list.push_back({"zero " + std::to_string(zero) + ", recompute " + base::word_of(recompute), config});
       list.back().config.parallel.zero = zero, list.back().config.memory.recompute = recompute;
     }
   list.push_back({"bf16", config});

@@ -97,7 +97,7 @@ TEST_F(TrainingSpans, are_those_of_steps_phases_blocks_feed_and_checkpoint_each_
 }
 
 TEST_F(TrainingSpans, tell_what_is_computed_again_within_the_backward) {
-  config_.memory.recompute = "full";
+  config_.memory.recompute = nn::Recompute::blocks;
   auto found = recorded();
   ASSERT_EQ(found["recompute transformer.h.1"].size(), 4u);
   for (size_t i = 0; i < 4; ++i) EXPECT_TRUE(within(found["recompute transformer.h.1"][i], found["backward"][i])) << i;

@@ -261,7 +261,7 @@ TEST_P(Step, of_two_engines_in_turns_has_the_bits_of_each_alone) {
   for (const std::string mode : {"fused", GetParam().is_cuda() ? "max" : "reference"}) {
     SCOPED_TRACE(mode);
     auto first = small_run(), second = other_run();
-    first.model.dropout = 0.2, first.train.optimize = mode, first.memory.recompute = "selective";
+    first.model.dropout = 0.2, first.train.optimize = mode, first.memory.recompute = nn::Recompute::selective;
     first.train.precision = "bf16", second.train.precision = GetParam().is_cuda() ? "bf16" : "fp32";
     first.train.deterministic = second.train.deterministic = GetParam().is_cuda();
     const auto alone = trained(first, GetParam(), 6), other_alone = trained(second, GetParam(), 6);
