@@ -143,8 +143,8 @@ void Fp8Scales::history_changed() {
 at::Tensor Fp8Linear::scale(Part part) const { return scales_->scale_[3 * index_ + part]; }
 at::Tensor Fp8Linear::inverse(Part part) const { return scales_->inverse_[3 * index_ + part][0]; }
 at::Tensor Fp8Linear::largest(Part part) const { return scales_->largest_[3 * index_ + part]; }
-bool Fp8Linear::by_rows() const { return scales_->options_.by_rows; }
-bool Fp8Linear::measured_first() const { return scales_->fresh_ || scales_->options_.current; }
+bool Fp8Linear::by_rows() const { return scales_->options_.scale == Fp8Scale::rows; }
+bool Fp8Linear::measured_first() const { return scales_->fresh_ || scales_->options_.scale == Fp8Scale::current; }
 void Fp8Linear::follow(Part part) const { scales_->follow(3 * index_ + part, 1, /*shift=*/false); }
 
 Fp8Matrix fp8_matrix(const at::Tensor& values, const Fp8Linear& map, Part part, Fp8Forms forms) {

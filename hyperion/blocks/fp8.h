@@ -7,16 +7,11 @@
 
 #include <utility>
 
+#include "hyperion/blocks/fp8_options.h"
 #include "hyperion/kernels/activations_math.h"
 #include "hyperion/kernels/norm.h"
 
 namespace hyperion::blocks {
-
-struct Fp8Options {
-  bool by_rows = false;  // each row of each factor of a product has its own scale, found as `current` ones are
-  bool current = false;  // scales follow each matrix itself, at the cost of a pass over it; else the steps before
-  int64_t history = 16;  // steps whose largest value counts
-};
 
 // The scales of all linears of a model, three a map, on its device.
 class Fp8Scales {

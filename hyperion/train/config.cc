@@ -61,10 +61,10 @@ base::Settings bind(RunConfig& config) {
       .integer("log_every", train.log_every, {1, 1'000'000},
                "between step lines that stay; a terminal shows all others in one line", "steps");
   settings.section("fp8", "products in 8 bits, where train.precision is fp8")
-      .choice("scale", config.fp8.scale, {"delayed", "current", "rows"},
+      .choice("scale", config.fp8.options.scale,
               "what a matrix is scaled by: the largest value of the steps before; its own, which takes a pass more; or "
               "each row by its own")
-      .integer("history", config.fp8.history, {1, 1024}, "that delayed scales look back", "steps")
+      .integer("history", config.fp8.options.history, {1, 1024}, "that delayed scales look back", "steps")
       .flag("measure", config.fp8.measure, "leave a layer in bf16 whose products would not be faster");
   settings.section("eval", "validation")
       .integer("every", config.eval.every, {0, 1'000'000'000}, "between validations; 0: only at the end", "steps")

@@ -8,6 +8,7 @@
 
 #include "hyperion/base/config.h"
 #include "hyperion/base/files.h"
+#include "hyperion/blocks/fp8_options.h"
 #include "hyperion/data/prepare.h"
 #include "hyperion/data/source.h"
 #include "hyperion/models/recipe.h"
@@ -31,8 +32,7 @@ at::ScalarType compute_type(const std::string& precision);
 const char* precision_name(at::ScalarType type);  // of weights: fp32, bf16 or fp16
 
 struct Fp8Config {
-  std::string scale = "delayed";
-  int64_t history = 16;
+  blocks::Fp8Options options;
   bool measure = true;
 };
 

@@ -71,8 +71,7 @@ void Stepper::make_fp8() {
     throw base::ConfigError("train.precision = \"fp8\" needs a model whose blocks are known",
                             "use bf16 for a module of your own");
   const auto& fp8 = config_.fp8;
-  fp8_ = std::make_unique<nn::Fp8Linears>(*model_.tree(), device_,
-                                          blocks::Fp8Options{fp8.scale == "rows", fp8.scale == "current", fp8.history},
+  fp8_ = std::make_unique<nn::Fp8Linears>(*model_.tree(), device_, fp8.options,
                                           fp8.measure && !config_.train.deterministic);
 }
 

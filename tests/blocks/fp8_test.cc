@@ -115,7 +115,7 @@ TEST_P(Fp8, products_are_those_of_the_numbers_in_8_bits) {
 }
 
 TEST_P(Fp8, scales_follow_the_largest_of_the_steps_before) {
-  Fp8Scales scales(1, GetParam(), {.by_rows = false, .current = false, .history = 3});
+  Fp8Scales scales(1, GetParam(), {.history = 3});
   const Fp8Linear map(scales, 0);
   const auto step = [&](double size) {
     const auto values = at::empty({16, 16}, at::TensorOptions().device(GetParam()).dtype(at::kBFloat16)).fill_(size);
@@ -135,7 +135,7 @@ TEST_P(Fp8, scales_follow_the_largest_of_the_steps_before) {
   EXPECT_FLOAT_EQ(map.scale(Fp8Scales::input).item<float>(), 448);
   EXPECT_FLOAT_EQ(map.scale(Fp8Scales::gradient).item<float>(), 1);  // never met
 
-  Fp8Scales loaded(1, GetParam(), {.by_rows = false, .current = false, .history = 3});
+  Fp8Scales loaded(1, GetParam(), {.history = 3});
   step(4);
   loaded.history().copy_(scales.history());
   loaded.history_changed();
@@ -144,7 +144,7 @@ TEST_P(Fp8, scales_follow_the_largest_of_the_steps_before) {
 }
 
 TEST_P(Fp8, current_scales_follow_each_matrix) {
-  Fp8Scales scales(1, GetParam(), {.by_rows = false, .current = true});
+  Fp8Scales scales(1, GetParam(), {Fp8Scale::current});
   const Fp8Linear map(scales, 0);
   for (const double size : {3.0, 0.5, 7.0}) {
     const auto made = fp8_matrix(random({16, 32}, size), map, Fp8Scales::input, {.straight = true});
@@ -180,7 +180,7 @@ void expect_near(const Tensors& inputs, const std::function<Tensors(const Tensor
 
 TEST_P(Fp8, each_row_of_each_form_has_its_own_scale) {
   for (const auto& [rows, columns] : kSides) {
-    Fp8Scales scales(1, GetParam(), {.by_rows = true});
+    Fp8Scales scales(1, GetParam(), {Fp8Scale::rows});
     const auto sizes = at::randn({rows, 1}).mul(4).exp();  // rows of very different sizes
     const auto values = at::randn({rows, columns}).mul(sizes).to(GetParam(), at::kBFloat16);
     const auto made =
@@ -200,7 +200,7 @@ const std::vector<std::pair<bool, bool>> kMapForms{{true, false}, {false, false}
 
 TEST_P(Fp8, a_norm_and_its_maps_have_the_gradients_of_plain_ones) {
   for (const auto& [in_out, by_rows] : kMapForms) {
-    Fp8Scales scales(1, GetParam(), {.by_rows = by_rows});
+    Fp8Scales scales(1, GetParam(), {by_rows ? Fp8Scale::rows : Fp8Scale::delayed});
     const int64_t in = 96, out = 64;
     const std::vector<int64_t> shape{in_out ? in : out, in_out ? out : in};
     expect_near(
@@ -220,7 +220,7 @@ TEST_P(Fp8, a_norm_and_its_maps_have_the_gradients_of_plain_ones) {
 TEST_P(Fp8, residual_maps_have_the_gradients_of_plain_ones) {
   for (const auto& [in_out, by_rows] : kMapForms)
     for (const int kind : {-1, 0, 1, 2}) {
-      Fp8Scales scales(1, GetParam(), {.by_rows = by_rows});
+      Fp8Scales scales(1, GetParam(), {by_rows ? Fp8Scale::rows : Fp8Scale::delayed});
       const int64_t in = 96, out = 64;
       const auto activation = static_cast<kernels::Activation>(kind);
       const std::vector<int64_t> shape{in_out ? in : out, in_out ? out : in};

@@ -148,11 +148,12 @@ TEST_P(Step, fp8_follows_bf16_and_keeps_what_its_scales_come_from) {
   const auto wide = trained(config, GetParam(), 12);
   config.train.precision = "fp8";
   config.fp8.measure = false;  // so small a model would stay in bf16
-  for (const std::string scale : {"delayed", "current", "rows"}) {
-    config.fp8.scale = scale;
+  using blocks::Fp8Scale;
+  for (const auto scale : {Fp8Scale::delayed, Fp8Scale::current, Fp8Scale::rows}) {
+    config.fp8.options.scale = scale;
     const auto narrow = trained(config, GetParam(), 12);
     for (size_t i = 0; i < wide.losses.size(); ++i)
-      EXPECT_NEAR(narrow.losses[i], wide.losses[i], 0.03 * wide.losses[i]) << scale;
+      EXPECT_NEAR(narrow.losses[i], wide.losses[i], 0.03 * wide.losses[i]) << base::word_of(scale);
     EXPECT_NE(narrow.losses.back(), wide.losses.back()) << "products were made in bf16";
   }
   auto model = models::make_model(models::config_json(config.model), "test");
