@@ -37,8 +37,8 @@ namespace {
 using base::format;
 using Work = std::function<void()>;
 
-at::ScalarType floor_type(const Workload& workload, const std::string& precision) {
-  if (precision != "fp8") return train::compute_type(precision);
+at::ScalarType floor_type(const Workload& workload, train::Precision precision) {
+  if (precision != train::Precision::fp8) return train::compute_type(precision);
   throw base::ConfigError(format("the floor of {} in fp8 is not known", workload.name),
                           "it is reckoned for bf16, fp16, tf32 and fp32");
 }
@@ -132,9 +132,9 @@ Floor floor_of(const Workload& workload, const train::RunConfig& config, const T
   const auto sizes = block_sizes(workload, config);
   const auto type = floor_type(workload, config.train.precision);
   const auto element = static_cast<int64_t>(c10::elementSize(type));
-  device::allow_tf32(config.train.precision == "tf32");
+  device::allow_tf32(config.train.precision == train::Precision::tf32);
   const Measured measured(device, type);
-  Floor floor{workload.name, config.train.precision, measured.gb_s()};
+  Floor floor{workload.name, base::word_of(config.train.precision), measured.gb_s()};
   const int64_t n = sizes.tokens(), d = sizes.width, mixed = sizes.heads * sizes.head_width;
   const auto layers = static_cast<double>(sizes.layers);
   floor.products =

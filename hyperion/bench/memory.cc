@@ -25,7 +25,7 @@ using train::RunConfig;
 constexpr int64_t kMemoryWarmUp = 3;
 
 struct Variant {
-  const char* precision;
+  train::Precision precision;
   nn::Recompute recompute = nn::Recompute::none;
   int64_t every = 1;
   bool activations = false, optimizer = false;
@@ -33,17 +33,18 @@ struct Variant {
 
 std::vector<Variant> variants(bool adapted, bool gpu) {
   using nn::Recompute;
-  if (adapted) return {{"bf16"}, {"bf16", Recompute::selective}, {"bf16", Recompute::blocks}};
-  std::vector<Variant> list = {{"fp32"},
-                               {"fp32", Recompute::blocks},
-                               {"bf16"},
-                               {"bf16", Recompute::selective},
-                               {"bf16", Recompute::blocks, 2},
-                               {"bf16", Recompute::blocks}};
+  using enum train::Precision;
+  if (adapted) return {{bf16}, {bf16, Recompute::selective}, {bf16, Recompute::blocks}};
+  std::vector<Variant> list = {{fp32},
+                               {fp32, Recompute::blocks},
+                               {bf16},
+                               {bf16, Recompute::selective},
+                               {bf16, Recompute::blocks, 2},
+                               {bf16, Recompute::blocks}};
   if (!gpu) return list;
-  list.push_back({"bf16", Recompute::none, 1, true, false});
-  list.push_back({"bf16", Recompute::none, 1, false, true});
-  list.push_back({"bf16", Recompute::blocks, 1, true, true});
+  list.push_back({bf16, Recompute::none, 1, true, false});
+  list.push_back({bf16, Recompute::none, 1, false, true});
+  list.push_back({bf16, Recompute::blocks, 1, true, true});
   return list;
 }
 
@@ -83,7 +84,7 @@ MemoryResult run_memory_bench(const RunConfig& config, const std::string& worklo
     changed.memory.recompute = variant.recompute, changed.memory.recompute_every = variant.every;
     changed.memory.offload_activations = variant.activations, changed.memory.offload_optimizer = variant.optimizer;
     MemoryRow row;
-    row.precision = variant.precision;
+    row.precision = base::word_of(variant.precision);
     row.memory = changed.memory;
     progress.show(format("{}: {}, saving {}", workload, row.precision, train::technique_text(row.memory)));
     device::allow_tf32(false);

@@ -38,7 +38,7 @@ base::Path peers_script() {
 TrainRow run_peer(const Workload& workload, const train::RunConfig& config, const std::string& mode, int64_t steps,
                   const std::string& device) {
   TrainRow row;
-  row.workload = workload.name, row.mode = "torch " + mode, row.precision = config.train.precision;
+  row.workload = workload.name, row.mode = "torch " + mode, row.precision = base::word_of(config.train.precision);
   row.failed = "script/peers/torch_peers.py is not here; run from the repository";
   const auto script = peers_script();
   if (script.empty()) return row;

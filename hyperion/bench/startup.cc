@@ -53,7 +53,7 @@ Startup first_step(const StartupOptions& options, double begun) {
   startup.load = lap();
   const auto config = config_of(options);
   const auto device = device::open_device(config.train.device);
-  device::allow_tf32(config.train.precision == "tf32");
+  device::allow_tf32(config.train.precision == train::Precision::tf32);
   at::ones({1}, at::TensorOptions().device(device));
   device::synchronize(device);
   startup.device = lap();
@@ -75,8 +75,12 @@ std::string startup_line(const Startup& startup) {
 
 StartupResult run_startup_bench(const StartupOptions& options, const std::vector<std::string>& arguments) {
   const auto config = config_of(options);  // what is wrong is said here, not by a child
-  StartupResult result{
-      options.workload, config.train.optimize, config.train.precision, "", {}, settings_of(options.changes)};
+  StartupResult result{options.workload,
+                       base::word_of(config.train.optimize),
+                       base::word_of(config.train.precision),
+                       "",
+                       {},
+                       settings_of(options.changes)};
   base::ProgressLine progress;
   for (int64_t repeat = 0; repeat <= options.repeats; ++repeat) {
     progress.show(format("start {} of {}", repeat, options.repeats));

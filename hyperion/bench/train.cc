@@ -159,12 +159,12 @@ std::vector<profile::TracedSpan> traced_steps(RandomTraining& training, c10::Dev
 TrainRow attempt_training(const Workload& workload, const std::string& mode, Changes changes, int64_t steps,
                           const Watch& watch) {
   if (!mode.empty()) changes.emplace_back("train.optimize", mode);
-  std::string named = mode, precision = workload.precision;
+  std::string named = mode, precision = base::word_of(workload.precision);
   for (const auto& [name, value] : changes)
     if (name == "train.precision") precision = value;
   try {
     const auto config = config_of(workload, changes);
-    named = config.train.optimize, precision = config.train.precision;
+    named = base::word_of(config.train.optimize), precision = base::word_of(config.train.precision);
     return measure_training(workload, config, steps, watch);
   } catch (const base::Interrupted&) {
     throw;
@@ -177,11 +177,12 @@ TrainRow attempt_training(const Workload& workload, const std::string& mode, Cha
 TrainRow measure_training(const Workload& workload, const train::RunConfig& config, int64_t steps, const Watch& watch) {
   const auto device = device::open_device(config.train.device);
   const bool gpu = device.is_cuda();
-  device::allow_tf32(config.train.precision == "tf32");
+  device::allow_tf32(config.train.precision == train::Precision::tf32);
   profile::release_cached_memory(gpu);
   profile::reset_peak(gpu);
   TrainRow row;
-  row.workload = workload.name, row.mode = config.train.optimize, row.precision = config.train.precision;
+  row.workload = workload.name, row.mode = base::word_of(config.train.optimize);
+  row.precision = base::word_of(config.train.precision);
   {
     RandomTraining training(config, device, workload.drawn);
     row.parameters = training.shape().parameters;
@@ -194,7 +195,8 @@ TrainRow measure_training(const Workload& workload, const train::RunConfig& conf
     device::synchronize(device);
     if (gpu) rest();
     row.step = profile::spread_of(timed_blocks(training, device, steps, watch.timed));
-    if ((row.mode == "graph" || row.mode == "max") && !training.records()) row.ran_as = "fused";
+    if (train::records_graphs(config.train.optimize) && !training.records())
+      row.ran_as = base::word_of(train::Optimize::fused);
     row.last_loss = training.loss();
     row.fp8 = fp8_layers(training.fp8());
     if (gpu) row.peak = profile::memory_use(true).peak.value_or(0);
@@ -230,7 +232,7 @@ TrainResult run_train_bench(const TrainBenchOptions& options) {
         };
       result.rows.push_back(attempt_training(*workload, mode, placed.changes, options.steps, watch));
       const auto& row = result.rows.back();
-      if (row.failed.empty() && row.precision == "fp8" && row.fp8.empty())
+      if (row.failed.empty() && row.precision == base::word_of(train::Precision::fp8) && row.fp8.empty())
         result.notes.push_back(format("{} {}: no layer runs in 8 bits", row.workload, row.mode));
     }
     if (!options.peers) return;

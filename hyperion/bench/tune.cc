@@ -39,10 +39,10 @@ TuneResult tune(const std::string& name, train::RunConfig config) {
   if (!device.is_cuda())
     throw base::PreflightError("there is nothing to tune on a CPU",
                                "a GPU's matrix products and attention have several ways; a CPU's have one");
-  config.train.optimize = "max";
+  config.train.optimize = train::Optimize::max;
   config.train.deterministic = false;
   config.parallel = {};
-  device::allow_tf32(config.train.precision == "tf32");
+  device::allow_tf32(config.train.precision == train::Precision::tf32);
   {
     RandomTraining training(config, device);
     for (int step = 0; step < kSteps; ++step) training.step();

@@ -23,10 +23,11 @@ const std::vector<Workload>& workloads() {
       {"resnet50-b32", "ResNet-50, 32 images of 224, 1000 classes", "resnet50", 32, 0},
       {"vit-b16-b64", "ViT-B/16, 64 images of 224, 100 classes", "vit-b16", 64, 0, 100},
       {"vit-h14-b16", "ViT-H/14, 16 images of 224, 100 classes", "vit-h14", 16, 0, 100},
-      {"tiny-gpt2", "4 layers of 128, 2 sequences of 32", "gpt2-tiny", 2, 32, 0, 0, 0, "fp32", true},
-      {"tiny-llama", "4 layers of 128, 2 sequences of 32", "llama-tiny", 2, 32, 0, 0, 0, "fp32", true},
-      {"tiny-vit", "6 layers of 96, 2 images of 32", "vit-tiny", 2, 0, 0, 0, 0, "fp32", true},
-      {"tiny-resnet", "ResNet-18 with a 3x3 stem, 2 images of 16", "resnet18-cifar", 2, 0, 0, 0, 16, "fp32", true},
+      {"tiny-gpt2", "4 layers of 128, 2 sequences of 32", "gpt2-tiny", 2, 32, 0, 0, 0, train::Precision::fp32, true},
+      {"tiny-llama", "4 layers of 128, 2 sequences of 32", "llama-tiny", 2, 32, 0, 0, 0, train::Precision::fp32, true},
+      {"tiny-vit", "6 layers of 96, 2 images of 32", "vit-tiny", 2, 0, 0, 0, 0, train::Precision::fp32, true},
+      {"tiny-resnet", "ResNet-18 with a 3x3 stem, 2 images of 16", "resnet18-cifar", 2, 0, 0, 0, 16,
+       train::Precision::fp32, true},
   };
   return list;
 }
@@ -105,7 +106,7 @@ std::string workload_json(const Workload& workload, const train::RunConfig& conf
                     {"length", tokens ? config.train.length : 0},
                     {"image", shape.image},
                     {"drawn", workload.drawn > 0 ? workload.drawn : shape.vocabulary},
-                    {"precision", config.train.precision},
+                    {"precision", base::word_of(config.train.precision)},
                     {"parameters", shape.parameters}}
       .dump();
 }

@@ -19,7 +19,7 @@ struct Workload {
   int64_t vocabulary = 0;  // rows of the embedding, padding included; or classes. 0: the preset's
   int64_t drawn = 0;       // random tokens lie below it; 0: all can come
   int64_t image = 0;       // side in pixels; 0: the preset's
-  const char* precision = "bf16";
+  train::Precision precision = train::Precision::bf16;
   bool tiny = false;
 };
 

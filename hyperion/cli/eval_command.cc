@@ -37,7 +37,7 @@ int evaluate_run(const EvalOptions& options) {
         "name the run, or say what to measure it on: --set FOLDER, which `hyperion data prepare` made");
   train::RunConfig config;
   const auto settings = read_run_config(config, opened.run, {});
-  device::allow_tf32(config.train.precision == "tf32");
+  device::allow_tf32(config.train.precision == train::Precision::tf32);
   train::check_same_run(base::real_files(), opened.run.filename().string(), opened.checkpoint, settings);
   if (options.batches > 0) config.eval.batches = options.batches;
   const auto split = train::open_split(config, opened.model->shape(config.train.length));

@@ -41,7 +41,7 @@ class Measuring {
  public:
   explicit Measuring(const EvalOptions& options)
       : options_(options), device_(device::open_device(options.device)), set_(options.set) {
-    if (!options.precision.empty()) type_ = train::compute_type(options.precision);
+    if (const auto asked = base::from_word<train::Precision>(options.precision)) type_ = train::compute_type(*asked);
     size_.batches = options.batches;
     if (set_.has_images()) return;
     size_.length = options.length > 0 ? options.length : kMeasuredLength;
@@ -101,7 +101,8 @@ void Measuring::add(const std::string& model, const std::vector<std::string>& ad
     auto opened =
         open_in_form(model, device_, options_.quantize, type_, adapters.empty() ? Laid::nothing : Laid::an_adapter);
     const std::string trained = settings_known(opened.checkpoint).value("train.precision", std::string());
-    device::allow_tf32((options_.precision.empty() ? trained : options_.precision) == "tf32");
+    device::allow_tf32((options_.precision.empty() ? trained : options_.precision) ==
+                       base::word_of(train::Precision::tf32));
     const base::Path pixels_of_base = opened.folder;
     add_adapters(opened, adapters);
     for (const auto& line : train::check_measurable(base::real_files(), set_, opened, model, size_))

@@ -101,10 +101,10 @@ void show_timing(const bench::Outcome& outcome, const base::Path& folder,
 int workloads_command() {
   for (const auto& workload : bench::workloads()) {
     const auto config = bench::config_of(workload);
-    std::printf("%s\n",
-                (timing_flags().json ? bench::workload_json(workload, config)
-                                     : format("{:<20} {:<5} {}", workload.name, workload.precision, workload.meaning))
-                    .c_str());
+    std::printf("%s\n", (timing_flags().json ? bench::workload_json(workload, config)
+                                             : format("{:<20} {:<5} {}", workload.name,
+                                                      base::word_of(workload.precision), workload.meaning))
+                            .c_str());
   }
   return 0;
 }

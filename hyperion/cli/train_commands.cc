@@ -102,8 +102,8 @@ int dry_run(const train::RunConfig& config, const base::Settings& settings, cons
   std::printf("memory      at least %s\n",
               base::bytes_text(static_cast<uint64_t>(train::memory_need(config, shape, launch.world).all())).c_str());
   check_data(config, model);
-  if (config.train.device.starts_with("cuda") && device::gpu_count() == 0)
-    std::printf("device      %s, and there is no GPU that this program can use\n", config.train.device.c_str());
+  if (config.train.device == device::DeviceChoice::cuda && device::gpu_count() == 0)
+    std::printf("device      %s, and there is no GPU that this program can use\n", base::word_of(config.train.device));
   std::printf("nothing was written (--dry-run)\n");
   return 0;
 }

@@ -11,6 +11,7 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/log.h"
+#include "hyperion/base/words.h"
 
 namespace hyperion::device {
 namespace {
@@ -44,6 +45,7 @@ c10::Device open_device(const std::string& name) {
   at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);  // before it PyTorch's memory figures are a crash
   return {c10::kCUDA, static_cast<c10::DeviceIndex>(index)};
 }
+c10::Device open_device(DeviceChoice choice) { return open_device(std::string(base::word_of(choice))); }
 
 void synchronize(c10::Device device) {
   if (device.is_cuda()) c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());

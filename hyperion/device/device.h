@@ -2,14 +2,19 @@
 #pragma once
 #include <c10/core/Device.h>
 
+#include <array>
 #include <string>
 
 namespace hyperion::device {
 
 int gpu_count();  // 0 in a build without CUDA, or without a driver
 
-// "auto" (a GPU if there is one), "cpu", "cuda" or "cuda:1". Throws PreflightError where there is no such GPU.
+enum class DeviceChoice { automatic, cpu, cuda };  // automatic: a GPU if there is one
+constexpr auto words_of(DeviceChoice) { return std::array{"auto", "cpu", "cuda"}; }
+
+// "auto", "cpu", "cuda" or "cuda:1". Throws PreflightError where there is no such GPU.
 c10::Device open_device(const std::string& name);
+c10::Device open_device(DeviceChoice choice);
 
 std::string device_text(c10::Device device);  // "NVIDIA H200", "CPU"
 int gpu_capability(c10::Device device);       // 90 for compute capability 9.0; 0 of a CPU

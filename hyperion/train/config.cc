@@ -38,11 +38,11 @@ base::Settings bind(RunConfig& config) {
       .integer("epochs", train.epochs, {0, 1'000'000},
                "in place of train.steps: how often each sample is seen; 0: as long as train.steps says")
       .integer("seed", train.seed, {0, 9e15}, "every random number comes from it")
-      .choice("device", train.device, {"auto", "cpu", "cuda"}, "auto takes a GPU if there is one")
-      .choice("precision", train.precision, {"fp32", "tf32", "bf16", "fp16", "fp8"},
+      .choice("device", train.device, "auto takes a GPU if there is one")
+      .choice("precision", train.precision,
               "of weights and activations; masters are always fp32. tf32: fp32 with a GPU's faster products; fp8: bf16 "
               "with the products of transformer blocks in 8 bits")
-      .choice("optimize", train.optimize, {"reference", "fused", "graph", "max"},
+      .choice("optimize", train.optimize,
               "plain operations; fused ones; the whole step as one GPU graph; and each product's fastest way, measured")
       .real("loss_scale", train.loss_scale, {1, 0x1p40}, "what fp16 starts with; it follows what overflows")
       .integer("batch", train.batch, {1, 1 << 20}, "samples of one update")
@@ -87,8 +87,18 @@ base::Settings bind(RunConfig& config) {
   return settings;
 }
 
-at::ScalarType compute_type(const std::string& precision) {
-  return precision == "bf16" || precision == "fp8" ? at::kBFloat16 : precision == "fp16" ? at::kHalf : at::kFloat;
+at::ScalarType compute_type(Precision precision) {
+  switch (precision) {
+    case Precision::fp32:
+    case Precision::tf32:
+      return at::kFloat;
+    case Precision::bf16:
+    case Precision::fp8:
+      return at::kBFloat16;
+    case Precision::fp16:
+      return at::kHalf;
+  }
+  return at::kFloat;
 }
 
 const char* precision_name(at::ScalarType type) {
@@ -124,16 +134,16 @@ void check(const RunConfig& config) {
     throw ConfigError(format("optim.warmup = {} is longer than optim.decay_steps = {}", config.optim.warmup,
                              config.optim.decay_steps),
                       "the schedule would end before its peak: shorten the warm-up or raise optim.decay_steps");
-  if (train.accuracy && (train.optimize == "graph" || train.optimize == "max"))
-    throw ConfigError(
-        format("train.accuracy is not counted in the recorded steps of train.optimize = \"{}\"", train.optimize),
-        "use train.optimize = fused, or leave train.accuracy out: validations have an accuracy too");
+  if (train.accuracy && records_graphs(train.optimize))
+    throw ConfigError(format("train.accuracy is not counted in the recorded steps of train.optimize = \"{}\"",
+                             base::word_of(train.optimize)),
+                      "use train.optimize = fused, or leave train.accuracy out: validations have an accuracy too");
   if (train.patience > 0 && config.eval.every == 0)
     throw ConfigError(
         format("train.patience = {} counts validations, and eval.every = 0 leaves only the one at the end",
                train.patience),
         "set eval.every, or leave train.patience out");
-  if (train.precision == "fp8" && train.optimize == "reference")
+  if (train.precision == Precision::fp8 && train.optimize == Optimize::reference)
     throw ConfigError(
         "train.precision = \"fp8\" is made of fused operations, and train.optimize = \"reference\" has none",
         "use fused, graph or max; what fp8 is held against is bf16");
@@ -188,7 +198,7 @@ void check_processes(const RunConfig& config, int64_t processes) {
         format("{} processes with train.accumulate = {} cannot share train.batch = {} evenly, as parallel.{} needs it",
                sharers, train.accumulate, train.batch, config.parallel.same_bits ? "same_bits" : "sync_batch_norm"),
         format("choose a batch that is a multiple of {}", parts));
-  if (config.parallel.same_bits && train.precision == "fp8")
+  if (config.parallel.same_bits && train.precision == Precision::fp8)
     throw ConfigError(
         "the scales of train.precision = \"fp8\" follow how a batch is cut; its bits do not stay the same",
         "use bf16 or fp32 with --deterministic=layout");

@@ -2,6 +2,7 @@
 #pragma once
 #include <c10/core/ScalarType.h>
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "hyperion/blocks/fp8_options.h"
 #include "hyperion/data/prepare.h"
 #include "hyperion/data/source.h"
+#include "hyperion/device/device.h"
 #include "hyperion/models/recipe.h"
 #include "hyperion/nn/lora.h"
 #include "hyperion/optim/config.h"
@@ -20,15 +22,36 @@
 
 namespace hyperion::train {
 
+// Of weights and activations; masters are always fp32.
+enum class Precision {
+  fp32,
+  tf32,  // fp32 with a GPU's faster products
+  bf16,
+  fp16,
+  fp8,  // bf16 with the products of transformer blocks in 8 bits
+};
+constexpr auto words_of(Precision) { return std::array{"fp32", "tf32", "bf16", "fp16", "fp8"}; }
+
+enum class Optimize {
+  reference,  // plain operations
+  fused,
+  graph,  // the whole step as one GPU graph
+  max,    // and each product's fastest way, measured
+};
+constexpr auto words_of(Optimize) { return std::array{"reference", "fused", "graph", "max"}; }
+inline bool records_graphs(Optimize optimize) { return optimize == Optimize::graph || optimize == Optimize::max; }
+
 struct LoopConfig {
   int64_t steps = 500, epochs = 0, seed = 1, batch = 32, batch_per_rank = 0, accumulate = 1, length = 128, threads = 0,
           log_every = 10, patience = 0;
-  std::string device = "auto", precision = "fp32", optimize = "fused";
+  device::DeviceChoice device = device::DeviceChoice::automatic;
+  Precision precision = Precision::fp32;
+  Optimize optimize = Optimize::fused;
   double loss_scale = 65536, min_delta = 0;
   bool deterministic = false, accuracy = false;
 };
 // fp32 for fp32 and tf32, bf16 for fp8.
-at::ScalarType compute_type(const std::string& precision);
+at::ScalarType compute_type(Precision precision);
 const char* precision_name(at::ScalarType type);  // of weights: fp32, bf16 or fp16
 
 struct Fp8Config {

@@ -52,7 +52,7 @@ at::Tensor among_best(const at::Tensor& logits, const at::Tensor& targets, int64
 at::Tensor sums_of(models::Model& model, const Batch& batch, const RunConfig& config,
                    parallel::TrainedWeights* weights) {
   nn::Pass pass;
-  pass.reference = config.train.optimize == "reference";
+  pass.reference = config.train.optimize == Optimize::reference;
   pass.fused_blocks = !pass.reference && batch.inputs.is_cuda();
   batch.apply_to(pass);
   if (weights != nullptr) weights->begin_pass(), pass.block_hook = weights->block_hook();

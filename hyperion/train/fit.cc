@@ -22,7 +22,7 @@ double fit(models::Model& model, const RunConfig& config, const std::function<Ba
            const LossFunction& loss, parallel::Processes* processes) {
   const LoopConfig& train = config.train;
   const at::Device device = device::open_device(train.device);
-  device::allow_tf32(train.precision == "tf32");
+  device::allow_tf32(train.precision == Precision::tf32);
   Stepper stepper(model, config, device, loss, processes);
   const auto schedule = optim::schedule_of(config.optim, train.steps);
   base::ProgressLine progress;

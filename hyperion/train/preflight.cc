@@ -131,15 +131,16 @@ std::string settle_image(base::FileSystem& files, RunConfig& config) {
 
 std::string settle_precision(LoopConfig& train, int capability) {
   if (capability == 0)
-    return train.precision == "fp8" ? "fp8 on a CPU is computed in bf16 from rounded values: it is slower, not faster"
-           : train.precision == "tf32" ? "tf32 on a CPU is fp32: only GPUs have its products"
-                                       : "";
+    return train.precision == Precision::fp8
+               ? "fp8 on a CPU is computed in bf16 from rounded values: it is slower, not faster"
+           : train.precision == Precision::tf32 ? "tf32 on a CPU is fp32: only GPUs have its products"
+                                                : "";
   const std::string gpu = format("this GPU, of compute capability {}.{},", capability / 10, capability % 10);
-  if (train.precision == "fp8" && capability < 89)
+  if (train.precision == Precision::fp8 && capability < 89)
     throw base::PreflightError(format("train.precision is fp8, and {} has no products in 8 bits", gpu),
                                "use bf16 (from 8.0 on) or fp16; fp8 needs 8.9 or later");
-  if (train.precision != "bf16" || capability >= 80) return {};
-  train.precision = "fp16";
+  if (train.precision != Precision::bf16 || capability >= 80) return {};
+  train.precision = Precision::fp16;
   return format("{} has no bf16: it trains in fp16, with a loss scale", gpu);
 }
 

@@ -27,16 +27,17 @@ std::string sizes_text(const at::Tensor& tensor) {
 }  // namespace
 
 void Stepper::make_graphs() {
-  const auto& optimize = config_.train.optimize;
-  if (device_.is_cuda() && optimize != "reference" && !config_.train.deterministic && !weights_->travel())
+  const Optimize optimize = config_.train.optimize;
+  if (device_.is_cuda() && optimize != Optimize::reference && !config_.train.deterministic && !weights_->travel())
     device::measure_convolutions();
-  if (optimize != "graph" && optimize != "max") return;
+  if (!records_graphs(optimize)) return;
   const std::string reason = !device_.is_cuda()                ? "it needs a GPU"
                              : memory_.offload_activations     ? "activations go to the host"
                              : memory_.offload_optimizer       ? "the optimizer is on the host"
                              : !processes_.recordable(device_) ? "the processes talk by way of the host"
                                                                : "";
-  if (!reason.empty()) return base::log_warn(format("train.optimize = \"{}\" runs as \"fused\": {}", optimize, reason));
+  if (!reason.empty())
+    return base::log_warn(format("train.optimize = \"{}\" runs as \"fused\": {}", base::word_of(optimize), reason));
   graphs_ = std::make_unique<StepGraphs>(
       [this] {
         optimizer_->renew_tables();

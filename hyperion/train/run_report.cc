@@ -25,7 +25,7 @@ std::string lead_of(const RunConfig& config, const strategy::ModelShape& shape, 
                     data =
                         config.data.path.empty() ? base::word_of(config.data.source) : last_name(config.data.path[0]);
   std::string lead = format("{}, {} layers of width {}, trained on {} in {}.", model, shape.layers, shape.width, data,
-                            config.train.precision);
+                            base::word_of(config.train.precision));
   if (config.lora.rank > 0)
     lead += format(" LoRA of rank {}, alpha {:g}, beside {}: {}.", config.lora.rank, config.lora.alpha,
                    config.lora.targets, report::parameters_text(record.parameters, record.trained));

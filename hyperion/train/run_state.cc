@@ -224,10 +224,10 @@ RunState parse_run_state(const std::string& text, const std::string& place, int6
   auto settings = bind(config);
   apply_settings(state.settings, settings, place);
   const bool known = settings.at("train.precision").origin == place;
-  const bool skips = config.train.precision == "fp16";  // steps whose gradients overflow
+  const bool skips = config.train.precision == Precision::fp16;  // steps whose gradients overflow
   if (known && !skips && state.numbers.updates != step)
     members.refuse("updates", format("is {}, and a run in {} has one at each of its {} steps", state.numbers.updates,
-                                     config.train.precision, step));
+                                     base::word_of(config.train.precision), step));
   return state;
 }
 

@@ -66,7 +66,7 @@ Stepper::Stepper(models::Model& model, const RunConfig& config, at::Device devic
 Stepper::~Stepper() = default;
 
 void Stepper::make_fp8() {
-  if (config_.train.precision != "fp8") return;
+  if (config_.train.precision != Precision::fp8) return;
   if (model_.tree() == nullptr)
     throw base::ConfigError("train.precision = \"fp8\" needs a model whose blocks are known",
                             "use bf16 for a module of your own");
@@ -99,7 +99,7 @@ at::Tensor Stepper::forward(const Batch& part, int64_t step, int64_t index, doub
   nn::Pass pass;
   part.apply_to(pass);
   pass.training = true;
-  pass.reference = config_.train.optimize == "reference";
+  pass.reference = config_.train.optimize == Optimize::reference;
   pass.fused_blocks = !pass.reference && (device_.is_cuda() || fp8_);
   pass.seed = config_.train.seed;
   pass.step = static_cast<uint32_t>(step);
@@ -169,7 +169,7 @@ StepResult Stepper::run(const Batch& batch, int64_t step, double lr, profile::St
   const profile::SpanPlace place(processes_.rank(), step);
   const profile::Span span("step");
   profile::Span data("data");
-  device::set_tuning(config_.train.optimize == "max" && !config_.train.deterministic);
+  device::set_tuning(config_.train.optimize == Optimize::max && !config_.train.deterministic);
   const Batch all = to_device(batch, device_, type_);
   const auto agreed = processes_.agree({batch.counted_in_all(), batch.hash, base::stop_signal(), batch.rows()});
   counted_ = static_cast<double>(agreed.counted), rows_ = agreed.rows, fewest_ = agreed.fewest;

@@ -186,7 +186,7 @@ void Trainer::diverged(const std::string& what, bool before_any_update) {
         what, format("nothing was learned before it: look for nan, inf and huge values in {}{}",
                      config_.model.from.empty() ? "the data"
                                                 : format("the weights of model.from = \"{}\"", config_.model.from),
-                     config_.train.precision == "fp32" ? "" : ", or try --precision fp32"));
+                     config_.train.precision == Precision::fp32 ? "" : ", or try --precision fp32"));
   const std::string advice = "try a smaller optim.lr, a longer optim.warmup or optim.clip = 1";
   throw base::Error(what, saved_step_ > 0
                               ? format("the checkpoint of step {} holds finite weights; {}", saved_step_, advice)

@@ -45,7 +45,7 @@ at::Device open_device(const LoopConfig& train, bool several) {
   at::Device device = device::open_device(train.device);
   if (several && device.is_cuda())
     device = device::open_device(format("cuda:{}", host::find_launch().local_rank % device::gpu_count()));
-  device::allow_tf32(train.precision == "tf32");
+  device::allow_tf32(train.precision == Precision::tf32);
   if (train.deterministic) device::use_deterministic_algorithms();
   return device;
 }
@@ -70,7 +70,7 @@ Trainer::Trainer(base::FileSystem& files, const TrainRequest& request)
       schedule_(optim::schedule_of(config_.optim, config_.train.steps)),
       log_(files, request, shape_, device::device_text(device_)) {
   if (const auto* peaks = host::find_peaks(device::device_text(device_)))
-    peak_tflops_ = peaks->of(config_.train.precision);
+    peak_tflops_ = peaks->of(base::word_of(config_.train.precision));
 }
 
 // A run keeps what its model is, so that a resume needs nothing but the run's own folder.
@@ -186,7 +186,7 @@ void Trainer::announce() {
   base::log_info(format("run {}: {}, {} {} a step, {} on {}", log_.name(),
                         report::parameters_text(shape_.parameters, shape_.trained),
                         base::with_commas(units(config_.train.batch)), unit_text(config_, shape_),
-                        config_.train.precision, device::device_text(device_)));
+                        base::word_of(config_.train.precision), device::device_text(device_)));
   if (config_.lora.rank > 0)
     base::log_info(
         format("LoRA of rank {}, alpha {:g}, beside {}{}", config_.lora.rank, config_.lora.alpha, config_.lora.targets,

@@ -59,7 +59,7 @@ TEST(Workloads, are_found_by_name_list_and_group) {
 
 TEST(Workloads, settings_of_the_bench_are_checked) {
   const auto& workload = *find_workloads("tiny-gpt2")[0];
-  EXPECT_EQ(config_of(workload, {{"train.precision", "bf16"}}).train.precision, "bf16");
+  EXPECT_EQ(config_of(workload, {{"train.precision", "bf16"}}).train.precision, train::Precision::bf16);
   EXPECT_THROW(config_of(workload, {{"train.precision", "fp9"}}), base::ConfigError);
   EXPECT_THROW(config_of(workload, {{"train.batch", "3"}, {"train.accumulate", "2"}}), base::ConfigError);
 }

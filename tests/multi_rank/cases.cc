@@ -52,7 +52,7 @@ train::RunConfig config_of(const Case& which, int64_t processes) {
   config.train.seed = which.number("seed", 1);
   config.train.batch = which.number("batch", kRows);
   config.train.accumulate = which.number("accumulate", 1);
-  config.train.precision = which.value("precision", "fp32");
+  config.train.precision = which.choice("precision", config.train.precision);
   config.fp8.measure = false;  // layers this small would all stay in bf16
   config.optim.lr = std::stod(which.value("lr", which.family == "resnet" ? "3e-2" : "3e-3"));
   config.train.length = std::min<int64_t>(32, which.number("length", config.train.length));
@@ -69,7 +69,7 @@ train::RunConfig config_of(const Case& which, int64_t processes) {
   config.parallel.node_size = which.number("node_size", 0);
   config.parallel.sync_batch_norm = which.number("sync", 0) != 0;
   config.parallel.same_bits = which.number("same_bits", 0) != 0;
-  config.train.optimize = which.value("optimize", config.train.optimize);
+  config.train.optimize = which.choice("optimize", config.train.optimize);
   if (config.parallel.same_bits) config.data.sums = 1000, config.data.validation = 0.1;  // 4 batches and 4 samples
   train::check_processes(config, processes);
   return config;

@@ -8,6 +8,7 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/base/words.h"
 #include "hyperion/data/images.h"
 #include "hyperion/data/token_samples.h"
 #include "hyperion/models/registry.h"
@@ -46,7 +47,7 @@ data::Split packed(const base::Path& folder, data::Packing packing, int64_t leng
 
 RunConfig small(int64_t batch, int64_t length, const char* preset = "gpt2-tiny") {
   RunConfig config;
-  config.train.batch = batch, config.train.length = length, config.train.device = "cpu";
+  config.train.batch = batch, config.train.length = length, config.train.device = device::DeviceChoice::cpu;
   config.model.preset = preset;
   config.model.width = 32, config.model.layers = 2, config.model.heads = 2,
   config.model.key_value_heads = preset[0] == 'l' ? 2 : 0, config.model.vocabulary = kVocabulary;
@@ -258,15 +259,15 @@ class Padding : public testing::OnDevice {};
 // Routers' losses and the experts' capacity count tokens.
 TEST_P(Padding, changes_nothing_of_what_a_mixture_learns) {
   TestFolder folder;
-  for (const std::string mode : {"reference", GetParam().is_cuda() ? "graph" : "fused"})
+  for (const auto mode : {Optimize::reference, GetParam().is_cuda() ? Optimize::graph : Optimize::fused})
     for (const double capacity : {0.0, 0.7}) {
-      SCOPED_TRACE(base::format("{}, capacity {}", mode, capacity));
+      SCOPED_TRACE(base::format("{}, capacity {}", base::word_of(mode), capacity));
       std::vector<std::vector<double>> losses;
       for (const int64_t length : {24, 41}) {
         const auto split = packed(folder.path(), data::Packing::single, length, true, 20);
         RunConfig config;
         config.train.batch = 6, config.train.length = length, config.train.optimize = mode;
-        if (GetParam().is_cuda()) config.train.precision = "bf16";
+        if (GetParam().is_cuda()) config.train.precision = Precision::bf16;
         config.model.preset = "mixtral-tiny", config.model.vocabulary = kVocabulary, config.model.width = 32,
         config.model.layers = 2;
         config.model.balance_loss = 1, config.model.router_z_loss = 0.1, config.model.capacity = capacity;
@@ -279,7 +280,7 @@ TEST_P(Padding, changes_nothing_of_what_a_mixture_learns) {
           losses.back().push_back(
               stepper.run(batch_at(split, config, step * 6), step, GetParam().is_cuda() ? 0 : 1e-3, *timer)
                   .loss.item<double>());
-        EXPECT_EQ(stepper.records(), mode == "graph");
+        EXPECT_EQ(stepper.records(), mode == Optimize::graph);
       }
       for (size_t i = 1; i < losses.size(); ++i)
         for (size_t step = 0; step < losses[i].size(); ++step)

@@ -32,7 +32,7 @@ TEST(MemoryReport, has_the_logits_that_the_training_accuracy_needs) {
   RunConfig config;
   config.model.layers = 1, config.model.heads = 2, config.model.width = 32, config.model.context = 32;
   config.train.batch = 8, config.train.length = 32;
-  config.train.precision = "fp8";
+  config.train.precision = Precision::fp8;
   config.fp8.measure = false;  // so small a model would stay in bf16
   const auto split = open_split(config, {});
   auto model = models::make_model(models::config_json(config.model), "test");

@@ -23,7 +23,7 @@ TEST(Preflight, counts_what_each_precision_and_rule_keeps) {
   EXPECT_EQ(need.weights + need.gradients + need.masters + need.moments, 16 * parameters);
   config.optim.rule = optim::UpdateRule::sgd;
   EXPECT_EQ(memory_need(config, shape_of(config)).moments, 4 * parameters);
-  config.train.precision = "bf16";
+  config.train.precision = Precision::bf16;
   need = memory_need(config, shape_of(config));
   EXPECT_EQ(need.weights + need.gradients + need.masters, 8 * parameters);
 }
@@ -56,25 +56,25 @@ TEST(SlowPrecision, is_told_beyond_noise_and_blamed_on_the_features_only_where_t
 
 TEST(Preflight, a_cpu_says_what_precisions_of_a_gpu_mean_on_it) {
   LoopConfig train;
-  for (const char* plain : {"fp32", "bf16", "fp16"}) {
+  for (const auto plain : {Precision::fp32, Precision::bf16, Precision::fp16}) {
     train.precision = plain;
-    EXPECT_EQ(settle_precision(train, 0), "") << plain;
+    EXPECT_EQ(settle_precision(train, 0), "") << base::word_of(plain);
   }
-  train.precision = "tf32";
+  train.precision = Precision::tf32;
   EXPECT_NE(settle_precision(train, 0).find("tf32 on a CPU is fp32"), std::string::npos);
-  train.precision = "fp8";
+  train.precision = Precision::fp8;
   EXPECT_NE(settle_precision(train, 0).find("slower, not faster"), std::string::npos);
-  EXPECT_EQ(train.precision, "fp8");
+  EXPECT_EQ(train.precision, Precision::fp8);
 }
 
 TEST(Preflight, a_gpu_without_bf16_trains_in_fp16_and_says_so) {
   LoopConfig train;
-  train.precision = "bf16";
+  train.precision = Precision::bf16;
   EXPECT_EQ(settle_precision(train, 80), "");
   EXPECT_EQ(settle_precision(train, 0), "");
-  EXPECT_EQ(train.precision, "bf16");
+  EXPECT_EQ(train.precision, Precision::bf16);
   EXPECT_NE(settle_precision(train, 75).find("7.5, has no bf16: it trains in fp16"), std::string::npos);
-  EXPECT_EQ(train.precision, "fp16");
+  EXPECT_EQ(train.precision, Precision::fp16);
 }
 
 TEST(Preflight, pixels_are_cut_and_normalised_as_the_base_says_where_the_recipe_leaves_that_open) {
@@ -121,7 +121,7 @@ TEST(Preflight, any_mean_and_deviation_of_the_base_is_taken) {
 
 TEST(Preflight, fp8_is_refused_where_the_gpu_has_none) {
   LoopConfig train;
-  train.precision = "fp8";
+  train.precision = Precision::fp8;
   EXPECT_EQ(settle_precision(train, 89), "");
   EXPECT_THROW(settle_precision(train, 86), base::PreflightError);
 }

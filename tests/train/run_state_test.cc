@@ -14,7 +14,7 @@ using nlohmann::json;
 RunState some_state() {
   RunConfig config;
   config.train.seed = 7;
-  config.train.precision = "fp16";  // in which a step may be without an update
+  config.train.precision = Precision::fp16;  // in which a step may be without an update
   RunState state;
   state.cursor = {640, 0xfedcba9876543210};
   state.numbers = {19, 1024, 3};

@@ -72,9 +72,9 @@ std::vector<Scheduled> scheduled_runs() {
       list.back().config.parallel.zero = zero, list.back().config.memory.recompute = recompute;
     }
   list.push_back({"bf16", config});
-  list.back().config.train.precision = "bf16";
+  list.back().config.train.precision = Precision::bf16;
   list.push_back({"fp8", config});
-  list.back().config.train.precision = "fp8", list.back().config.fp8.measure = false;
+  list.back().config.train.precision = Precision::fp8, list.back().config.fp8.measure = false;
   list.push_back({"mixture of experts", config});
   list.back().config.model = {}, list.back().config.model.preset = "mixtral-tiny";
   list.push_back({"activations offloaded", config});

@@ -23,7 +23,8 @@ bool within(const RecordedSpan& inner, const RecordedSpan& outer) {
 class TrainingSpans : public ::testing::Test {
  protected:
   TrainingSpans() {
-    config_.train.batch = 4, config_.train.length = 16, config_.train.device = "cpu", config_.train.accumulate = 2;
+    config_.train.batch = 4, config_.train.length = 16, config_.train.device = device::DeviceChoice::cpu,
+    config_.train.accumulate = 2;
     config_.model.preset = "gpt2-tiny";
     config_.model.width = 32, config_.model.layers = 2, config_.model.heads = 2, config_.model.context = 16;
   }

@@ -101,7 +101,7 @@ TEST_P(Step, learns) {
 
 TEST_P(Step, parts_of_a_batch_add_up_to_the_batch) {
   auto config = small_run();
-  config.train.precision = "fp32";
+  config.train.precision = Precision::fp32;
   const auto whole = trained(config, GetParam(), 1);
   config.train.accumulate = 4;
   const auto parts = trained(config, GetParam(), 1);
@@ -112,7 +112,7 @@ TEST_P(Step, parts_of_a_batch_add_up_to_the_batch) {
 TEST_P(Step, bf16_follows_fp32_and_its_weights_are_rounded_masters) {
   auto config = small_run();
   const auto wide = trained(config, GetParam(), 5);
-  config.train.precision = "bf16";
+  config.train.precision = Precision::bf16;
   const auto narrow = trained(config, GetParam(), 5);
   for (size_t i = 0; i < wide.losses.size(); ++i) EXPECT_NEAR(narrow.losses[i], wide.losses[i], 0.03 * wide.losses[i]);
 
@@ -131,7 +131,7 @@ TEST_P(Step, bf16_follows_fp32_and_its_weights_are_rounded_masters) {
 TEST_P(Step, fp16_follows_fp32_once_its_scale_has_come_down) {
   auto config = small_run();
   const auto wide = trained(config, GetParam(), 12);
-  config.train.precision = "fp16";
+  config.train.precision = Precision::fp16;
   const auto narrow = trained(config, GetParam(), 12);
   EXPECT_EQ(narrow.skipped, 0);
   for (size_t i = 0; i < wide.losses.size(); ++i) EXPECT_NEAR(narrow.losses[i], wide.losses[i], 0.02 * wide.losses[i]);
@@ -144,9 +144,9 @@ TEST_P(Step, fp16_follows_fp32_once_its_scale_has_come_down) {
 
 TEST_P(Step, fp8_follows_bf16_and_keeps_what_its_scales_come_from) {
   auto config = small_run();
-  config.train.precision = "bf16";
+  config.train.precision = Precision::bf16;
   const auto wide = trained(config, GetParam(), 12);
-  config.train.precision = "fp8";
+  config.train.precision = Precision::fp8;
   config.fp8.measure = false;  // so small a model would stay in bf16
   using blocks::Fp8Scale;
   for (const auto scale : {Fp8Scale::delayed, Fp8Scale::current, Fp8Scale::rows}) {
@@ -165,7 +165,7 @@ TEST_P(Step, fp8_follows_bf16_and_keeps_what_its_scales_come_from) {
 
 TEST_P(Step, a_skipped_step_changes_nothing) {
   auto config = small_run();
-  config.train.precision = "fp16";
+  config.train.precision = Precision::fp16;
   config.train.loss_scale = 0x1p40;
   const auto none = trained(config, GetParam(), 0), one = trained(config, GetParam(), 1);
   EXPECT_EQ(one.skipped, 1);
@@ -176,7 +176,7 @@ TEST_P(Step, reference_and_fused_steps_agree) {
   auto config = small_run();
   config.model.dropout = 0.2;
   const auto fused = trained(config, GetParam(), 3);
-  config.train.optimize = "reference";
+  config.train.optimize = Optimize::reference;
   const auto plain = trained(config, GetParam(), 3);
   for (size_t i = 0; i < fused.losses.size(); ++i) EXPECT_NEAR(fused.losses[i], plain.losses[i], 1e-4);
 }
@@ -185,10 +185,10 @@ TEST_P(Step, fp16_in_a_graph_skips_and_scales_as_it_does_outside) {
   for (const auto rule : {optim::UpdateRule::adamw, optim::UpdateRule::sgd}) {
     auto config = small_run();
     config.optim.rule = rule;
-    config.train.precision = "fp16";
+    config.train.precision = Precision::fp16;
     config.train.loss_scale = 0x1p24;
     const auto plain = trained(config, GetParam(), 20);
-    config.train.optimize = "graph";
+    config.train.optimize = Optimize::graph;
     const auto graph = trained(config, GetParam(), 20);
     EXPECT_EQ(graph.recorded, GetParam().is_cuda());
     EXPECT_GT(graph.skipped, 3);
@@ -207,9 +207,9 @@ TEST_P(Step, mixtures_of_experts_are_recorded_in_bf16) {
     auto config = small_run();
     config.model = {};
     config.model.preset = preset;
-    config.train.precision = "bf16";
+    config.train.precision = Precision::bf16;
     const auto plain = trained(config, GetParam(), 5);
-    config.train.optimize = "graph";
+    config.train.optimize = Optimize::graph;
     const auto graph = trained(config, GetParam(), 5);
     EXPECT_TRUE(graph.recorded);
     // A token near the border between two experts may go to either, by rounding.
@@ -222,7 +222,7 @@ TEST_P(Step, a_recorded_step_drops_what_the_step_itself_does) {
   config.model.dropout = 0.3;
   config.train.accumulate = 2;
   const auto plain = trained(config, GetParam(), 8);
-  config.train.optimize = "graph";
+  config.train.optimize = Optimize::graph;
   const auto graph = trained(config, GetParam(), 8);
   EXPECT_EQ(graph.recorded, GetParam().is_cuda());
   for (size_t i = 0; i < plain.losses.size(); ++i) EXPECT_NEAR(graph.losses[i], plain.losses[i], 1e-3) << i;
@@ -232,8 +232,8 @@ TEST_P(Step, repeats_its_bits_where_it_is_told_to) {
   if (!GetParam().is_cuda()) GTEST_SKIP() << "a CPU's bits repeat anyhow";
   const Deterministic deterministic;
   for (const std::string preset : {"", "llama-tiny", "mixtral-tiny"})
-    for (const std::string mode : {"fused", "graph", "max"}) {
-      SCOPED_TRACE(preset + " " + mode);
+    for (const auto mode : {Optimize::fused, Optimize::graph, Optimize::max}) {
+      SCOPED_TRACE(preset + " " + base::word_of(mode));
       auto config = small_run();
       if (preset.empty()) {
         config.model.width = 128, config.model.context = 512;
@@ -242,7 +242,7 @@ TEST_P(Step, repeats_its_bits_where_it_is_told_to) {
         config.model = {};
         config.model.preset = preset;
       }
-      config.train.precision = "bf16", config.train.deterministic = true, config.train.optimize = mode;
+      config.train.precision = Precision::bf16, config.train.deterministic = true, config.train.optimize = mode;
       const auto once = trained(config, GetParam(), 6), twice = trained(config, GetParam(), 6);
       expect_same_bits(once, twice);
     }
@@ -259,11 +259,12 @@ TEST_P(Step, of_two_engines_in_turns_has_the_bits_of_each_alone) {
     config.train.batch = 6, config.train.accumulate = 2, config.train.seed = 9;
     return config;
   };
-  for (const std::string mode : {"fused", GetParam().is_cuda() ? "max" : "reference"}) {
-    SCOPED_TRACE(mode);
+  for (const auto mode : {Optimize::fused, GetParam().is_cuda() ? Optimize::max : Optimize::reference}) {
+    SCOPED_TRACE(base::word_of(mode));
     auto first = small_run(), second = other_run();
     first.model.dropout = 0.2, first.train.optimize = mode, first.memory.recompute = nn::Recompute::selective;
-    first.train.precision = "bf16", second.train.precision = GetParam().is_cuda() ? "bf16" : "fp32";
+    first.train.precision = Precision::bf16,
+    second.train.precision = GetParam().is_cuda() ? Precision::bf16 : Precision::fp32;
     first.train.deterministic = second.train.deterministic = GetParam().is_cuda();
     const auto alone = trained(first, GetParam(), 6), other_alone = trained(second, GetParam(), 6);
     Engine a(first, GetParam()), b(second, GetParam());
