@@ -284,10 +284,6 @@ Section& Section::list(const char* key, std::vector<std::string>& value, const c
   owner_.settings_.push_back({name_, key, meaning, "", &value, {}, {}, toml_text(value)});
   return *this;
 }
-Section& Section::choice(const char* key, std::string& value, std::vector<std::string> choices, const char* meaning) {
-  owner_.settings_.push_back({name_, key, meaning, "", &value, {}, std::move(choices), toml_text(value)});
-  return *this;
-}
 Section& Section::add(const char* key, WrittenValue value, std::vector<std::string> choices, const char* meaning) {
   owner_.settings_.push_back({name_, key, meaning, "", value, {}, std::move(choices), toml_text(*value)});
   return *this;

@@ -56,7 +56,6 @@ class Settings {
     // An array of texts or numbers, or one text; in a variable or on the command line so too, or with commas
     // between them.
     Section& list(const char* key, std::vector<std::string>& value, const char* meaning);
-    Section& choice(const char* key, std::string& value, std::vector<std::string> choices, const char* meaning);
     // A type with a constructor from its text, which may throw ConfigError, and text().
     template <class T>
     Section& written(const char* key, T& value, const char* meaning) {

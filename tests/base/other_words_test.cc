@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "hyperion/base/config.h"
 #include "hyperion/base/error.h"
 
@@ -45,11 +47,14 @@ TEST(OtherWords, of_values_are_meant_only_among_the_choices) {
   EXPECT_EQ(choice_meant("zzz", {"fp32", "bf16"}), "");
 }
 
+enum class Device { cpu, cuda };
+constexpr auto words_of(Device) { return std::array{"cpu", "cuda"}; }
+
 class OtherKeys : public ::testing::Test {
  protected:
   std::string hint_of(const std::string& toml) {
     Settings settings;
-    settings.section("train", "").integer("steps", steps_, {1, 100}, "").choice("device", device_, {"cpu", "cuda"}, "");
+    settings.section("train", "").integer("steps", steps_, {1, 100}, "").choice("device", device_, "");
     settings.section("optim", "").real("lr", lr_, {0, 1}, "");
     try {
       settings.read_toml(toml, "recipe");
@@ -60,7 +65,7 @@ class OtherKeys : public ::testing::Test {
   }
   int64_t steps_ = 1;
   double lr_ = 0;
-  std::string device_ = "cpu";
+  Device device_ = Device::cpu;
 };
 
 TEST_F(OtherKeys, of_recipes_are_answered_with_our_own) {
