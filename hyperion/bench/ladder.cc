@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "hyperion/base/format.h"
+#include "hyperion/base/words.h"
 #include "hyperion/bench/item_progress.h"
 #include "hyperion/bench/random_training.h"
 #include "hyperion/device/device.h"
@@ -16,7 +17,10 @@ using base::format;
 constexpr int64_t kMarkedSteps = 10;
 
 // A whole step replayed as one graph passes no marks; a CPU replays none.
-bool replays(const std::string& mode) { return mode == "graph" || mode == "max"; }
+bool replays(const std::string& mode) {
+  const auto optimize = base::from_word<train::Optimize>(mode);
+  return optimize && train::records_graphs(*optimize);
+}
 
 profile::PhaseTimes marked_phases(RandomTraining& training, bool gpu) {
   std::array<std::vector<double>, 4> times;
