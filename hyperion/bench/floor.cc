@@ -24,6 +24,7 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
 #include "hyperion/base/log.h"
+#include "hyperion/base/words.h"
 #include "hyperion/bench/device.h"
 #include "hyperion/device/device.h"
 #include "hyperion/device/tuning_cache.h"

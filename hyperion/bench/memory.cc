@@ -9,6 +9,7 @@
 #include "hyperion/base/json.h"
 #include "hyperion/base/log.h"
 #include "hyperion/base/signals.h"
+#include "hyperion/base/words.h"
 #include "hyperion/bench/figures.h"
 #include "hyperion/bench/random_training.h"
 #include "hyperion/device/device.h"

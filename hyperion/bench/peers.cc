@@ -7,6 +7,7 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
+#include "hyperion/base/words.h"
 #include "hyperion/bench/child.h"
 #include "hyperion/host/programs.h"
 

@@ -10,6 +10,7 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
 #include "hyperion/base/log.h"
+#include "hyperion/base/words.h"
 #include "hyperion/bench/child.h"
 #include "hyperion/bench/figures.h"
 #include "hyperion/bench/random_training.h"

@@ -9,6 +9,7 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/signals.h"
+#include "hyperion/base/words.h"
 #include "hyperion/bench/item_progress.h"
 #include "hyperion/bench/peers.h"
 #include "hyperion/bench/random_training.h"

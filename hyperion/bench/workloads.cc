@@ -6,6 +6,7 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
+#include "hyperion/base/words.h"
 #include "hyperion/models/registry.h"
 
 namespace hyperion::bench {

@@ -10,6 +10,7 @@
 #include "hyperion/base/json.h"
 #include "hyperion/base/log.h"
 #include "hyperion/base/printable.h"
+#include "hyperion/base/words.h"
 #include "hyperion/cli/measured_rows.h"
 #include "hyperion/cli/open_text_model.h"
 #include "hyperion/device/device.h"

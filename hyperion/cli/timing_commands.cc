@@ -8,6 +8,7 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/log.h"
+#include "hyperion/base/words.h"
 #include "hyperion/bench/floor.h"
 #include "hyperion/bench/kernels.h"
 #include "hyperion/bench/ladder.h"

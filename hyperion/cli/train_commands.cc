@@ -6,6 +6,7 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/log.h"
+#include "hyperion/base/words.h"
 #include "hyperion/cli/commands.h"
 #include "hyperion/cli/recipe_paths.h"
 #include "hyperion/cli/resolve.h"

@@ -12,6 +12,7 @@
 #include "hyperion/base/log.h"
 #include "hyperion/base/read_file.h"
 #include "hyperion/base/signals.h"
+#include "hyperion/base/words.h"
 #include "hyperion/data/held_out.h"
 #include "hyperion/data/ordered_work.h"
 #include "hyperion/data/prepared.h"

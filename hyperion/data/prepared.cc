@@ -9,6 +9,7 @@
 #include "hyperion/base/hash.h"
 #include "hyperion/base/json.h"
 #include "hyperion/base/read_file.h"
+#include "hyperion/base/words.h"
 #include "hyperion/data/image_set.h"
 #include "hyperion/data/token_samples.h"
 #include "hyperion/tokenizers/compare_tokenizers.h"

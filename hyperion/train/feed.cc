@@ -13,6 +13,7 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/signals.h"
+#include "hyperion/base/words.h"
 #include "hyperion/data/images.h"
 #include "hyperion/data/mix.h"
 #include "hyperion/data/open_data.h"

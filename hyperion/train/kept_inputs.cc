@@ -2,6 +2,7 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/base/words.h"
 #include "hyperion/data/images.h"
 #include "hyperion/data/prepared.h"
 #include "hyperion/images/image_processing.h"

@@ -7,6 +7,7 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/hash.h"
 #include "hyperion/base/signals.h"
+#include "hyperion/base/words.h"
 #include "hyperion/device/device.h"
 #include "hyperion/train/run_settings.h"
 

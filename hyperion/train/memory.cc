@@ -13,6 +13,7 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
+#include "hyperion/base/words.h"
 #include "hyperion/nn/offload.h"
 #include "hyperion/nn/saved_bytes.h"
 

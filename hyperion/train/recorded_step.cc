@@ -6,6 +6,7 @@
 
 #include "hyperion/base/format.h"
 #include "hyperion/base/log.h"
+#include "hyperion/base/words.h"
 #include "hyperion/device/device.h"
 #include "hyperion/kernels/dropout.h"
 #include "hyperion/parallel/processes.h"

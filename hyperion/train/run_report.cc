@@ -2,6 +2,7 @@
 
 #include "hyperion/base/format.h"
 #include "hyperion/base/read_file.h"
+#include "hyperion/base/words.h"
 #include "hyperion/checkpoint/step_folder.h"
 #include "hyperion/hub/cache.h"
 #include "hyperion/models/registry.h"

@@ -10,6 +10,7 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/log.h"
 #include "hyperion/base/signals.h"
+#include "hyperion/base/words.h"
 #include "hyperion/checkpoint/step_folder.h"
 #include "hyperion/device/device.h"
 #include "hyperion/host/cpu.h"

@@ -7,6 +7,7 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/files.h"
+#include "hyperion/base/words.h"
 #include "hyperion/models/registry.h"
 
 namespace hyperion::train {

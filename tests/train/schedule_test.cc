@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "hyperion/base/words.h"
 #include "hyperion/models/registry.h"
 #include "hyperion/train/stepper.h"
 #include "tests/support/devices.h"

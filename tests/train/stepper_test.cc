@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 
+#include "hyperion/base/words.h"
 #include "hyperion/device/device.h"
 #include "hyperion/models/registry.h"
 #include "hyperion/train/feed.h"
