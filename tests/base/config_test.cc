@@ -215,7 +215,7 @@ TEST(Config, bad_toml_is_refused_with_line_and_column) {
   expect_has(refusal_of_recipe("[train\nsteps = 3\n"), "r.toml:1:");
   expect_has(refusal_of_recipe("[train]\nsteps = 3\nsteps = 4\n"), "r.toml:3:");
   expect_has(refusal_of_recipe("[train]\nnote = \"\xff\"\n"), "r.toml:2:");
-  expect_has(refusal_of_recipe(std::string("[train]\nnote = \"a\0b\"\n", 22)), "r.toml:2:");
+  expect_has(refusal_of_recipe(std::string("[train]\nnote = \"a\0b\"\n", 21)), "r.toml:2:");
   expect_has(refusal_of_recipe("[train]\nnote = \"open\n"), "r.toml:2:");
 }
 
