@@ -1,16 +1,10 @@
 #include <ATen/core/Tensor.h>
-#include <ATen/cuda/CUDAContext.h>
-#include <ATen/cuda/CUDAEvent.h>
-#include <ATen/cuda/CUDAGraph.h>
 #include <ATen/ops/ones.h>
-#include <c10/cuda/CUDACachingAllocator.h>
-#include <c10/cuda/CUDAFunctions.h>
-#include <c10/cuda/CUDAGuard.h>
-#include <c10/cuda/CUDAStream.h>
 
 #include "hyperion/base/clock.h"
 #include "hyperion/bench/device.h"
 #include "hyperion/bench/empty_kernel.h"
+#include "hyperion/gpu/torch.h"
 
 namespace hyperion::bench {
 namespace {
@@ -23,7 +17,7 @@ class Gpu final : public TimedDevice {
   std::string name() const override { return at::cuda::getCurrentDeviceProperties()->name; }
 
   std::vector<std::string> dtypes() const override {
-    const cudaDeviceProp* properties = at::cuda::getCurrentDeviceProperties();
+    const auto* properties = at::cuda::getCurrentDeviceProperties();
     const int capability = properties->major * 10 + properties->minor;
     std::vector<std::string> dtypes = {"fp32"};
     if (capability >= 80) dtypes.push_back("tf32");
@@ -44,14 +38,14 @@ class Gpu final : public TimedDevice {
   uint64_t free_bytes() const override {
     c10::cuda::CUDACachingAllocator::emptyCache();
     size_t free = 0, total = 0;
-    C10_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+    C10_CUDA_CHECK(gpu::mem_get_info(&free, &total));
     return free;
   }
   bool has_transfers() const override { return true; }
 
   profile::Block timed(std::function<void()> work) const override {
     return [work = std::move(work)](int64_t calls) {
-      at::cuda::CUDAEvent begin(cudaEventDefault), end(cudaEventDefault);
+      at::cuda::CUDAEvent begin(gpu::kEventDefault), end(gpu::kEventDefault);
       begin.record();
       for (int64_t call = 0; call < calls; ++call) work();
       end.record();
@@ -67,7 +61,7 @@ class Gpu final : public TimedDevice {
     // The work's own tensors live with it.
     return [graph, work = std::move(work)](int64_t calls) {
       const int64_t replays = (calls + kCaptured - 1) / kCaptured;
-      at::cuda::CUDAEvent begin(cudaEventDefault), end(cudaEventDefault);
+      at::cuda::CUDAEvent begin(gpu::kEventDefault), end(gpu::kEventDefault);
       begin.record();
       for (int64_t replay = 0; replay < replays; ++replay) graph->replay();
       end.record();
@@ -92,11 +86,11 @@ class Gpu final : public TimedDevice {
 
   static std::shared_ptr<at::cuda::CUDAGraph> captured(const std::function<void()>& work, std::string& why_not) {
     for (int warm = 0; warm < 3; ++warm) work();  // libraries set up what they must not while a capture is on
-    C10_CUDA_CHECK(cudaDeviceSynchronize());
+    C10_CUDA_CHECK(gpu::device_synchronize());
     auto graph = std::make_shared<at::cuda::CUDAGraph>();
     try {
       // Thread-local: the autograd engine's threads record too.
-      graph->capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
+      graph->capture_begin({0, 0}, gpu::kCaptureThreadLocal);
       for (int64_t call = 0; call < kCaptured; ++call) work();
       graph->capture_end();
       return graph;
@@ -108,7 +102,7 @@ class Gpu final : public TimedDevice {
       graph->capture_end();  // a capture that failed must still be ended
     } catch (const std::exception&) {
     }
-    static_cast<void>(cudaGetLastError());
+    static_cast<void>(gpu::get_last_error());
     return nullptr;
   }
 

@@ -1,4 +1,5 @@
-// c10d's header shows NCCL only where this is defined; the code is in libtorch_cuda.
+// c10d's header shows NCCL only where this is defined; the code is in libtorch_cuda. In LibTorch's ROCm builds the same
+// names stand for RCCL.
 #define USE_C10D_NCCL
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 

@@ -1,8 +1,6 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <ATen/ops/full.h>
-#include <c10/cuda/CUDAFunctions.h>
-#include <cuda_runtime_api.h>
 #include <dlfcn.h>
 
 #include <cstdint>
@@ -10,6 +8,7 @@
 
 #include "hyperion/base/format.h"
 #include "hyperion/comm/versions.h"
+#include "hyperion/gpu/torch.h"
 
 // Declared in torch/csrc/cuda/nccl.h, which pulls in all of ATen. Major, minor and patch in 16 bits each from bit 32
 // down.
@@ -20,8 +19,10 @@ std::uint64_t version();
 namespace hyperion::comm {
 namespace {
 
-std::string cuda_text(long version) {
-  return version <= 0 ? "" : base::format("{}.{}", version / 1000, version % 1000 / 10);
+std::string runtime_text(long version) {
+  return version <= 0
+             ? ""
+             : base::format("{}.{}", version / gpu::kMajorVersion, version % gpu::kMajorVersion / gpu::kMinorVersion);
 }
 
 // 91002 is 9.10.2; before 9 a digit fewer: 8907 is 8.9.7.
@@ -30,7 +31,7 @@ std::string cudnn_text(long version) {
   return version <= 0 ? "" : base::format("{}.{}.{}", version / major, version % major / 100, version % 100);
 }
 
-std::string nccl_loaded() {
+std::string nccl_loaded() {  // RCCL's functions are called as NCCL's are
   using GetVersion = int(int*);
   auto* const get = reinterpret_cast<GetVersion*>(::dlsym(RTLD_DEFAULT, "ncclGetVersion"));
   int version = 0;
@@ -66,13 +67,15 @@ bool built_for_gpu() { return true; }
 std::vector<LibraryVersion> gpu_library_versions() {
   const auto& hooks = at::detail::getCUDAHooks();
   int runtime = 0;
-  if (cudaRuntimeGetVersion(&runtime) != cudaSuccess) runtime = 0;
-  return {
-      {"CUDA runtime", version_told([&] { return cuda_text(hooks.versionCUDART()); }), cuda_text(runtime)},
-      {"cuDNN", version_told([&] { return cudnn_text(hooks.versionCuDNN()); }),
-       version_told([&] { return cudnn_text(hooks.versionRuntimeCuDNN()); })},
-      {"NCCL", version_told(nccl_built), nccl_loaded()},
-  };
+  if (gpu::runtime_get_version(&runtime) != gpu::kSuccess) runtime = 0;
+  const LibraryVersion own{gpu::kRuntimeName, version_told([&] { return runtime_text(hooks.versionCUDART()); }),
+                           runtime_text(runtime)};
+  const LibraryVersion collectives{gpu::kHip ? "RCCL" : "NCCL", version_told(nccl_built), nccl_loaded()};
+  if constexpr (gpu::kHip) return {own, collectives};
+  return {own,
+          {"cuDNN", version_told([&] { return cudnn_text(hooks.versionCuDNN()); }),
+           version_told([&] { return cudnn_text(hooks.versionRuntimeCuDNN()); })},
+          collectives};
 }
 
 GpuUse try_gpus() {

@@ -13,44 +13,44 @@ constexpr float kSlice = 3e3f;             // microseconds of a turn
 
 class Recorded {
  public:
-  Recorded(const Candidate& candidate, cudaStream_t stream) : stream_(stream) {
-    cudaEventCreate(&begin_);
-    cudaEventCreate(&end_);
-    bool good = candidate(stream) && cudaStreamSynchronize(stream) == cudaSuccess &&
-                cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal) == cudaSuccess;
+  Recorded(const Candidate& candidate, gpu::Stream stream) : stream_(stream) {
+    static_cast<void>(gpu::event_create(&begin_));
+    static_cast<void>(gpu::event_create(&end_));
+    bool good = candidate(stream) && gpu::stream_synchronize(stream) == gpu::kSuccess &&
+                gpu::stream_begin_capture(stream, gpu::kCaptureThreadLocal) == gpu::kSuccess;
     if (!good) return;
     for (int i = 0; i < kRepeats; ++i) good = candidate(stream) && good;
-    cudaGraph_t graph = nullptr;
-    good = cudaStreamEndCapture(stream, &graph) == cudaSuccess && good;
-    if (!good || cudaGraphInstantiate(&replay_, graph, 0) != cudaSuccess) replay_ = nullptr;
-    if (graph != nullptr) cudaGraphDestroy(graph);
+    gpu::Graph graph = nullptr;
+    good = gpu::stream_end_capture(stream, &graph) == gpu::kSuccess && good;
+    if (!good || gpu::graph_instantiate(&replay_, graph, 0) != gpu::kSuccess) replay_ = nullptr;
+    if (graph != nullptr) static_cast<void>(gpu::graph_destroy(graph));
   }
   ~Recorded() {
-    if (replay_ != nullptr) cudaGraphExecDestroy(replay_);
-    cudaEventDestroy(begin_);
-    cudaEventDestroy(end_);
+    if (replay_ != nullptr) static_cast<void>(gpu::graph_exec_destroy(replay_));
+    static_cast<void>(gpu::event_destroy(begin_));
+    static_cast<void>(gpu::event_destroy(end_));
   }
   Recorded(const Recorded&) = delete;
   Recorded& operator=(const Recorded&) = delete;
 
   bool good() const { return replay_ != nullptr; }
   void queue(int64_t replays) {
-    cudaEventRecord(begin_, stream_);
-    for (int64_t i = 0; i < replays; ++i) cudaGraphLaunch(replay_, stream_);
-    cudaEventRecord(end_, stream_);
+    static_cast<void>(gpu::event_record(begin_, stream_));
+    for (int64_t i = 0; i < replays; ++i) static_cast<void>(gpu::graph_launch(replay_, stream_));
+    static_cast<void>(gpu::event_record(end_, stream_));
   }
   // Microseconds of all that was queued last; waits for it.
   float taken() {
     float milliseconds = 0;
-    const bool good =
-        cudaEventSynchronize(end_) == cudaSuccess && cudaEventElapsedTime(&milliseconds, begin_, end_) == cudaSuccess;
+    const bool good = gpu::event_synchronize(end_) == gpu::kSuccess &&
+                      gpu::event_elapsed_time(&milliseconds, begin_, end_) == gpu::kSuccess;
     return good ? milliseconds * 1e3f : kNever;
   }
 
  private:
-  cudaStream_t stream_;
-  cudaGraphExec_t replay_ = nullptr;
-  cudaEvent_t begin_ = nullptr, end_ = nullptr;
+  gpu::Stream stream_;
+  gpu::GraphExec replay_ = nullptr;
+  gpu::Event begin_ = nullptr, end_ = nullptr;
 };
 
 // A first look at each, and then turns of those that are near the fastest.
@@ -83,14 +83,14 @@ std::vector<float> timed(std::vector<std::unique_ptr<Recorded>>& candidates) {
 }  // namespace
 
 std::vector<float> times_in_turns(const std::vector<Candidate>& candidates) {
-  cudaStream_t own;
-  cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking);
+  gpu::Stream own = nullptr;
+  static_cast<void>(gpu::stream_create_with_flags(&own, gpu::kStreamNonBlocking));
   std::vector<std::unique_ptr<Recorded>> recorded;
   for (const auto& candidate : candidates) recorded.push_back(std::make_unique<Recorded>(candidate, own));
   const auto taken = timed(recorded);
   recorded.clear();
-  cudaStreamDestroy(own);
-  cudaGetLastError();  // a candidate that cannot be timed is not taken, and is no error
+  static_cast<void>(gpu::stream_destroy(own));
+  static_cast<void>(gpu::get_last_error());  // a candidate that cannot be timed is not taken, and is no error
   return taken;
 }
 

@@ -3,15 +3,15 @@
 // Under load a GPU runs at the clock its power allows, and that follows what ran in the last tenths of a second:
 // candidates that are timed one after the other are timed at different clocks. So they take turns, without a pause.
 #pragma once
-#include <cuda_runtime_api.h>
-
 #include <functional>
 #include <vector>
+
+#include "hyperion/gpu/runtime.h"
 
 namespace hyperion::device {
 
 // Queues the work once; false where it cannot.
-using Candidate = std::function<bool(cudaStream_t)>;
+using Candidate = std::function<bool(gpu::Stream)>;
 
 constexpr float kNever = 1e30f;
 

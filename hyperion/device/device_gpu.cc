@@ -1,8 +1,6 @@
-#include <ATen/cuda/CUDAContext.h>
-#include <c10/cuda/CUDAStream.h>
-
 #include "hyperion/device/device.h"
 #include "hyperion/device/gpu.h"
+#include "hyperion/gpu/torch.h"
 
 namespace hyperion::device {
 

@@ -11,21 +11,16 @@
 #include <cstdio>
 #include <stdexcept>
 
+#include "hyperion/gpu/runtime.h"
+
 namespace hyperion::device {
 
-#ifdef __HIPCC__
-using GpuStream = hipStream_t;
+using GpuStream = gpu::Stream;
+
 inline const char* last_gpu_error() {
-  const hipError_t error = hipGetLastError();
-  return error == hipSuccess ? nullptr : hipGetErrorString(error);
+  const gpu::Error error = gpu::get_last_error();
+  return error == gpu::kSuccess ? nullptr : gpu::get_error_string(error);
 }
-#else
-using GpuStream = cudaStream_t;
-inline const char* last_gpu_error() {
-  const cudaError_t error = cudaGetLastError();
-  return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
-}
-#endif
 
 inline void check_launch(const char* kernel) {
   if (const char* error = last_gpu_error()) {
@@ -63,11 +58,7 @@ inline const GpuLimits& gpu_limits() {
   thread_local GpuLimits limits{};
   thread_local int known = -1;
   int device = 0;
-#ifdef __HIPCC__
-  (void)hipGetDevice(&device);
-#else
-  cudaGetDevice(&device);
-#endif
+  (void)gpu::get_device(&device);
   if (device != known) limits = ask_gpu_limits(device), known = device;
   return limits;
 }

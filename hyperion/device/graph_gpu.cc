@@ -1,12 +1,9 @@
-#include <ATen/cuda/CUDAGraph.h>
-#include <c10/cuda/CUDACachingAllocator.h>
-#include <c10/cuda/CUDAGuard.h>
-
 #include <utility>
 #include <vector>
 
 #include "hyperion/device/graph.h"
 #include "hyperion/device/graph_fills.h"
+#include "hyperion/gpu/torch.h"
 
 namespace hyperion::device {
 namespace {
@@ -44,7 +41,7 @@ void Graph::record(const std::function<void()>& work) {
   c10::cuda::CUDACachingAllocator::emptyCache();  // the recording takes memory of its own: let go of what is idle
   beside([&] {
     // Thread-local: the autograd engine's threads record too, other threads may go on allocating.
-    form_->graph.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
+    form_->graph.capture_begin({0, 0}, gpu::kCaptureThreadLocal);
     now_recording = true;
     try {
       work();

@@ -1,12 +1,10 @@
-// cuBLASLt thinks in columns: row-major d = a b is its d^T = b^T a^T, so its "A" is our b and its "B" our a.
+// cuBLASLt and hipBLASLt think in columns: row-major d = a b is their d^T = b^T a^T, so their "A" is our b and their
+// "B" our a.
 #include "hyperion/kernels/gemm_gpu.h"
-
-#include <ATen/cuda/CUDAContext.h>
-#include <c10/cuda/CUDACachingAllocator.h>
-#include <cublasLt.h>
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -20,6 +18,8 @@
 #include "hyperion/device/candidates_gpu.h"
 #include "hyperion/device/device.h"
 #include "hyperion/device/tuning_cache.h"
+#include "hyperion/gpu/products.h"
+#include "hyperion/gpu/torch.h"
 
 namespace hyperion::kernels {
 namespace {
@@ -30,25 +30,25 @@ constexpr size_t kWorkspace = 32u << 20;
 constexpr size_t kCounter = 1 << 10;
 constexpr int kTried = 8;
 
-void check_cublas(cublasStatus_t status, const char* what) {
-  if (status != CUBLAS_STATUS_SUCCESS)
-    throw base::Error(base::format("cuBLASLt: {} failed with {}", what, cublasLtGetStatusName(status)));
+void check_product(gpu::ProductStatus status, const char* what) {
+  if (status != gpu::kProductSuccess)
+    throw base::Error(base::format("{}: {} failed with {}", gpu::kProductsName, what, gpu::status_text(status)));
 }
 
-cudaDataType_t cuda_type(GemmType type) {
+gpu::NumberType number_type(GemmType type) {
   switch (type) {
     case GemmType::fp32:
-      return CUDA_R_32F;
+      return gpu::kFp32;
     case GemmType::bf16:
-      return CUDA_R_16BF;
+      return gpu::kBf16;
     case GemmType::fp16:
-      return CUDA_R_16F;
+      return gpu::kFp16;
     case GemmType::e4m3:
-      return CUDA_R_8F_E4M3;
+      return gpu::kE4m3;
     case GemmType::e5m2:
-      return CUDA_R_8F_E5M2;
+      return gpu::kE5m2;
   }
-  return CUDA_R_32F;
+  return gpu::kFp32;
 }
 
 uint32_t alignment_of(const void* pointer) {
@@ -68,49 +68,44 @@ struct Deleter {
     Destroy(handle);
   }
 };
-using Operation = std::unique_ptr<cublasLtMatmulDescOpaque_t, Deleter<cublasLtMatmulDescDestroy>>;
-using Layout = std::unique_ptr<cublasLtMatrixLayoutOpaque_t, Deleter<cublasLtMatrixLayoutDestroy>>;
+using Operation = std::unique_ptr<gpu::ProductBody, Deleter<gpu::product_destroy>>;
+using Layout = std::unique_ptr<gpu::MatrixLayoutBody, Deleter<gpu::layout_destroy>>;
 
-Layout layout(cudaDataType_t type, int64_t rows, int64_t columns) {
-  cublasLtMatrixLayout_t made;
-  check_cublas(
-      cublasLtMatrixLayoutCreate(&made, type, static_cast<uint64_t>(rows), static_cast<uint64_t>(columns), rows),
-      "a layout");
+Layout layout(gpu::NumberType type, int64_t rows, int64_t columns) {
+  gpu::MatrixLayout made;
+  check_product(gpu::layout_create(&made, type, static_cast<uint64_t>(rows), static_cast<uint64_t>(columns), rows),
+                "a layout");
   return Layout(made);
 }
 
 template <class Value>
-void set(cublasLtMatmulDesc_t operation, cublasLtMatmulDescAttributes_t what, const Value& value) {
-  check_cublas(cublasLtMatmulDescSetAttribute(operation, what, &value, sizeof value), "a setting");
+void set(gpu::Product operation, gpu::ProductSetting what, const Value& value) {
+  check_product(gpu::product_set(operation, what, &value, sizeof value), "a setting");
 }
 
 struct Plan {
   Operation operation;
   Layout a, b, d;
-  std::optional<cublasLtMatmulAlgo_t> algorithm;  // none: it cannot be done
+  std::optional<gpu::ProductAlgorithm> algorithm;  // none: it cannot be done
   size_t workspace = 0;
 };
 
-cublasLtEpilogue_t epilogue(const RawGemm& p) {
-  return p.bias != nullptr ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
-}
+gpu::ProductEnd epilogue(const RawGemm& p) { return p.bias != nullptr ? gpu::kEndBias : gpu::kEndPlain; }
 
 Plan describe(const RawGemm& p) {
-  cublasLtMatmulDesc_t made;
+  gpu::Product made;
   const bool rounded = p.type == GemmType::fp32 && p.may_round_to_tf32;
-  check_cublas(cublasLtMatmulDescCreate(&made, rounded ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
-               "a product");
+  check_product(gpu::product_create(&made, rounded ? gpu::kComputeTf32 : gpu::kCompute, gpu::kFp32), "a product");
   Plan plan;
   plan.operation.reset(made);
-  set(made, CUBLASLT_MATMUL_DESC_TRANSA, p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
-  set(made, CUBLASLT_MATMUL_DESC_TRANSB, p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
-  set(made, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue(p));
-  const auto a_type = cuda_type(p.type), b_type = cuda_type(p.b_type), out = cuda_type(p.out);
+  set(made, gpu::kProductTransA, p.transpose_b ? gpu::kTransposed : gpu::kAsIs);
+  set(made, gpu::kProductTransB, p.transpose_a ? gpu::kTransposed : gpu::kAsIs);
+  set(made, gpu::kProductEpilogue, epilogue(p));
+  const auto a_type = number_type(p.type), b_type = number_type(p.b_type), out = number_type(p.out);
   if (p.by_rows)
-    for (const auto side : {CUBLASLT_MATMUL_DESC_A_SCALE_MODE, CUBLASLT_MATMUL_DESC_B_SCALE_MODE})
-      set(made, side, int32_t{CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F});
-  if (p.fast) set(made, CUBLASLT_MATMUL_DESC_FAST_ACCUM, int8_t{1});
-  if (p.bias != nullptr) set(made, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, out);
+    for (const auto side : {gpu::kProductScaleModeA, gpu::kProductScaleModeB}) set(made, side, gpu::kScaleByRows);
+  if (p.fast) gpu::allow_fast_sums([&](gpu::ProductSetting what, auto value) { set(made, what, value); });
+  if (p.bias != nullptr) set(made, gpu::kProductBiasType, out);
   plan.a = p.transpose_b ? layout(b_type, p.k, p.columns) : layout(b_type, p.columns, p.k);
   plan.b = p.transpose_a ? layout(a_type, p.rows, p.k) : layout(a_type, p.k, p.rows);
   plan.d = layout(out, p.columns, p.rows);
@@ -118,22 +113,22 @@ Plan describe(const RawGemm& p) {
 }
 
 void point(const Plan& plan, const RawGemm& p) {
-  if (p.bias != nullptr) set(plan.operation.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
-  if (p.b_inverse != nullptr) set(plan.operation.get(), CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, p.b_inverse);
-  if (p.a_inverse != nullptr) set(plan.operation.get(), CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, p.a_inverse);
+  if (p.bias != nullptr) set(plan.operation.get(), gpu::kProductBias, p.bias);
+  if (p.b_inverse != nullptr) set(plan.operation.get(), gpu::kProductScaleA, p.b_inverse);
+  if (p.a_inverse != nullptr) set(plan.operation.get(), gpu::kProductScaleB, p.a_inverse);
 }
 
 // Our own: PyTorch's would take 32 MiB for each stream it is asked for on.
-cublasLtHandle_t handle() {
-  static std::array<cublasLtHandle_t, 64> made{};
+gpu::ProductsHandle handle() {
+  static std::array<gpu::ProductsHandle, 64> made{};
   auto& mine = made[static_cast<size_t>(at::cuda::current_device())];
-  if (mine == nullptr) check_cublas(cublasLtCreate(&mine), "its handle");
+  if (mine == nullptr) check_product(gpu::products_create(&mine), "its handle");
   return mine;
 }
 
 // Taken for work on a stream, and left when it is queued: what the stream does next may have it.
 struct Room {
-  Room(size_t wanted, cudaStream_t stream)
+  Room(size_t wanted, gpu::Stream stream)
       : at(wanted == 0 ? nullptr : c10::cuda::CUDACachingAllocator::raw_alloc_with_stream(wanted, stream)),
         bytes(wanted) {}
   ~Room() {
@@ -144,27 +139,26 @@ struct Room {
   void* at;
   size_t bytes;
 };
-cublasStatus_t launch_product(const Plan& plan, const RawGemm& p, const cublasLtMatmulAlgo_t& algorithm,
-                              const Room& room, void* d, cudaStream_t stream) {
+gpu::ProductStatus launch_product(const Plan& plan, const RawGemm& p, const gpu::ProductAlgorithm& algorithm,
+                                  const Room& room, void* d, gpu::Stream stream) {
   const float one = 1, beta = p.c != nullptr ? 1 : 0;
   const void* c = p.c != nullptr ? p.c : d;
-  return cublasLtMatmul(handle(), plan.operation.get(), &one, p.b, plan.a.get(), p.a, plan.b.get(), &beta, c,
-                        plan.d.get(), d, plan.d.get(), &algorithm, room.at, room.bytes, stream);
+  return gpu::product_launch(handle(), plan.operation.get(), &one, p.b, plan.a.get(), p.a, plan.b.get(), &beta, c,
+                             plan.d.get(), d, plan.d.get(), &algorithm, room.at, room.bytes, stream);
 }
 
 // Microseconds a product takes with each of them, into memory of its own: the product may add to what is there.
-std::vector<float> times(const Plan& plan, const RawGemm& p, const std::vector<cublasLtMatmulHeuristicResult_t>& found,
-                         cudaStream_t stream) {
+std::vector<float> times(const Plan& plan, const RawGemm& p, const std::vector<gpu::ProductOffer>& found,
+                         gpu::Stream stream) {
   const Room out(static_cast<size_t>(p.rows * p.columns) * (p.out == GemmType::fp32 ? 4 : 2), stream);
   size_t needed = 256;
   for (const auto& each : found) needed = std::max(needed, each.workspaceSize);
   const Room room(needed, stream);
-  cudaStreamSynchronize(stream);
+  static_cast<void>(gpu::stream_synchronize(stream));
   std::vector<device::Candidate> ways;
   for (const auto& each : found)
-    ways.push_back([&](cudaStream_t own) {
-      return launch_product(plan, p, each.algo, room, out.at, own) == CUBLAS_STATUS_SUCCESS;
-    });
+    ways.push_back(
+        [&](gpu::Stream own) { return launch_product(plan, p, each.algo, room, out.at, own) == gpu::kProductSuccess; });
   return device::times_in_turns(ways);
 }
 
@@ -177,7 +171,7 @@ device::TuningKey choice_for(const RawGemm& p, uint32_t alignment) {
   const bool rounded = p.type == GemmType::fp32 && p.may_round_to_tf32;
   return {
       device::device_text({c10::kCUDA, at::cuda::current_device()}),
-      base::format("cuBLASLt {}, parts in fp32", cublasLtGetVersion()),
+      base::format("{} {}, parts in fp32", gpu::kProductsName, gpu::products_version()),
       base::format("product {}x{}x{} {}{} {}{} to {}{}{} at {}", p.rows, p.columns, p.k, p.transpose_a ? "t" : "n",
                    p.transpose_b ? "t" : "n", rounded ? "tf32" : name_of(p.type),
                    base::format("{}{}", p.b_type == p.type ? "" : base::format("x{}", name_of(p.b_type)),
@@ -186,51 +180,47 @@ device::TuningKey choice_for(const RawGemm& p, uint32_t alignment) {
 }
 
 // An algorithm is plain bytes, good for the same version of the library.
-std::string text_of(const cublasLtMatmulAlgo_t& algorithm) {
+using AlgorithmWords = std::array<uint64_t, sizeof(gpu::ProductAlgorithm) / sizeof(uint64_t)>;
+
+std::string text_of(const gpu::ProductAlgorithm& algorithm) {
   std::string text;
-  for (const uint64_t word : algorithm.data) text += base::format("{:016x}", word);
+  for (const uint64_t word : std::bit_cast<AlgorithmWords>(algorithm)) text += base::format("{:016x}", word);
   return text;
 }
 
 // False where this plan cannot be done by it.
 bool take(const std::string& text, Plan& plan) {
-  cublasLtMatmulAlgo_t algorithm;
-  if (text.size() != 16 * std::size(algorithm.data) || text.find_first_not_of("0123456789abcdef") != text.npos)
+  AlgorithmWords words{};
+  if (text.size() != 16 * words.size() || text.find_first_not_of("0123456789abcdef") != text.npos) return false;
+  for (size_t i = 0; i < words.size(); ++i) words[i] = std::stoull(text.substr(16 * i, 16), nullptr, 16);
+  const auto algorithm = std::bit_cast<gpu::ProductAlgorithm>(words);
+  size_t needed = 0;
+  if (!gpu::can_do(handle(), plan.operation.get(), plan.a.get(), plan.b.get(), plan.d.get(), algorithm, needed) ||
+      needed > kWorkspace)
     return false;
-  for (size_t i = 0; i < std::size(algorithm.data); ++i)
-    algorithm.data[i] = std::stoull(text.substr(16 * i, 16), nullptr, 16);
-  cublasLtMatmulHeuristicResult_t needs;
-  const auto status = cublasLtMatmulAlgoCheck(handle(), plan.operation.get(), plan.a.get(), plan.b.get(), plan.d.get(),
-                                              plan.d.get(), &algorithm, &needs);
-  if (status != CUBLAS_STATUS_SUCCESS || needs.workspaceSize > kWorkspace) return false;
-  plan.algorithm = algorithm, plan.workspace = needs.workspaceSize;
+  plan.algorithm = algorithm, plan.workspace = needed;
   return true;
 }
 
-std::vector<cublasLtMatmulHeuristicResult_t> offered(const Plan& plan, uint32_t alignment, size_t room, int most) {
-  cublasLtMatmulPreference_t preference;
-  check_cublas(cublasLtMatmulPreferenceCreate(&preference), "a preference");
-  const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t what, auto value) {
-    check_cublas(cublasLtMatmulPreferenceSetAttribute(preference, what, &value, sizeof value), "a preference");
+std::vector<gpu::ProductOffer> offered(const Plan& plan, uint32_t alignment, size_t room, int most) {
+  gpu::ProductPreference preference;
+  check_product(gpu::preference_create(&preference), "a preference");
+  const auto prefer = [&](gpu::ProductPreferenceSetting what, auto value) {
+    check_product(gpu::preference_set(preference, what, &value, sizeof value), "a preference");
   };
-  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{room});
-  // Parts of a sum meet in fp32 and in a fixed order, not rounded to the output's type on the way.
-  prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
-  for (const auto what : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-                          CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
-    prefer(what, alignment);
-  std::vector<cublasLtMatmulHeuristicResult_t> found(static_cast<size_t>(most));
+  prefer(gpu::kPreferWorkspace, uint64_t{room});
+  gpu::prefer_fp32_sums(prefer, alignment);
+  std::vector<gpu::ProductOffer> found(static_cast<size_t>(most));
   int count = 0;
-  const auto status =
-      cublasLtMatmulAlgoGetHeuristic(handle(), plan.operation.get(), plan.a.get(), plan.b.get(), plan.d.get(),
-                                     plan.d.get(), preference, most, found.data(), &count);
-  cublasLtMatmulPreferenceDestroy(preference);
-  found.resize(status == CUBLAS_STATUS_SUCCESS ? static_cast<size_t>(count) : 0);
+  const auto status = gpu::product_offers(handle(), plan.operation.get(), plan.a.get(), plan.b.get(), plan.d.get(),
+                                          plan.d.get(), preference, most, found.data(), &count);
+  static_cast<void>(gpu::preference_destroy(preference));
+  found.resize(status == gpu::kProductSuccess ? static_cast<size_t>(count) : 0);
   return found;
 }
 
 // The library's order, with those that need a counter left out where it knows any other.
-std::vector<cublasLtMatmulHeuristicResult_t> offered(const Plan& plan, uint32_t alignment, int most) {
+std::vector<gpu::ProductOffer> offered(const Plan& plan, uint32_t alignment, int most) {
   auto found = offered(plan, alignment, kWorkspace, most);
   const auto counts = [](const auto& each) { return each.workspaceSize > 0 && each.workspaceSize <= kCounter; };
   if (std::none_of(found.begin(), found.end(), counts)) return found;
@@ -246,13 +236,13 @@ std::vector<cublasLtMatmulHeuristicResult_t> offered(const Plan& plan, uint32_t 
 }
 
 // The library's first offer; asked to measure: the fastest, from the file or by trying, which takes an idle recorder.
-void choose(Plan& plan, const RawGemm& p, uint32_t alignment, bool measure, cudaStream_t stream) {
+void choose(Plan& plan, const RawGemm& p, uint32_t alignment, bool measure, gpu::Stream stream) {
   if (measure)
     if (const auto kept = device::tuning_cache().find(choice_for(p, alignment)))
       if (take(kept->way, plan)) return;
-  cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
-  cudaStreamIsCapturing(stream, &capturing);
-  const bool now = measure && capturing == cudaStreamCaptureStatusNone;
+  gpu::CaptureStatus capturing = gpu::kNotCapturing;
+  static_cast<void>(gpu::stream_is_capturing(stream, &capturing));
+  const bool now = measure && capturing == gpu::kNotCapturing;
   const auto found = offered(plan, alignment, now ? kTried : 1);
   if (found.empty()) return;
   plan.algorithm = found[0].algo, plan.workspace = found[0].workspaceSize;
@@ -290,7 +280,7 @@ bool gemm_gpu(const RawGemm& p, bool measure, void* stream) {
                 measure,
                 alignment};
   const std::lock_guard lock(mutex);
-  const auto queue = static_cast<cudaStream_t>(stream);
+  const auto queue = static_cast<gpu::Stream>(stream);
   auto found = plans.find(key);
   if (found == plans.end()) {
     Plan plan = describe(p);
@@ -301,7 +291,7 @@ bool gemm_gpu(const RawGemm& p, bool measure, void* stream) {
   const Plan& plan = found->second;
   if (!plan.algorithm) return false;
   point(plan, p);
-  check_cublas(launch_product(plan, p, *plan.algorithm, Room(plan.workspace, queue), p.d, queue), "a product");
+  check_product(launch_product(plan, p, *plan.algorithm, Room(plan.workspace, queue), p.d, queue), "a product");
   return true;
 }
 

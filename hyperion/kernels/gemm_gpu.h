@@ -20,7 +20,7 @@ struct RawGemm {
   bool by_rows = false, fast = false;
 };
 
-// False where cuBLASLt knows no way to do all this in one call; nothing has been done then.
+// False where the library knows no way to do all this in one call; nothing has been done then.
 bool gemm_gpu(const RawGemm& p, bool measure, void* stream);
 
 }  // namespace hyperion::kernels

@@ -1,9 +1,8 @@
 #include <ATen/Context.h>
-#include <ATen/cuda/CUDAEvent.h>
-#include <c10/cuda/CUDACachingAllocator.h>
 
 #include <vector>
 
+#include "hyperion/gpu/torch.h"
 #include "hyperion/profile/gpu.h"
 #include "hyperion/profile/memory.h"
 #include "hyperion/profile/step_timer.h"
@@ -29,12 +28,12 @@ class GpuStepTimer final : public StepTimer {
   }
 
  private:
-  void record() { events_.emplace_back(cudaEventDefault).record(); }
+  void record() { events_.emplace_back(gpu::kEventDefault).record(); }
   std::vector<at::cuda::CUDAEvent> events_;
   std::vector<Phase> phases_;
 };
 
-// Before PyTorch has begun with CUDA its allocator knows no device.
+// Before PyTorch has begun with the GPU its allocator knows no device.
 void begin() { at::globalContext().lazyInitDevice(c10::DeviceType::CUDA); }
 
 }  // namespace

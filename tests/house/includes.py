@@ -5,7 +5,7 @@ import re
 import sys
 
 ROWS = [  # a folder includes only folders of a lower row
-    ["base"],
+    ["base", "gpu"],
     ["host", "profile", "strategy", "text", "images", "device"],
     ["kernels", "comm", "tokenizers", "records", "report", "hub", "planner"],
     ["blocks", "data"],
@@ -19,7 +19,8 @@ ROWS = [  # a folder includes only folders of a lower row
 ]
 ROW = {folder: number for number, row in enumerate(ROWS) for folder in row}
 MAY = {  # where the law says less than "every lower row"
-    "device": "base", "kernels": "base profile device", "blocks": "base profile device kernels", "comm": "base host profile strategy", "data": "base text images tokenizers records",
+    "device": "base gpu", "kernels": "base gpu profile device", "blocks": "base profile device kernels", "comm": "base gpu host profile strategy", "data": "base text images tokenizers records",
+    "host": "base", "profile": "base gpu", "strategy": "base", "text": "base", "images": "base",
     "tokenizers": "base text", "records": "base text",
     "report": "base profile strategy", "planner": "base profile strategy",
     "hub": "base host",
