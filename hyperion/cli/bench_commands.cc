@@ -6,8 +6,10 @@
 #include "hyperion/bench/data.h"
 #include "hyperion/bench/memory.h"
 #include "hyperion/cli/commands.h"
+#include "hyperion/cli/registry.h"
 #include "hyperion/cli/resolve.h"
 #include "hyperion/cli/result_folder.h"
+#include "hyperion/cli/usage.h"
 #include "hyperion/host/cpu.h"
 #include "hyperion/models/registry.h"
 
@@ -56,6 +58,50 @@ int presets_command() {
     std::printf("%-18s %15s  %s\n", preset.name, base::with_commas(shape.parameters).c_str(), preset.meaning);
   }
   return 0;
+}
+
+void add_bench_commands(Commands& commands) {
+  auto bench = commands.group(
+      "bench", "measure this machine",
+      "\nExamples:\n  hyperion bench hardware --quick\n  hyperion bench train tiny --device cpu --steps 10\n  hyperion "
+      "bench data --set sets/wikitext");
+  const auto memory_flags = [](CLI::App* memory, BenchMemoryOptions& options) {
+    memory->add_option("RECIPE", options.recipe, "its model, batch, length and [lora]; the data is random")->required();
+    memory->add_option("--repeats", options.steps, "steps timed for each (default 10)")
+        ->check(whole_number(1, 100'000));
+    memory->add_option("--device", options.given.device, "cpu, cuda or auto");
+    memory->add_flag("--json", options.json, "as JSON");
+    memory->allow_extras();
+    memory->footer("\nExample:\n  hyperion bench memory recipes/workloads/gpt2-774m-b8.toml");
+  };
+  const auto data_flags = [](CLI::App* data, BenchDataOptions& options) {
+    data->add_option("--tokenizer", options.tokenizers,
+                     "a tokenizer's file or folder, measured on one thread and on all cores; may be "
+                     "given again");
+    data->add_option("--set", options.sets, "a prepared set: how fast it is opened and read; may be given again");
+    data->add_option("--text", options.text, "a file of text (default: a mixed text is made)");
+    data->add_option("--megabytes", options.megabytes, "of the text that is made (default 16)")
+        ->check(whole_number(1, 4096));
+    data->add_option("--seconds", options.seconds, "time for each row (default 3)")->check(number(0.01, 3600));
+    data->add_option("--folder", options.folder, "where the files go (default: bench-data and time, among the runs)");
+    data->add_flag("--json", options.json, "as JSON");
+    data->footer(
+        "\nExamples:\n  hyperion bench data --tokenizer gpt2.tiktoken --tokenizer ./Qwen2.5-0.5B --text book.txt\n"
+        "  hyperion bench data --set sets/wikitext");
+  };
+  add_hardware_bench(bench);
+  bench.add<BenchMemoryOptions>("memory", "what each memory technique saves and costs on one workload", memory_flags,
+                                bench_memory_command);
+  bench.add<BenchDataOptions>("data", "how fast text becomes token ids, and prepared sets become batches", data_flags,
+                              bench_data_command);
+  add_timing_benches(bench);
+  add_comm_benches(bench);
+}
+
+void add_presets_command(Commands& commands) {
+  const auto add_flags = [](CLI::App* presets, NoOptions&) { presets->footer("\nExample:\n  hyperion presets"); };
+  commands.add<NoOptions>("presets", "the models a recipe can name", add_flags,
+                          [](const NoOptions&) { return presets_command(); });
 }
 
 }  // namespace hyperion::cli

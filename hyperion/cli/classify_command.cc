@@ -1,5 +1,3 @@
-#include "hyperion/cli/classify_command.h"
-
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/isfinite.h>
@@ -20,7 +18,9 @@
 #include "hyperion/base/read_file.h"
 #include "hyperion/base/signals.h"
 #include "hyperion/checkpoint/safetensors.h"
+#include "hyperion/cli/commands.h"
 #include "hyperion/cli/open_text_model.h"
+#include "hyperion/cli/registry.h"
 #include "hyperion/cli/text_flags.h"
 #include "hyperion/cli/usage.h"
 #include "hyperion/device/device.h"
@@ -32,6 +32,13 @@ namespace {
 
 using base::format;
 using base::Json;
+
+struct ClassifyOptions {
+  std::string model, device = "auto", quantize, output;  // quantize: none or nf4; empty: as it was trained
+  std::vector<std::string> images, adapters;             // adapters: FOLDER or NAME=FOLDER; the first is used
+  int64_t top = 5;
+  bool json = false;
+};
 
 std::vector<std::string> labels_of(const interop::OpenedModel& opened, const std::string& model) {
   const Json config = base::parse_json(opened.model->config_json(), model);
@@ -72,31 +79,6 @@ void check_tensors_place(const ClassifyOptions& options, const interop::OpenedMo
   for (const auto& image : options.images)
     if (std::filesystem::equivalent(output, image, ignored))
       throw base::ConfigError(format("--output {} is one of the images", options.output), "name another file");
-}
-
-}  // namespace
-
-void add_classify_command(CLI::App& app, ClassifyOptions& options) {
-  auto* classify = app.add_subcommand("classify", "say what is on images");
-  classify
-      ->add_option("MODEL", options.model,
-                   "a run's name or folder, RUN@best, a Hugging Face folder, or OWNER/NAME of the hub")
-      ->required();
-  classify->add_option("IMAGE", options.images, "JPEG or PNG files")->required();
-  classify->add_option("--top", options.top, "classes shown of each image")->check(whole_number(1, 1'000'000));
-  classify->add_option("--device", options.device, "cpu, cuda or auto")->check(one_of({"auto", "cpu", "cuda"}));
-  classify->add_flag("--json", options.json, "as JSON");
-  classify->add_option("--adapter", options.adapters, "a PEFT adapter: FOLDER or NAME=FOLDER")
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->check(not_empty());
-  classify->add_option("--output", options.output,
-                       "a .safetensors file: pixel_values as the model takes them, which probe and transformers read, "
-                       "and logits");
-  add_quantize_flag(classify, options.quantize);
-  classify->footer(
-      "\nExamples:\n  hyperion classify my-images cat.jpg\n  hyperion classify vit-hf *.png --top 1 --json\n  hyperion "
-      "classify vit-hf photo.jpg --adapter ./mine --output photo.safetensors");
 }
 
 int classify_command(const ClassifyOptions& options) {
@@ -142,6 +124,35 @@ int classify_command(const ClassifyOptions& options) {
                                     {{"pixel_values", at::stack(all_pixels)}, {"logits", at::stack(all_logits)}});
   if (options.json) std::printf("%s\n", list.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
   return 0;
+}
+
+}  // namespace
+
+void add_classify_command(Commands& commands) {
+  const auto add_flags = [](CLI::App* classify, ClassifyOptions& options) {
+    classify
+        ->add_option("MODEL", options.model,
+                     "a run's name or folder, RUN@best, a Hugging Face folder, or OWNER/NAME of the hub")
+        ->required();
+    classify->add_option("IMAGE", options.images, "JPEG or PNG files")->required();
+    classify->add_option("--top", options.top, "classes shown of each image")->check(whole_number(1, 1'000'000));
+    classify->add_option("--device", options.device, "cpu, cuda or auto")->check(one_of({"auto", "cpu", "cuda"}));
+    classify->add_flag("--json", options.json, "as JSON");
+    classify->add_option("--adapter", options.adapters, "a PEFT adapter: FOLDER or NAME=FOLDER")
+        ->expected(1)
+        ->allow_extra_args(false)
+        ->check(not_empty());
+    classify->add_option(
+        "--output", options.output,
+        "a .safetensors file: pixel_values as the model takes them, which probe and transformers read, "
+        "and logits");
+    add_quantize_flag(classify, options.quantize);
+    classify->footer(
+        "\nExamples:\n  hyperion classify my-images cat.jpg\n  hyperion classify vit-hf *.png --top 1 --json\n  "
+        "hyperion "
+        "classify vit-hf photo.jpg --adapter ./mine --output photo.safetensors");
+  };
+  commands.add<ClassifyOptions>("classify", "say what is on images", add_flags, classify_command);
 }
 
 }  // namespace hyperion::cli

@@ -1,5 +1,3 @@
-#include "hyperion/cli/comm_commands.h"
-
 #include <algorithm>
 #include <cstdio>
 
@@ -7,7 +5,9 @@
 #include "hyperion/base/format.h"
 #include "hyperion/bench/comm.h"
 #include "hyperion/bench/scaling.h"
+#include "hyperion/cli/commands.h"
 #include "hyperion/cli/launch_commands.h"
+#include "hyperion/cli/registry.h"
 #include "hyperion/cli/result_folder.h"
 #include "hyperion/cli/usage.h"
 #include "hyperion/interop/open_model.h"
@@ -25,21 +25,17 @@ struct CommFlags {
   doctor::CommCheckOptions check;
   bench::CommBenchOptions bench;
   bench::ScalingOptions scaling;
+  host::RankFlags rank;
 };
 
-CommFlags& comm_flags() {
-  static CommFlags all;
-  return all;
-}
-
-ResultFolder comm_folder(const char* name) { return {name, comm_flags().folder}; }
+ResultFolder comm_folder(const CommFlags& flags, const char* name) { return {name, flags.folder}; }
 
 // Rank 0 shows the outcome and keeps its files; the others wait until it has, so that no end of theirs is in its way.
-void show_comm(doctor::CommJob& job, const bench::Outcome& outcome, const char* name) {
+void show_comm(const CommFlags& flags, doctor::CommJob& job, const bench::Outcome& outcome, const char* name) {
   if (job.first()) {
-    const auto folder = comm_folder(name);
+    const auto folder = comm_folder(flags, name);
     bench::write_outcome(outcome, folder.path());
-    std::fputs((comm_flags().json ? outcome.json : outcome.table + "\nfiles: " + folder.path().string() + "\n").c_str(),
+    std::fputs((flags.json ? outcome.json : outcome.table + "\nfiles: " + folder.path().string() + "\n").c_str(),
                stdout);
     std::fflush(stdout);
   }
@@ -53,48 +49,45 @@ void show_comm(doctor::CommJob& job, const bench::Outcome& outcome, const char* 
                              "mend or leave out what is named before the job starts; the table has all of it");
 }
 
-int comm_check_command() {
-  auto options = comm_flags().check;
-  if (!comm_flags().sizes.empty()) options.sizes.clear();
-  for (const auto& size : comm_flags().sizes) options.sizes.push_back(doctor::message_size(size));
-  options.pairs = !comm_flags().no_pairs;
-  doctor::CommJob job(comm_flags().device, comm_flags().timeout);
+int comm_check_command(const CommFlags& flags) {
+  auto options = flags.check;
+  if (!flags.sizes.empty()) options.sizes.clear();
+  for (const auto& size : flags.sizes) options.sizes.push_back(doctor::message_size(size));
+  options.pairs = !flags.no_pairs;
+  doctor::CommJob job(flags.device, flags.timeout);
   const auto result = doctor::run_comm_check(job, options);
-  show_comm(job, bench::comm_check_outcome(result), "comm-check");
+  show_comm(flags, job, bench::comm_check_outcome(result), "comm-check");
   if (!result.faults.empty()) refuse("comm-check", result.faults);
   return 0;
 }
 
-int comm_bench_command() {
-  auto options = comm_flags().bench;
-  options.least = doctor::message_size(comm_flags().least), options.most = doctor::message_size(comm_flags().most);
+int comm_bench_command(const CommFlags& flags) {
+  auto options = flags.bench;
+  options.least = doctor::message_size(flags.least), options.most = doctor::message_size(flags.most);
   if (options.least > options.most)
-    throw base::ConfigError(format("--min {} is more than --max {}", comm_flags().least, comm_flags().most),
-                            "turn them round");
-  doctor::CommJob job(comm_flags().device, comm_flags().timeout);
+    throw base::ConfigError(format("--min {} is more than --max {}", flags.least, flags.most), "turn them round");
+  doctor::CommJob job(flags.device, flags.timeout);
   const auto result = bench::run_comm_bench(job, options);
-  show_comm(job, bench::comm_outcome(result), "bench-comm");
+  show_comm(flags, job, bench::comm_outcome(result), "bench-comm");
   if (result.wrong()) refuse("bench comm", doctor::wrong_texts(result.rows, result.ranks));
   return 0;
 }
 
-int scaling_command() {
-  auto options = comm_flags().scaling;
-  options.device = comm_flags().device;
-  const auto folder = comm_folder("bench-scaling");
+int scaling_command(const CommFlags& flags) {
+  auto options = flags.scaling;
+  options.device = flags.device;
+  const auto folder = comm_folder(flags, "bench-scaling");
   options.folder = folder.path();
   const auto result = bench::run_scaling_bench(options);
   const auto outcome = bench::scaling_outcome(result);
   bench::write_outcome(outcome, options.folder);
-  std::printf(
-      "%s", (comm_flags().json ? outcome.json : outcome.table + "\nfiles: " + options.folder.string() + "\n").c_str());
+  std::printf("%s", (flags.json ? outcome.json : outcome.table + "\nfiles: " + options.folder.string() + "\n").c_str());
   const bool all = std::all_of(result.rows.begin(), result.rows.end(), [](auto& row) { return row.failed.empty(); });
   return all ? 0 : 1;
 }
 
-void add_scaling_command(CLI::App& bench) {
-  auto& options = comm_flags().scaling;
-  auto* scaling = bench.add_subcommand("scaling", "one recipe on several numbers of ranks, in several modes");
+void add_scaling_flags(CLI::App* scaling, CommFlags& flags) {
+  auto& options = flags.scaling;
   scaling->add_option("RECIPE", options.recipe, "a TOML file (default: a GPT-2 of 12 small layers on made text)");
   scaling->add_option("--ranks", options.ranks, "with commas between them (default 1,2,4)")
       ->delimiter(',')
@@ -116,60 +109,51 @@ void add_scaling_command(CLI::App& bench) {
   scaling->add_option("--threads", options.threads, "a rank (default: the cores, shared by the most ranks)")
       ->check(whole_number(1, 4096));
   scaling->add_option("--set", options.settings, "another setting: --set parallel.prefetch=2; may be given again");
-  scaling->add_option("--device", comm_flags().device, "cpu, cuda or auto")->check(one_of({"auto", "cpu", "cuda"}));
-  scaling->add_option("--folder", comm_flags().folder,
+  scaling->add_option("--device", flags.device, "cpu, cuda or auto")->check(one_of({"auto", "cpu", "cuda"}));
+  scaling->add_option("--folder", flags.folder,
                       "where runs, logs and results go (default: its name and time, among the runs)");
-  scaling->add_flag("--json", comm_flags().json, "as JSON");
+  scaling->add_flag("--json", flags.json, "as JSON");
   scaling->footer(
       "\nEach job is started with `hyperion launch`; HYPERION_SLOW_LINK makes its links slower.\n\nExamples:\n"
       "  hyperion bench scaling --ranks 1,2,4 --modes ddp,zero2,zero3\n"
       "  hyperion bench scaling recipes/quickstart.toml --ranks 4 --modes ddp,zero3 --batch 8,32");
 }
 
-void add_job_flags(CLI::App* command, host::RankFlags& rank) {
-  command->add_option("--device", comm_flags().device, "cpu, cuda or auto")->check(one_of({"auto", "cpu", "cuda"}));
-  command
-      ->add_option("--timeout", comm_flags().timeout,
-                   "seconds after which a rank that others wait for is given up (60)")
+void add_job_flags(CLI::App* command, CommFlags& flags) {
+  command->add_option("--device", flags.device, "cpu, cuda or auto")->check(one_of({"auto", "cpu", "cuda"}));
+  command->add_option("--timeout", flags.timeout, "seconds after which a rank that others wait for is given up (60)")
       ->check(number(0.1, 1e6));
-  command->add_option("--folder", comm_flags().folder,
-                      "where the files go (default: its name and time, among the runs)");
-  command->add_flag("--json", comm_flags().json, "as JSON");
-  add_rank_flags(command, rank);
+  command->add_option("--folder", flags.folder, "where the files go (default: its name and time, among the runs)");
+  command->add_flag("--json", flags.json, "as JSON");
+  add_rank_flags(command, flags.rank);
 }
 
-}  // namespace
-
-void add_comm_commands(CLI::App& app, CLI::App& bench, host::RankFlags& rank) {
-  auto* check = app.add_subcommand("comm-check", "verify and time what the ranks of a job send each other");
-  check->add_option("--sizes", comm_flags().sizes, "of messages (default 1KiB,64KiB,1MiB,16MiB)")
+void add_check_flags(CLI::App* check, CommFlags& flags) {
+  check->add_option("--sizes", flags.sizes, "of messages (default 1KiB,64KiB,1MiB,16MiB)")
       ->delimiter(',')
       ->allow_extra_args(false);
-  check->add_option("--seconds", comm_flags().check.seconds, "for each collective and size (default 0.05)")
+  check->add_option("--seconds", flags.check.seconds, "for each collective and size (default 0.05)")
       ->check(number(0.001, 3600));
-  check
-      ->add_option("--tolerance", comm_flags().check.tolerance,
-                   "times slower than the usual link is a fault (default 3)")
+  check->add_option("--tolerance", flags.check.tolerance, "times slower than the usual link is a fault (default 3)")
       ->check(number(1.1, 1e6));
-  check->add_flag("--no-pairs", comm_flags().no_pairs, "only all ranks together, not each with each");
-  add_job_flags(check, rank);
+  check->add_flag("--no-pairs", flags.no_pairs, "only all ranks together, not each with each");
+  add_job_flags(check, flags);
   check->footer(
       "\nExits with 3 when a result was wrong or a link is slow, and names it.\n\nExamples:\n  hyperion launch -n 4 -- "
       "comm-check\n  srun -N 2 -n 8 hyperion comm-check --sizes 1MiB,256MiB\n  hyperion comm-check");
+}
 
-  add_scaling_command(bench);
-  auto* comm =
-      bench.add_subcommand("comm", "each collective over all ranks: time, algorithm and bus bandwidth by size");
-  comm->add_option("--only", comm_flags().bench.only, "collectives, with commas between them (default: all)")
+void add_comm_flags(CLI::App* comm, CommFlags& flags) {
+  comm->add_option("--only", flags.bench.only, "collectives, with commas between them (default: all)")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(one_of(doctor::collective_names()));
-  comm->add_option("--min", comm_flags().least, "smallest size (default 8)");
-  comm->add_option("--max", comm_flags().most, "largest size (default 64MiB)");
-  comm->add_option("--factor", comm_flags().bench.factor, "from one size to the next (default 4)")
+  comm->add_option("--min", flags.least, "smallest size (default 8)");
+  comm->add_option("--max", flags.most, "largest size (default 64MiB)");
+  comm->add_option("--factor", flags.bench.factor, "from one size to the next (default 4)")
       ->check(whole_number(2, 1024));
-  comm->add_option("--seconds", comm_flags().bench.seconds, "for each case (default 0.3)")->check(number(0.001, 3600));
-  add_job_flags(comm, rank);
+  comm->add_option("--seconds", flags.bench.seconds, "for each case (default 0.3)")->check(number(0.001, 3600));
+  add_job_flags(comm, flags);
   comm->footer(
       "\nSizes, algbw and busbw are counted as nccl-tests counts them; the time is that of the slowest rank.\n\n"
       "Examples:\n  hyperion launch -n 4 -- bench comm\n  hyperion launch -n 8 -- bench comm --only all_reduce --min "
@@ -177,12 +161,18 @@ void add_comm_commands(CLI::App& app, CLI::App& bench, host::RankFlags& rank) {
       "--max 1GiB --factor 2");
 }
 
-std::optional<int> run_comm_command(CLI::App& app) {
-  if (app.got_subcommand("comm-check")) return comm_check_command();
-  if (!app.got_subcommand("bench")) return {};
-  if (app.get_subcommand("bench")->got_subcommand("comm")) return comm_bench_command();
-  if (app.get_subcommand("bench")->got_subcommand("scaling")) return scaling_command();
-  return {};
+}  // namespace
+
+void add_comm_check_command(Commands& commands) {
+  commands.add<CommFlags>("comm-check", "verify and time what the ranks of a job send each other", add_check_flags,
+                          comm_check_command);
+}
+
+void add_comm_benches(Commands& bench) {
+  bench.add<CommFlags>("scaling", "one recipe on several numbers of ranks, in several modes", add_scaling_flags,
+                       scaling_command);
+  bench.add<CommFlags>("comm", "each collective over all ranks: time, algorithm and bus bandwidth by size",
+                       add_comm_flags, comm_bench_command);
 }
 
 }  // namespace hyperion::cli

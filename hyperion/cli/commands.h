@@ -1,4 +1,5 @@
-// What each command does once its arguments are read. Each returns the exit code; errors are thrown.
+// What each command does once its arguments are read, and how the program is given it. Each returns the exit code;
+// errors are thrown.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -6,17 +7,16 @@
 #include <vector>
 
 #include "hyperion/cli/completion.h"
+#include "hyperion/cli/setting_flags.h"
+#include "hyperion/host/launch.h"
 
 namespace hyperion::cli {
-
-// "train.steps" -> "300", with the flag as typed for messages and origins.
-struct Override {
-  std::string name, value, flag;
-};
 
 struct TrainOptions {
   std::string recipe, run;
   std::vector<Override> overrides;
+  SettingFlags given;
+  host::RankFlags rank;
   bool dry_run = false;
   bool or_resume = false;  // go on with the run where it is there
 };
@@ -25,12 +25,15 @@ int train_command(const TrainOptions& options);
 struct ResumeOptions {
   std::string run;
   std::vector<Override> overrides;
+  SettingFlags given;
+  host::RankFlags rank;
 };
 int resume_command(const ResumeOptions& options);
 
 struct ConfigOptions {
   std::string recipe;
   std::vector<Override> overrides;
+  SettingFlags given;
   bool origin = false, json = false;
 };
 int config_command(const ConfigOptions& options);
@@ -83,6 +86,7 @@ int detokenize_command(const DataOptions& options);  // likewise
 struct PrepareOptions {
   std::string recipe;
   std::vector<Override> overrides;
+  SettingFlags given;
   bool dry_run = false;
 };
 int prepare_command(const PrepareOptions& options);
@@ -103,7 +107,10 @@ struct TrainTokenizerOptions {
 };
 int train_tokenizer_command(const TrainTokenizerOptions& options);
 
-int doctor_command(bool json, bool quick);
+struct DoctorOptions {
+  bool json = false, quick = false;
+};
+int doctor_command(const DoctorOptions& options);
 
 struct BenchOptions {
   std::vector<int64_t> sizes, elements;
@@ -123,6 +130,7 @@ int chat_command(const ChatOptions& options);
 struct BenchMemoryOptions {
   std::string recipe;
   std::vector<Override> overrides;
+  SettingFlags given;
   int64_t steps = 10;
   bool json = false;
 };
@@ -138,11 +146,41 @@ struct BenchDataOptions {
 int bench_data_command(const BenchDataOptions& options);
 int presets_command();
 
-// All settings with their meaning, for --help; their names; and these with their values, for completion.
-std::string settings_help();
-std::vector<std::string> setting_names();
-std::vector<CompletionSetting> completion_settings();
+std::vector<CompletionSetting> completion_settings();  // all, with their values
 
 std::string version_lines();  // hyperion, torch, CUDA/HIP, NCCL/RCCL
+
+class Commands;  // registry.h
+
+// In the order of --help.
+void add_train_command(Commands& commands);
+void add_resume_command(Commands& commands);
+void add_config_commands(Commands& commands);
+void add_init_command(Commands& commands);
+// `launched`: what follows its --.
+void add_launch_command(Commands& commands, std::vector<std::string> launched);
+void add_rendezvous_command(Commands& commands);
+void add_eval_command(Commands& commands);
+void add_compare_command(Commands& commands);
+void add_generate_command(Commands& commands);
+void add_chat_command(Commands& commands);
+void add_classify_command(Commands& commands);
+void add_probe_command(Commands& commands);
+void add_export_command(Commands& commands);
+void add_fetch_command(Commands& commands);
+void add_data_commands(Commands& commands);
+void add_doctor_command(Commands& commands);
+void add_bench_commands(Commands& commands);
+void add_tune_command(Commands& commands);
+void add_comm_check_command(Commands& commands);
+void add_presets_command(Commands& commands);
+void add_runs_commands(Commands& commands);
+void add_report_command(Commands& commands);
+void add_completion_command(Commands& commands);
+// Those of `data`, and of `bench`.
+void add_set_commands(Commands& data);
+void add_hardware_bench(Commands& bench);
+void add_timing_benches(Commands& bench);
+void add_comm_benches(Commands& bench);
 
 }  // namespace hyperion::cli

@@ -1,5 +1,3 @@
-#include "hyperion/cli/compare_command.h"
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -13,6 +11,8 @@
 #include "hyperion/base/read_file.h"
 #include "hyperion/bench/compare.h"
 #include "hyperion/bench/outcome.h"
+#include "hyperion/cli/commands.h"
+#include "hyperion/cli/registry.h"
 #include "hyperion/cli/usage.h"
 #include "hyperion/interop/named_checkpoint.h"
 #include "hyperion/interop/open_model.h"
@@ -28,6 +28,12 @@ namespace {
 
 using base::ConfigError;
 using base::format;
+
+struct CompareOptions {
+  std::vector<std::string> names;
+  std::string fail_over, html;  // fail_over empty: 3%
+  bool judge_once = false, json = false;
+};
 
 // A result's file or folder, or else the name of one among the runs, as everywhere.
 std::string result_path(const std::string& name) {
@@ -130,32 +136,35 @@ int compare_runs(const CompareOptions& options) {
   return 0;
 }
 
-}  // namespace
-
-void add_compare_command(CLI::App& app, CompareOptions& options) {
-  auto* compare = app.add_subcommand("compare", "training runs side by side; or two results of a bench");
-  compare
-      ->add_option("RUN", options.names,
-                   "runs by name or folder, two or more; or two results of one bench: JSON files, or their folders")
-      ->required();
-  compare->add_option("--html", options.html, "of runs: also write a page with their curves over each other")
-      ->check(not_empty());
-  compare->add_option("--fail-over", options.fail_over, "of a bench: how much worse is a regression (default 3%)");
-  compare->add_flag("--judge-once", options.judge_once,
-                    "of a bench: also judge figures that were timed once, as if they had no noise (default: unknown, "
-                    "exit code 0)");
-  compare->add_flag("--json", options.json, "as JSON");
-  compare->footer(
-      "\nOf a bench the exit code is 1 where the second is slower.\n\nExamples:\n  hyperion compare baseline "
-      "wider --html compared.html\n  hyperion compare runs/before/train.json runs/after/train.json --fail-over 3%");
-}
-
 int compare_command(const CompareOptions& options) {
   if (options.names.size() < 2)
     throw ConfigError(format("there is nothing to compare {} with", options.names.front()),
                       "name another run, or another result of the same bench");
   const bool runs = std::any_of(options.names.begin(), options.names.end(), is_training_run);
   return runs ? compare_runs(options) : compare_results(options);
+}
+
+}  // namespace
+
+void add_compare_command(Commands& commands) {
+  const auto add_flags = [](CLI::App* compare, CompareOptions& options) {
+    compare
+        ->add_option("RUN", options.names,
+                     "runs by name or folder, two or more; or two results of one bench: JSON files, or their folders")
+        ->required();
+    compare->add_option("--html", options.html, "of runs: also write a page with their curves over each other")
+        ->check(not_empty());
+    compare->add_option("--fail-over", options.fail_over, "of a bench: how much worse is a regression (default 3%)");
+    compare->add_flag("--judge-once", options.judge_once,
+                      "of a bench: also judge figures that were timed once, as if they had no noise (default: unknown, "
+                      "exit code 0)");
+    compare->add_flag("--json", options.json, "as JSON");
+    compare->footer(
+        "\nOf a bench the exit code is 1 where the second is slower.\n\nExamples:\n  hyperion compare baseline "
+        "wider --html compared.html\n  hyperion compare runs/before/train.json runs/after/train.json --fail-over 3%");
+  };
+  commands.add<CompareOptions>("compare", "training runs side by side; or two results of a bench", add_flags,
+                               compare_command);
 }
 
 }  // namespace hyperion::cli

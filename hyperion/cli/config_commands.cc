@@ -5,6 +5,7 @@
 #include "hyperion/base/json.h"
 #include "hyperion/cli/commands.h"
 #include "hyperion/cli/recipe_paths.h"
+#include "hyperion/cli/registry.h"
 #include "hyperion/cli/resolve.h"
 #include "hyperion/models/registry.h"
 
@@ -27,19 +28,6 @@ int config_command(const ConfigOptions& options) {
   return 0;
 }
 
-std::string settings_help() {
-  train::RunConfig config;
-  return train::bind(config).help();
-}
-
-std::vector<std::string> setting_names() {
-  train::RunConfig config;
-  std::vector<std::string> names;
-  const auto settings = train::bind(config);
-  for (const auto& setting : settings.all()) names.push_back(setting.name());
-  return names;
-}
-
 std::vector<CompletionSetting> completion_settings() {
   static const std::map<std::string, std::string> short_flags = {{"train.device", "--device"},
                                                                  {"train.precision", "--precision"},
@@ -60,6 +48,20 @@ std::vector<CompletionSetting> completion_settings() {
       list.back().short_flag = found->second;
   }
   return list;
+}
+
+void add_config_commands(Commands& commands) {
+  auto config = commands.group("config", "look at settings",
+                               "\nExample:\n  hyperion config show recipes/quickstart.toml --origin");
+  const auto add_flags = [](CLI::App* show, ConfigOptions& options) {
+    show->add_option("RECIPE", options.recipe, "a TOML file; defaults without");
+    show->add_flag("--origin", options.origin, "say where each value came from");
+    show->add_flag("--json", options.json, "as JSON, with origins");
+    add_short_flags(show, options.given);
+    show->footer("\nExample:\n  hyperion config show recipes/quickstart.toml --origin --optim.lr=1e-3");
+  };
+  config.add<ConfigOptions>("show", "the settings a recipe, the environment and flags give together", add_flags,
+                            config_command);
 }
 
 }  // namespace hyperion::cli

@@ -10,6 +10,8 @@
 #include "hyperion/base/log.h"
 #include "hyperion/base/output_file.h"
 #include "hyperion/cli/commands.h"
+#include "hyperion/cli/registry.h"
+#include "hyperion/cli/usage.h"
 #include "hyperion/host/cpu.h"
 #include "hyperion/hub/cache.h"
 #include "hyperion/tokenizers/bpe_trainer.h"
@@ -110,6 +112,17 @@ std::vector<tokenizers::TokenId> read_ids(std::string_view text, size_t line) {
   return ids;
 }
 
+void add_tokenizer_flags(CLI::App* command, DataOptions& options) {
+  command
+      ->add_option(
+          "--tokenizer", options.tokenizer,
+          "a Hugging Face folder, a tokenizer.json, a vocab.json with merges.txt beside it, or a .tiktoken file")
+      ->required();
+  command->add_option("--pattern", options.pattern, "how a .tiktoken file's text is cut (default: by its name or size)")
+      ->check(one_of({"gpt2", "llama3", "qwen2", "cl100k", "o200k"}));
+  command->add_flag("--lines", options.lines, "each line by itself");
+}
+
 }  // namespace
 
 int tokenize_command(const DataOptions& options) {
@@ -162,6 +175,57 @@ int train_tokenizer_command(const TrainTokenizerOptions& options) {
                      size < options.vocabulary ? "; no more pairs are frequent enough" : "")
                   .c_str());
   return 0;
+}
+
+void add_data_commands(Commands& commands) {
+  auto data = commands.group(
+      "data", "prepare text and images for training",
+      "\nExamples:\n  hyperion data prepare recipes/wikitext.toml --output sets/wikitext\n  hyperion data inspect "
+      "sets/wikitext\n  hyperion data verify sets/wikitext");
+  add_set_commands(data);
+  const auto tokenize_flags = [](CLI::App* tokenize, DataOptions& options) {
+    add_tokenizer_flags(tokenize, options);
+    auto* ids = tokenize->add_flag("--ids", options.ids, "print ids (the default)");
+    auto* tokens = tokenize->add_flag("--tokens", options.tokens, "print tokens as the tokenizer's file spells them");
+    auto* count = tokenize->add_flag("--count", options.count, "print only how many there are");
+    auto* offsets = tokenize->add_flag("--offsets", options.offsets,
+                                       "print ID:BEGIN-END, the bytes of the text that a token came from");
+    ids->excludes(tokens)->excludes(count)->excludes(offsets);
+    tokens->excludes(count)->excludes(offsets);
+    count->excludes(offsets);
+    tokenize->add_option("--threads", options.threads, "for a long text (default: all cores)")
+        ->check(whole_number(1, 1024));
+    tokenize->add_flag("--no-special", options.no_special,
+                       "without what the tokenizer puts around a text, such as <s>");
+    tokenize->footer(
+        "\nExamples:\n  hyperion data tokenize --tokenizer ./gpt2 < book.txt > book.ids\n  echo hello | hyperion data "
+        "tokenize "
+        "--tokenizer gpt2.tiktoken --tokens");
+  };
+  const auto detokenize_flags = [](CLI::App* detokenize, DataOptions& options) {
+    add_tokenizer_flags(detokenize, options);
+    detokenize->add_flag("--skip-special", options.skip_special, "leave special tokens out");
+    detokenize->footer("\nExample:\n  hyperion data detokenize --tokenizer ./gpt2 < book.ids");
+  };
+  const auto train_flags = [](CLI::App* train, TrainTokenizerOptions& options) {
+    train->add_option("FILES", options.files, "texts, each a document of its own; - is stdin")->required();
+    train->add_option("--to", options.to, "the tokenizer.json to write; must not exist")->required();
+    train->add_option("--vocab-size", options.vocabulary, "tokens in all (default 32000)")
+        ->check(whole_number(256, 1 << 24));
+    train->add_option("--min-frequency", options.min_frequency, "merge no pair that is rarer (default 2)")
+        ->check(whole_number(0, INT64_MAX));
+    train->add_option("--pattern", options.pattern, "how text is cut into pieces: gpt2 (default), llama3 or qwen2")
+        ->check(one_of({"gpt2", "llama3", "qwen2"}));
+    train->add_option("--special", options.special, "a special token, such as <|endoftext|>; may be given again");
+    train->footer(
+        "\nExample:\n  hyperion data train-tokenizer book.txt --vocab-size 8000 --special '<|endoftext|>' --to "
+        "tokenizer.json");
+  };
+  data.add<DataOptions>("tokenize", "token ids of the text on stdin, separated by spaces", tokenize_flags,
+                        tokenize_command);
+  data.add<DataOptions>("detokenize", "the text of the token ids on stdin", detokenize_flags, detokenize_command);
+  data.add<TrainTokenizerOptions>("train-tokenizer", "train a byte-level BPE tokenizer on texts", train_flags,
+                                  train_tokenizer_command);
 }
 
 }  // namespace hyperion::cli

@@ -1,5 +1,3 @@
-#include "hyperion/cli/eval_command.h"
-
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -8,8 +6,11 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
 #include "hyperion/base/log.h"
+#include "hyperion/cli/commands.h"
+#include "hyperion/cli/eval_options.h"
 #include "hyperion/cli/measure_command.h"
 #include "hyperion/cli/open_text_model.h"
+#include "hyperion/cli/registry.h"
 #include "hyperion/cli/resolve.h"
 #include "hyperion/cli/text_flags.h"
 #include "hyperion/cli/usage.h"
@@ -70,51 +71,55 @@ int evaluate_run(const EvalOptions& options) {
   return 0;
 }
 
-}  // namespace
-
-void add_eval_command(CLI::App& app, EvalOptions& options) {
-  auto* eval = app.add_subcommand("eval", "measure models on data they never saw");
-  eval->add_option("MODEL", options.models,
-                   "a run's name or folder, or a checkpoint's folder; with --set also a Hugging Face folder or "
-                   "OWNER/NAME of the hub (`hyperion fetch`), and several of all these")
-      ->required();
-  auto* set = eval->add_option("--set", options.set,
-                               "a prepared set: its validation part, or all of it where nothing was held out (default: "
-                               "the run's own validation data)")
-                  ->check(not_empty());
-  eval->add_option("--adapter", options.adapters,
-                   "a PEFT adapter for the first MODEL: FOLDER or NAME=FOLDER; may be given again")
-      ->allow_extra_args(false)
-      ->check(not_empty())
-      ->needs(set);
-  eval->add_option("--length", options.length,
-                   format("tokens at a time (default: what the shortest MODEL was trained on or reads, at most {})",
-                          kMeasuredLength))
-      ->check(whole_number(1, 1 << 20))
-      ->needs(set);
-  eval->add_option("--precision", options.precision,
-                   "fp32, tf32, bf16 or fp16 (default: as a run was trained, a folder as its files are)")
-      ->check(one_of({"fp32", "tf32", "bf16", "fp16"}))
-      ->needs(set);
-  eval->add_option("--device", options.device, "cpu, cuda or auto")->check(one_of({"auto", "cpu", "cuda"}));
-  eval->add_option("--batches", options.batches,
-                   format("how many (default: as the run; with --set all, of {} samples each)", train::kMeasuredBatch))
-      ->check(whole_number(1, 1'000'000));
-  eval->add_flag("--json", options.json, "as JSON");
-  add_quantize_flag(eval, options.quantize);
-  eval->footer(
-      "\nWith --set a run that trained an adapter, and a MODEL with --adapter, are measured as base, adapter and "
-      "merged."
-      "\n\nExamples:\n  hyperion eval quickstart\n  hyperion eval my-qlora --quantize none\n  hyperion eval ./llama "
-      "my-sft my-lora --set sets/chats\n  hyperion eval ./llama --adapter ./mine --set sets/chats --json");
-}
-
 int eval_command(const EvalOptions& options) {
   if (!options.set.empty()) return measure_command(options);
   if (options.models.size() > 1)
     throw base::ConfigError(format("{} models are compared on one set, and none is named", options.models.size()),
                             "add --set FOLDER, which `hyperion data prepare` made");
   return evaluate_run(options);
+}
+
+}  // namespace
+
+void add_eval_command(Commands& commands) {
+  const auto add_flags = [](CLI::App* eval, EvalOptions& options) {
+    eval->add_option("MODEL", options.models,
+                     "a run's name or folder, or a checkpoint's folder; with --set also a Hugging Face folder or "
+                     "OWNER/NAME of the hub (`hyperion fetch`), and several of all these")
+        ->required();
+    auto* set =
+        eval->add_option("--set", options.set,
+                         "a prepared set: its validation part, or all of it where nothing was held out (default: "
+                         "the run's own validation data)")
+            ->check(not_empty());
+    eval->add_option("--adapter", options.adapters,
+                     "a PEFT adapter for the first MODEL: FOLDER or NAME=FOLDER; may be given again")
+        ->allow_extra_args(false)
+        ->check(not_empty())
+        ->needs(set);
+    eval->add_option("--length", options.length,
+                     format("tokens at a time (default: what the shortest MODEL was trained on or reads, at most {})",
+                            kMeasuredLength))
+        ->check(whole_number(1, 1 << 20))
+        ->needs(set);
+    eval->add_option("--precision", options.precision,
+                     "fp32, tf32, bf16 or fp16 (default: as a run was trained, a folder as its files are)")
+        ->check(one_of({"fp32", "tf32", "bf16", "fp16"}))
+        ->needs(set);
+    eval->add_option("--device", options.device, "cpu, cuda or auto")->check(one_of({"auto", "cpu", "cuda"}));
+    eval->add_option(
+            "--batches", options.batches,
+            format("how many (default: as the run; with --set all, of {} samples each)", train::kMeasuredBatch))
+        ->check(whole_number(1, 1'000'000));
+    eval->add_flag("--json", options.json, "as JSON");
+    add_quantize_flag(eval, options.quantize);
+    eval->footer(
+        "\nWith --set a run that trained an adapter, and a MODEL with --adapter, are measured as base, adapter and "
+        "merged."
+        "\n\nExamples:\n  hyperion eval quickstart\n  hyperion eval my-qlora --quantize none\n  hyperion eval ./llama "
+        "my-sft my-lora --set sets/chats\n  hyperion eval ./llama --adapter ./mine --set sets/chats --json");
+  };
+  commands.add<EvalOptions>("eval", "measure models on data they never saw", add_flags, eval_command);
 }
 
 }  // namespace hyperion::cli

@@ -7,6 +7,9 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/log.h"
 #include "hyperion/cli/commands.h"
+#include "hyperion/cli/registry.h"
+#include "hyperion/cli/text_flags.h"
+#include "hyperion/cli/usage.h"
 #include "hyperion/hub/cache.h"
 #include "hyperion/interop/base_weights.h"
 #include "hyperion/interop/hugging_face.h"
@@ -75,6 +78,20 @@ int export_command(const ExportOptions& options) {
     base::log_info("the adapter was trained beside 4-bit weights (nf4); the base itself is exported whole");
   print_files(files, options.folder);
   return 0;
+}
+
+void add_export_command(Commands& commands) {
+  const auto add_flags = [](CLI::App* out, ExportOptions& options) {
+    out->add_option("MODEL", options.model, kModelMeaning)->required();
+    out->add_option("--to", options.folder, "the folder to write; must not exist")->required()->check(not_empty());
+    out->add_option("--adapter", options.adapter, "a PEFT folder, merged into the model's weights")->check(not_empty());
+    out->add_flag("--as-adapter", options.as_adapter, "write the adapter alone, as a PEFT folder");
+    out->footer(
+        "\nExamples:\n  hyperion export quickstart --to ./quickstart-hf\n  hyperion export ./llama --adapter ./mine "
+        "--to "
+        "./llama-mine");
+  };
+  commands.add<ExportOptions>("export", "write a model as a Hugging Face folder", add_flags, export_command);
 }
 
 }  // namespace hyperion::cli

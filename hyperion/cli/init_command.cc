@@ -10,6 +10,8 @@
 #include "hyperion/base/read_file.h"
 #include "hyperion/cli/commands.h"
 #include "hyperion/cli/recipe_templates.h"
+#include "hyperion/cli/registry.h"
+#include "hyperion/cli/usage.h"
 #include "hyperion/interop/deepspeed.h"
 #include "hyperion/train/config.h"
 
@@ -96,6 +98,31 @@ int init_command(const InitOptions& options) {
   else
     std::printf("next: name your files in it, then hyperion data prepare %s\n", recipe.c_str());
   return 0;
+}
+
+void add_init_command(Commands& commands) {
+  const auto add_flags = [](CLI::App* init, InitOptions& options) {
+    auto* folder = init->add_option("FOLDER", options.folder, "where (default: here)");
+    init->add_option("-o,--output", options.output, "the file to write (default: recipe.toml in FOLDER)")
+        ->check(not_empty())
+        ->excludes(folder);
+    std::string kinds;
+    for (const auto& kind : recipe_templates())
+      kinds += base::format("{}{}: {}", kinds.empty() ? "" : "; ", kind.name, kind.meaning);
+    auto* kind = init->add_option("--template", options.kind, kinds + " (default: every setting with its default)")
+                     ->check(one_of(template_names()));
+    auto* deepspeed =
+        init->add_option("--from-deepspeed", options.deepspeed, "DeepSpeed's JSON file, in the words of a recipe")
+            ->check(not_empty())
+            ->excludes(kind);
+    init->add_option("--ranks", options.ranks, "processes that this JSON is for (default: as its batch sizes say)")
+        ->check(whole_number(1, 1 << 20))
+        ->needs(deepspeed);
+    init->footer(
+        "\nExamples:\n  hyperion init my-model && hyperion train my-model/recipe.toml\n  hyperion init my-adapter "
+        "--template lora\n  hyperion init --from-deepspeed ds_config.json -o recipe.toml");
+  };
+  commands.add<InitOptions>("init", "write a recipe to start from", add_flags, init_command);
 }
 
 }  // namespace hyperion::cli

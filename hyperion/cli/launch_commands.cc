@@ -17,6 +17,8 @@
 #include "hyperion/base/log.h"
 #include "hyperion/base/other_words.h"
 #include "hyperion/base/signals.h"
+#include "hyperion/cli/commands.h"
+#include "hyperion/cli/registry.h"
 #include "hyperion/cli/usage.h"
 #include "hyperion/comm/meeting.h"
 #include "hyperion/host/addresses.h"
@@ -71,8 +73,9 @@ class LaunchHelp final : public CLI::Formatter {
 
 }  // namespace
 
-void add_launch_command(CLI::App& app, LaunchOptions& options) {
-  auto* launch = app.add_subcommand("launch", "run a command as several ranks that end as one");
+namespace {
+
+void add_launch_flags(CLI::App* launch, LaunchOptions& options) {
   launch->formatter(std::make_shared<LaunchHelp>());
   launch->add_option("-n,--ranks", options.ranks, "processes to start, on all machines together")
       ->check(whole_number(1, 65536));
@@ -132,6 +135,16 @@ void add_launch_command(CLI::App& app, LaunchOptions& options) {
       "  hyperion launch -n 2 --show all -- sh -c 'echo I am $RANK of $WORLD_SIZE'\n"
       "  hyperion launch --nodes gpu07:4,gpu08:4 --listen gpu07 -- train recipes/quickstart.toml\n"
       "  hyperion launch --emit slurm -n 8 --node-count 2 -- train recipe.toml > job.sh && sbatch job.sh");
+}
+
+}  // namespace
+
+void add_launch_command(Commands& commands, std::vector<std::string> launched) {
+  LaunchOptions options;
+  options.command = std::move(launched);
+  commands.add(
+      "launch", "run a command as several ranks that end as one", add_launch_flags,
+      [&commands](const LaunchOptions& given) { return launch_command(given, commands.names()); }, options);
 }
 
 std::vector<std::string> take_launched_command(int& argc, char** argv) {
@@ -246,16 +259,20 @@ void add_rank_flags(CLI::App* command, host::RankFlags& flags) {
   command->add_option("--master", flags.master, "HOST:PORT where rank 0 lets the others meet")->check(not_empty());
 }
 
-void add_rendezvous_command(CLI::App& app, RendezvousOptions& options, host::RankFlags& rank) {
-  auto* rendezvous = app.add_subcommand("rendezvous", "meet all ranks of this job once, add up a number, say who came");
-  rendezvous->add_option("--timeout", options.timeout, "seconds to wait for the others (default 60)")
-      ->check(number(0.001, 1e6));
-  rendezvous->add_option("--hold", options.hold, "seconds to stay after that (default 0)")->check(number(0, 1e6));
-  rendezvous->add_flag("--json", options.json, "as JSON");
-  add_rank_flags(rendezvous, rank);
-  rendezvous->footer(
-      "\nExamples:\n  hyperion launch -n 4 -- rendezvous\n  srun -N 2 -n 8 hyperion rendezvous\n  mpirun -n 4 hyperion "
-      "rendezvous\n  torchrun --no-python --nproc-per-node 4 hyperion rendezvous");
+void add_rendezvous_command(Commands& commands) {
+  const auto add_flags = [](CLI::App* rendezvous, RendezvousOptions& options) {
+    rendezvous->add_option("--timeout", options.timeout, "seconds to wait for the others (default 60)")
+        ->check(number(0.001, 1e6));
+    rendezvous->add_option("--hold", options.hold, "seconds to stay after that (default 0)")->check(number(0, 1e6));
+    rendezvous->add_flag("--json", options.json, "as JSON");
+    add_rank_flags(rendezvous, options.rank);
+    rendezvous->footer(
+        "\nExamples:\n  hyperion launch -n 4 -- rendezvous\n  srun -N 2 -n 8 hyperion rendezvous\n  mpirun -n 4 "
+        "hyperion "
+        "rendezvous\n  torchrun --no-python --nproc-per-node 4 hyperion rendezvous");
+  };
+  commands.add<RendezvousOptions>("rendezvous", "meet all ranks of this job once, add up a number, say who came",
+                                  add_flags, rendezvous_command);
 }
 
 namespace {

@@ -20,7 +20,6 @@ struct LaunchOptions {
   double frozen_seconds = 30;
   std::vector<std::string> command;  // what follows --
 };
-void add_launch_command(CLI::App& app, LaunchOptions& options);
 // `commands` are the program's own: a command line that begins with one of them runs this program.
 int launch_command(const LaunchOptions& options, const std::vector<std::string>& commands);
 
@@ -30,8 +29,8 @@ void add_rank_flags(CLI::App* command, host::RankFlags& flags);
 struct RendezvousOptions {
   double timeout = 60, hold = 0;
   bool json = false;
+  host::RankFlags rank;
 };
-void add_rendezvous_command(CLI::App& app, RendezvousOptions& options, host::RankFlags& rank);
 int rendezvous_command(const RendezvousOptions& options);
 
 // Takes what follows the first -- of `hyperion launch` off the command line; other command lines stay as they are.

@@ -10,6 +10,9 @@
 #include "hyperion/checkpoint/safetensors.h"
 #include "hyperion/cli/commands.h"
 #include "hyperion/cli/open_text_model.h"
+#include "hyperion/cli/registry.h"
+#include "hyperion/cli/text_flags.h"
+#include "hyperion/cli/usage.h"
 #include "hyperion/device/device.h"
 #include "hyperion/interop/peft.h"
 #include "hyperion/kernels/cross_entropy.h"
@@ -199,6 +202,30 @@ int probe_command(const ProbeOptions& options) {
   checkpoint::replace_safetensors(base::real_files(), options.output, tensors);
   std::printf("%s: %s\n", options.output.c_str(), said.c_str());
   return 0;
+}
+
+void add_probe_command(Commands& commands) {
+  const auto add_flags = [](CLI::App* probe, ProbeOptions& options) {
+    probe->add_option("MODEL", options.model, kModelMeaning)->required();
+    probe
+        ->add_option(
+            "--input", options.input,
+            "safetensors: input_ids (int64, batch x length) or pixel_values (fp32, batch x channels x height x "
+            "width); optional attention_mask, labels")
+        ->required();
+    probe->add_option("--output", options.output, "safetensors: logits; with labels also loss (fp32)")->required();
+    probe->add_option("--adapter", options.adapter, "a PEFT folder; --grads then gives its gradients, under its keys")
+        ->check(not_empty());
+    probe->add_flag("--grads", options.grads, "also the gradient of every parameter, under its Hugging Face name");
+    probe->add_option("--device", options.device, "cpu, cuda or auto (default cpu)")
+        ->check(one_of({"auto", "cpu", "cuda"}));
+    probe->add_option("--precision", options.precision, "fp32 or bf16 (default fp32)")->check(one_of({"fp32", "bf16"}));
+    add_quantize_flag(probe, options.quantize);
+    probe->footer("\nExample:\n  hyperion probe ./gpt2 --input in.safetensors --output out.safetensors --grads");
+  };
+  commands.add<ProbeOptions>("probe",
+                             "run a model on given token ids or images, to compare it with the same model elsewhere",
+                             add_flags, probe_command);
 }
 
 }  // namespace hyperion::cli

@@ -8,7 +8,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <map>
 #include <string_view>
 #include <system_error>
 
@@ -20,20 +19,10 @@
 #include "hyperion/base/log.h"
 #include "hyperion/base/printable.h"
 #include "hyperion/base/signals.h"
-#include "hyperion/bench/workloads.h"
-#include "hyperion/cli/classify_command.h"
-#include "hyperion/cli/comm_commands.h"
 #include "hyperion/cli/commands.h"
-#include "hyperion/cli/compare_command.h"
-#include "hyperion/cli/completion.h"
-#include "hyperion/cli/eval_command.h"
-#include "hyperion/cli/fetch_command.h"
-#include "hyperion/cli/flags.h"
 #include "hyperion/cli/launch_commands.h"
 #include "hyperion/cli/program.h"
-#include "hyperion/cli/runs_commands.h"
-#include "hyperion/cli/text_flags.h"
-#include "hyperion/cli/timing_commands.h"
+#include "hyperion/cli/registry.h"
 #include "hyperion/cli/usage.h"
 #include "hyperion/device/device.h"
 #include "hyperion/host/blas.h"
@@ -42,84 +31,31 @@
 namespace hyperion::cli {
 namespace {
 
-using base::ConfigError;
-using base::format;
-
-void collect(CLI::App* app, const std::string& path, std::vector<CompletionCommand>& commands) {
-  CompletionCommand command{path, {}, {}};
-  for (auto* option : app->get_options()) {
-    const std::string name = option->get_name();
-    const auto choices = choices_of(*option);
-    if (name.starts_with("--")) command.words.push_back(name);
-    if (name.starts_with("--") && !choices.empty()) command.flags.push_back({name, choices});
-    if (!name.starts_with("-")) command.words.insert(command.words.end(), choices.begin(), choices.end());
-    command.takes_run |= name == "RUN" || name == "MODEL";
-    if (name != "WORKLOAD") continue;
-    for (const auto& workload : bench::workloads()) command.words.emplace_back(workload.name);
-  }
-  for (auto* child : app->get_subcommands({}))
-    if (!child->get_group().empty()) command.words.push_back(child->get_name());  // no group: hidden
-  command.takes_settings = app->get_allow_extras();
-  commands.push_back(command);
-  for (auto* child : app->get_subcommands({}))
-    collect(child, path.empty() ? child->get_name() : path + " " + child->get_name(), commands);
-}
-
-int completion_command(CLI::App& app, const std::string& shell) {
-  std::vector<CompletionCommand> commands;
-  collect(&app, "", commands);
-  std::printf("%s", (shell == "bash" ? bash_completion : zsh_completion)(commands, completion_settings()).c_str());
-  return 0;
-}
-
-int dispatch_data(CLI::App* command, Flags& flags) {
-  if (command->got_subcommand("prepare"))
-    return flags.prepare.overrides = overrides_of(command->get_subcommands().front(), flags),
-           prepare_command(flags.prepare);
-  if (command->got_subcommand("inspect")) return inspect_command(flags.inspect);
-  if (command->got_subcommand("verify")) return verify_command(flags.inspect);
-  if (command->got_subcommand("tokenize")) return tokenize_command(flags.data);
-  if (command->got_subcommand("detokenize")) return detokenize_command(flags.data);
-  return train_tokenizer_command(flags.train_tokenizer);
-}
-
-std::vector<std::string> command_names(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const auto* command : app.get_subcommands({})) names.push_back(command->get_name());
-  return names;
-}
-
-int dispatch(CLI::App& app, Flags& flags) {
-  if (const auto code = run_timing_command(app)) return *code;
-  if (const auto code = run_comm_command(app)) return *code;
-  auto* command = app.get_subcommands().front();
-  const std::string name = command->get_name();
-  if (name == "train") return flags.train.overrides = overrides_of(command, flags), train_command(flags.train);
-  if (name == "resume") return flags.resume.overrides = overrides_of(command, flags), resume_command(flags.resume);
-  if (name == "rendezvous") return rendezvous_command(flags.rendezvous);
-  if (name == "launch") return launch_command(flags.launch, command_names(app));
-  if (name == "config")
-    return flags.config.overrides = overrides_of(command->get_subcommands().front(), flags),
-           config_command(flags.config);
-  if (name == "init") return init_command(flags.init);
-  if (name == "eval") return eval_command(flags.eval);
-  if (name == "compare") return compare_command(flags.compare);
-  if (name == "classify") return classify_command(flags.classify);
-  if (name == "chat") return chat_command(flags.chat);
-  if (name == "generate") return generate_command(flags.generate);
-  if (name == "probe") return probe_command(flags.probe);
-  if (name == "export") return export_command(flags.export_);
-  if (name == "fetch") return fetch_command(flags.fetch);
-  if (name == "data") return dispatch_data(command, flags);
-  if (name == "doctor") return doctor_command(flags.json, flags.quick);
-  if (name == "bench" && command->got_subcommand("memory"))
-    return flags.bench_memory.overrides = overrides_of(command->get_subcommands().front(), flags),
-           bench_memory_command(flags.bench_memory);
-  if (name == "bench" && command->got_subcommand("data")) return bench_data_command(flags.bench_data);
-  if (name == "bench") return bench_hardware_command(flags.bench);
-  if (name == "presets") return presets_command();
-  if (name == "completion") return completion_command(app, flags.shell);
-  return run_runs_command(app, flags.runs).value();
+// In the order of --help.
+void add_commands(Commands& commands, std::vector<std::string> launched) {
+  add_train_command(commands);
+  add_resume_command(commands);
+  add_config_commands(commands);
+  add_init_command(commands);
+  add_launch_command(commands, std::move(launched));
+  add_rendezvous_command(commands);
+  add_eval_command(commands);
+  add_compare_command(commands);
+  add_generate_command(commands);
+  add_chat_command(commands);
+  add_classify_command(commands);
+  add_probe_command(commands);
+  add_export_command(commands);
+  add_fetch_command(commands);
+  add_data_commands(commands);
+  add_doctor_command(commands);
+  add_bench_commands(commands);
+  add_tune_command(commands);
+  add_comm_check_command(commands);
+  add_presets_command(commands);
+  add_runs_commands(commands);
+  add_report_command(commands);
+  add_completion_command(commands);
 }
 
 // CLI11 would take the next word for the value. A setting (--section.key=) may well be empty.
@@ -146,17 +82,15 @@ int run(int argc, char** argv) {
       "--prompt '347+85:'\n"
       "\nRuns live in ./runs, or where HYPERION_RUNS says. Exit codes: 0 fine, 1 failed, 2 usage, 3 preflight, 75 "
       "preempted, 130 Ctrl-C.");
-  Flags flags;
-  add_commands(app, flags);
-  flags.launch.command = take_launched_command(argc, argv);
+  Commands commands(app);
+  add_commands(commands, take_launched_command(argc, argv));
   refuse_empty_values(argc, argv);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return error.get_exit_code() == 0 ? app.exit(error) : usage_error(app, error, argc, argv);
   }
-  host::set_rank_flags(flags.rank);
-  return dispatch(app, flags);
+  return commands.run();
 }
 
 // Errors of the libraries under us. LibTorch's messages carry a backtrace after the first line.

@@ -1,5 +1,3 @@
-#include "hyperion/cli/runs_commands.h"
-
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +9,8 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/log.h"
 #include "hyperion/base/printable.h"
+#include "hyperion/cli/commands.h"
+#include "hyperion/cli/registry.h"
 #include "hyperion/cli/resolve.h"
 #include "hyperion/cli/run_tail.h"
 #include "hyperion/cli/usage.h"
@@ -24,6 +24,13 @@ namespace hyperion::cli {
 namespace {
 
 using base::format;
+
+struct RunsOptions {
+  std::string run, name;          // of one; its new name
+  std::vector<std::string> runs;  // of several
+  int64_t lines = 10;             // of tail
+  bool json = false, follow = false, yes = false;
+};
 
 // What the table and the text of a run take as it is: run.json may come from anyone.
 report::RunRecord as_shown(report::RunRecord record) {
@@ -132,46 +139,65 @@ int report_command(const std::string& name) {
 
 }  // namespace
 
-void add_runs_commands(CLI::App& app, RunsOptions& options) {
-  auto* runs = app.add_subcommand("runs", "look at runs, and tidy them")->require_subcommand(1);
-  auto* list = runs->add_subcommand("ls", "all runs, newest first");
-  list->add_flag("--json", options.json, "as JSON");
-  list->footer("\nExample:\n  hyperion runs ls");
-  auto* show = runs->add_subcommand("show", "one run in full");
-  show->add_option("RUN", options.run, "the run's name or folder")->required();
-  show->add_flag("--json", options.json, "as JSON");
-  show->footer("\nExample:\n  hyperion runs show quickstart");
-  auto* tail = runs->add_subcommand("tail", "the last steps and validations of a run, trained now or before");
-  tail->add_option("RUN", options.run, "the run's name or folder")->required();
-  tail->add_option("-n,--lines", options.lines, "how many (default 10)")->check(whole_number(0, 1'000'000));
-  tail->add_flag("-f,--follow", options.follow, "go on with what comes, until the run ends or Ctrl-C");
-  tail->add_flag("--json", options.json, "as the lines of metrics.jsonl");
-  tail->footer("\nExamples:\n  hyperion runs tail quickstart\n  hyperion runs tail quickstart -f");
-  auto* remove = runs->add_subcommand("rm", "remove runs with all their checkpoints; asks first");
-  remove->add_option("RUN", options.runs, "their names or folders")->required();
-  remove->add_flag("-y,--yes", options.yes, "without asking");
-  remove->footer("\nRefuses a run that is being trained.\n\nExample:\n  hyperion runs rm first second --yes");
-  auto* rename = runs->add_subcommand("rename", "give a run another name");
-  rename->add_option("RUN", options.run, "the run's name or folder")->required();
-  rename->add_option("NAME", options.name, "its new name")->required();
-  rename->footer(
-      "\nRefuses a run that is being trained, and a name that is taken.\n\nExample:\n  hyperion runs rename "
-      "quickstart-20261116-181000 baseline");
-  runs->footer("\nExamples:\n  hyperion runs ls\n  hyperion runs tail quickstart -f\n  hyperion runs rm quickstart");
-  auto* report = app.add_subcommand("report", "make the page of a run anew, also of one that was killed");
-  report->add_option("RUN", options.run, "the run's name or folder")->required();
-  report->footer("\nExample:\n  hyperion report quickstart");
+void add_runs_commands(Commands& commands) {
+  auto runs = commands.group(
+      "runs", "look at runs, and tidy them",
+      "\nExamples:\n  hyperion runs ls\n  hyperion runs tail quickstart -f\n  hyperion runs rm quickstart");
+  runs.add<RunsOptions>(
+      "ls", "all runs, newest first",
+      [](CLI::App* list, RunsOptions& options) {
+        list->add_flag("--json", options.json, "as JSON");
+        list->footer("\nExample:\n  hyperion runs ls");
+      },
+      [](const RunsOptions& options) { return list_runs(options.json); });
+  runs.add<RunsOptions>(
+      "show", "one run in full",
+      [](CLI::App* show, RunsOptions& options) {
+        show->add_option("RUN", options.run, "the run's name or folder")->required();
+        show->add_flag("--json", options.json, "as JSON");
+        show->footer("\nExample:\n  hyperion runs show quickstart");
+      },
+      [](const RunsOptions& options) { return show_run(options.run, options.json); });
+  runs.add<RunsOptions>(
+      "tail", "the last steps and validations of a run, trained now or before",
+      [](CLI::App* tail, RunsOptions& options) {
+        tail->add_option("RUN", options.run, "the run's name or folder")->required();
+        tail->add_option("-n,--lines", options.lines, "how many (default 10)")->check(whole_number(0, 1'000'000));
+        tail->add_flag("-f,--follow", options.follow, "go on with what comes, until the run ends or Ctrl-C");
+        tail->add_flag("--json", options.json, "as the lines of metrics.jsonl");
+        tail->footer("\nExamples:\n  hyperion runs tail quickstart\n  hyperion runs tail quickstart -f");
+      },
+      [](const RunsOptions& options) {
+        return tail_run(options.run, {options.lines, options.follow, options.json});
+      });
+  runs.add<RunsOptions>(
+      "rm", "remove runs with all their checkpoints; asks first",
+      [](CLI::App* remove, RunsOptions& options) {
+        remove->add_option("RUN", options.runs, "their names or folders")->required();
+        remove->add_flag("-y,--yes", options.yes, "without asking");
+        remove->footer("\nRefuses a run that is being trained.\n\nExample:\n  hyperion runs rm first second --yes");
+      },
+      remove_runs);
+  runs.add<RunsOptions>(
+      "rename", "give a run another name",
+      [](CLI::App* rename, RunsOptions& options) {
+        rename->add_option("RUN", options.run, "the run's name or folder")->required();
+        rename->add_option("NAME", options.name, "its new name")->required();
+        rename->footer(
+            "\nRefuses a run that is being trained, and a name that is taken.\n\nExample:\n  hyperion runs rename "
+            "quickstart-20261116-181000 baseline");
+      },
+      [](const RunsOptions& options) { return rename_run(options.run, options.name); });
 }
 
-std::optional<int> run_runs_command(const CLI::App& app, const RunsOptions& options) {
-  if (app.got_subcommand("report")) return report_command(options.run);
-  if (!app.got_subcommand("runs")) return {};
-  const std::string verb = app.get_subcommand("runs")->get_subcommands().front()->get_name();
-  if (verb == "ls") return list_runs(options.json);
-  if (verb == "show") return show_run(options.run, options.json);
-  if (verb == "tail") return tail_run(options.run, {options.lines, options.follow, options.json});
-  if (verb == "rm") return remove_runs(options);
-  return rename_run(options.run, options.name);
+void add_report_command(Commands& commands) {
+  commands.add<RunsOptions>(
+      "report", "make the page of a run anew, also of one that was killed",
+      [](CLI::App* report, RunsOptions& options) {
+        report->add_option("RUN", options.run, "the run's name or folder")->required();
+        report->footer("\nExample:\n  hyperion report quickstart");
+      },
+      [](const RunsOptions& options) { return report_command(options.run); });
 }
 
 }  // namespace hyperion::cli

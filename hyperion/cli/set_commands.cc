@@ -13,7 +13,9 @@
 #include "hyperion/cli/commands.h"
 #include "hyperion/cli/meter.h"
 #include "hyperion/cli/recipe_paths.h"
+#include "hyperion/cli/registry.h"
 #include "hyperion/cli/resolve.h"
+#include "hyperion/cli/usage.h"
 #include "hyperion/data/image_set.h"
 #include "hyperion/data/inspect.h"
 #include "hyperion/data/prepare.h"
@@ -241,6 +243,43 @@ int verify_command(const InspectOptions& options) {
     }
   }
   return 0;
+}
+
+void add_set_commands(Commands& data) {
+  const auto prepare_flags = [](CLI::App* prepare, PrepareOptions& options) {
+    prepare->add_option("RECIPE", options.recipe, "a TOML file with [prepare], such as recipes/wikitext.toml")
+        ->required();
+    prepare->add_option("--output", options.given.output, "same as --prepare.output: the folder to make");
+    prepare->add_option("--on-bad", options.given.on_bad, "same as --prepare.on_bad: fail or skip");
+    prepare->add_flag("--dry-run", options.dry_run, "show the settings and the files; write nothing");
+    prepare->allow_extras();
+    prepare->footer(
+        "\nExamples:\n  hyperion data prepare recipes/wikitext.toml --output sets/wikitext\n  hyperion data prepare "
+        "mine.toml --on-bad skip --prepare.files='data/*.jsonl.gz'\n\nStopped or killed, the same command goes on "
+        "where "
+        "it was. The same inputs and settings again find the set that is there.\n\nSettings (recipe < "
+        "HYPERION_PREPARE__KEY < flag):\n" +
+        prepare_help());
+  };
+  const auto inspect_flags = [](CLI::App* inspect, InspectOptions& options) {
+    inspect->add_option("FOLDER", options.folder, "a prepared set")->required();
+    inspect->add_option("--samples", options.samples, "decoded documents to show (default 3)")
+        ->check(whole_number(0, 1000));
+    inspect->add_option("--grid", options.grid, "of images: write some of them as one picture, a PNG file");
+    inspect->add_flag("--json", options.json, "as JSON");
+    inspect->footer(
+        "\nExamples:\n  hyperion data inspect sets/wikitext\n  hyperion data inspect sets/food101 --grid food.png");
+  };
+  const auto verify_flags = [](CLI::App* verify, InspectOptions& options) {
+    verify->add_option("FOLDER", options.folder, "a prepared set")->required();
+    verify->footer("\nExample:\n  hyperion data verify sets/wikitext");
+  };
+  data.add<PrepareOptions>("prepare", "make a set to train on from files: tokenized, indexed, hashed", prepare_flags,
+                           prepare_command);
+  data.add<InspectOptions>("inspect", "what a prepared set holds: counts, lengths, samples", inspect_flags,
+                           inspect_command);
+  data.add<InspectOptions>("verify", "check every hash, index, token and label of a prepared set", verify_flags,
+                           verify_command);
 }
 
 }  // namespace hyperion::cli

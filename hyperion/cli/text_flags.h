@@ -7,8 +7,11 @@
 
 namespace hyperion::cli {
 
-void add_generate_command(CLI::App& app, GenerateOptions& options);
-void add_chat_command(CLI::App& app, ChatOptions& options);
+// What a MODEL can be, for --help.
+inline constexpr const char* kModelMeaning =
+    "a run's name or folder, RUN@best, a checkpoint's folder, a Hugging Face folder, or OWNER/NAME of the hub "
+    "(`hyperion fetch`)";
+
 void add_quantize_flag(CLI::App* command, std::string& quantize);
 
 }  // namespace hyperion::cli

@@ -8,8 +8,11 @@
 #include "hyperion/base/log.h"
 #include "hyperion/base/words.h"
 #include "hyperion/cli/commands.h"
+#include "hyperion/cli/launch_commands.h"
 #include "hyperion/cli/recipe_paths.h"
+#include "hyperion/cli/registry.h"
 #include "hyperion/cli/resolve.h"
+#include "hyperion/cli/usage.h"
 #include "hyperion/device/device.h"
 #include "hyperion/host/launch.h"
 #include "hyperion/interop/named_checkpoint.h"
@@ -184,6 +187,42 @@ int resume_command(const ResumeOptions& options) {
   train::apply_nccl(session);
   train::resume_run(session, path, std::move(held));
   return 0;
+}
+
+void add_train_command(Commands& commands) {
+  const auto add_flags = [](CLI::App* train, TrainOptions& options) {
+    train->add_option("RECIPE", options.recipe, "a TOML file, such as recipes/quickstart.toml")->required();
+    train->add_option("--run", options.run, "name of the run (default: recipe and time)")->check(not_empty());
+    train->add_flag(
+        "--or-resume", options.or_resume,
+        "go on with --run from its newest good checkpoint where it is there, so that the same command can be "
+        "started again");
+    train->add_flag("--dry-run", options.dry_run, "show what would be run; write nothing");
+    add_short_flags(train, options.given);
+    add_rank_flags(train, options.rank);
+    train->footer(
+        "\nExamples:\n  hyperion train recipes/quickstart.toml\n  hyperion train recipes/quickstart.toml --run mine "
+        "--steps 200 --optim.lr=1e-3\n"
+        "  HYPERION_OPTIM__LR=1e-3 hyperion train recipes/quickstart.toml --precision bf16\n\nSettings (recipe < "
+        "HYPERION_SECTION__KEY < flag):\n" +
+        settings_help());
+  };
+  commands.add<TrainOptions>("train", "train a model from a recipe", add_flags, train_command);
+}
+
+void add_resume_command(Commands& commands) {
+  const auto add_flags = [](CLI::App* resume, ResumeOptions& options) {
+    resume->add_option("RUN", options.run, "the run's name or folder")->required();
+    add_short_flags(resume, options.given);
+    add_rank_flags(resume, options.rank);
+    resume->footer(
+        "\nExamples:\n  hyperion resume quickstart\n  hyperion resume quickstart --steps 3000\n\nThe model, data, "
+        "seed, "
+        "precision and length of a run cannot change, only where its data lies. What else changes is said. More steps "
+        "keep "
+        "the last learning rate, unless --optim.decay_steps says where the schedule ends.");
+  };
+  commands.add<ResumeOptions>("resume", "go on with a run from its newest good checkpoint", add_flags, resume_command);
 }
 
 }  // namespace hyperion::cli
