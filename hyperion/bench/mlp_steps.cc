@@ -38,7 +38,7 @@ MlpSteps mlp_steps(const OperationPlace& place, double dropout) {
   }
   add("backward", "product: of gelu", [=] { kernels::gemm({.a = above, .b = down}); });
   add("backward", "gelu, its value again, bias",
-      [=] { kernels::activation_gradients(inner, of_inner, Activation::gelu_tanh, true, true); });
+      [=] { kernels::activation_gradients(inner, of_inner, Activation::gelu_tanh, {.value = true, .sums = true}); });
   add("backward", "product: weight down", [=] { kernels::gemm({.a = above, .b = active, .transpose_a = true}); });
   add("backward", "product: of norm", [=] { kernels::gemm({.a = of_inner, .b = up}); });
   add("backward", "norm, its value again, residual, bias",

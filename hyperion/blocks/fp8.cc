@@ -181,7 +181,7 @@ std::pair<at::Tensor, Fp8Matrix> fp8_activation_gradient(const at::Tensor& input
   const auto rows = as_rows(input).contiguous();
   const Fp8Forms forms{.transposed = true, .again = true};
   if (!is_gpu_bf16(rows)) {
-    const auto found = kernels::activation_gradients(rows, upstream, kind, /*with_value=*/true);
+    const auto found = kernels::activation_gradients(rows, upstream, kind, {.value = true});
     return {found.input, plain(found.again, map, Fp8Scales::input, forms)};
   }
   const auto above = upstream.contiguous();

@@ -3,6 +3,8 @@
 // keeping the first would not help, since products of 8 bits want both sides by rows.
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <algorithm>
+
 #include "hyperion/blocks/block_ops.h"
 #include "hyperion/blocks/fp8.h"
 #include "hyperion/blocks/linears.h"
@@ -93,8 +95,8 @@ struct Fp8NormLinear : torch::autograd::Function<Fp8NormLinear> {
     const auto weight = joined(weights, side);
     if (trained) {
       const auto x = fp8_norm(kept[0], norm, statistics, map, {.transposed = true, .again = true});
-      place_gradients(fp8_weight_gradient(x, above, in_out, weight.scalar_type()), above.sums, weights, biases, side,
-                      gradients, 4);
+      const auto of_weight = fp8_weight_gradient(x, above, in_out, weight.scalar_type());
+      std::ranges::copy(parted_gradients(of_weight, above.sums, weights, biases, side), gradients.begin() + 4);
     }
     const auto of_normal = input_gradient(above, weight, in_out, map);
     const auto found = kernels::norm_gradients(kept[0], norm, statistics, shaped_like(of_normal, kept[0]), upstream[0]);

@@ -65,8 +65,9 @@ std::pair<at::Tensor, at::Tensor> mean_loss(const at::Tensor& losses, const at::
   }
   const auto mean = at::empty({}, losses.options()), share = at::empty({}, losses.options());
   on_gpu([&] {
-    kernels::mean_loss_gpu(pointer<float>(losses), pointer<const int64_t>(targets), losses.size(0), kIgnoredTarget,
-                           pointer<float>(mean), pointer<float>(share), stream_of(losses));
+    kernels::mean_loss_gpu({pointer<float>(losses), pointer<const int64_t>(targets), losses.size(0), kIgnoredTarget,
+                            pointer<float>(mean), pointer<float>(share)},
+                           stream_of(losses));
   });
   return {mean, share};
 }

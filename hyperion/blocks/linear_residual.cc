@@ -49,8 +49,8 @@ struct LinearResidual : torch::autograd::Function<LinearResidual> {
     if (kind != kPlainInput) {
       const bool last_use = context->saved_data.at("last_use").toBool();
       const auto found =
-          kernels::activation_gradients(as_rows(kept[0]), of_input, static_cast<kernels::Activation>(kind), trained,
-                                        context->saved_data.at("sums").toBool(), last_use);
+          kernels::activation_gradients(as_rows(kept[0]), of_input, static_cast<kernels::Activation>(kind),
+                                        {trained, context->saved_data.at("sums").toBool(), last_use});
       if (last_use) kept[0].unsafeGetTensorImpl()->bump_version();  // whoever else kept it is told
       of_input = found.input, active = found.again;
       if (found.sums.defined()) kernels::leave_bias_sums(of_input, found.sums);

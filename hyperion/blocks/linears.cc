@@ -37,11 +37,12 @@ std::vector<at::Tensor> parted(const at::Tensor& whole, at::TensorList parts, in
   return views;
 }
 
-void place_gradients(const at::Tensor& of_weight, const at::Tensor& of_bias, at::TensorList weights,
-                     at::TensorList biases, int64_t dimension, std::vector<at::Tensor>& slots, size_t first) {
-  for (const auto& part : parted(of_weight, weights, dimension)) slots[first++] = part;
-  if (biases.empty()) return;
-  for (const auto& part : parted(of_bias, biases, 0)) slots[first++] = part;
+std::vector<at::Tensor> parted_gradients(const at::Tensor& of_weight, const at::Tensor& of_bias, at::TensorList weights,
+                                         at::TensorList biases, int64_t dimension) {
+  auto gradients = parted(of_weight, weights, dimension);
+  if (biases.empty()) return gradients;
+  for (auto& part : parted(of_bias, biases, 0)) gradients.push_back(std::move(part));
+  return gradients;
 }
 
 }  // namespace hyperion::blocks

@@ -22,9 +22,9 @@ at::Tensor joined(at::TensorList parts, int64_t dimension);
 // Views of `whole`, shaped as the parts are.
 std::vector<at::Tensor> parted(const at::Tensor& whole, at::TensorList parts, int64_t dimension);
 
-// The gradients of linears taken as one, cut apart: the weights' into the slots from `first` on, then the biases'.
-void place_gradients(const at::Tensor& of_weight, const at::Tensor& of_bias, at::TensorList weights,
-                     at::TensorList biases, int64_t dimension, std::vector<at::Tensor>& slots, size_t first);
+// The gradients of linears taken as one, cut apart: the weights', then the biases'.
+std::vector<at::Tensor> parted_gradients(const at::Tensor& of_weight, const at::Tensor& of_bias, at::TensorList weights,
+                                         at::TensorList biases, int64_t dimension);
 
 // In 8 bits, for linears that say so: the same as norm_linear and (activated_)linear_residual.
 std::pair<at::Tensor, at::Tensor> norm_linear_fp8(const at::Tensor& hidden, const kernels::NormWeights& norm,

@@ -128,12 +128,14 @@ struct PackedAttention : torch::autograd::Function<PackedAttention> {
     }
     int64_t left = 0;
     with_type(packed.scalar_type(), [&]<class T>(T) {
-      const HeadGradient<T> parts[3] = {place_of<T>(found.queries), place_of<T>(found.keys), place_of<T>(found.values)};
-      left = on_gpu([&] {
-        return pack_heads_gpu(parts, pointer<T>(out), packed.size(0), packed.size(1), heads.width,
-                              rotation_of(kept[1], kept[2]), pointer<T>(sums), pointer<float>(partial),
-                              stream_of(packed));
-      });
+      const PackHeads<T> all{{place_of<T>(found.queries), place_of<T>(found.keys), place_of<T>(found.values)},
+                             pointer<T>(out),
+                             packed.size(0),
+                             packed.size(1),
+                             heads.width,
+                             pointer<T>(sums),
+                             pointer<float>(partial)};
+      left = on_gpu([&] { return pack_heads_gpu(all, rotation_of(kept[1], kept[2]), stream_of(packed)); });
     });
     kernels::add_up_for_leaves({partial, left, {sums}}, {});
     if (sums.defined()) kernels::leave_bias_sums(out, sums);
@@ -163,8 +165,9 @@ at::Tensor by_parts(const at::Tensor& packed, const Heads& heads, const at::Tens
 void rotate_packed(const at::Tensor& packed, const Heads& heads, const at::Tensor& cosines, const at::Tensor& sines) {
   with_type(packed.scalar_type(), [&]<class T>(T) {
     on_gpu([&] {
-      rotate_heads_gpu(pointer<T>(packed), packed.size(0) * packed.size(1), heads.queries + 2 * heads.keys,
-                       heads.queries + heads.keys, heads.width, rotation_of(cosines, sines), stream_of(packed));
+      const PackedHeads<T> all{pointer<T>(packed), packed.size(0) * packed.size(1), heads.queries + 2 * heads.keys,
+                               heads.width};
+      rotate_heads_gpu(all, heads.queries + heads.keys, rotation_of(cosines, sines), stream_of(packed));
     });
   });
 }

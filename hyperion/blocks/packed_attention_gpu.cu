@@ -195,8 +195,8 @@ unsigned threads_for(int64_t items) {
 }  // namespace
 
 template <class T>
-void rotate_heads_gpu(T* packed, int64_t tokens, int64_t heads, int64_t rotated, int64_t width,
-                      const Rotation& rotation, void* stream) {
+void rotate_heads_gpu(const PackedHeads<T>& given, int64_t rotated, const Rotation& rotation, void* stream) {
+  const auto [packed, tokens, heads, width] = given;
   const int64_t pairs = rotated * (width / 2);  // of a token
   if (tokens * pairs == 0) return;
   const auto queue = static_cast<GpuStream>(stream);
@@ -212,8 +212,8 @@ void rotate_heads_gpu(T* packed, int64_t tokens, int64_t heads, int64_t rotated,
 }
 
 template <class T>
-int64_t pack_heads_gpu(const HeadGradient<T> (&parts)[3], T* packed, int64_t batch, int64_t length, int64_t width,
-                       const Rotation& rotation, T* sums, float* partial, void* stream) {
+int64_t pack_heads_gpu(const PackHeads<T>& given, const Rotation& rotation, void* stream) {
+  const auto& [parts, packed, batch, length, width, sums, partial] = given;
   const int64_t heads = parts[0].heads + parts[1].heads + parts[2].heads, pairs = heads * (width / 2);  // of a token
   if (batch * length * pairs == 0) return 0;
   const auto queue = static_cast<GpuStream>(stream);
@@ -253,14 +253,11 @@ int64_t pack_heads_parts(int64_t tokens) {
   return most > plain ? most : plain;
 }
 
-template void rotate_heads_gpu(float*, int64_t, int64_t, int64_t, int64_t, const Rotation&, void*);
-template int64_t pack_heads_gpu(const HeadGradient<float> (&)[3], float*, int64_t, int64_t, int64_t, const Rotation&,
-                                float*, float*, void*);
-template void rotate_heads_gpu(Bfloat16*, int64_t, int64_t, int64_t, int64_t, const Rotation&, void*);
-template int64_t pack_heads_gpu(const HeadGradient<Bfloat16> (&)[3], Bfloat16*, int64_t, int64_t, int64_t,
-                                const Rotation&, Bfloat16*, float*, void*);
-template void rotate_heads_gpu(Half*, int64_t, int64_t, int64_t, int64_t, const Rotation&, void*);
-template int64_t pack_heads_gpu(const HeadGradient<Half> (&)[3], Half*, int64_t, int64_t, int64_t, const Rotation&,
-                                Half*, float*, void*);
+template void rotate_heads_gpu(const PackedHeads<float>&, int64_t, const Rotation&, void*);
+template int64_t pack_heads_gpu(const PackHeads<float>&, const Rotation&, void*);
+template void rotate_heads_gpu(const PackedHeads<Bfloat16>&, int64_t, const Rotation&, void*);
+template int64_t pack_heads_gpu(const PackHeads<Bfloat16>&, const Rotation&, void*);
+template void rotate_heads_gpu(const PackedHeads<Half>&, int64_t, const Rotation&, void*);
+template int64_t pack_heads_gpu(const PackHeads<Half>&, const Rotation&, void*);
 
 }  // namespace hyperion::blocks

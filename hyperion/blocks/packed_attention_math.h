@@ -13,10 +13,15 @@ struct Rotation {
   int64_t positions;
 };
 
-// packed: [tokens, heads x width]; the first `rotated` heads turn, in place.
+// [tokens, heads x width]
 template <class T>
-void rotate_heads_gpu(T* packed, int64_t tokens, int64_t heads, int64_t rotated, int64_t width,
-                      const Rotation& rotation, void* stream);
+struct PackedHeads {
+  T* data;
+  int64_t tokens, heads, width;
+};
+// The first `rotated` heads turn, in place.
+template <class T>
+void rotate_heads_gpu(const PackedHeads<T>& packed, int64_t rotated, const Rotation& rotation, void* stream);
 
 // One tensor of [tokens, heads, width], by where it lies; `width` elements of a head lie together.
 template <class T>
@@ -30,8 +35,15 @@ struct HeadGradient {
 // pack_heads_parts(tokens) x heads in all x width floats. Where they come in the same pass they are left there in
 // parts, and this tells how many; 0: they are whole.
 template <class T>
-int64_t pack_heads_gpu(const HeadGradient<T> (&parts)[3], T* packed, int64_t batch, int64_t length, int64_t width,
-                       const Rotation& rotation, T* sums, float* partial, void* stream);
+struct PackHeads {
+  HeadGradient<T> parts[3];  // of queries, keys and values
+  T* packed;
+  int64_t batch, length, width;
+  T* sums;
+  float* partial;
+};
+template <class T>
+int64_t pack_heads_gpu(const PackHeads<T>& heads, const Rotation& rotation, void* stream);
 int64_t pack_heads_parts(int64_t tokens);  // at most
 
 }  // namespace hyperion::blocks

@@ -53,8 +53,9 @@ int export_command(const ExportOptions& options) {
     const base::Path base_run = interop::checkpoint_folder(files, base_model);
     if (!base_run.empty()) base_model = interop::fixed_model(files, base_model);
     const std::string name = hub::repo_name_of(base_model);  // a folder of the cache means nothing elsewhere
-    interop::write_adapter(files, *opened.model, adapters.names().front(), name.empty() ? base_model : name,
-                           opened.folder, options.folder, opened.base_folder);
+    interop::write_adapter(
+        files, *opened.model, options.folder,
+        {adapters.names().front(), name.empty() ? base_model : name, opened.folder, opened.base_folder});
     if (!base_run.empty())
       base::log_info(
           base::format("its base is a run, which PEFT cannot read: export that merged (hyperion export {} "
@@ -67,8 +68,8 @@ int export_command(const ExportOptions& options) {
   }
   const auto rounding = adapters.rounding();
   if (!adapters.empty()) adapters.merge(adapters.names().front());
-  interop::export_hugging_face(files, *opened.model, opened.config, opened.folder, options.folder, opened.ends,
-                               opened.base_folder);
+  interop::export_hugging_face(files, *opened.model, options.folder,
+                               {opened.config, opened.folder, opened.ends, opened.base_folder});
   if (rounding)
     base::log_info(
         base::format("the adapter is in {}; merged, it is rounded to {}, the type of the base's files. "

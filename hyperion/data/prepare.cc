@@ -140,8 +140,8 @@ PrepareSummary prepare(base::FileSystem& files, const PrepareConfig& config, con
   Preparation preparation(files, config.output, from, threads, [&](uint64_t bytes, uint64_t all) {
     if (progress) progress({"reading the inputs", bytes, all});
   });
-  return prepare_text(files, recipe, {from.inputs.begin(), from.inputs.begin() + static_cast<ptrdiff_t>(training)},
-                      {from.inputs.begin() + static_cast<ptrdiff_t>(training), from.inputs.end()}, preparation, threads,
+  const auto end = from.inputs.begin() + static_cast<ptrdiff_t>(training);
+  return prepare_text(files, recipe, {{from.inputs.begin(), end}, {end, from.inputs.end()}}, preparation, threads,
                       progress);
 }
 

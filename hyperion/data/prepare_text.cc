@@ -342,19 +342,18 @@ TextRecipe text_recipe(const PrepareConfig& config) {
   return recipe;
 }
 
-PrepareSummary prepare_text(base::FileSystem& files, const TextRecipe& recipe, const std::vector<base::Path>& training,
-                            const std::vector<base::Path>& validation, Preparation& preparation, int threads,
-                            const OnPrepare& progress) {
+PrepareSummary prepare_text(base::FileSystem& files, const TextRecipe& recipe, const TextFiles& inputs,
+                            Preparation& preparation, int threads, const OnPrepare& progress) {
   if (preparation.done()) {
     auto summary = text_summary(preparation);
     summary.was_there = true;
     return summary;
   }
-  const auto taken_up = preparation.take_up_in<TextOutput>(files, recipe, preparation, !validation.empty());
+  const auto taken_up = preparation.take_up_in<TextOutput>(files, recipe, preparation, !inputs.validation.empty());
   TextOutput& output = *taken_up;
   const bool resumed = !preparation.journal().is_null();
   if (!output.complete()) {
-    Records records(recipe, training, validation, output.taken());
+    Records records(recipe, inputs.training, inputs.validation, output.taken());
     OrderedWork<TextTask, Batch> work(
         threads, kBytesUnderWay,
         [&](TextTask& task) {

@@ -31,8 +31,10 @@ struct TextRecipe {
 // Opens the tokenizer and the template that the settings name. Throws ConfigError where they contradict each other.
 TextRecipe text_recipe(const PrepareConfig& config);
 
-PrepareSummary prepare_text(base::FileSystem& files, const TextRecipe& recipe, const std::vector<base::Path>& training,
-                            const std::vector<base::Path>& validation, Preparation& preparation, int threads,
-                            const OnPrepare& progress);
+struct TextFiles {
+  std::vector<base::Path> training, validation;
+};
+PrepareSummary prepare_text(base::FileSystem& files, const TextRecipe& recipe, const TextFiles& inputs,
+                            Preparation& preparation, int threads, const OnPrepare& progress);
 
 }  // namespace hyperion::data

@@ -23,7 +23,7 @@ CommCheckResult run_comm_check(CommJob& job, const CommCheckOptions& options) {
   result.faults = wrong_texts(result.rows, job.ranks());
   if (options.pairs && job.ranks() > 1) {
     result.message = std::min(kMostMessage, *std::max_element(options.sizes.begin(), options.sizes.end()));
-    result.links = measure_links(*job.group, *job.control, job.device, result.message, job.hosts, options.tolerance,
+    result.links = measure_links({*job.group, *job.control, job.device, result.message, job.hosts, options.tolerance},
                                  [&](int64_t done, int64_t all) { progress.show(format("pairs {}/{}", done, all)); });
     const auto found = find_link_faults(result.links, job.hosts, options.tolerance);
     for (auto& text : link_fault_texts(found, result.links, job.hosts)) result.faults.push_back(std::move(text));

@@ -229,9 +229,9 @@ std::vector<std::vector<std::pair<int, int>>> pair_rounds(int ranks, bool one_at
   return rounds;
 }
 
-std::vector<Link> measure_links(comm::Group& group, comm::Group& control, c10::Device device, int64_t bytes,
-                                const std::vector<std::string>& hosts, double tolerance,
+std::vector<Link> measure_links(const LinkMeasurement& how,
                                 const std::function<void(int64_t done, int64_t all)>& progress) {
+  auto& [group, control, device, bytes, hosts, tolerance] = how;
   std::map<Pair, Link> all;
   const int rank = group.rank();
   const auto measure = [&](const std::vector<std::vector<std::pair<int, int>>>& rounds) {

@@ -19,8 +19,14 @@ struct Link {
 // Every ordered pair of ranks, sorted; the same list on all ranks. `bytes`: of a message. Up to 16 ranks one pair at a
 // time; more ranks in rounds of pairs that have no rank in common. What seems slow is measured up to twice more.
 // `progress` is called on every rank after each round.
-std::vector<Link> measure_links(comm::Group& group, comm::Group& control, c10::Device device, int64_t bytes,
-                                const std::vector<std::string>& hosts, double tolerance,
+struct LinkMeasurement {
+  comm::Group &group, &control;
+  c10::Device device;
+  int64_t bytes;
+  const std::vector<std::string>& hosts;  // of each rank
+  double tolerance;                       // see find_link_faults
+};
+std::vector<Link> measure_links(const LinkMeasurement& how,
                                 const std::function<void(int64_t done, int64_t all)>& progress);
 
 enum class LinkFaultKind { wrong, bandwidth, latency };

@@ -64,18 +64,17 @@ std::string export_obstacle(const std::string& config) {
   return {};
 }
 
-void export_hugging_face(base::FileSystem& files, models::Model& model, const std::string& config, const Path& source,
-                         const Path& to, const std::vector<int64_t>& ends, const Path& base_folder) {
+void export_hugging_face(base::FileSystem& files, models::Model& model, const Path& to, const ExportedWith& with) {
   const base::OperationScope scope("exporting a model");
   write_new_folder(files, to, [&](const Path& partial) {
-    if (const auto reason = export_obstacle(config); !reason.empty())
+    if (const auto reason = export_obstacle(with.config); !reason.empty())
       throw base::ConfigError(reason, "it can be trained, evaluated and probed here");
     checkpoint::write_safetensors(files, partial / "model.safetensors", stored_tensors(model), {{"format", "pt"}});
-    if (!source.empty()) copy_inputs(files, source, partial);
-    if (const auto text = generation_config(files, base_folder, source); !text.empty())
+    if (!with.source.empty()) copy_inputs(files, with.source, partial);
+    if (const auto text = generation_config(files, with.base_folder, with.source); !text.empty())
       base::write_atomically(files, partial / kGenerationConfig, text);
     base::write_atomically(files, partial / "config.json",
-                           exported_config(config, model.parameters().front().tensor.scalar_type(), ends));
+                           exported_config(with.config, model.parameters().front().tensor.scalar_type(), with.ends));
   });
 }
 

@@ -50,12 +50,14 @@ void copy_inputs(base::FileSystem& files, const base::Path& source, const base::
 // Why a model of this config.json cannot be exported; empty where it can be.
 std::string export_obstacle(const std::string& config);
 
-// Writes a folder that `transformers` loads. `config` is the model's config.json; tokenizer and image processor files
-// of `source` go along, and the generation_config.json of it and of `base_folder` (either may be empty). `ends`: tokens
-// that end a text, where the config names none. A model that transformers has no class for is a ConfigError. Written
-// beside and renamed; `to` must not exist (ConfigError).
-void export_hugging_face(base::FileSystem& files, models::Model& model, const std::string& config,
-                         const base::Path& source, const base::Path& to, const std::vector<int64_t>& ends = {},
-                         const base::Path& base_folder = {});
+struct ExportedWith {
+  std::string config;              // the model's config.json
+  base::Path source = {};          // whose tokenizer and image processor files go along; empty: none
+  std::vector<int64_t> ends = {};  // tokens that end a text, where the config names none
+  base::Path base_folder = {};     // whose generation_config.json goes along, beside the source's; empty: none
+};
+// Writes a folder that `transformers` loads. A model that it has no class for is a ConfigError. Written beside and
+// renamed; `to` must not exist (ConfigError).
+void export_hugging_face(base::FileSystem& files, models::Model& model, const base::Path& to, const ExportedWith& with);
 
 }  // namespace hyperion::interop

@@ -286,8 +286,8 @@ void refuse_experts(const std::string& parameter) {
 
 }  // namespace
 
-void write_adapter(base::FileSystem& files, models::Model& model, const std::string& name,
-                   const std::string& base_model, const Path& inputs, const Path& to, const Path& base_folder) {
+void write_adapter(base::FileSystem& files, models::Model& model, const Path& to, const AdapterWith& with) {
+  const auto& [name, base_model, inputs, base_folder] = with;
   const base::OperationScope scope("writing an adapter");
   std::vector<checkpoint::NamedTensor> tensors;
   for (const auto& [parameter, tensor] : model.adapters().parameters(name)) {

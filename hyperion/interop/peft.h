@@ -39,12 +39,14 @@ void fit_to_adapter(base::FileSystem& files, const base::Path& place, std::uniqu
 void read_adapter(base::FileSystem& files, const base::Path& place, models::Model& model, const std::string& name,
                   bool in_own_type = false);
 
-// Writes a folder that PEFT loads; `base_model` says what it belongs to. With it go the tokenizer or the image
-// processor of `inputs` (may be empty) and the names of classes (adapter_classes.h): they may be others than the
-// base's. So does generation_config.json, where texts end other than in `base_folder` (may be empty). Written beside
-// and renamed; `to` must not exist (ConfigError).
-void write_adapter(base::FileSystem& files, models::Model& model, const std::string& name,
-                   const std::string& base_model, const base::Path& inputs, const base::Path& to,
-                   const base::Path& base_folder = {});
+struct AdapterWith {
+  std::string name;             // among the model's
+  std::string base_model;       // what it belongs to
+  base::Path inputs = {};       // whose tokenizer or image processor goes along, which may be another than the base's
+  base::Path base_folder = {};  // generation_config.json goes along where texts end other than in it; empty: never
+};
+// Writes a folder that PEFT loads, with the names of classes (adapter_classes.h). Written beside and renamed; `to` must
+// not exist (ConfigError).
+void write_adapter(base::FileSystem& files, models::Model& model, const base::Path& to, const AdapterWith& with);
 
 }  // namespace hyperion::interop

@@ -59,7 +59,7 @@ struct Activated : torch::autograd::Function<Activated> {
     const auto kept = context->get_saved_variables();
     const bool of_bias = kept[1].defined() && context->needs_input_grad(1);
     const bool wanted = !of_bias && context->saved_data.at("sums").toBool();
-    const auto found = activation_gradients(kept[0], upstream[0], kind, false, of_bias || wanted, false, kept[1]);
+    const auto found = activation_gradients(kept[0], upstream[0], kind, {.sums = of_bias || wanted}, kept[1]);
     if (wanted) leave_bias_sums(found.input, found.sums);
     return {found.input, of_bias ? found.sums : at::Tensor(), at::Tensor()};
   }
@@ -84,20 +84,20 @@ at::Tensor activate(const at::Tensor& given, Activation kind, const at::Tensor& 
 }
 
 ActivationGradients activation_gradients(const at::Tensor& given, const at::Tensor& upstream, Activation kind,
-                                         bool with_value, bool with_sums, bool in_place, const at::Tensor& bias) {
+                                         ActivationWants wants, const at::Tensor& bias) {
   check_bias(given, kind, bias);
   if (!given.is_cuda() || given.numel() == 0) {
-    auto out = activation_on_cpu(biased(given, bias), upstream, kind, with_value);
-    if (with_sums) out.sums = out.input.reshape({-1, given.size(-1)}).sum(0);
+    auto out = activation_on_cpu(biased(given, bias), upstream, kind, wants.value);
+    if (wants.sums) out.sums = out.input.reshape({-1, given.size(-1)}).sum(0);
     return out;
   }
   const auto input = given.contiguous(), above = upstream.contiguous(),
              added = bias.defined() ? bias.contiguous() : bias;
-  ActivationGradients out{in_place ? input : at::empty_like(input), with_value ? at::empty_like(above) : at::Tensor(),
-                          at::Tensor()};
+  ActivationGradients out{wants.in_place ? input : at::empty_like(input),
+                          wants.value ? at::empty_like(above) : at::Tensor(), at::Tensor()};
   const int64_t width = above.size(-1), rows = above.numel() / width;
   at::Tensor partial;
-  if (with_sums) {
+  if (wants.sums) {
     out.sums = at::empty({input.size(-1)}, input.options());
     partial = at::empty({on_gpu([&] { return activation_sum_parts(rows, width); }), input.size(-1)},
                         input.options().dtype(at::kFloat));

@@ -15,10 +15,12 @@ struct ActivationGradients {
   at::Tensor again;      // the activated value, where it was asked for
   at::Tensor sums = {};  // of the input's gradient over its rows, likewise: a bias's gradient
 };
-// in_place: on a GPU the gradient takes the place of the input.
+struct ActivationWants {
+  bool value = false, sums = false;
+  bool in_place = false;  // on a GPU the gradient takes the place of the input
+};
 ActivationGradients activation_gradients(const at::Tensor& input, const at::Tensor& upstream, Activation kind,
-                                         bool with_value, bool with_sums = false, bool in_place = false,
-                                         const at::Tensor& bias = {});
+                                         ActivationWants wants = {}, const at::Tensor& bias = {});
 
 // Differentiable; keeps the input (and the bias) alone.
 at::Tensor activation(const at::Tensor& input, Activation kind, const at::Tensor& bias = {});

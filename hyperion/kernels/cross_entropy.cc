@@ -76,7 +76,7 @@ struct CrossEntropyOnGpu : torch::autograd::Function<CrossEntropyOnGpu> {
       });
     });
     on_gpu([&] {
-      mean_loss_gpu(losses, pointer<int64_t>(targets), rows, kIgnored, pointer<float>(mean), pointer<float>(share),
+      mean_loss_gpu({losses, pointer<int64_t>(targets), rows, kIgnored, pointer<float>(mean), pointer<float>(share)},
                     stream_of(logits));
     });
     context->save_for_backward({logits, targets, numbers, share});

@@ -223,9 +223,9 @@ void cross_entropy_backward_gpu(const CrossEntropyBackward<T>& rows, void* strea
   check_launch("cross_entropy_backward");
 }
 
-void mean_loss_gpu(const float* losses, const int64_t* targets, int64_t rows, int64_t ignored, float* mean,
-                   float* share, void* stream) {
-  mean_kernel<<<1, 1024, 0, static_cast<GpuStream>(stream)>>>(losses, targets, rows, ignored, mean, share);
+void mean_loss_gpu(const MeanLoss& all, void* stream) {
+  mean_kernel<<<1, 1024, 0, static_cast<GpuStream>(stream)>>>(all.losses, all.targets, all.rows, all.ignored, all.mean,
+                                                              all.share);
   check_launch("mean_loss");
 }
 

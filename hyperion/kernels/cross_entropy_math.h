@@ -34,8 +34,13 @@ template <class T>
 void cross_entropy_backward_gpu(const CrossEntropyBackward<T>& rows, void* stream);
 
 // mean = the sum of the losses x share, share = 1 / the targets that are not ignored; nothing counted: 1.
-void mean_loss_gpu(const float* losses, const int64_t* targets, int64_t rows, int64_t ignored, float* mean,
-                   float* share, void* stream);
+struct MeanLoss {
+  const float* losses;
+  const int64_t* targets;
+  int64_t rows, ignored;
+  float *mean, *share;
+};
+void mean_loss_gpu(const MeanLoss& all, void* stream);
 
 // out = in x factor x share, one number each, on the GPU; both 16 bytes aligned.
 template <class From, class T>

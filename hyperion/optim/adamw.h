@@ -10,14 +10,19 @@ struct AdamWStep {
   float correction1, correction2;  // 1 - beta^t
 };
 
-// `master`, `first`, `second`: fp32, contiguous, updated in place. `gradient`: fp32, or of the weight's type,
-// contiguous, is multiplied by `scale` (one fp32 number on the same device; the clip factor). `weight`: bf16 or fp16
-// copy to refresh, or the master itself.
-void adamw(at::Tensor master, at::Tensor first, at::Tensor second, at::Tensor weight, const at::Tensor& gradient,
-           const at::Tensor& scale, const AdamWStep& step);
+// master, first, second: fp32, dense, laid out alike, changed in place; second is undefined for SGD. weight: the master
+// itself, or its bf16 or fp16 copy. gradient: fp32 or of the weight's type.
+struct UpdateTensors {
+  at::Tensor master, first, second, weight, gradient;
+  float decay = 0;
+};
+
+// Of the tensors, `master`, `first`, `second`: fp32, contiguous, updated in place. `gradient`: fp32, or of the weight's
+// type, contiguous, is multiplied by `scale` (one fp32 number on the same device; the clip factor). `weight`: bf16 or
+// fp16 copy to refresh, or the master itself. The decay is the step's.
+void adamw(const UpdateTensors& tensors, const at::Tensor& scale, const AdamWStep& step);
 
 // The same in plain tensor operations, for tests and benches.
-void adamw_reference(at::Tensor master, at::Tensor first, at::Tensor second, at::Tensor weight,
-                     const at::Tensor& gradient, const at::Tensor& scale, const AdamWStep& step);
+void adamw_reference(const UpdateTensors& tensors, const at::Tensor& scale, const AdamWStep& step);
 
 }  // namespace hyperion::optim

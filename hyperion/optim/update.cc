@@ -134,7 +134,7 @@ void Updates::adamw(const std::vector<UpdateTensors>& tensors, const at::Tensor&
     for (const auto& t : tensors) {
       AdamWStep numbers = adamw_numbers_;
       numbers.decay = t.decay;
-      optim::adamw(t.master, t.first, t.second, t.weight, t.gradient, scale, numbers);
+      optim::adamw(t, scale, numbers);
     }
     return;
   }

@@ -16,13 +16,6 @@ namespace hyperion::optim {
 // Whether element i lies at the same place in both: the order of their sides in memory, but for sides of 1.
 bool laid_out_alike(const at::Tensor& a, const at::Tensor& b);
 
-// master, first, second: fp32, dense, laid out alike, changed in place; second is undefined for SGD. weight: the master
-// itself, or its bf16 or fp16 copy. gradient: fp32 or of the weight's type.
-struct UpdateTensors {
-  at::Tensor master, first, second, weight, gradient;
-  float decay = 0;
-};
-
 struct ClipFactor {
   at::Tensor norm;   // fp32 scalar, before clipping
   at::Tensor scale;  // fp32 scalar: min(1, limit / norm) / loss_scale; limit 0: nothing is clipped

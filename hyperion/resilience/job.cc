@@ -99,16 +99,15 @@ struct Job::State {
   }
 };
 
-Job::Job(std::vector<std::unique_ptr<Ranks>> machines, RankOutput& output, StopSignals& signals, int world,
-         const JobLimits& limits, Liveness pulse, PeerLaunchers neighbours)
+Job::Job(std::vector<std::unique_ptr<Ranks>> machines, RankOutput& output, StopSignals& signals, JobSettings settings)
     : machines_(std::move(machines)),
       output_(output),
       signals_(signals),
-      limits_(limits),
-      pulse_(std::move(pulse)),
-      neighbours_(std::move(neighbours)),
+      limits_(settings.limits),
+      pulse_(std::move(settings.pulse)),
+      neighbours_(std::move(settings.neighbours)),
       state_(std::make_unique<State>()) {
-  state_->endings.resize(static_cast<size_t>(world));
+  state_->endings.resize(static_cast<size_t>(settings.world));
 }
 
 Job::~Job() = default;

@@ -46,10 +46,16 @@ class StopSignals {
   int descriptor_ = -1;
 };
 
+struct JobSettings {
+  int world;  // ranks, those of other launchers included
+  JobLimits limits = {};
+  Liveness pulse = {};
+  PeerLaunchers neighbours = {};
+};
+
 class Job final : public RankEvents {
  public:
-  Job(std::vector<std::unique_ptr<Ranks>> machines, RankOutput& output, StopSignals& signals, int world,
-      const JobLimits& limits = {}, Liveness pulse = {}, PeerLaunchers neighbours = {});
+  Job(std::vector<std::unique_ptr<Ranks>> machines, RankOutput& output, StopSignals& signals, JobSettings settings);
   ~Job() override;
 
   // Until no rank is left. The exit code is that of the first rank that failed, 1 where that was elsewhere, else 0.

@@ -141,7 +141,7 @@ int launch_all(const LaunchPlan& plan) {
   }
   const Liveness pulse{[&] { return store.seen(); }, [&](double seconds) { return store.silent(seconds); },
                        [&](const std::string& why) { store.tell_end(why); }};
-  return Job(std::move(machines), output, signals, node.world, plan.limits, pulse).run();
+  return Job(std::move(machines), output, signals, {node.world, plan.limits, pulse}).run();
 }
 
 std::string lost_text(const std::vector<int>& launchers) {
@@ -193,7 +193,7 @@ int launch_share(const LaunchPlan& plan) {
   };
   const PeerLaunchers neighbours{failure,
                                  [&](const std::string& why) { board.tell(format("node {}: {}", plan.node, why)); }};
-  const int code = Job(std::move(machines), output, signals, node.world, plan.limits, pulse, neighbours).run();
+  const int code = Job(std::move(machines), output, signals, {node.world, plan.limits, pulse, neighbours}).run();
   board.leave();
   if (!store) return code;
   // The others need the store until their ranks have ended. One that died without a word is not waited for.

@@ -250,7 +250,8 @@ TEST_P(BlockOps, activation_gradients_with_the_value_again_and_sums) {
         SCOPED_TRACE(::testing::Message() << rows << " x " << width);
         const bool gated = kind == kernels::Activation::gated_silu;
         const auto x = random({rows, gated ? 2 * width : width}, 2).to(type), above = random({rows, width}).to(type);
-        const auto found = kernels::activation_gradients(x.to(GetParam()), above.to(GetParam()), kind, true, true);
+        const auto found =
+            kernels::activation_gradients(x.to(GetParam()), above.to(GetParam()), kind, {.value = true, .sums = true});
         const auto x2 = x.to(at::kDouble).requires_grad_();
         const auto y2 = kernels::activation_reference(x2, kind);
         y2.backward(above.to(at::kDouble));

@@ -182,7 +182,7 @@ TEST_F(HuggingFace, exports_what_opens_again_and_replaces_nothing) {
   auto model = models::make_llama(config);
   model->initialise(4);
   auto& files = base::real_files();
-  export_hugging_face(files, *model, model->config_json(), {}, root_ / "out");
+  export_hugging_face(files, *model, root_ / "out", {model->config_json()});
   const auto opened = open_hugging_face(files, root_ / "out", at::kCPU);
   const auto expected = tensors_of(*model), got = tensors_of(*opened.model);
   for (const auto& [name, tensor] : expected) EXPECT_TRUE(tensor.equal(got.at(name))) << name;
@@ -190,8 +190,8 @@ TEST_F(HuggingFace, exports_what_opens_again_and_replaces_nothing) {
   EXPECT_EQ(json["architectures"][0], "LlamaForCausalLM");
   EXPECT_EQ(json["dtype"], "float32");
   EXPECT_EQ(checkpoint::SafetensorsFile(root_ / "out" / "model.safetensors").metadata().at("format"), "pt");
-  EXPECT_THROW(export_hugging_face(files, *model, model->config_json(), {}, root_ / "out"), base::ConfigError);
-  EXPECT_THROW(export_hugging_face(files, *model, model->config_json(), {}, root_ / "out/"), base::ConfigError);
+  EXPECT_THROW(export_hugging_face(files, *model, root_ / "out", {model->config_json()}), base::ConfigError);
+  EXPECT_THROW(export_hugging_face(files, *model, root_ / "out/", {model->config_json()}), base::ConfigError);
   EXPECT_FALSE(files.exists(root_ / "out.partial"));
 }
 
@@ -207,7 +207,7 @@ TEST_F(HuggingFace, exports_running_statistics_in_the_models_type_and_opens_them
   for (const auto& buffer : model->buffers()) at::Tensor(buffer.tensor).add_(3);
   model->to(at::kCPU, at::kBFloat16);
   auto& files = base::real_files();
-  export_hugging_face(files, *model, model->config_json(), {}, root_ / "out");
+  export_hugging_face(files, *model, root_ / "out", {model->config_json()});
   const checkpoint::SafetensorsFile written(root_ / "out" / "model.safetensors");
   for (const auto& name : written.names())
     EXPECT_EQ(written.dtype(name), name.ends_with("num_batches_tracked") ? at::kLong : at::kBFloat16) << name;
@@ -238,7 +238,7 @@ TEST_F(HuggingFace, lists_wrong_statistics_and_misses_no_count_of_batches) {
 TEST_F(HuggingFace, names_a_vit_as_its_published_files_do_and_reads_either_name) {
   auto model = models::make_vit({});
   model->initialise(4);
-  export_hugging_face(base::real_files(), *model, model->config_json(), {}, root_ / "out");
+  export_hugging_face(base::real_files(), *model, root_ / "out", {model->config_json()});
   const checkpoint::SafetensorsFile written(root_ / "out" / "model.safetensors");
   EXPECT_TRUE(written.has("vit.encoder.layer.3.attention.attention.query.weight"));
   EXPECT_TRUE(written.has("vit.encoder.layer.0.attention.output.dense.bias"));
@@ -254,7 +254,7 @@ TEST_F(HuggingFace, exports_no_model_that_transformers_lacks) {
   config.stem = models::ResnetStem::cifar;
   auto model = models::make_resnet(config);
   model->initialise(4);
-  EXPECT_THROW(export_hugging_face(base::real_files(), *model, model->config_json(), {}, root_ / "out"),
+  EXPECT_THROW(export_hugging_face(base::real_files(), *model, root_ / "out", {model->config_json()}),
                base::ConfigError);
   EXPECT_FALSE(base::real_files().exists(root_ / "out"));
 }
@@ -263,7 +263,7 @@ TEST_F(HuggingFace, takes_tokenizer_files_along) {
   const auto path = folder([](Tensors&) {});
   base::write_atomically(base::real_files(), path / "tokenizer.json", "{\"a\": 1}");
   const auto opened = open_model(base::real_files(), path.string(), at::kCPU);
-  export_hugging_face(base::real_files(), *opened.model, opened.config, opened.folder, root_ / "out");
+  export_hugging_face(base::real_files(), *opened.model, root_ / "out", {opened.config, opened.folder});
   EXPECT_EQ(base::real_files().read(root_ / "out" / "tokenizer.json"), "{\"a\": 1}");
 }
 

@@ -51,7 +51,7 @@ class Peft : public ::testing::Test {
     const Path path = root_ / "adapter", file = path / "adapter_model.safetensors", config = path / kAdapterConfig;
     auto& files = base::real_files();
     std::filesystem::remove_all(path);
-    write_adapter(files, *model_, "mine", "the-base", {}, path);
+    write_adapter(files, *model_, path, {"mine", "the-base"});
     auto json = base::parse_json(files.read(config), "config");
     change_config(json);
     base::write_atomically(files, config, json.dump());
@@ -194,7 +194,7 @@ TEST_F(Peft, an_adapter_keeps_its_type_beside_a_narrower_base_and_is_rounded_onc
   auto model = fresh();
   model->to(at::kCPU, at::kBFloat16);
   read_adapter(files, path, *model, "x", /*in_own_type=*/true);
-  write_adapter(files, *model, "x", "", {}, root_ / "again");
+  write_adapter(files, *model, root_ / "again", {"x", ""});
   const checkpoint::SafetensorsFile first(path / "adapter_model.safetensors"),
       again(root_ / "again/adapter_model.safetensors");
   for (const auto& name : first.names()) EXPECT_TRUE(first.tensor(name).equal(again.tensor(name))) << name;
@@ -221,7 +221,7 @@ TEST_F(Peft, refuses_pickles_and_folders_without_an_adapter) {
   std::filesystem::rename(path / "adapter_model.safetensors", path / "adapter_model.bin");
   EXPECT_TRUE(text_holds(refusal(path), "a pickle"));
   EXPECT_TRUE(text_holds(refusal(root_), "no adapter folder"));
-  EXPECT_THROW(write_adapter(base::real_files(), *model_, "mine", "", {}, path), base::ConfigError);
+  EXPECT_THROW(write_adapter(base::real_files(), *model_, path, {"mine", ""}), base::ConfigError);
 }
 
 TEST_F(Peft, expressions_that_would_never_end_are_refused_by_field) {
@@ -295,7 +295,7 @@ TEST_F(Peft, takes_the_tokenizer_along) {
   files.create_folders(root_ / "tokens");
   base::write_atomically(files, root_ / "tokens" / "tokenizer.json", "{}");
   base::write_atomically(files, root_ / "tokens" / "model.safetensors", "not it");
-  write_adapter(files, *model_, "mine", "", root_ / "tokens", root_ / "with");
+  write_adapter(files, *model_, root_ / "with", {"mine", "", root_ / "tokens"});
   EXPECT_EQ(files.read(root_ / "with" / "tokenizer.json"), "{}");
   EXPECT_FALSE(files.exists(root_ / "with" / "model.safetensors"));
 }

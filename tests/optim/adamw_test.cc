@@ -46,8 +46,9 @@ TEST_P(AdamW, agrees_with_its_reference_on_odd_sizes_and_types) {
     for (const auto& [weight_type, gradient_type] : types) {
       AdamWCase fast = make_case(count, weight_type, gradient_type, GetParam()), plain = copy(fast);
       const optim::AdamWStep step{1e-2f, 0.9f, 0.95f, 1e-8f, 0.1f, 0.3f, 0.2f};
-      optim::adamw(fast.master, fast.first, fast.second, fast.weight, fast.gradient, fast.scale, step);
-      optim::adamw_reference(plain.master, plain.first, plain.second, plain.weight, plain.gradient, plain.scale, step);
+      optim::adamw({fast.master, fast.first, fast.second, fast.weight, fast.gradient}, fast.scale, step);
+      optim::adamw_reference({plain.master, plain.first, plain.second, plain.weight, plain.gradient}, plain.scale,
+                             step);
       for (const auto& [value, reference] :
            {std::pair(fast.master, plain.master), {fast.first, plain.first}, {fast.second, plain.second}})
         EXPECT_TRUE(at::allclose(value, reference, /*rtol=*/1e-5, /*atol=*/1e-6));

@@ -80,7 +80,7 @@ class JobTest : public ::testing::Test {
     for (const int signal : {asked_, asked_again_})
       if (signal != 0) ::kill(::getpid(), signal);
     ::testing::internal::CaptureStderr();
-    const int code = Job(std::move(machines), output, stops, world, limits_, pulse, neighbours).run();
+    const int code = Job(std::move(machines), output, stops, {world, limits_, pulse, neighbours}).run();
     said_ = ::testing::internal::GetCapturedStderr();
     return code;
   }
