@@ -1,5 +1,5 @@
 // The GPU runtime, CUDA's or HIP's, under one set of names: each is another spelling of the vendor's own, and costs
-// nothing. Beside it products.h and torch.h. A vendor's name stands in this folder alone, but for
+// nothing. Beside it gemm_library.h and torch.h. A vendor's name stands in this folder alone, but for
 // what only one of them can (device/gpu_runtime.h, device/graph_fills_gpu.cu).
 //
 // The HIP form is had by hipcc, or by any compiler with -D__HIP_PLATFORM_AMD__, as HIP's own headers ask.

@@ -18,7 +18,7 @@
 #include "hyperion/device/candidates_gpu.h"
 #include "hyperion/device/device.h"
 #include "hyperion/device/tuning_cache.h"
-#include "hyperion/gpu/products.h"
+#include "hyperion/gpu/gemm_library.h"
 #include "hyperion/gpu/torch.h"
 
 namespace hyperion::kernels {
@@ -30,9 +30,9 @@ constexpr size_t kWorkspace = 32u << 20;
 constexpr size_t kCounter = 1 << 10;
 constexpr int kTried = 8;
 
-void check_product(gpu::ProductStatus status, const char* what) {
-  if (status != gpu::kProductSuccess)
-    throw base::Error(base::format("{}: {} failed with {}", gpu::kProductsName, what, gpu::status_text(status)));
+void check_product(gpu::GemmStatus status, const char* what) {
+  if (status != gpu::kGemmSuccess)
+    throw base::Error(base::format("{}: {} failed with {}", gpu::kGemmLibrary, what, gpu::status_text(status)));
 }
 
 gpu::NumberType number_type(GemmType type) {
@@ -68,7 +68,7 @@ struct Deleter {
     Destroy(handle);
   }
 };
-using Operation = std::unique_ptr<gpu::ProductBody, Deleter<gpu::product_destroy>>;
+using Operation = std::unique_ptr<gpu::GemmDescBody, Deleter<gpu::gemm_desc_destroy>>;
 using Layout = std::unique_ptr<gpu::MatrixLayoutBody, Deleter<gpu::layout_destroy>>;
 
 Layout layout(gpu::NumberType type, int64_t rows, int64_t columns) {
@@ -79,33 +79,33 @@ Layout layout(gpu::NumberType type, int64_t rows, int64_t columns) {
 }
 
 template <class Value>
-void set(gpu::Product operation, gpu::ProductSetting what, const Value& value) {
-  check_product(gpu::product_set(operation, what, &value, sizeof value), "a setting");
+void set(gpu::GemmDesc operation, gpu::GemmAttribute what, const Value& value) {
+  check_product(gpu::gemm_desc_set(operation, what, &value, sizeof value), "a setting");
 }
 
 struct Plan {
   Operation operation;
   Layout a, b, d;
-  std::optional<gpu::ProductAlgorithm> algorithm;  // none: it cannot be done
+  std::optional<gpu::GemmAlgorithm> algorithm;  // none: it cannot be done
   size_t workspace = 0;
 };
 
-gpu::ProductEnd epilogue(const RawGemm& p) { return p.bias != nullptr ? gpu::kEndBias : gpu::kEndPlain; }
+gpu::GemmEpilogue epilogue(const RawGemm& p) { return p.bias != nullptr ? gpu::kEpilogueBias : gpu::kEpilogueDefault; }
 
 Plan describe(const RawGemm& p) {
-  gpu::Product made;
+  gpu::GemmDesc made;
   const bool rounded = p.type == GemmType::fp32 && p.may_round_to_tf32;
-  check_product(gpu::product_create(&made, rounded ? gpu::kComputeTf32 : gpu::kCompute, gpu::kFp32), "a product");
+  check_product(gpu::gemm_desc_create(&made, rounded ? gpu::kComputeTf32 : gpu::kCompute, gpu::kFp32), "a product");
   Plan plan;
   plan.operation.reset(made);
-  set(made, gpu::kProductTransA, p.transpose_b ? gpu::kTransposed : gpu::kAsIs);
-  set(made, gpu::kProductTransB, p.transpose_a ? gpu::kTransposed : gpu::kAsIs);
-  set(made, gpu::kProductEpilogue, epilogue(p));
+  set(made, gpu::kGemmTransA, p.transpose_b ? gpu::kTransposed : gpu::kAsIs);
+  set(made, gpu::kGemmTransB, p.transpose_a ? gpu::kTransposed : gpu::kAsIs);
+  set(made, gpu::kGemmEpilogue, epilogue(p));
   const auto a_type = number_type(p.type), b_type = number_type(p.b_type), out = number_type(p.out);
   if (p.by_rows)
-    for (const auto side : {gpu::kProductScaleModeA, gpu::kProductScaleModeB}) set(made, side, gpu::kScaleByRows);
-  if (p.fast) gpu::allow_fast_sums([&](gpu::ProductSetting what, auto value) { set(made, what, value); });
-  if (p.bias != nullptr) set(made, gpu::kProductBiasType, out);
+    for (const auto side : {gpu::kGemmScaleModeA, gpu::kGemmScaleModeB}) set(made, side, gpu::kScaleByRows);
+  if (p.fast) gpu::allow_fast_sums([&](gpu::GemmAttribute what, auto value) { set(made, what, value); });
+  if (p.bias != nullptr) set(made, gpu::kGemmBiasType, out);
   plan.a = p.transpose_b ? layout(b_type, p.k, p.columns) : layout(b_type, p.columns, p.k);
   plan.b = p.transpose_a ? layout(a_type, p.rows, p.k) : layout(a_type, p.k, p.rows);
   plan.d = layout(out, p.columns, p.rows);
@@ -113,16 +113,16 @@ Plan describe(const RawGemm& p) {
 }
 
 void point(const Plan& plan, const RawGemm& p) {
-  if (p.bias != nullptr) set(plan.operation.get(), gpu::kProductBias, p.bias);
-  if (p.b_inverse != nullptr) set(plan.operation.get(), gpu::kProductScaleA, p.b_inverse);
-  if (p.a_inverse != nullptr) set(plan.operation.get(), gpu::kProductScaleB, p.a_inverse);
+  if (p.bias != nullptr) set(plan.operation.get(), gpu::kGemmBias, p.bias);
+  if (p.b_inverse != nullptr) set(plan.operation.get(), gpu::kGemmScaleA, p.b_inverse);
+  if (p.a_inverse != nullptr) set(plan.operation.get(), gpu::kGemmScaleB, p.a_inverse);
 }
 
 // Our own: PyTorch's would take 32 MiB for each stream it is asked for on.
-gpu::ProductsHandle handle() {
-  static std::array<gpu::ProductsHandle, 64> made{};
+gpu::GemmHandle handle() {
+  static std::array<gpu::GemmHandle, 64> made{};
   auto& mine = made[static_cast<size_t>(at::cuda::current_device())];
-  if (mine == nullptr) check_product(gpu::products_create(&mine), "its handle");
+  if (mine == nullptr) check_product(gpu::gemm_library_create(&mine), "its handle");
   return mine;
 }
 
@@ -139,16 +139,16 @@ struct Room {
   void* at;
   size_t bytes;
 };
-gpu::ProductStatus launch_product(const Plan& plan, const RawGemm& p, const gpu::ProductAlgorithm& algorithm,
-                                  const Room& room, void* d, gpu::Stream stream) {
+gpu::GemmStatus launch_product(const Plan& plan, const RawGemm& p, const gpu::GemmAlgorithm& algorithm,
+                               const Room& room, void* d, gpu::Stream stream) {
   const float one = 1, beta = p.c != nullptr ? 1 : 0;
   const void* c = p.c != nullptr ? p.c : d;
-  return gpu::product_launch(handle(), plan.operation.get(), &one, p.b, plan.a.get(), p.a, plan.b.get(), &beta, c,
-                             plan.d.get(), d, plan.d.get(), &algorithm, room.at, room.bytes, stream);
+  return gpu::gemm_launch(handle(), plan.operation.get(), &one, p.b, plan.a.get(), p.a, plan.b.get(), &beta, c,
+                          plan.d.get(), d, plan.d.get(), &algorithm, room.at, room.bytes, stream);
 }
 
 // Microseconds a product takes with each of them, into memory of its own: the product may add to what is there.
-std::vector<float> times(const Plan& plan, const RawGemm& p, const std::vector<gpu::ProductOffer>& found,
+std::vector<float> times(const Plan& plan, const RawGemm& p, const std::vector<gpu::GemmHeuristic>& found,
                          gpu::Stream stream) {
   const Room out(static_cast<size_t>(p.rows * p.columns) * (p.out == GemmType::fp32 ? 4 : 2), stream);
   size_t needed = 256;
@@ -158,7 +158,7 @@ std::vector<float> times(const Plan& plan, const RawGemm& p, const std::vector<g
   std::vector<device::Candidate> ways;
   for (const auto& each : found)
     ways.push_back(
-        [&](gpu::Stream own) { return launch_product(plan, p, each.algo, room, out.at, own) == gpu::kProductSuccess; });
+        [&](gpu::Stream own) { return launch_product(plan, p, each.algo, room, out.at, own) == gpu::kGemmSuccess; });
   return device::times_in_turns(ways);
 }
 
@@ -171,7 +171,7 @@ device::TuningKey choice_for(const RawGemm& p, uint32_t alignment) {
   const bool rounded = p.type == GemmType::fp32 && p.may_round_to_tf32;
   return {
       device::device_text({c10::kCUDA, at::cuda::current_device()}),
-      base::format("{} {}, parts in fp32", gpu::kProductsName, gpu::products_version()),
+      base::format("{} {}, parts in fp32", gpu::kGemmLibrary, gpu::gemm_library_version()),
       base::format("product {}x{}x{} {}{} {}{} to {}{}{} at {}", p.rows, p.columns, p.k, p.transpose_a ? "t" : "n",
                    p.transpose_b ? "t" : "n", rounded ? "tf32" : name_of(p.type),
                    base::format("{}{}", p.b_type == p.type ? "" : base::format("x{}", name_of(p.b_type)),
@@ -180,9 +180,9 @@ device::TuningKey choice_for(const RawGemm& p, uint32_t alignment) {
 }
 
 // An algorithm is plain bytes, good for the same version of the library.
-using AlgorithmWords = std::array<uint64_t, sizeof(gpu::ProductAlgorithm) / sizeof(uint64_t)>;
+using AlgorithmWords = std::array<uint64_t, sizeof(gpu::GemmAlgorithm) / sizeof(uint64_t)>;
 
-std::string text_of(const gpu::ProductAlgorithm& algorithm) {
+std::string text_of(const gpu::GemmAlgorithm& algorithm) {
   std::string text;
   for (const uint64_t word : std::bit_cast<AlgorithmWords>(algorithm)) text += base::format("{:016x}", word);
   return text;
@@ -193,7 +193,7 @@ bool take(const std::string& text, Plan& plan) {
   AlgorithmWords words{};
   if (text.size() != 16 * words.size() || text.find_first_not_of("0123456789abcdef") != text.npos) return false;
   for (size_t i = 0; i < words.size(); ++i) words[i] = std::stoull(text.substr(16 * i, 16), nullptr, 16);
-  const auto algorithm = std::bit_cast<gpu::ProductAlgorithm>(words);
+  const auto algorithm = std::bit_cast<gpu::GemmAlgorithm>(words);
   size_t needed = 0;
   if (!gpu::can_do(handle(), plan.operation.get(), plan.a.get(), plan.b.get(), plan.d.get(), algorithm, needed) ||
       needed > kWorkspace)
@@ -202,25 +202,25 @@ bool take(const std::string& text, Plan& plan) {
   return true;
 }
 
-std::vector<gpu::ProductOffer> offered(const Plan& plan, uint32_t alignment, size_t room, int most) {
-  gpu::ProductPreference preference;
+std::vector<gpu::GemmHeuristic> offered(const Plan& plan, uint32_t alignment, size_t room, int most) {
+  gpu::GemmPreference preference;
   check_product(gpu::preference_create(&preference), "a preference");
-  const auto prefer = [&](gpu::ProductPreferenceSetting what, auto value) {
+  const auto prefer = [&](gpu::GemmPreferenceAttribute what, auto value) {
     check_product(gpu::preference_set(preference, what, &value, sizeof value), "a preference");
   };
   prefer(gpu::kPreferWorkspace, uint64_t{room});
   gpu::prefer_fp32_sums(prefer, alignment);
-  std::vector<gpu::ProductOffer> found(static_cast<size_t>(most));
+  std::vector<gpu::GemmHeuristic> found(static_cast<size_t>(most));
   int count = 0;
-  const auto status = gpu::product_offers(handle(), plan.operation.get(), plan.a.get(), plan.b.get(), plan.d.get(),
-                                          plan.d.get(), preference, most, found.data(), &count);
+  const auto status = gpu::gemm_heuristics(handle(), plan.operation.get(), plan.a.get(), plan.b.get(), plan.d.get(),
+                                           plan.d.get(), preference, most, found.data(), &count);
   static_cast<void>(gpu::preference_destroy(preference));
-  found.resize(status == gpu::kProductSuccess ? static_cast<size_t>(count) : 0);
+  found.resize(status == gpu::kGemmSuccess ? static_cast<size_t>(count) : 0);
   return found;
 }
 
 // The library's order, with those that need a counter left out where it knows any other.
-std::vector<gpu::ProductOffer> offered(const Plan& plan, uint32_t alignment, int most) {
+std::vector<gpu::GemmHeuristic> offered(const Plan& plan, uint32_t alignment, int most) {
   auto found = offered(plan, alignment, kWorkspace, most);
   const auto counts = [](const auto& each) { return each.workspaceSize > 0 && each.workspaceSize <= kCounter; };
   if (std::none_of(found.begin(), found.end(), counts)) return found;

@@ -23,48 +23,48 @@
 
 namespace hyperion::gpu {
 
-inline constexpr const char* kProductsName = kHip ? "hipBLASLt" : "cuBLASLt";
+inline constexpr const char* kGemmLibrary = kHip ? "hipBLASLt" : "cuBLASLt";
 
-using ProductStatus = HYPERION_BLAS(Status_t);
-using ProductsHandle = HYPERION_BLAS(LtHandle_t);
-using Product = HYPERION_BLAS(LtMatmulDesc_t);
-using ProductBody = HYPERION_BLAS(LtMatmulDescOpaque_t);
-using ProductSetting = HYPERION_BLAS(LtMatmulDescAttributes_t);
+using GemmStatus = HYPERION_BLAS(Status_t);
+using GemmHandle = HYPERION_BLAS(LtHandle_t);
+using GemmDesc = HYPERION_BLAS(LtMatmulDesc_t);
+using GemmDescBody = HYPERION_BLAS(LtMatmulDescOpaque_t);
+using GemmAttribute = HYPERION_BLAS(LtMatmulDescAttributes_t);
 using MatrixLayout = HYPERION_BLAS(LtMatrixLayout_t);
 using MatrixLayoutBody = HYPERION_BLAS(LtMatrixLayoutOpaque_t);
-using ProductEnd = HYPERION_BLAS(LtEpilogue_t);
-using ProductAlgorithm = HYPERION_BLAS(LtMatmulAlgo_t);
-using ProductOffer = HYPERION_BLAS(LtMatmulHeuristicResult_t);
-using ProductPreference = HYPERION_BLAS(LtMatmulPreference_t);
-using ProductPreferenceSetting = HYPERION_BLAS(LtMatmulPreferenceAttributes_t);
+using GemmEpilogue = HYPERION_BLAS(LtEpilogue_t);
+using GemmAlgorithm = HYPERION_BLAS(LtMatmulAlgo_t);
+using GemmHeuristic = HYPERION_BLAS(LtMatmulHeuristicResult_t);
+using GemmPreference = HYPERION_BLAS(LtMatmulPreference_t);
+using GemmPreferenceAttribute = HYPERION_BLAS(LtMatmulPreferenceAttributes_t);
 
-inline constexpr auto& products_create = HYPERION_BLAS(LtCreate);
-inline constexpr auto& product_create = HYPERION_BLAS(LtMatmulDescCreate);
-inline constexpr auto& product_destroy = HYPERION_BLAS(LtMatmulDescDestroy);
-inline constexpr auto& product_set = HYPERION_BLAS(LtMatmulDescSetAttribute);
-inline constexpr auto& product_offers = HYPERION_BLAS(LtMatmulAlgoGetHeuristic);
-inline constexpr auto& product_launch = HYPERION_BLAS(LtMatmul);
+inline constexpr auto& gemm_library_create = HYPERION_BLAS(LtCreate);
+inline constexpr auto& gemm_desc_create = HYPERION_BLAS(LtMatmulDescCreate);
+inline constexpr auto& gemm_desc_destroy = HYPERION_BLAS(LtMatmulDescDestroy);
+inline constexpr auto& gemm_desc_set = HYPERION_BLAS(LtMatmulDescSetAttribute);
+inline constexpr auto& gemm_heuristics = HYPERION_BLAS(LtMatmulAlgoGetHeuristic);
+inline constexpr auto& gemm_launch = HYPERION_BLAS(LtMatmul);
 inline constexpr auto& layout_create = HYPERION_BLAS(LtMatrixLayoutCreate);
 inline constexpr auto& layout_destroy = HYPERION_BLAS(LtMatrixLayoutDestroy);
 inline constexpr auto& preference_create = HYPERION_BLAS(LtMatmulPreferenceCreate);
 inline constexpr auto& preference_destroy = HYPERION_BLAS(LtMatmulPreferenceDestroy);
 inline constexpr auto& preference_set = HYPERION_BLAS(LtMatmulPreferenceSetAttribute);
 
-inline constexpr auto kProductSuccess = HYPERION_BLAS_VALUE(_STATUS_SUCCESS);
+inline constexpr auto kGemmSuccess = HYPERION_BLAS_VALUE(_STATUS_SUCCESS);
 inline constexpr auto kAsIs = HYPERION_BLAS_VALUE(_OP_N), kTransposed = HYPERION_BLAS_VALUE(_OP_T);
 inline constexpr auto kCompute = HYPERION_BLAS_VALUE(_COMPUTE_32F);
 inline constexpr auto kComputeTf32 = HYPERION_BLAS_VALUE(_COMPUTE_32F_FAST_TF32);
-inline constexpr auto kEndPlain = HYPERION_BLAS_VALUE(LT_EPILOGUE_DEFAULT);
-inline constexpr auto kEndBias = HYPERION_BLAS_VALUE(LT_EPILOGUE_BIAS);
-inline constexpr auto kProductTransA = HYPERION_BLAS_VALUE(LT_MATMUL_DESC_TRANSA);
-inline constexpr auto kProductTransB = HYPERION_BLAS_VALUE(LT_MATMUL_DESC_TRANSB);
-inline constexpr auto kProductEpilogue = HYPERION_BLAS_VALUE(LT_MATMUL_DESC_EPILOGUE);
-inline constexpr auto kProductBiasType = HYPERION_BLAS_VALUE(LT_MATMUL_DESC_BIAS_DATA_TYPE);
-inline constexpr auto kProductBias = HYPERION_BLAS_VALUE(LT_MATMUL_DESC_BIAS_POINTER);
-inline constexpr auto kProductScaleA = HYPERION_BLAS_VALUE(LT_MATMUL_DESC_A_SCALE_POINTER);
-inline constexpr auto kProductScaleB = HYPERION_BLAS_VALUE(LT_MATMUL_DESC_B_SCALE_POINTER);
-inline constexpr auto kProductScaleModeA = HYPERION_BLAS_VALUE(LT_MATMUL_DESC_A_SCALE_MODE);  // ROCm 7
-inline constexpr auto kProductScaleModeB = HYPERION_BLAS_VALUE(LT_MATMUL_DESC_B_SCALE_MODE);
+inline constexpr auto kEpilogueDefault = HYPERION_BLAS_VALUE(LT_EPILOGUE_DEFAULT);
+inline constexpr auto kEpilogueBias = HYPERION_BLAS_VALUE(LT_EPILOGUE_BIAS);
+inline constexpr auto kGemmTransA = HYPERION_BLAS_VALUE(LT_MATMUL_DESC_TRANSA);
+inline constexpr auto kGemmTransB = HYPERION_BLAS_VALUE(LT_MATMUL_DESC_TRANSB);
+inline constexpr auto kGemmEpilogue = HYPERION_BLAS_VALUE(LT_MATMUL_DESC_EPILOGUE);
+inline constexpr auto kGemmBiasType = HYPERION_BLAS_VALUE(LT_MATMUL_DESC_BIAS_DATA_TYPE);
+inline constexpr auto kGemmBias = HYPERION_BLAS_VALUE(LT_MATMUL_DESC_BIAS_POINTER);
+inline constexpr auto kGemmScaleA = HYPERION_BLAS_VALUE(LT_MATMUL_DESC_A_SCALE_POINTER);
+inline constexpr auto kGemmScaleB = HYPERION_BLAS_VALUE(LT_MATMUL_DESC_B_SCALE_POINTER);
+inline constexpr auto kGemmScaleModeA = HYPERION_BLAS_VALUE(LT_MATMUL_DESC_A_SCALE_MODE);  // ROCm 7
+inline constexpr auto kGemmScaleModeB = HYPERION_BLAS_VALUE(LT_MATMUL_DESC_B_SCALE_MODE);
 inline constexpr int32_t kScaleByRows{HYPERION_BLAS_VALUE(LT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F)};
 inline constexpr auto kPreferWorkspace = HYPERION_BLAS_VALUE(LT_MATMUL_PREF_MAX_WORKSPACE_BYTES);
 
@@ -75,16 +75,16 @@ inline constexpr auto kE4m3 = HYPERION_NUMBER(8F_E4M3), kE5m2 = HYPERION_NUMBER(
 
 // What the two say in different ways.
 #ifdef HYPERION_HIP
-inline std::string status_text(ProductStatus status) {
+inline std::string status_text(GemmStatus status) {
   return "status " + std::to_string(static_cast<int>(status)) + " of hipblasStatus_t";
 }
 
-inline int products_version() {  // asked of a handle
+inline int gemm_library_version() {  // asked of a handle
   static const int known = [] {
     int version = 0;
-    ProductsHandle handle{};
-    if (products_create(&handle) != kProductSuccess) return version;
-    if (hipblasLtGetVersion(handle, &version) != kProductSuccess) version = 0;
+    GemmHandle handle{};
+    if (gemm_library_create(&handle) != kGemmSuccess) return version;
+    if (hipblasLtGetVersion(handle, &version) != kGemmSuccess) version = 0;
     static_cast<void>(hipblasLtDestroy(handle));
     return version;
   }();
@@ -100,15 +100,15 @@ template <class Prefer>
 void prefer_fp32_sums(const Prefer&, uint32_t) {}
 
 // Whether an algorithm can do a product, and the bytes it then works with.
-inline bool can_do(ProductsHandle handle, Product product, MatrixLayout a, MatrixLayout b, MatrixLayout d,
-                   ProductAlgorithm algorithm, size_t& workspace) {
+inline bool can_do(GemmHandle handle, GemmDesc gemm, MatrixLayout a, MatrixLayout b, MatrixLayout d,
+                   GemmAlgorithm algorithm, size_t& workspace) {
   const float one = 1;
-  return hipblaslt_ext::matmulIsAlgoSupported(handle, product, &one, a, b, &one, d, d, algorithm, workspace) ==
-         kProductSuccess;
+  return hipblaslt_ext::matmulIsAlgoSupported(handle, gemm, &one, a, b, &one, d, d, algorithm, workspace) ==
+         kGemmSuccess;
 }
 #else
 inline constexpr auto& status_text = cublasLtGetStatusName;
-inline constexpr auto& products_version = cublasLtGetVersion;
+inline constexpr auto& gemm_library_version = cublasLtGetVersion;
 
 template <class Set>
 void allow_fast_sums(const Set& set) {
@@ -125,12 +125,12 @@ void prefer_fp32_sums(const Prefer& prefer, uint32_t alignment) {
     prefer(what, alignment);
 }
 
-inline bool can_do(ProductsHandle handle, Product product, MatrixLayout a, MatrixLayout b, MatrixLayout d,
-                   const ProductAlgorithm& algorithm, size_t& workspace) {
-  ProductOffer needs{};
-  const auto status = cublasLtMatmulAlgoCheck(handle, product, a, b, d, d, &algorithm, &needs);
+inline bool can_do(GemmHandle handle, GemmDesc gemm, MatrixLayout a, MatrixLayout b, MatrixLayout d,
+                   const GemmAlgorithm& algorithm, size_t& workspace) {
+  GemmHeuristic needs{};
+  const auto status = cublasLtMatmulAlgoCheck(handle, gemm, a, b, d, d, &algorithm, &needs);
   workspace = needs.workspaceSize;
-  return status == kProductSuccess;
+  return status == kGemmSuccess;
 }
 #endif
 
