@@ -231,7 +231,7 @@ std::vector<std::vector<std::pair<int, int>>> pair_rounds(int ranks, bool one_at
 
 std::vector<Link> measure_links(const LinkMeasurement& how,
                                 const std::function<void(int64_t done, int64_t all)>& progress) {
-  auto& [group, control, device, bytes, hosts, tolerance] = how;
+  comm::Group &group = how.group, &control = how.control;
   std::map<Pair, Link> all;
   const int rank = group.rank();
   const auto measure = [&](const std::vector<std::vector<std::pair<int, int>>>& rounds) {
@@ -242,7 +242,7 @@ std::vector<Link> measure_links(const LinkMeasurement& how,
         if (rank == a || rank == b) {
           const int other = rank == a ? b : a;
           Link out{rank, other}, in{other, rank};
-          measure_pair(group, device, other, bytes, out, in);
+          measure_pair(group, how.device, other, how.bytes, out, in);
           seen[{rank, other}] = out, seen[{other, rank}] = in;
         }
       control.barrier(kLinks).wait();
@@ -255,7 +255,7 @@ std::vector<Link> measure_links(const LinkMeasurement& how,
   // What is slow by accident is not slow each time.
   for (int trial = 0; trial < kTrials; ++trial) {
     std::set<std::pair<int, int>> again;
-    for (const auto& fault : find_link_faults(links, hosts, tolerance)) {
+    for (const auto& fault : find_link_faults(links, how.hosts, how.tolerance)) {
       const auto [a, b] = std::minmax(links[fault.link].from, links[fault.link].to);
       if (fault.kind != LinkFaultKind::wrong) again.emplace(a, b);
     }

@@ -287,21 +287,22 @@ void refuse_experts(const std::string& parameter) {
 }  // namespace
 
 void write_adapter(base::FileSystem& files, models::Model& model, const Path& to, const AdapterWith& with) {
-  const auto& [name, base_model, inputs, base_folder] = with;
   const base::OperationScope scope("writing an adapter");
   std::vector<checkpoint::NamedTensor> tensors;
-  for (const auto& [parameter, tensor] : model.adapters().parameters(name)) {
+  for (const auto& [parameter, tensor] : model.adapters().parameters(with.name)) {
     refuse_experts(parameter);
     tensors.push_back({peft_key(parameter), tensor});
   }
-  if (saves_tied_table(model, name)) tensors.push_back({tied_key(), tied_table(model).tensor.detach().clone()});
+  if (saves_tied_table(model, with.name)) tensors.push_back({tied_key(), tied_table(model).tensor.detach().clone()});
   write_new_folder(files, to, [&](const Path& partial) {
     checkpoint::write_safetensors(files, partial / kWeights, tensors, {{"format", "pt"}});
-    const std::string also = saves_tied_table(model, name) ? kTiedOutput : "";
-    base::write_atomically(files, partial / kAdapterConfig, adapter_config_text(model, name, base_model, also));
-    if (!inputs.empty()) copy_inputs(files, inputs, partial);
-    if (!base_folder.empty() && !ends_likewise(inputs, base_folder))
-      base::write_atomically(files, partial / kGenerationConfig, generation_config(files, base_folder, inputs));
+    const std::string also = saves_tied_table(model, with.name) ? kTiedOutput : "";
+    base::write_atomically(files, partial / kAdapterConfig,
+                           adapter_config_text(model, with.name, with.base_model, also));
+    if (!with.inputs.empty()) copy_inputs(files, with.inputs, partial);
+    if (!with.base_folder.empty() && !ends_likewise(with.inputs, with.base_folder))
+      base::write_atomically(files, partial / kGenerationConfig,
+                             generation_config(files, with.base_folder, with.inputs));
     if (model.input() == models::Input::images) write_adapter_classes(files, partial, model.config_json());
   });
 }
