@@ -96,7 +96,8 @@ struct Fp8NormLinear : torch::autograd::Function<Fp8NormLinear> {
     if (trained) {
       const auto x = fp8_norm(kept[0], norm, statistics, map, {.transposed = true, .again = true});
       const auto of_weight = fp8_weight_gradient(x, above, in_out, weight.scalar_type());
-      std::ranges::copy(parted_gradients(of_weight, above.sums, weights, biases, side), gradients.begin() + 4);
+      const auto of_linears = parted_gradients(of_weight, above.sums, weights, biases, side);
+      std::copy(of_linears.begin(), of_linears.end(), gradients.begin() + 4);
     }
     const auto of_normal = input_gradient(above, weight, in_out, map);
     const auto found = kernels::norm_gradients(kept[0], norm, statistics, shaped_like(of_normal, kept[0]), upstream[0]);

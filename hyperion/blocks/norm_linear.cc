@@ -63,7 +63,8 @@ struct NormLinear : torch::autograd::Function<NormLinear> {
     if (trained) {
       const auto of_weight = kernels::weight_gradient(as_rows(found.output), above, in_out);
       const auto of_bias = biases.empty() || sums.defined() ? sums : kernels::column_sums(above);
-      std::ranges::copy(parted_gradients(of_weight, of_bias, weights, biases, side), gradients.begin() + 4);
+      const auto of_linears = parted_gradients(of_weight, of_bias, weights, biases, side);
+      std::copy(of_linears.begin(), of_linears.end(), gradients.begin() + 4);
     }
     gradients[0] = found.input, gradients[1] = found.weight, gradients[2] = found.bias;
     return gradients;
