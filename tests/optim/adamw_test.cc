@@ -63,7 +63,7 @@ TEST_P(AdamW, rounds_as_torch_does_for_every_kind_of_number) {
     AdamWCase c = make_case(1 << 16, type, at::kFloat, GetParam());
     c.master.mul_(centre).mul_(at::randn({1 << 16}, options).mul_(20).exp_());  // into infinities and denormals
     const optim::AdamWStep still{0.0f, 0.9f, 0.95f, 1e-8f, 0.0f, 1.0f, 1.0f};
-    optim::adamw(c.master, c.first, c.second, c.weight, c.gradient, c.scale, still);
+    optim::adamw({c.master, c.first, c.second, c.weight, c.gradient}, c.scale, still);
     EXPECT_TRUE(c.weight.equal(c.master.to(type))) << type;
   }
 }
@@ -75,7 +75,7 @@ TEST_P(AdamW, reads_every_fp16_gradient) {
   c.first.zero_();
   const optim::AdamWStep still{0.0f, 0.0f, 0.95f, 1e-8f, 0.0f, 1.0f, 1.0f};  // the first moment is the gradient
   c.scale.fill_(1);
-  optim::adamw(c.master, c.first, c.second, c.weight, c.gradient, c.scale, still);
+  optim::adamw({c.master, c.first, c.second, c.weight, c.gradient}, c.scale, still);
   const auto expected = c.gradient.to(at::kFloat);
   EXPECT_TRUE(c.first.eq(expected).logical_or(expected.isnan()).all().item<bool>());
 }
