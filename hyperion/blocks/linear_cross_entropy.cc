@@ -95,7 +95,9 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     const auto fp32 = hidden.options().dtype(at::kFloat);
     auto losses = at::empty({rows}, fp32);
     at::Tensor of_hidden, of_weight;
-    if (gradients) of_hidden = at::empty_like(hidden), of_weight = at::empty(weight.sizes(), fp32);
+    const bool trained = gradients && weight.requires_grad();
+    if (gradients) of_hidden = at::empty_like(hidden);
+    if (trained) of_weight = at::empty(weight.sizes(), fp32);
     auto room = at::empty({std::min(step, rows), weight.size(0)}, hidden.options());
     for (int64_t first = 0; first < rows; first += step) {
       const int64_t count = std::min(step, rows - first);
@@ -105,7 +107,7 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
       gradients_in_place(logits, targets.narrow(0, first, count), losses.narrow(0, first, count), gradients);
       if (!gradients) continue;
       kernels::gemm_into(of_hidden.narrow(0, first, count), {.a = logits, .b = weight});
-      kernels::gemm_add(of_weight, {.a = logits, .b = part, .transpose_a = true}, first == 0);
+      if (trained) kernels::gemm_add(of_weight, {.a = logits, .b = part, .transpose_a = true}, first == 0);
     }
     const auto [mean, share] = mean_loss(losses, targets);
     if (gradients) context->save_for_backward({of_hidden, of_weight, share});
@@ -117,9 +119,12 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     const auto kept = context->get_saved_variables();
     const auto factor = upstream[0].to(at::kFloat).contiguous();
     const auto type = kept[0].scalar_type();
-    const auto of_weight = scaled(kept[1], factor, kept[2], type);
-    const auto weight = context->saved_data.at("weight").toInt();
-    kernels::leave_table_gradient(reinterpret_cast<const at::TensorImpl*>(weight), of_weight);
+    at::Tensor of_weight;
+    if (kept[1].defined()) {
+      of_weight = scaled(kept[1], factor, kept[2], type);
+      const auto weight = context->saved_data.at("weight").toInt();
+      kernels::leave_table_gradient(reinterpret_cast<const at::TensorImpl*>(weight), of_weight);
+    }
     return {scaled(kept[0], factor, kept[2], type), of_weight, {}, {}};
   }
 };

@@ -3,7 +3,10 @@
 #include <ATen/TensorOperators.h>
 #include <c10/core/GradMode.h>
 
+#include <algorithm>
+
 #include "hyperion/base/error.h"
+#include "hyperion/blocks/adapted_linear.h"
 #include "hyperion/blocks/block_ops.h"
 #include "hyperion/nn/activation.h"
 #include "hyperion/nn/fp8_linears.h"
@@ -35,25 +38,52 @@ blocks::Linears linears_for(const Projections& list, const at::Tensor& input) {
   return linears;
 }
 
-bool can_fuse(const Projections& list) {
-  size_t biases = 0;
+blocks::FrozenLinears frozen_for(const Projections& list, const Pass& pass) {
+  blocks::FrozenLinears linears{{}, {}, {}, list.front()->in_out(), {}};
   for (const auto& projection : list) {
-    if (!projection->whole()) return false;
-    biases += projection->bias().defined() ? 1 : 0;
+    if (projection->nf4())
+      linears.packed.push_back(*projection->nf4());
+    else
+      linears.weights.push_back(projection->weight());
+    if (projection->bias().defined()) linears.biases.push_back(projection->bias());
+    linears.changes.push_back(projection->change_in(pass));
   }
-  return biases == 0 || biases == list.size();
+  return linears;
 }
 
-// linear(input, residual) is the fused operation. What is dropped is dropped after the bias, so that both are left to
-// the pass that adds the residual.
-template <class Linear>
-at::Tensor onto_residual(const Projected& from, const std::shared_ptr<Projection>& last, const at::Tensor& input,
-                         const Dropped& dropped, const Linear& linear) {
-  auto linears = linears_for({last}, input);
-  if (dropped.p == 0) return linear(linears, from.residual);
-  linears.biases.clear();
-  return kernels::bias_dropout_residual(linear(linears, at::Tensor()), last->bias(), from.residual, dropped.p,
-                                        dropped.place);
+template <class Each>
+size_t count_of(const Projections& list, const Each& each) {
+  return static_cast<size_t>(std::count_if(list.begin(), list.end(), [&](const auto& one) { return each(*one); }));
+}
+
+// All of them or none, as operations over several at once want it.
+template <class Each>
+bool alike(const Projections& list, const Each& each) {
+  const size_t count = count_of(list, each);
+  return count == 0 || count == list.size();
+}
+
+bool can_fuse(const Projections& list) {
+  return count_of(list, [](const auto& one) { return one.whole(); }) == list.size() &&
+         alike(list, [](const auto& one) { return one.bias().defined(); });
+}
+
+bool can_adapt(const Projections& list, const Pass& pass) {
+  return count_of(list, [&](const auto& one) { return one.frozen(pass); }) == list.size() &&
+         alike(list, [](const auto& one) { return one.bias().defined(); }) &&
+         alike(list, [](const auto& one) { return one.nf4().has_value(); });
+}
+
+// What is dropped is dropped after the bias, so that both are left to the pass that adds the residual.
+template <class Linears>
+at::Tensor last_linear(const at::Tensor& input, std::optional<Activation> activation, Linears linears,
+                       const at::Tensor& bias, const at::Tensor& residual, const Dropped& dropped) {
+  const bool drops = dropped.p > 0;
+  if (drops) linears.biases.clear();
+  const auto added = drops ? at::Tensor() : residual;
+  const auto out = activation ? blocks::activated_linear_residual(input, *activation, linears, added, true)
+                              : blocks::linear_residual(input, linears, added);
+  return drops ? kernels::bias_dropout_residual(out, bias, residual, dropped.p, dropped.place) : out;
 }
 
 at::Tensor activated(const Projected& from, Activation activation, const PassSettings& pass) {
@@ -74,44 +104,46 @@ at::Tensor activated(const Projected& from, Activation activation, const PassSet
 PreNorm::PreNorm(std::shared_ptr<Norm> norm, Projections in, std::shared_ptr<Projection> out)
     : norm_(std::move(norm)), in_(std::move(in)), out_(std::move(out)) {}
 
-bool PreNorm::fuses(const Pass& pass, double attention_dropout) const {
-  if (!pass.fused_blocks || !norm_) return false;
-  if (pass.cache != nullptr || pass.key_mask.defined() || pass.segments.defined()) return false;
-  if (pass.training && attention_dropout > 0) return false;
-  return can_fuse(in_) && out_->whole();
+Form PreNorm::form_in(const Pass& pass, double attention_dropout) const {
+  if (!pass.fused_blocks || !norm_) return Form::plain;
+  if (pass.cache != nullptr || pass.key_mask.defined() || pass.segments.defined()) return Form::plain;
+  if (pass.training && attention_dropout > 0) return Form::plain;
+  if (can_fuse(in_) && out_->whole()) return Form::fused;
+  return can_adapt(in_, pass) && can_adapt({out_}, pass) ? Form::adapted : Form::plain;
 }
 
 Projected PreNorm::in(const at::Tensor& input, Pass& pass, double attention_dropout) const {
-  if (fuses(pass, attention_dropout)) {
-    const auto linears = linears_for(in_, input);
-    auto [residual, packed] = blocks::norm_linear(input, norm_->weights(), linears);
-    Projected projected{std::move(residual), {std::move(packed)}, {}, /*fused=*/true};
-    for (const auto& weight : linears.weights) projected.widths.push_back(weight.size(linears.in_out ? 1 : 0));
+  Projected projected{norm_ ? input : at::Tensor(), {}, {}, form_in(pass, attention_dropout)};
+  if (projected.form == Form::plain) {
+    const auto normed = norm_ ? run(*norm_, input, pass) : input;
+    for (const auto& linear : in_) projected.outputs.push_back(run(*linear, normed, pass));
+    for (const auto& output : projected.outputs) projected.widths.push_back(output.size(-1));
     return projected;
   }
-  Projected projected{norm_ ? input : at::Tensor(), {}, {}, /*fused=*/false};
-  const auto normed = norm_ ? run(*norm_, input, pass) : input;
-  for (const auto& linear : in_) {
-    projected.outputs.push_back(run(*linear, normed, pass));
-    projected.widths.push_back(projected.outputs.back().size(-1));
-  }
+  auto [residual, packed] = projected.form == Form::fused
+                                ? blocks::norm_linear(input, norm_->weights(), linears_for(in_, input))
+                                : blocks::norm_linear(input, norm_->weights(), frozen_for(in_, pass));
+  projected.residual = std::move(residual), projected.outputs = {std::move(packed)};
+  for (const auto& linear : in_) projected.widths.push_back(linear->width());
   return projected;
 }
 
 at::Tensor PreNorm::out(const Projected& from, const at::Tensor& mixed, Pass& pass, const PartDropout& dropout) const {
-  if (!from.fused) return joined(from, run(*out_, mixed, pass), pass, dropout);
-  return onto_residual(
-      from, out_, mixed, dropped(dropout.p, dropout.name, dropout.layer, pass),
-      [&](const auto& linears, const auto& residual) { return blocks::linear_residual(mixed, linears, residual); });
+  if (from.form != Form::plain) return onto_residual(from, std::nullopt, mixed, pass, dropout);
+  return joined(from, run(*out_, mixed, pass), pass, dropout);
 }
 
 at::Tensor PreNorm::out(const Projected& from, Activation activation, Pass& pass, const PartDropout& dropout) const {
-  if (!from.fused) return joined(from, run(*out_, activated(from, activation, pass), pass), pass, dropout);
-  const auto& packed = from.outputs[0];
-  return onto_residual(from, out_, packed, dropped(dropout.p, dropout.name, dropout.layer, pass),
-                       [&](const auto& linears, const auto& residual) {
-                         return blocks::activated_linear_residual(packed, activation, linears, residual, true);
-                       });
+  if (from.form != Form::plain) return onto_residual(from, activation, from.outputs[0], pass, dropout);
+  return joined(from, run(*out_, activated(from, activation, pass), pass), pass, dropout);
+}
+
+at::Tensor PreNorm::onto_residual(const Projected& from, std::optional<Activation> activation, const at::Tensor& input,
+                                  const Pass& pass, const PartDropout& dropout) const {
+  const auto how = dropped(dropout.p, dropout.name, dropout.layer, pass);
+  return from.form == Form::fused
+             ? last_linear(input, activation, linears_for({out_}, input), out_->bias(), from.residual, how)
+             : last_linear(input, activation, frozen_for({out_}, pass), out_->bias(), from.residual, how);
 }
 
 at::Tensor PreNorm::joined(const Projected& from, const at::Tensor& output, Pass& pass,
@@ -132,7 +164,7 @@ at::Tensor attend(const Projected& projected, const SelfAttention& attention, si
   const auto& widths = projected.widths;
   const int64_t queries = (widths.size() == 1 ? widths[0] / 3 : widths[0]) / attention.head_width;
   const int64_t keys = (widths.size() == 1 ? widths[0] / 3 : widths[1]) / attention.head_width;
-  if (projected.fused && attention.query_norm == nullptr)
+  if (projected.form != Form::plain && attention.query_norm == nullptr)
     return blocks::packed_attention(projected.outputs[0], {queries, keys, attention.head_width}, pass.half_cosines,
                                     pass.half_sines, attention.how.causal, attention.how.window);
   std::vector<at::Tensor> heads;

@@ -5,10 +5,11 @@
 //   return half_.out(projected, nn::attend(projected, {.head_width = 64}, layer, pass), pass);
 //
 // Each step has a plain form, module by module through `run`, and a fused one, a single operation
-// (blocks/block_ops.h). Which it is is decided here, once for a half, from the pass and the linears: nothing may stand
-// between, be it an adapter, a 4-bit weight, a mask or a cache.
+// (blocks/block_ops.h; with adapters and frozen weights, in 4 bits or whole, blocks/adapted_linear.h). Which it is is
+// decided here, once for a half, from the pass and the linears: no mask or cache may stand between.
 #pragma once
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "hyperion/kernels/activations_math.h"
@@ -20,12 +21,14 @@ namespace hyperion::nn {
 using kernels::Activation;
 using Projections = std::vector<std::shared_ptr<Projection>>;
 
+enum class Form { plain, fused, adapted };
+
 // What the linears of a half gave.
 struct Projected {
   at::Tensor residual;
-  std::vector<at::Tensor> outputs;  // one a linear; fused: one alone, with theirs side by side
+  std::vector<at::Tensor> outputs;  // one a linear; unless plain: one alone, with theirs side by side
   std::vector<int64_t> widths;      // of each linear's
-  bool fused = false;
+  Form form = Form::plain;
 };
 
 // Of the part's output, before the residual is added; see nn::dropout.
@@ -50,8 +53,10 @@ class PreNorm {
   void lay_out() const;  // the weights of the linears in behind each other in memory, and so their biases
 
  private:
-  bool fuses(const Pass& pass, double attention_dropout) const;
+  Form form_in(const Pass& pass, double attention_dropout) const;
   at::Tensor joined(const Projected& from, const at::Tensor& output, Pass& pass, const PartDropout& dropout) const;
+  at::Tensor onto_residual(const Projected& from, std::optional<Activation> activation, const at::Tensor& input,
+                           const Pass& pass, const PartDropout& dropout) const;
 
   std::shared_ptr<Norm> norm_;
   Projections in_;

@@ -45,6 +45,29 @@ at::Tensor Projection::forward(const at::Tensor& input, Pass& pass) {
   return found == adapters_.end() ? output : output.add(change(found->second, input, pass));
 }
 
+int64_t Projection::width() const {
+  const size_t side = in_out_ ? 1 : 0;
+  return nf4_ ? nf4_->shape[side] : weight_.size(static_cast<int64_t>(side));
+}
+
+bool Projection::frozen(const PassInputs& pass) const {
+  const auto trained = [](const at::Tensor& tensor) {
+    return at::GradMode::is_enabled() && tensor.defined() && tensor.requires_grad();
+  };
+  return !rows_ && pass.adapters.size() <= 1 && !trained(weight_) && !trained(bias_);
+}
+
+blocks::LowRank Projection::change_in(const Pass& pass) const {
+  if (adapters_.empty()) return {};
+  const auto found = adapters_.find(pass.adapters.empty() ? choice_->used : pass.adapters.front());
+  if (found == adapters_.end()) return {};
+  const auto& [a, b, scale, dropout, stream] = found->second;
+  const bool drops = pass.training && dropout > 0;
+  return {a->weight(), b->weight(), scale, drops ? dropout : 0,
+          drops ? kernels::RandomPlace{base::stream_key(pass.seed, stream), pass.step, pass.micro_batch}
+                : kernels::RandomPlace{}};
+}
+
 at::Tensor Projection::base(const at::Tensor& input) const {
   const auto bias = bias_.defined() ? std::optional(bias_) : std::nullopt;
   if (nf4_) {

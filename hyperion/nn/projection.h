@@ -3,7 +3,7 @@
 #include <memory>
 #include <optional>
 
-#include "hyperion/kernels/nf4.h"
+#include "hyperion/blocks/adapted_linear.h"
 #include "hyperion/nn/lora.h"
 #include "hyperion/nn/module.h"
 #include "hyperion/nn/token_rows.h"
@@ -35,12 +35,18 @@ class Projection : public Module {
   Projection(int64_t in, int64_t out, bool with_bias, Init init, bool in_out);
   at::Tensor forward(const at::Tensor& input, Pass& pass) final;
   bool in_out() const { return in_out_; }
+  int64_t width() const;  // of its output: of a shard, its own
   // The weight is all there is to it: no adapter, no bias, no 4-bit form.
   bool plain() const { return whole() && !bias_.defined(); }
   // The weight as it is, with no adapter on it; it may have a bias.
   bool whole() const { return weight_.defined() && adapters_.empty() && !rows_; }
   const at::Tensor& weight() const { return weight_; }
   const at::Tensor& bias() const { return bias_; }
+  const std::optional<kernels::Nf4>& nf4() const { return nf4_; }
+
+  // Weight and bias, whole or in 4 bits, get no gradient in this pass, and all rows of its batch share an adapter.
+  bool frozen(const PassInputs& pass) const;
+  blocks::LowRank change_in(const Pass& pass) const;  // by that adapter
 
   // Its place among the linears whose products may be made in 8 bits; null: they are not.
   void use_fp8(Fp8Linears* linears, int64_t index) { fp8_ = linears, fp8_index_ = index; }

@@ -1,0 +1,308 @@
+#include "hyperion/blocks/adapted_linear.h"
+
+#include <ATen/core/ivalue.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include "hyperion/base/error.h"
+#include "hyperion/blocks/linears.h"
+#include "hyperion/kernels/activations.h"
+#include "hyperion/kernels/gemm.h"
+
+namespace hyperion::blocks {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// What of the linears travels from forward to backward beside the saved tensors: the frozen weights are no activations.
+struct HeldLinears final : torch::CustomClassHolder {
+  explicit HeldLinears(FrozenLinears given) : linears(std::move(given)) {}
+  FrozenLinears linears;
+};
+
+int64_t side_of(const FrozenLinears& linears) { return linears.in_out ? 1 : 0; }
+
+std::vector<int64_t> widths_of(const FrozenLinears& linears) {
+  std::vector<int64_t> widths;
+  for (const auto& weight : linears.weights) widths.push_back(weight.size(side_of(linears)));
+  for (const auto& packed : linears.packed) widths.push_back(packed.shape[static_cast<size_t>(side_of(linears))]);
+  return widths;
+}
+
+at::Tensor whole_weight(const FrozenLinears& linears, at::ScalarType type) {
+  if (linears.packed.empty()) return joined(linears.weights, side_of(linears));
+  if (linears.packed.size() == 1) return kernels::nf4_dequantize(linears.packed[0], type);
+  if (linears.in_out) {
+    std::vector<at::Tensor> each;
+    for (const auto& packed : linears.packed) each.push_back(kernels::nf4_dequantize(packed, type));
+    return at::cat(each, 1);
+  }
+  const auto widths = widths_of(linears);
+  const auto out = at::empty({std::accumulate(widths.begin(), widths.end(), int64_t{0}), linears.packed[0].shape[1]},
+                             linears.packed[0].group_scales.options().dtype(type));
+  int64_t row = 0;
+  for (size_t i = 0; i < widths.size(); row += widths[i++])
+    kernels::nf4_dequantize_into(out.narrow(0, row, widths[i]), linears.packed[i]);
+  return out;
+}
+
+// The changes of all linears as one: x down^T up^T. `up` has a block a linear, times its scale, and zeros elsewhere.
+struct Change {
+  std::vector<const LowRank*> parts;  // those that are there
+  std::vector<int64_t> rows, ranks;   // where the block of each begins in `up`
+  at::Tensor down, up;                // [ranks, in], [out, ranks]; undefined where there are none
+};
+
+Change change_of(const FrozenLinears& linears) {
+  Change change;
+  std::vector<at::Tensor> downs;
+  const auto widths = widths_of(linears);
+  int64_t row = 0, rank = 0;
+  for (size_t i = 0; i < widths.size(); row += widths[i++]) {
+    const auto& part = linears.changes[i];
+    if (!part.a.defined()) continue;
+    change.parts.push_back(&part), change.rows.push_back(row), change.ranks.push_back(rank);
+    downs.push_back(part.a);
+    rank += part.a.size(0);
+  }
+  if (change.parts.empty()) return change;
+  change.down = joined(downs, 0);
+  if (change.parts.size() == 1 && widths.size() == 1) {
+    change.up = change.parts[0]->b.mul(change.parts[0]->scale);
+    return change;
+  }
+  change.up = at::zeros({row, rank}, change.down.options());
+  for (size_t i = 0; i < change.parts.size(); ++i) {
+    const auto& part = *change.parts[i];
+    change.up.narrow(0, change.rows[i], part.b.size(0))
+        .narrow(1, change.ranks[i], part.b.size(1))
+        .copy_(part.b.mul(part.scale));
+  }
+  return change;
+}
+
+bool drops(const Change& change) {
+  return std::any_of(change.parts.begin(), change.parts.end(), [](const auto* part) { return part->dropout > 0; });
+}
+
+at::Tensor dropped(const at::Tensor& rows, const LowRank& part) {
+  return part.dropout > 0 ? kernels::dropout(rows, part.dropout, part.place) : rows;
+}
+
+// [rows, ranks]
+at::Tensor lowered(const at::Tensor& x, const Change& change) {
+  if (!drops(change)) return kernels::gemm({.a = x, .b = change.down, .transpose_b = true});
+  std::vector<at::Tensor> low;
+  for (const auto* part : change.parts)
+    low.push_back(kernels::gemm({.a = dropped(x, *part), .b = part->a, .transpose_b = true}));
+  return at::cat(low, 1);
+}
+
+struct AdaptedOutput {
+  at::Tensor out, low;  // low: undefined where there is no change
+};
+
+// The change is made first, so that the sum with the frozen product is rounded once.
+AdaptedOutput forward_product(const at::Tensor& x, const FrozenLinears& linears, const at::Tensor& added) {
+  const auto change = change_of(linears);
+  AdaptedOutput made{added, {}};
+  if (change.down.defined()) {
+    made.low = lowered(x, change);
+    made.out = kernels::gemm({.a = made.low, .b = change.up, .transpose_b = true, .added = added});
+  }
+  made.out = kernels::gemm({.a = x,
+                            .b = whole_weight(linears, x.scalar_type()),
+                            .transpose_b = !linears.in_out,
+                            .bias = joined(linears.biases, 0),
+                            .added = made.out});
+  return made;
+}
+
+struct Backward {
+  Change change;
+  at::Tensor of_low;    // gradient of the low products
+  at::Tensor of_input;  // and of the input
+};
+
+Backward backward_product(const at::Tensor& above, const FrozenLinears& linears) {
+  Backward made{change_of(linears), {}, {}};
+  const auto& change = made.change;
+  at::Tensor added;
+  if (change.down.defined()) {
+    made.of_low = kernels::gemm({.a = above, .b = change.up});
+    if (!drops(change)) {
+      added = kernels::gemm({.a = made.of_low, .b = change.down});
+    } else {
+      for (size_t i = 0; i < change.parts.size(); ++i) {
+        const auto& part = *change.parts[i];
+        const auto of_low = made.of_low.narrow(1, change.ranks[i], part.a.size(0));
+        const auto one = dropped(kernels::gemm({.a = of_low, .b = part.a}), part);
+        added = added.defined() ? added.add(one) : one;
+      }
+    }
+  }
+  made.of_input = kernels::gemm(
+      {.a = above, .b = whole_weight(linears, above.scalar_type()), .transpose_b = linears.in_out, .added = added});
+  return made;
+}
+
+// Of each change that is there: A's gradients, then B's.
+variable_list change_gradients(const at::Tensor& x, const at::Tensor& low, const at::Tensor& above,
+                               const Backward& made) {
+  const auto& change = made.change;
+  if (!change.down.defined()) return {};
+  variable_list of_a, of_b;
+  const bool dropping = drops(change);
+  const auto of_down = dropping ? at::Tensor() : kernels::weight_gradient(x, made.of_low, /*in_out=*/false);
+  const auto of_up = kernels::weight_gradient(low, above, /*in_out=*/false);
+  for (size_t i = 0; i < change.parts.size(); ++i) {
+    const auto& part = *change.parts[i];
+    const int64_t first = change.ranks[i], rank = part.a.size(0);
+    of_a.push_back(
+        dropping ? kernels::weight_gradient(dropped(x, part), made.of_low.narrow(1, first, rank), /*in_out=*/false)
+                 : of_down.narrow(0, first, rank));
+    of_b.push_back(of_up.narrow(0, change.rows[i], part.b.size(0)).narrow(1, first, rank).mul(part.scale));
+  }
+  of_a.insert(of_a.end(), of_b.begin(), of_b.end());
+  return of_a;
+}
+
+// The tensors of the changes, A of each and then B, as functions of autograd take them, and back into the struct.
+std::vector<at::Tensor> trained_of(const FrozenLinears& linears) {
+  std::vector<at::Tensor> list;
+  for (const auto& part : linears.changes)
+    if (part.a.defined()) list.push_back(part.a);
+  for (const auto& part : linears.changes)
+    if (part.a.defined()) list.push_back(part.b);
+  return list;
+}
+
+void keep(AutogradContext* context, const FrozenLinears& linears, variable_list kept, at::TensorList trained) {
+  kept.insert(kept.end(), trained.begin(), trained.end());
+  context->save_for_backward(kept);
+  context->saved_data["linears"] = c10::IValue::make_capsule(c10::make_intrusive<HeldLinears>(linears));
+}
+
+// With the changes' tensors as autograd kept them, which knows whether anybody wrote to them since.
+FrozenLinears kept_linears(AutogradContext* context, at::TensorList trained) {
+  auto linears = static_cast<HeldLinears&>(*context->saved_data.at("linears").toCapsule()).linears;
+  size_t next = 0;
+  const size_t half = trained.size() / 2;
+  for (auto& part : linears.changes)
+    if (part.a.defined()) part.a = trained[next], part.b = trained[half + next], ++next;
+  return linears;
+}
+
+struct AdaptedNormLinear : torch::autograd::Function<AdaptedNormLinear> {
+  static variable_list forward(AutogradContext* context, const at::Tensor& hidden, const at::Tensor& norm_weight,
+                               const std::optional<at::Tensor>& norm_bias, at::TensorList trained,
+                               const FrozenLinears& linears, double epsilon) {
+    const auto normal = kernels::normalize(hidden, {norm_weight, or_none(norm_bias), epsilon});
+    const auto made = forward_product(as_rows(normal.output), linears, {});
+    keep(context, linears,
+         {hidden, norm_weight, or_none(norm_bias), normal.statistics.mean, normal.statistics.inverse, made.low},
+         trained);
+    context->set_materialize_grads(false);
+    context->saved_data["epsilon"] = epsilon;
+    return {hidden, shaped_like(made.out, hidden)};
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& upstream) {
+    const auto kept = context->get_saved_variables();
+    const at::TensorList trained = at::TensorList(kept).slice(6);
+    variable_list gradients{upstream[0], {}, {}};
+    gradients.resize(3 + trained.size() + 2);  // the linears and epsilon are the last
+    if (!upstream[1].defined()) return gradients;
+    const auto linears = kept_linears(context, trained);
+    const auto above = as_rows(upstream[1]);
+    const auto made = backward_product(above, linears);
+    const auto found = kernels::norm_gradients(
+        kept[0], {kept[1], kept[2], context->saved_data.at("epsilon").toDouble()}, {kept[3], kept[4]},
+        shaped_like(made.of_input, kept[0]), upstream[0], {.output = !trained.empty()});
+    gradients[0] = found.input, gradients[1] = found.weight, gradients[2] = found.bias;
+    if (trained.empty()) return gradients;
+    const auto of_changes = change_gradients(as_rows(found.output), kept[5], above, made);
+    std::copy(of_changes.begin(), of_changes.end(), gradients.begin() + 3);
+    return gradients;
+  }
+};
+
+struct AdaptedLinearResidual : torch::autograd::Function<AdaptedLinearResidual> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& input,
+                            const std::optional<at::Tensor>& residual, at::TensorList trained,
+                            const FrozenLinears& linears, std::optional<kernels::Activation> kind, bool last_use) {
+    const auto active = kind ? kernels::activate(input, *kind) : input;
+    const auto made = forward_product(as_rows(active), linears, residual ? as_rows(*residual) : at::Tensor());
+    keep(context, linears, {input, made.low}, trained);
+    context->saved_data["kind"] = kind ? static_cast<int64_t>(*kind) : int64_t{-1};
+    context->saved_data["last_use"] = last_use;
+    context->saved_data["residual"] = residual.has_value();
+    return shaped_like(made.out, input);
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& upstream) {
+    const auto kept = context->get_saved_variables();
+    const at::TensorList trained = at::TensorList(kept).slice(2);
+    const auto linears = kept_linears(context, trained);
+    const auto above = as_rows(upstream[0]);
+    auto made = backward_product(above, linears);
+    at::Tensor active = as_rows(kept[0]);
+    if (const int64_t kind = context->saved_data.at("kind").toInt(); kind >= 0) {
+      const bool last_use = context->saved_data.at("last_use").toBool();
+      const auto found = kernels::activation_gradients(active, made.of_input, static_cast<kernels::Activation>(kind),
+                                                       {.value = !trained.empty(), .in_place = last_use});
+      if (last_use) kept[0].unsafeGetTensorImpl()->bump_version();  // whoever else kept it is told
+      made.of_input = found.input, active = found.again;
+    }
+    variable_list gradients{made.of_input.view(kept[0].sizes()),
+                            context->saved_data.at("residual").toBool() ? upstream[0] : at::Tensor()};
+    if (!trained.empty())
+      for (auto& gradient : change_gradients(active, kept[1], above, made)) gradients.push_back(std::move(gradient));
+    gradients.resize(2 + trained.size() + 3);  // the linears, the kind and last_use are the last
+    return gradients;
+  }
+};
+
+void check_linears(const FrozenLinears& linears) {
+  const size_t count = linears.weights.size() + linears.packed.size();
+  HYPERION_CHECK(count > 0 && (linears.weights.empty() || linears.packed.empty()), "weights are whole, or in 4 bits");
+  HYPERION_CHECK(linears.changes.size() == count && (linears.biases.empty() || linears.biases.size() == count),
+                 "a change and a bias a linear");
+}
+
+at::Tensor apply(const at::Tensor& input, std::optional<kernels::Activation> kind, const FrozenLinears& linears,
+                 const at::Tensor& residual, bool last_use) {
+  check_linears(linears);
+  HYPERION_CHECK(linears.changes.size() == 1, "a residual is added to one linear");
+  const auto trained = trained_of(linears);
+  return AdaptedLinearResidual::apply(input, maybe(residual), at::TensorList(trained), linears, kind, last_use);
+}
+
+}  // namespace
+
+std::pair<at::Tensor, at::Tensor> norm_linear(const at::Tensor& hidden, const kernels::NormWeights& norm,
+                                              const FrozenLinears& linears) {
+  check_linears(linears);
+  const auto trained = trained_of(linears);
+  const auto out =
+      AdaptedNormLinear::apply(hidden, norm.weight, maybe(norm.bias), at::TensorList(trained), linears, norm.epsilon);
+  return {out[0], out[1]};
+}
+
+at::Tensor linear_residual(const at::Tensor& input, const FrozenLinears& linears, const at::Tensor& residual) {
+  return apply(input, std::nullopt, linears, residual, false);
+}
+
+at::Tensor activated_linear_residual(const at::Tensor& input, kernels::Activation kind, const FrozenLinears& linears,
+                                     const at::Tensor& residual, bool last_use) {
+  return apply(input, kind, linears, residual, last_use);
+}
+
+}  // namespace hyperion::blocks

@@ -1,0 +1,40 @@
+// The linears of a transformer's block where their weights are frozen and a change of low rank beside each is trained:
+// LoRA (Hu et al., 2021), and QLoRA where the weights are in 4 bits (Dettmers et al., 2023). The changes of linears
+// over one input are made together: one product down into all their ranks, one back up, whose matrix has a block a
+// linear. As block_ops.h, and keeping the same and the low products: no gradient of a frozen weight is ever made.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <utility>
+#include <vector>
+
+#include "hyperion/kernels/activations_math.h"
+#include "hyperion/kernels/dropout.h"
+#include "hyperion/kernels/nf4.h"
+#include "hyperion/kernels/norm.h"
+
+namespace hyperion::blocks {
+
+// scale * dropout(x) A^T B^T
+struct LowRank {
+  at::Tensor a, b;  // [rank, in], [out, rank]; undefined: there is none
+  double scale = 1, dropout = 0;
+  kernels::RandomPlace place = {};
+};
+
+// Over one input, side by side; see Linears.
+struct FrozenLinears {
+  std::vector<at::Tensor> weights;   // or, where they are in 4 bits:
+  std::vector<kernels::Nf4> packed;  // each made whole where it is needed and dropped again
+  std::vector<at::Tensor> biases;
+  bool in_out;
+  std::vector<LowRank> changes;  // one a linear
+};
+
+std::pair<at::Tensor, at::Tensor> norm_linear(const at::Tensor& hidden, const kernels::NormWeights& norm,
+                                              const FrozenLinears& linears);
+at::Tensor linear_residual(const at::Tensor& input, const FrozenLinears& linears, const at::Tensor& residual);
+at::Tensor activated_linear_residual(const at::Tensor& input, kernels::Activation kind, const FrozenLinears& linears,
+                                     const at::Tensor& residual, bool last_use = false);
+
+}  // namespace hyperion::blocks

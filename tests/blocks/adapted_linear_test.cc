@@ -1,0 +1,136 @@
+#include "hyperion/blocks/adapted_linear.h"
+
+#include <ATen/ops/cat.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/ones.h>
+
+#include "hyperion/kernels/activations.h"
+#include "tests/blocks/support_block_ops.h"
+
+namespace hyperion::blocks {
+namespace {
+
+class AdaptedLinear : public BlockOperation {
+ protected:
+  // A weight and a bias that the operation takes without a gradient, in both types of a comparison.
+  at::Tensor frozen(at::IntArrayRef shape, at::ScalarType type) const { return random(shape, 0.1).to(type); }
+  at::Tensor here(const at::Tensor& tensor) const { return tensor.to(GetParam()); }
+  static at::Tensor wide(const at::Tensor& tensor) { return tensor.to(at::kDouble); }
+  static at::Tensor changed(const at::Tensor& x, const at::Tensor& a, const at::Tensor& b, double scale) {
+    return at::linear(at::linear(x, a), b).mul(scale);
+  }
+};
+
+// Three linears over one input; the second has no adapter, the third's has another rank and scale.
+TEST_P(AdaptedLinear, behind_a_norm_adds_the_change_of_each_linear) {
+  in_each_type([&](auto type) {
+    for (const auto& s : kShapes) {
+      SCOPED_TRACE(s.width);
+      const at::Tensor w[] = {frozen({s.inner, s.width}, type), frozen({3, s.width}, type),
+                              frozen({s.inner, s.width}, type)};
+      const at::Tensor bias[] = {frozen({s.inner}, type), frozen({3}, type), frozen({s.inner}, type)};
+      agrees(
+          {random({s.batch, s.length, s.width}), random({s.width}), random({4, s.width}, 0.1), random({s.inner, 4}),
+           random({2, s.width}, 0.1), random({s.inner, 2})},
+          [&](const Tensors& t) -> Tensors {
+            const FrozenLinears linears{{here(w[0]), here(w[1]), here(w[2])},
+                                        {},
+                                        {here(bias[0]), here(bias[1]), here(bias[2])},
+                                        /*in_out=*/false,
+                                        {{t[2], t[3], 2}, {}, {t[4], t[5], 0.5}}};
+            const auto [hidden, out] = norm_linear(t[0], {t[1], {}, 1e-5}, linears);
+            return {hidden, out};
+          },
+          [&](const Tensors& t) -> Tensors {
+            const auto x = plain_norm(t[0], t[1], {});
+            return {t[0].mul(1), at::cat({at::linear(x, wide(w[0]), wide(bias[0])).add(changed(x, t[2], t[3], 2)),
+                                          at::linear(x, wide(w[1]), wide(bias[1])),
+                                          at::linear(x, wide(w[2]), wide(bias[2])).add(changed(x, t[4], t[5], 0.5))},
+                                         -1)};
+          },
+          type, /*slack=*/2);
+    }
+  });
+}
+
+TEST_P(AdaptedLinear, of_an_activation_is_added_to_the_residual) {
+  using kernels::Activation;
+  in_each_type([&](auto type) {
+    for (const auto& s : kShapes)
+      for (const auto kind : {Activation::gelu_tanh, Activation::gated_silu}) {
+        SCOPED_TRACE(s.width);
+        const int64_t packed = kind == Activation::gated_silu ? 2 * s.width : s.width;
+        const auto w = frozen({s.width, s.inner}, type), bias = frozen({s.inner}, type);
+        agrees(
+            {random({s.batch, s.length, packed}), random({s.batch, s.length, s.inner}), random({5, s.width}, 0.1),
+             random({s.inner, 5}, 0.3)},
+            [&](const Tensors& t) -> Tensors {
+              const FrozenLinears linears{{here(w)}, {}, {here(bias)}, /*in_out=*/true, {{t[2], t[3], 1.5}}};
+              return {activated_linear_residual(t[0].mul(1), kind, linears, t[1], /*last_use=*/true)};
+            },
+            [&](const Tensors& t) -> Tensors {
+              const auto x = kernels::activation_reference(t[0], kind);
+              return {x.matmul(wide(w)).add(wide(bias)).add(changed(x, t[2], t[3], 1.5)).add(t[1])};
+            },
+            type, /*slack=*/2);
+      }
+  });
+}
+
+TEST_P(AdaptedLinear, drops_the_inputs_of_adapters_as_dropout_does) {
+  const auto place = [](uint64_t stream) {
+    return kernels::RandomPlace{base::stream_key(3, "test" + std::to_string(stream)), 7, 1};
+  };
+  const int64_t width = 26, inner = 18;
+  const auto w = frozen({inner, width}, at::kFloat);
+  agrees(
+      {random({3, 5, width}), random({width}), random({3, width}), random({inner, 3}), random({2, width}),
+       random({inner, 2})},
+      [&](const Tensors& t) -> Tensors {
+        const FrozenLinears linears{
+            {here(w), here(w)}, {}, {}, false, {{t[2], t[3], 2, 0.4, place(0)}, {t[4], t[5], 1, 0.2, place(1)}}};
+        const auto [hidden, out] = norm_linear(t[0], {t[1], {}, 1e-5}, linears);
+        return {hidden, out};
+      },
+      [&](const Tensors& t) -> Tensors {
+        const auto x = plain_norm(t[0], t[1], {});
+        const auto part = [&](size_t first, double scale, double p) {
+          const auto mask = wide(kernels::dropout(at::ones({3, 5, width}), p, place(first / 4)));
+          return at::linear(x, wide(w)).add(changed(x.mul(mask), t[first], t[first + 1], scale));
+        };
+        return {t[0].mul(1), at::cat({part(2, 2, 0.4), part(4, 1, 0.2)}, -1)};
+      },
+      at::kFloat);
+}
+
+TEST_P(AdaptedLinear, of_4_bits_is_that_of_the_same_weights_whole) {
+  const int64_t width = 64, inner = 40;
+  for (const bool in_out : {false, true}) {
+    const auto shape = in_out ? std::vector<int64_t>{width, inner} : std::vector<int64_t>{inner, width};
+    const auto x = random({2, 3, width}).to(GetParam()), norm = random({width}).to(GetParam());
+    const auto a = random({4, width}).to(GetParam()), b = random({inner, 4}).to(GetParam());
+    const auto q = kernels::nf4_quantize(here(random(shape))), k = kernels::nf4_quantize(here(random(shape)));
+    const auto whole = [](const kernels::Nf4& packed) { return kernels::nf4_dequantize(packed, at::kFloat); };
+    const std::vector<LowRank> changes{{a, b, 2}, {}};
+    Tensors outputs;
+    for (const bool narrow : {true, false}) {
+      const FrozenLinears linears{narrow ? Tensors{} : Tensors{whole(q), whole(k)},
+                                  narrow ? std::vector{q, k} : std::vector<kernels::Nf4>{},
+                                  {},
+                                  in_out,
+                                  changes};
+      const auto leaf = x.clone().requires_grad_();
+      const auto [hidden, out] = norm_linear(leaf, {norm, {}, 1e-5}, linears);
+      out.square().sum().backward();
+      outputs.push_back(out.detach());
+      outputs.push_back(leaf.grad());
+    }
+    EXPECT_TRUE(outputs[0].equal(outputs[2]));
+    EXPECT_TRUE(outputs[1].equal(outputs[3]));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, AdaptedLinear, ::testing::ValuesIn(testing::devices()), testing::device_name);
+
+}  // namespace
+}  // namespace hyperion::blocks
