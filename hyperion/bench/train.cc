@@ -217,7 +217,12 @@ TrainResult run_train_bench(const TrainBenchOptions& options) {
   if (placed.modes.empty()) placed.modes = {""};
   TrainResult result{device::device_text(device), options.steps, {}, {}, settings_of(options.changes)};
   const auto workloads = find_workloads(options.workloads);
-  for (const auto* workload : workloads) config_of(*workload, placed.changes);  // what is wrong is said at once
+  for (const auto* workload : workloads) {  // what is wrong is said at once
+    const auto config = config_of(*workload, placed.changes);
+    if (options.peers && config.lora.rank > 0)
+      throw base::ConfigError("the peers train whole models, and lora.rank is set",
+                              "leave --peers out: what they took would stand beside less work");
+  }
   ItemProgress progress(std::ssize(workloads) *
                         (std::ssize(placed.modes) + (options.peers ? std::ssize(options.peer_modes) : 0)));
   const auto measure = [&](const Workload* workload) {

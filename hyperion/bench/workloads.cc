@@ -84,7 +84,7 @@ train::RunConfig config_of(const Workload& workload, const Changes& changes) {
   config.optim.clip = 1;
   auto settings = train::bind(config);
   for (const auto& [name, value] : changes) settings.set(name, value, flag_of(name));
-  train::check(config);
+  train::check(config, train::AdaptedWeights::random);
   return config;
 }
 

@@ -14,7 +14,7 @@ using base::format;
 
 namespace {
 
-void check_adapter(const RunConfig& config) {
+void check_adapter(const RunConfig& config, AdaptedWeights adapted) {
   if (config.lora.rank == 0) {
     if (config.model.quantize != models::Quantize::none)
       throw ConfigError(format("model.quantize = \"{}\" freezes the model, and lora.rank = 0 leaves nothing to train",
@@ -23,7 +23,7 @@ void check_adapter(const RunConfig& config) {
     return;
   }
   nn::config_of(config.lora);
-  if (config.model.from.empty())
+  if (config.model.from.empty() && adapted == AdaptedWeights::given)
     throw ConfigError("lora.rank is set, but there is no model.from to adapt",
                       "name the model whose weights stay frozen");
 }
@@ -118,7 +118,7 @@ std::string model_config(base::FileSystem& files, const RunConfig& config) {
   return models::config_of_base(config.model, base);
 }
 
-void check(const RunConfig& config) {
+void check(const RunConfig& config, AdaptedWeights adapted) {
   const LoopConfig& train = config.train;
   data::check(config.data);
   check(config.memory);
@@ -147,7 +147,7 @@ void check(const RunConfig& config) {
     throw ConfigError(
         "train.precision = \"fp8\" is made of fused operations, and train.optimize = \"reference\" has none",
         "use fused, graph or max; what fp8 is held against is bf16");
-  check_adapter(config);
+  check_adapter(config, adapted);
   if (!config.model.from.empty()) return models::check_from(config.model);
   check(config, models::config_shape(models::config_json(config.model), "[model]", train.length));
 }

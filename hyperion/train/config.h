@@ -88,8 +88,10 @@ base::Settings bind(RunConfig& config);
 // The text of the config.json of the model that is trained: the recipe's, or that of model.from.
 std::string model_config(base::FileSystem& files, const RunConfig& config);
 
+// What an adapter stands beside: the weights of model.from or, in benches, random ones.
+enum class AdaptedWeights { given, random };
 // Throws ConfigError where two settings contradict each other.
-void check(const RunConfig& config);
+void check(const RunConfig& config, AdaptedWeights adapted = AdaptedWeights::given);
 // And where they contradict the model; `check` does this too where the recipe describes the model itself.
 void check(const RunConfig& config, const strategy::ModelShape& shape);
 // And where a training that begins, or goes on, with it would have another learning rate than it says.

@@ -70,6 +70,19 @@ TEST_F(Bench, settings_that_contradict_each_other_are_refused) {
   EXPECT_EQ(run(scratch_, {"bench", "train", "tiny-gpt2", "--peer-modes", "eager"}).code, 2);
 }
 
+TEST_F(Bench, adapters_stand_beside_random_weights) {
+  for (const char* form : {"none", "nf4"}) {
+    const auto done = run(scratch_, {"bench", "train", "tiny-llama", "--steps", "1", "--device", "cpu", "--set",
+                                     "lora.rank=4", "--set", std::string("model.quantize=") + form});
+    EXPECT_EQ(done.code, 0) << done.err;
+    EXPECT_NE(done.out.find("lora.rank=4"), std::string::npos) << done.out;
+  }
+  const auto beside = run(scratch_, {"bench", "train", "tiny-llama", "--device", "cpu", "--set", "lora.rank=4",
+                                     "--peers", "--peer-modes", "eager"});
+  EXPECT_EQ(beside.code, 2);
+  EXPECT_NE(beside.err.find("the peers train whole models"), std::string::npos) << beside.err;
+}
+
 TEST_F(Bench, a_list_takes_one_word_and_peers_that_cannot_start_cost_nothing_of_ours) {
   const auto done = run(scratch_,
                         {"bench", "train", "--optimize", "fused", "tiny-gpt2", "--steps", "1", "--device", "cpu",
