@@ -76,10 +76,7 @@ std::string ratio_text(double ratio) {
 }
 
 std::string settings_text(const Figures& figures) {
-  if (figures.settings.empty()) return "the workloads' own settings";
-  std::string text;
-  for (const auto& setting : figures.settings) text += (text.empty() ? "" : ", ") + setting;
-  return text;
+  return figures.settings.empty() ? "the workloads' own settings" : joined_settings(figures.settings);
 }
 
 std::string shown(const Figure& figure) { return figure.value ? format("{:.4g}", *figure.value) : "failed"; }

@@ -64,6 +64,16 @@ Figure single_figure(std::string name, std::string unit, std::optional<double> v
   return {std::move(name), std::move(unit), value, value.value_or(0), value.value_or(0), lower_is_better};
 }
 
+std::string joined_settings(const std::vector<std::string>& settings) {
+  std::string text;
+  for (const auto& setting : settings) text += (text.empty() ? "" : ", ") + setting;
+  return text;
+}
+
+std::string settings_note(const std::vector<std::string>& settings) {
+  return settings.empty() ? "" : ", with " + joined_settings(settings);
+}
+
 base::Json result_json(const Figures& figures) {
   base::Json list = base::Json::array();
   for (const auto& figure : figures.list) {

@@ -30,6 +30,10 @@ struct Figures {
   std::vector<std::string> settings = {};  // that were not the workloads' own: "train.batch=8"
 };
 
+std::string joined_settings(const std::vector<std::string>& settings);  // with commas between them
+// For the first line of a table: ", with a=1, b=2", or nothing.
+std::string settings_note(const std::vector<std::string>& settings);
+
 // The beginning of a bench's JSON: {"bench", "device_name", "time", "settings", "figures"}.
 base::Json result_json(const Figures& figures);
 

@@ -62,7 +62,8 @@ std::vector<Line> lines_of(const Floor& floor, const FloorRows& rows) {
 }
 
 std::string table_of(const FloorResult& result) {
-  std::string table = result.steps.device_name + "; milliseconds of a step\n";
+  std::string table =
+      result.steps.device_name + "; milliseconds of a step" + settings_note(result.steps.settings) + "\n";
   for (const auto& floor : result.floors) {
     const auto rows = steps_of(result, floor);
     std::vector<std::vector<std::string>> cells = {{floor.workload + " " + floor.precision, "floor"}};

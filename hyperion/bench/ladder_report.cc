@@ -178,8 +178,9 @@ std::string svg_of(const std::vector<Ladder>& ladders) {
 }
 
 std::string heading(const Ladder& ladder) {
-  return format("{} on {}, {}; {}{}\n\n", ladder.workload, ladder.device_name, ladder.rungs.at(0).row.precision,
-                blocks_text(ladder.steps), ladder.stopped ? "; stopped before the last rung" : "");
+  return format("{} on {}, {}; {}{}{}\n\n", ladder.workload, ladder.device_name, ladder.rungs.at(0).row.precision,
+                blocks_text(ladder.steps), settings_note(ladder.settings),
+                ladder.stopped ? "; stopped before the last rung" : "");
 }
 
 }  // namespace

@@ -213,8 +213,9 @@ std::string svg_of(const TrainResult& result) {
 }  // namespace
 
 Outcome train_outcome(const TrainResult& result) {
-  std::string table = format("{}; {}\n\n{}{}", result.device_name, blocks_text(result.steps), table_of(result),
-                             fp8_of(result) + kinds_of(result) + gaps_of(result));
+  std::string table =
+      format("{}; {}{}\n\n{}{}", result.device_name, blocks_text(result.steps), settings_note(result.settings),
+             table_of(result), fp8_of(result) + kinds_of(result) + gaps_of(result));
   for (const auto& note : result.notes) table += "note: " + note + "\n";
   return {"train", table, json_of(result), csv_of(result), {{"train.svg", svg_of(result)}}};
 }
