@@ -76,7 +76,7 @@ class VitAttention final : public nn::Module {
         half_{std::move(norm), inputs(config), register_module("o_proj", vit_linear(config.width, config.width))} {}
 
   at::Tensor forward(const at::Tensor& input, Pass& pass) override {
-    const auto projected = half_.in(input, pass, shape_.how.dropout);
+    const auto projected = half_.in(input, pass);
     return half_.out(projected, nn::attend(projected, shape_, layer_, pass), pass, dropout_);
   }
 

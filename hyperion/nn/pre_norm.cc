@@ -104,16 +104,15 @@ at::Tensor activated(const Projected& from, Activation activation, const PassSet
 PreNorm::PreNorm(std::shared_ptr<Norm> norm, Projections in, std::shared_ptr<Projection> out)
     : norm_(std::move(norm)), in_(std::move(in)), out_(std::move(out)) {}
 
-Form PreNorm::form_in(const Pass& pass, double attention_dropout) const {
-  if (!pass.fused_blocks || !norm_) return Form::plain;
-  if (pass.cache != nullptr || pass.key_mask.defined() || pass.segments.defined()) return Form::plain;
-  if (pass.training && attention_dropout > 0) return Form::plain;
+// Tokens that continue a cache are few: there is nothing between their products worth fusing.
+Form PreNorm::form_in(const Pass& pass) const {
+  if (!pass.fused_blocks || !norm_ || pass.cache != nullptr) return Form::plain;
   if (can_fuse(in_) && out_->whole()) return Form::fused;
   return can_adapt(in_, pass) && can_adapt({out_}, pass) ? Form::adapted : Form::plain;
 }
 
-Projected PreNorm::in(const at::Tensor& input, Pass& pass, double attention_dropout) const {
-  Projected projected{norm_ ? input : at::Tensor(), {}, {}, form_in(pass, attention_dropout)};
+Projected PreNorm::in(const at::Tensor& input, Pass& pass) const {
+  Projected projected{norm_ ? input : at::Tensor(), {}, {}, form_in(pass)};
   if (projected.form == Form::plain) {
     const auto normed = norm_ ? run(*norm_, input, pass) : input;
     for (const auto& linear : in_) projected.outputs.push_back(run(*linear, normed, pass));
@@ -164,7 +163,9 @@ at::Tensor attend(const Projected& projected, const SelfAttention& attention, si
   const auto& widths = projected.widths;
   const int64_t queries = (widths.size() == 1 ? widths[0] / 3 : widths[0]) / attention.head_width;
   const int64_t keys = (widths.size() == 1 ? widths[0] / 3 : widths[1]) / attention.head_width;
-  if (projected.form != Form::plain && attention.query_norm == nullptr)
+  const bool hides = pass.key_mask.defined() || pass.segments.defined();
+  const bool drops = pass.training && attention.how.dropout > 0;
+  if (projected.form != Form::plain && attention.query_norm == nullptr && !hides && !drops)
     return blocks::packed_attention(projected.outputs[0], {queries, keys, attention.head_width}, pass.half_cosines,
                                     pass.half_sines, attention.how.causal, attention.how.window);
   std::vector<at::Tensor> heads;

@@ -5,8 +5,9 @@
 //   return half_.out(projected, nn::attend(projected, {.head_width = 64}, layer, pass), pass);
 //
 // Each step has a plain form, module by module through `run`, and a fused one, a single operation
-// (blocks/block_ops.h; with adapters and frozen weights, in 4 bits or whole, blocks/adapted_linear.h). Which it is is
-// decided here, once for a half, from the pass and the linears: no mask or cache may stand between.
+// (blocks/block_ops.h; with adapters and frozen weights, in 4 bits or whole, blocks/adapted_linear.h). Which form the
+// linears take is decided here, once for a half, from the pass and the linears. Attention has its fused form where the
+// heads need no norm, no mask hides keys and no weight of it is dropped.
 #pragma once
 #include <memory>
 #include <optional>
@@ -44,8 +45,7 @@ class PreNorm {
   // alone.
   PreNorm(std::shared_ptr<Norm> norm, Projections in, std::shared_ptr<Projection> out);
 
-  // `attention_dropout`: of attention's weights, which has no fused form.
-  Projected in(const at::Tensor& input, Pass& pass, double attention_dropout = 0) const;
+  Projected in(const at::Tensor& input, Pass& pass) const;
   at::Tensor out(const Projected& from, const at::Tensor& mixed, Pass& pass, const PartDropout& dropout = {}) const;
   // Of activation(what came in).
   at::Tensor out(const Projected& from, Activation activation, Pass& pass, const PartDropout& dropout = {}) const;
@@ -53,7 +53,7 @@ class PreNorm {
   void lay_out() const;  // the weights of the linears in behind each other in memory, and so their biases
 
  private:
-  Form form_in(const Pass& pass, double attention_dropout) const;
+  Form form_in(const Pass& pass) const;
   at::Tensor joined(const Projected& from, const at::Tensor& output, Pass& pass, const PartDropout& dropout) const;
   at::Tensor onto_residual(const Projected& from, std::optional<Activation> activation, const at::Tensor& input,
                            const Pass& pass, const PartDropout& dropout) const;

@@ -1,6 +1,8 @@
 // A model built of fused blocks is the same model: its loss and every gradient, in each family, on each device.
+#include <ATen/ops/arange.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
 #include "hyperion/models/recipe.h"
@@ -58,8 +60,10 @@ struct Trained {
   int64_t held = 0;                 // bytes of activations between forward and backward
 };
 
-Trained trained(Model& model, const at::Tensor& input, const at::Tensor& targets, bool reference, bool fused) {
+Trained trained(Model& model, const at::Tensor& input, const at::Tensor& targets, bool reference, bool fused,
+                const nn::PassInputs& inputs = {}) {
   nn::Pass pass;
+  static_cast<nn::PassInputs&>(pass) = inputs;
   pass.training = true, pass.reference = reference, pass.fused_blocks = fused;
   nn::SavedBytesMeter meter{nn::Residents(model.held())};
   at::Tensor loss;
@@ -79,14 +83,14 @@ Trained trained(Model& model, const at::Tensor& input, const at::Tensor& targets
 }
 
 // Both forms of one model, held against each other on odd shapes; some targets are not counted.
-void expect_alike(Model& model, at::Device device) {
+void expect_alike(Model& model, at::Device device, const nn::PassInputs& inputs = {}) {
   const bool tokens = model.input() == Input::tokens;
   const auto input = tokens ? at::randint(0, 300, {3, 33}, at::kLong) : at::randn({3, 3, 24, 24});
   auto targets = tokens ? input.roll(1, 1) : at::randint(0, 7, {3}, at::kLong);
   if (tokens) targets.select(0, 1).narrow(0, 4, 9).fill_(-100);
   const auto here = input.to(device), there = targets.to(device);
-  const auto plain = trained(model, here, there, /*reference=*/true, false);
-  const auto fused = trained(model, here, there, false, /*fused=*/true);
+  const auto plain = trained(model, here, there, /*reference=*/true, false, inputs);
+  const auto fused = trained(model, here, there, false, /*fused=*/true, inputs);
   EXPECT_LT(testing::relative_error(fused.tensors[0], plain.tensors[0]), 1e-6);
   for (size_t i = 1; i < plain.tensors.size(); ++i) {
     ASSERT_EQ(fused.tensors[i].defined(), plain.tensors[i].defined());
@@ -103,6 +107,24 @@ TEST_P(FusedBlocks, give_the_loss_and_gradients_of_plain_ones) {
     model->initialise(5);
     model->to(GetParam(), at::kFloat);
     expect_alike(*model, GetParam());
+  }
+}
+
+// Three rows of 33 tokens, in documents of odd lengths.
+TEST_P(FusedBlocks, give_the_loss_and_gradients_of_plain_ones_where_documents_share_rows) {
+  auto starts = at::zeros({3, 33}, at::kInt);
+  for (const auto& [row, first] : {std::pair<int64_t, int64_t>{0, 1}, {0, 20}, {1, 32}, {2, 5}, {2, 6}})
+    starts.select(0, row).narrow(0, first, 33 - first).fill_(first);
+  nn::PassInputs documents;
+  documents.segments = blocks::Segments(starts.to(GetParam()));
+  documents.positions = at::arange(33, at::kLong).sub(starts).to(GetParam());
+  for (const auto& family : kFamilies) {
+    SCOPED_TRACE(family.name);
+    const auto model = make_model(family.config, "test");
+    if (model->input() != Input::tokens) continue;
+    model->initialise(5);
+    model->to(GetParam(), at::kFloat);
+    expect_alike(*model, GetParam(), documents);
   }
 }
 
