@@ -18,6 +18,8 @@ class Tree : public nn::Module, public Model {
       nn::Module::initial_values(seed, name, begin, out);
     };
   }
+  // torch::nn::Module has others of the name, which would move wide parameters and 4-bit weights wrongly: hidden.
+  // NOLINTNEXTLINE(clang-diagnostic-overloaded-virtual)
   void to(at::Device device, at::ScalarType type) final { move_to(device, type); }
   nn::Adapters& adapters() final { return adapters_; }
   void quantize() final;
