@@ -270,16 +270,24 @@ struct AdaptedLinearResidual : torch::autograd::Function<AdaptedLinearResidual> 
   }
 };
 
-void check_linears(const FrozenLinears& linears) {
+// The products read all of it as the input's type.
+void check_linears(const FrozenLinears& linears, const at::Tensor& input) {
   const size_t count = linears.weights.size() + linears.packed.size();
   HYPERION_CHECK(count > 0 && (linears.weights.empty() || linears.packed.empty()), "weights are whole, or in 4 bits");
   HYPERION_CHECK(linears.changes.size() == count && (linears.biases.empty() || linears.biases.size() == count),
                  "a change and a bias a linear");
+  const auto alike = [&](const at::Tensor& tensor) {
+    return !tensor.defined() || tensor.scalar_type() == input.scalar_type();
+  };
+  bool all = std::all_of(linears.weights.begin(), linears.weights.end(), alike) &&
+             std::all_of(linears.biases.begin(), linears.biases.end(), alike);
+  for (const auto& part : linears.changes) all = all && alike(part.a) && alike(part.b);
+  HYPERION_CHECK(all, "frozen linears and their changes are of the input's type");
 }
 
 at::Tensor apply(const at::Tensor& input, std::optional<kernels::Activation> kind, const FrozenLinears& linears,
                  const at::Tensor& residual, bool last_use) {
-  check_linears(linears);
+  check_linears(linears, input);
   HYPERION_CHECK(linears.changes.size() == 1, "a residual is added to one linear");
   const auto trained = trained_of(linears);
   return AdaptedLinearResidual::apply(input, maybe(residual), at::TensorList(trained), linears, kind, last_use);
@@ -289,7 +297,7 @@ at::Tensor apply(const at::Tensor& input, std::optional<kernels::Activation> kin
 
 std::pair<at::Tensor, at::Tensor> norm_linear(const at::Tensor& hidden, const kernels::NormWeights& norm,
                                               const FrozenLinears& linears) {
-  check_linears(linears);
+  check_linears(linears, hidden);
   const auto trained = trained_of(linears);
   const auto out =
       AdaptedNormLinear::apply(hidden, norm.weight, maybe(norm.bias), at::TensorList(trained), linears, norm.epsilon);

@@ -116,15 +116,16 @@ Nf4 nf4_quantize(const at::Tensor& weight) {
 
 void nf4_dequantize_into(const at::Tensor& out, const Nf4& weight) {
   HYPERION_CHECK(out.is_contiguous() && out.numel() == elements_of(weight), "4-bit weights go into as many elements");
-  if (out.scalar_type() == at::kBFloat16) return unpack_as<Bfloat16>(weight, out);
-  if (out.scalar_type() == at::kFloat) return unpack_as<float>(weight, out);
-  out.copy_(nf4_dequantize(weight, at::kFloat));
+  const bool aligned = reinterpret_cast<uintptr_t>(out.const_data_ptr()) % 16 == 0;  // as the GPU's kernel writes
+  if (aligned && out.scalar_type() == at::kBFloat16) return unpack_as<Bfloat16>(weight, out);
+  if (aligned && out.scalar_type() == at::kFloat) return unpack_as<float>(weight, out);
+  out.copy_(nf4_dequantize(weight, out.scalar_type()));
 }
 
 at::Tensor nf4_dequantize(const Nf4& weight, at::ScalarType type) {
-  const auto made = type == at::kBFloat16 ? type : at::kFloat;
-  const auto out = at::empty(weight.shape, weight.group_scales.options().dtype(made));
-  nf4_dequantize_into(out, weight);
+  const bool narrow = type == at::kBFloat16;
+  const auto out = at::empty(weight.shape, weight.group_scales.options().dtype(narrow ? type : at::kFloat));
+  narrow ? unpack_as<Bfloat16>(weight, out) : unpack_as<float>(weight, out);
   return out.to(type);
 }
 

@@ -152,8 +152,8 @@ at::Tensor PreNorm::joined(const Projected& from, const at::Tensor& output, Pass
 }
 
 void PreNorm::lay_out() const {
-  for (const auto& projection : in_)
-    if (!projection->whole()) return;
+  for (const auto& projection : in_)  // adapters stand beside a weight, and do not mind where it lies
+    if (!projection->weight().defined() || projection->rows() != nullptr) return;
   const auto linears = linears_of(in_);
   blocks::lay_together(linears.weights);
   if (linears.biases.size() == linears.weights.size()) blocks::lay_together(linears.biases);

@@ -4,6 +4,7 @@
 #include <ATen/ops/linear.h>
 #include <ATen/ops/ones.h>
 
+#include "hyperion/base/error.h"
 #include "hyperion/kernels/activations.h"
 #include "tests/blocks/support_block_ops.h"
 
@@ -103,31 +104,35 @@ TEST_P(AdaptedLinear, drops_the_inputs_of_adapters_as_dropout_does) {
       at::kFloat);
 }
 
+// The second weight of the odd ones begins at no multiple of 16 bytes.
 TEST_P(AdaptedLinear, of_4_bits_is_that_of_the_same_weights_whole) {
-  const int64_t width = 64, inner = 40;
-  for (const bool in_out : {false, true}) {
-    const auto shape = in_out ? std::vector<int64_t>{width, inner} : std::vector<int64_t>{inner, width};
-    const auto x = random({2, 3, width}).to(GetParam()), norm = random({width}).to(GetParam());
-    const auto a = random({4, width}).to(GetParam()), b = random({inner, 4}).to(GetParam());
-    const auto q = kernels::nf4_quantize(here(random(shape))), k = kernels::nf4_quantize(here(random(shape)));
-    const auto whole = [](const kernels::Nf4& packed) { return kernels::nf4_dequantize(packed, at::kFloat); };
-    const std::vector<LowRank> changes{{a, b, 2}, {}};
-    Tensors outputs;
-    for (const bool narrow : {true, false}) {
-      const FrozenLinears linears{narrow ? Tensors{} : Tensors{whole(q), whole(k)},
-                                  narrow ? std::vector{q, k} : std::vector<kernels::Nf4>{},
-                                  {},
-                                  in_out,
-                                  changes};
-      const auto leaf = x.clone().requires_grad_();
-      const auto [hidden, out] = norm_linear(leaf, {norm, {}, 1e-5}, linears);
-      out.square().sum().backward();
-      outputs.push_back(out.detach());
-      outputs.push_back(leaf.grad());
+  for (const auto& [width, inner] : {std::pair<int64_t, int64_t>{64, 40}, {30, 5}})
+    for (const bool in_out : {false, true}) {
+      const auto shape = in_out ? std::vector<int64_t>{width, inner} : std::vector<int64_t>{inner, width};
+      const auto x = here(random({2, 3, width})), norm = here(random({width}));
+      const auto a = here(random({4, width})), b = here(random({inner, 4}));
+      const auto q = kernels::nf4_quantize(here(random(shape))), k = kernels::nf4_quantize(here(random(shape)));
+      const auto whole = [](const kernels::Nf4& packed) { return kernels::nf4_dequantize(packed, at::kFloat); };
+      std::vector<Tensors> found;
+      for (const bool narrow : {true, false}) {
+        const Tensors leaves{x.clone().requires_grad_(), a.clone().requires_grad_(), b.clone().requires_grad_()};
+        const FrozenLinears linears{narrow ? Tensors{} : Tensors{whole(q), whole(k)},
+                                    narrow ? std::vector{q, k} : std::vector<kernels::Nf4>{},
+                                    {},
+                                    in_out,
+                                    {{leaves[1], leaves[2], 2}, {}}};
+        const auto [hidden, out] = norm_linear(leaves[0], {norm, {}, 1e-5}, linears);
+        out.square().sum().backward();
+        found.push_back({out.detach(), leaves[0].grad(), leaves[1].grad(), leaves[2].grad()});
+      }
+      for (size_t i = 0; i < found[0].size(); ++i) EXPECT_TRUE(found[0][i].equal(found[1][i])) << width << " " << i;
     }
-    EXPECT_TRUE(outputs[0].equal(outputs[2]));
-    EXPECT_TRUE(outputs[1].equal(outputs[3]));
-  }
+}
+
+TEST_P(AdaptedLinear, of_another_type_is_refused) {
+  const auto x = here(random({2, 8}).to(at::kBFloat16)), weight = here(random({4, 8}).to(at::kBFloat16));
+  const FrozenLinears linears{{weight}, {}, {}, false, {{here(random({2, 8})), here(random({4, 2})), 1}}};
+  EXPECT_THROW(linear_residual(x, linears, {}), base::Error);
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, AdaptedLinear, ::testing::ValuesIn(testing::devices()), testing::device_name);
