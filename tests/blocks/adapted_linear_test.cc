@@ -27,9 +27,8 @@ TEST_P(AdaptedLinear, behind_a_norm_adds_the_change_of_each_linear) {
   in_each_type([&](auto type) {
     for (const auto& s : kShapes) {
       SCOPED_TRACE(s.width);
-      const at::Tensor w[] = {frozen({s.inner, s.width}, type), frozen({3, s.width}, type),
-                              frozen({s.inner, s.width}, type)};
-      const at::Tensor bias[] = {frozen({s.inner}, type), frozen({3}, type), frozen({s.inner}, type)};
+      const Tensors w{frozen({s.inner, s.width}, type), frozen({3, s.width}, type), frozen({s.inner, s.width}, type)};
+      const Tensors bias{frozen({s.inner}, type), frozen({3}, type), frozen({s.inner}, type)};
       agrees(
           {random({s.batch, s.length, s.width}), random({s.width}), random({4, s.width}, 0.1), random({s.inner, 4}),
            random({2, s.width}, 0.1), random({s.inner, 2})},
@@ -39,8 +38,8 @@ TEST_P(AdaptedLinear, behind_a_norm_adds_the_change_of_each_linear) {
                                         {here(bias[0]), here(bias[1]), here(bias[2])},
                                         /*in_out=*/false,
                                         {{t[2], t[3], 2}, {}, {t[4], t[5], 0.5}}};
-            const auto [hidden, out] = norm_linear(t[0], {t[1], {}, 1e-5}, linears);
-            return {hidden, out};
+            const auto both = norm_linear(t[0], {t[1], {}, 1e-5}, linears);
+            return {both.first, both.second};
           },
           [&](const Tensors& t) -> Tensors {
             const auto x = plain_norm(t[0], t[1], {});
@@ -90,8 +89,8 @@ TEST_P(AdaptedLinear, drops_the_inputs_of_adapters_as_dropout_does) {
       [&](const Tensors& t) -> Tensors {
         const FrozenLinears linears{
             {here(w), here(w)}, {}, {}, false, {{t[2], t[3], 2, 0.4, place(0)}, {t[4], t[5], 1, 0.2, place(1)}}};
-        const auto [hidden, out] = norm_linear(t[0], {t[1], {}, 1e-5}, linears);
-        return {hidden, out};
+        const auto both = norm_linear(t[0], {t[1], {}, 1e-5}, linears);
+        return {both.first, both.second};
       },
       [&](const Tensors& t) -> Tensors {
         const auto x = plain_norm(t[0], t[1], {});
@@ -121,7 +120,7 @@ TEST_P(AdaptedLinear, of_4_bits_is_that_of_the_same_weights_whole) {
                                     {},
                                     in_out,
                                     {{leaves[1], leaves[2], 2}, {}}};
-        const auto [hidden, out] = norm_linear(leaves[0], {norm, {}, 1e-5}, linears);
+        const auto out = norm_linear(leaves[0], {norm, {}, 1e-5}, linears).second;
         out.square().sum().backward();
         found.push_back({out.detach(), leaves[0].grad(), leaves[1].grad(), leaves[2].grad()});
       }
