@@ -15,9 +15,11 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <thread>
 
 #include "hyperion/base/error.h"
@@ -30,6 +32,7 @@
 #include "hyperion/device/tuning_cache.h"
 #include "hyperion/kernels/gemm.h"
 #include "hyperion/models/registry.h"
+#include "hyperion/nn/meta.h"
 #include "hyperion/profile/memory.h"
 
 namespace hyperion::bench {
@@ -37,6 +40,7 @@ namespace {
 
 using base::format;
 using Work = std::function<void()>;
+constexpr const char* kFloorAdapter = "floor";
 
 at::ScalarType floor_type(const Workload& workload, train::Precision precision) {
   if (precision != train::Precision::fp8) return train::compute_type(precision);
@@ -80,11 +84,14 @@ class Measured {
     return 8e-6 * static_cast<double>(count) / fastest({[=]() mutable { at::mul_out(to, from, factor); }});
   }
 
-  // A map's three: forward, its input's gradient and its weight's.
-  double map(int64_t rows, int64_t in, int64_t out) const {
-    const auto x = at::randn({rows, in}, options_), weight = at::randn({out, in}, options_);
-    const auto upstream = at::randn({rows, out}, options_);
-    return gemm({x, weight, false, true}) + gemm({upstream, weight}) + gemm({upstream, x, true, false});
+  // Of one product of each kind that a step has.
+  ProductTimes products(int64_t rows, const FloorLinears& l) const {
+    const auto x = at::randn({rows, l.in}, options_), weight = at::randn({l.out, l.in}, options_);
+    const auto above = at::randn({rows, l.out}, options_);
+    ProductTimes times{.forward = gemm({x, weight, false, true})};
+    if (l.to_input > 0) times.to_input = gemm({above, weight});
+    if (l.to_weight > 0) times.to_weight = gemm({above, x, true, false});
+    return times;
   }
 
   double attention(const BlockSizes& s) const {
@@ -129,6 +136,52 @@ class Measured {
   at::TensorOptions options_;
 };
 
+// The linears of a block over one input, in the order of the pass, by how their paths end in all families; and the
+// head.
+const std::array<nn::LayerNames, 5>& joined_linears() {
+  static const std::array<nn::LayerNames, 5> list = {{{.names = {"c_attn", "q_proj", "k_proj", "v_proj"}},
+                                                      {.names = {"attn.c_proj", "o_proj"}},
+                                                      {.names = {"c_fc", "gate_proj", "up_proj", "fc1"}},
+                                                      {.names = {"mlp.c_proj", "down_proj", "fc2"}},
+                                                      {.names = {"lm_head"}}}};
+  return list;
+}
+constexpr int64_t kOfBlock = 4;
+
+// Adds the adapters to linears that nothing trains any more.
+void freeze_beside(const nn::Adapters& adapters, int64_t layers, std::vector<FloorLinears>& linears) {
+  struct Beside {
+    int64_t place;  // in the order of the pass
+    FloorLinears& linears;
+    int64_t rank;
+  };
+  std::vector<Beside> all;
+  std::set<int64_t> places;
+  for (const auto& [name, tensor] : adapters.parameters(kFloorAdapter)) {
+    const auto end = name.rfind(".lora_B.");
+    if (end == name.npos) continue;
+    const auto path = name.substr(0, end);
+    const auto found = std::find_if(joined_linears().begin(), joined_linears().end(),
+                                    [&](const auto& names) { return nn::fits(names, path); });
+    const int64_t which = found - joined_linears().begin();
+    if (which >= std::ssize(linears)) continue;  // too small to count
+    const int64_t block = which < kOfBlock ? std::stoll(path.substr(path.find_first_of("0123456789"))) : layers;
+    auto& l = linears[static_cast<size_t>(which)];
+    all.push_back({kOfBlock * block + which % kOfBlock, l, tensor.size(1)});
+    l.lowered += places.insert(all.back().place).second ? 1 : 0;
+    l.adapted_out += tensor.size(0), l.ranks += tensor.size(1), l.raised += tensor.numel();
+  }
+  const int64_t lowest = places.empty() ? kOfBlock * layers : *places.begin();
+  for (const auto& [place, l, rank] : all) l.ranks_to_input += place > lowest ? rank : 0;
+  for (int64_t which = 0; which < std::ssize(linears); ++which) {
+    auto& l = linears[static_cast<size_t>(which)];
+    l.to_weight = l.to_input = 0;
+    const int64_t first = which < kOfBlock ? 0 : layers;
+    for (int64_t block = first; block < first + l.forward; ++block)
+      l.to_input += kOfBlock * block + which % kOfBlock > lowest ? 1 : 0;
+  }
+}
+
 Floor floor_of(const Workload& workload, const train::RunConfig& config, const TimedDevice& device) {
   const auto sizes = block_sizes(workload, config);
   const auto type = floor_type(workload, config.train.precision);
@@ -136,16 +189,18 @@ Floor floor_of(const Workload& workload, const train::RunConfig& config, const T
   device::allow_tf32(config.train.precision == train::Precision::tf32);
   const Measured measured(device, type);
   Floor floor{workload.name, base::word_of(config.train.precision), measured.gb_s()};
-  const int64_t n = sizes.tokens(), d = sizes.width, mixed = sizes.heads * sizes.head_width;
-  const auto layers = static_cast<double>(sizes.layers);
-  floor.products =
-      layers * (measured.map(n, d, mixed + 2 * sizes.key_heads * sizes.head_width) + measured.map(n, mixed, d) +
-                measured.map(n, d, sizes.inner * (sizes.gated ? 2 : 1)) + measured.map(n, sizes.inner, d));
-  if (sizes.vocabulary > 0) floor.products += measured.map(n, d, sizes.vocabulary);
-  floor.attention = layers * measured.attention(sizes);
-  const auto shape = models::config_shape(models::config_json(config.model), workload.name, config.train.length);
-  floor.passing = passing_bytes(sizes, element) / floor.copy_gb_s / 1e6;
-  floor.update = update_bytes(shape.parameters, element) / floor.copy_gb_s / 1e6;
+  const auto ms_of = [&](double bytes) { return bytes / floor.copy_gb_s / 1e6; };
+  const auto work = floor_work(workload, config);
+  for (const auto& linears : work.linears) {
+    const auto times = measured.products(sizes.tokens(), linears);
+    floor.products += products_ms(linears, times);
+    floor.adapters += adapters_ms(linears, times, ms_of(adapter_bytes(linears, sizes.tokens(), element)));
+    floor.wholes += ms_of(whole_bytes(linears, element));
+  }
+  floor.products += floor.adapters;
+  floor.attention = static_cast<double>(sizes.layers) * measured.attention(sizes);
+  floor.passing = ms_of(passing_bytes(sizes, element)) + floor.wholes;
+  floor.update = ms_of(update_bytes(work.trained, element));
   profile::release_cached_memory(device.place().is_cuda());
   return floor;
 }
@@ -182,6 +237,50 @@ BlockSizes block_sizes(const Workload& workload, const train::RunConfig& config)
   return s;
 }
 
+FloorWork floor_work(const Workload& workload, const train::RunConfig& config) {
+  const auto s = block_sizes(workload, config);
+  const int64_t mixed = s.heads * s.head_width, keys = s.key_heads * s.head_width;
+  FloorWork work;
+  for (const auto& [in, out] : {std::pair{s.width, mixed + 2 * keys}, std::pair{mixed, s.width},
+                                std::pair{s.width, s.inner * (s.gated ? 2 : 1)}, std::pair{s.inner, s.width}})
+    work.linears.push_back({in, out, s.layers, s.layers, s.layers, config.model.quantize == models::Quantize::nf4});
+  if (s.vocabulary > 0) work.linears.push_back({s.width, s.vocabulary, 1, 1, 1});
+  const auto text = models::config_json(config.model);
+  if (config.lora.rank == 0) {
+    work.trained = models::config_shape(text, workload.name, config.train.length).parameters;
+    return work;
+  }
+  const nn::MetaScope only_names;
+  const auto model = models::make_model(text, workload.name);
+  model->adapters().add(kFloorAdapter, nn::config_of(config.lora), config.train.seed);
+  work.trained = models::adapted_shape(*model, kFloorAdapter, config.train.length).trained;
+  freeze_beside(model->adapters(), s.layers, work.linears);
+  return work;
+}
+
+double products_ms(const FloorLinears& l, const ProductTimes& times) {
+  return static_cast<double>(l.forward) * times.forward + static_cast<double>(l.to_input) * times.to_input +
+         static_cast<double>(l.to_weight) * times.to_weight;
+}
+
+double adapters_ms(const FloorLinears& l, const ProductTimes& times, double passes_ms) {
+  const auto in = static_cast<double>(l.in), out = static_cast<double>(l.out), raised = static_cast<double>(l.raised);
+  // As parts of a product: the input into A twice, and of the output's gradient two products with the shape of B.
+  const double passes = times.forward * (2 * static_cast<double>(l.ranks) / out + 2 * raised / (in * out));
+  return std::max(passes_ms, passes) + times.forward * raised / (in * out) +
+         times.to_input * static_cast<double>(l.ranks_to_input) / out;
+}
+
+double adapter_bytes(const FloorLinears& l, int64_t tokens, int64_t element) {
+  return static_cast<double>(tokens * element) * static_cast<double>(2 * l.lowered * l.in + l.adapted_out);
+}
+
+double whole_bytes(const FloorLinears& l, int64_t element) {
+  if (!l.quantized) return 0;
+  constexpr double kPacked = 1 / 2. + 1 / 64. + 4 / (64. * 256);  // codes, magnitudes and their scales: kernels/nf4.h
+  return static_cast<double>((l.forward + l.to_input) * l.in * l.out) * (kPacked + static_cast<double>(element));
+}
+
 double passing_bytes(const BlockSizes& s, int64_t element) {
   const double rows = static_cast<double>(s.tokens()), gated = s.gated ? 1 : 0;
   const double norms = 2 * 7 * rows * static_cast<double>(s.width);
@@ -203,7 +302,7 @@ FloorResult run_floor_bench(TrainBenchOptions options) {
   const auto workloads = find_workloads(options.workloads);
   for (const auto* workload : workloads) {  // what is wrong is said at once
     const auto config = config_of(*workload, changes);
-    block_sizes(*workload, config);
+    floor_work(*workload, config);
     floor_type(*workload, config.train.precision);
   }
   FloorResult result;

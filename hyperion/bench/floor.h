@@ -4,6 +4,14 @@
 // so that neither launches nor a clock that power holds down cost anything; and the bytes that the rest must move once,
 // at the measured rate of a large copy. A whole step can come near the sum, not below it. The step beside it is of the
 // same run, split by what its kernels are for.
+//
+// Beside adapters the weights are frozen: a linear has its forward and its input's gradient, and no gradient of its
+// weight; nor of the input of the lowest linears that have an adapter, below which nothing is trained. What an adapter
+// adds into the output and into the input's gradient is more operations of those products, at their rate. What is left
+// of it must pass over tensors of its own: the input into A forward and for A's gradient, and the output's gradient,
+// once for both B's gradient and the low one; these take as long as their bytes, or their operations where ranks are
+// high. Weights in 4 bits are read and written whole for each product. Modules trained whole beside adapters count in
+// the update alone; attention and norms with their backward in every block, also below the lowest adapter.
 #pragma once
 #include <string>
 #include <vector>
@@ -23,6 +31,33 @@ struct BlockSizes {
 // Throws ConfigError where the workload is no transformer of equal blocks.
 BlockSizes block_sizes(const Workload& workload, const train::RunConfig& config);
 
+// Linears over one input, side by side, in all blocks: q, k and v; o; gate and up; down. Or the language head.
+struct FloorLinears {
+  int64_t in = 0, out = 0;
+  int64_t forward = 0, to_input = 0, to_weight = 0;  // products of a step
+  bool quantized = false;
+  // The adapters beside them, summed up over the blocks.
+  int64_t lowered = 0, adapted_out = 0;   // inputs that go into an A, and widths of outputs that a B adds to
+  int64_t ranks = 0, ranks_to_input = 0;  // and those of them that add to a gradient of the input
+  int64_t raised = 0;                     // rank times width of the output
+};
+struct FloorWork {
+  std::vector<FloorLinears> linears;
+  int64_t trained = 0;  // parameters
+};
+FloorWork floor_work(const Workload& workload, const train::RunConfig& config);
+
+// Milliseconds of one product of each kind, alone.
+struct ProductTimes {
+  double forward = 0, to_input = 0, to_weight = 0;
+};
+double products_ms(const FloorLinears& linears, const ProductTimes& times);
+// What adapters add to it, where their own passes take `passes_ms` by their bytes.
+double adapters_ms(const FloorLinears& linears, const ProductTimes& times, double passes_ms);
+double adapter_bytes(const FloorLinears& linears, int64_t tokens, int64_t element);
+// Bytes of making weights whole that are in 4 bits, for each product.
+double whole_bytes(const FloorLinears& linears, int64_t element);
+
 // Bytes that norms, activations and the loss must read and write in a step, `element` a number: each norm with its
 // residual 3 [tokens, width] forward and 4 backward; the activation its inputs and output, twice; the loss the logits
 // three times.
@@ -35,6 +70,7 @@ struct Floor {
   std::string workload, precision;
   double copy_gb_s = 0;
   double products = 0, attention = 0, passing = 0, update = 0;
+  double adapters = 0, wholes = 0;  // of products: what adapters add; of passing: making 4-bit weights whole
   double sum() const { return products + attention + passing + update; }
 };
 

@@ -74,6 +74,9 @@ std::string table_of(const FloorResult& result) {
         cells.back().insert(cells.back().end(), {format("{:.3f}", taken), format("{:.3f}", taken - line.least)});
     }
     table += "\n" + aligned(cells);
+    if (floor.adapters > 0)
+      table += format("Of the floor's products {:.3f} are what the adapters add.\n", floor.adapters);
+    if (floor.wholes > 0) table += format("Of all else {:.3f} make weights whole that are in 4 bits.\n", floor.wholes);
   }
   for (const auto& row : result.steps.rows)
     if (!row.failed.empty()) table += format("\n{} {}: {}\n", row.workload, row.mode, row.failed);
@@ -97,6 +100,8 @@ std::string json_of(const FloorResult& result) {
     floors.push_back({{"workload", floor.workload},
                       {"precision", floor.precision},
                       {"copy_gb_s", floor.copy_gb_s},
+                      {"adapters_ms", floor.adapters},
+                      {"whole_weights_ms", floor.wholes},
                       {"modes", modes},
                       {"causes", causes}});
   }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "hyperion/base/error.h"
@@ -45,6 +46,74 @@ TEST(Floor, counts_bytes) {
   EXPECT_EQ(update_bytes(7, 4), 7 * 32);
 }
 
+FloorWork work_of(const char* name, const Changes& changes) {
+  const auto& workload = *find_workloads(name)[0];
+  return floor_work(workload, config_of(workload, changes));
+}
+
+// forward, to_input and to_weight of each
+using Products = std::vector<std::array<int64_t, 3>>;
+Products products_of(const FloorWork& work) {
+  Products list;
+  for (const auto& l : work.linears) list.push_back({l.forward, l.to_input, l.to_weight});
+  return list;
+}
+
+TEST(Floor, makes_no_gradients_of_frozen_weights) {
+  const auto whole = work_of("qwen2.5-3b-b4", {});
+  EXPECT_EQ(products_of(whole), (Products{{36, 36, 36}, {36, 36, 36}, {36, 36, 36}, {36, 36, 36}, {1, 1, 1}}));
+  EXPECT_EQ(whole.trained, 3'085'938'688);
+  const auto adapted = work_of("qwen2.5-3b-b4", {{"lora.rank", "16"}});
+  EXPECT_EQ(products_of(adapted), (Products{{36, 35, 0}, {36, 36, 0}, {36, 36, 0}, {36, 36, 0}, {1, 1, 0}}));
+  // q, k, v; o; gate, up; down: rank times in and out of each.
+  EXPECT_EQ(adapted.trained, 36 * 16 * (3 * 2048 + 2560 + 2 * 2048 + 2 * 2048 + 22016 + 11008 + 2048));
+  const auto& of_heads = adapted.linears[0];
+  EXPECT_EQ(of_heads.lowered, 36);
+  EXPECT_EQ(of_heads.adapted_out, 36 * 2560);
+  EXPECT_EQ(of_heads.ranks, 36 * 48);
+  EXPECT_EQ(of_heads.ranks_to_input, 35 * 48);
+  EXPECT_EQ(of_heads.raised, 36 * 16 * 2560);
+  EXPECT_EQ(adapted.linears[3].ranks_to_input, 36 * 16);
+  EXPECT_EQ(adapted.linears[4].ranks, 0);
+  const ProductTimes times{1, 10, 100};
+  EXPECT_EQ(products_ms(whole.linears[1], times), 36 * 111);
+  EXPECT_EQ(products_ms(adapted.linears[1], times), 36 * 11);
+}
+
+TEST(Floor, knows_which_linears_have_adapters) {
+  const auto some = work_of("tiny-llama", {{"lora.rank", "4"}, {"lora.targets", "q_proj,v_proj"}});
+  EXPECT_EQ(products_of(some), (Products{{4, 3, 0}, {4, 4, 0}, {4, 4, 0}, {4, 4, 0}, {1, 1, 0}}));
+  EXPECT_EQ(some.linears[0].lowered, 4);
+  EXPECT_EQ(some.linears[0].ranks, 4 * 8);
+  EXPECT_LT(some.linears[0].adapted_out, 4 * some.linears[0].out);
+  for (size_t i = 1; i < 5; ++i) EXPECT_EQ(adapter_bytes(some.linears[i], 64, 4), 0) << i;
+  // Nothing below the lowest adapter needs a gradient.
+  const auto high = work_of("tiny-llama", {{"lora.rank", "4"}, {"lora.targets", R"(.*layers\.[23]\.mlp\.up_proj)"}});
+  EXPECT_EQ(products_of(high), (Products{{4, 1, 0}, {4, 1, 0}, {4, 1, 0}, {4, 2, 0}, {1, 1, 0}}));
+  EXPECT_EQ(high.linears[2].ranks_to_input, 4);
+  for (const char* name : {"tiny-gpt2", "tiny-vit"}) {
+    const auto work = work_of(name, {{"lora.rank", "4"}});
+    for (size_t i = 0; i < 4; ++i) EXPECT_EQ(work.linears[i].lowered, work.linears[i].forward) << name << i;
+    for (size_t i = 0; i < 4; ++i)
+      EXPECT_EQ(work.linears[i].adapted_out, work.linears[i].forward * work.linears[i].out);
+  }
+}
+
+TEST(Floor, counts_what_adapters_add) {
+  // Two blocks, ranks 3 beside two of three linears over an input of 8, with outputs of 8 and 4.
+  FloorLinears l{8, 16, 2, 1, 0, true};
+  l.lowered = 2, l.adapted_out = 24, l.ranks = 12, l.ranks_to_input = 6, l.raised = 72;
+  EXPECT_EQ(adapter_bytes(l, 10, 2), 2 * 10 * (2 * 2 * 8 + 2 * 12));
+  EXPECT_EQ(products_ms(l, {128, 256, 1e9}), 2 * 128 + 256);
+  // 72 of 128 elements of a weight more forward, 6 rows beside 16 backward; the passes by their bytes
+  EXPECT_EQ(adapters_ms(l, {128, 256}, 1000), 72 + 6 * 16 + 1000);
+  // or by their operations: twice 12 of 16 rows, and twice 72 elements.
+  EXPECT_EQ(adapters_ms(l, {128, 256}, 1), 72 + 6 * 16 + 2 * 12 * 8 + 2 * 72);
+  // Half a byte and a 64th and a 4096th, and two written, for each of three products.
+  EXPECT_EQ(whole_bytes(l, 2), 3 * 128 * (0.5 + 1. / 64 + 1. / 4096 + 2));
+  EXPECT_EQ(whole_bytes({8, 16, 2, 1}, 2), 0);
+}
+
 TEST(Floor, is_refused_where_it_is_not_known) {
   TrainBenchOptions options;
   options.device = "cpu", options.workloads = "tiny-gpt2,tiny-resnet";
@@ -67,6 +136,28 @@ TEST(Floor, stands_beside_the_step_of_the_same_run) {
   const auto figures = read_figures(outcome.json, "floor.json");
   EXPECT_EQ(figures.list.size(), 4u);
   EXPECT_EQ(outcome.pictures.size(), 2u);
+}
+
+TEST(Floor, of_adapters_beside_4_bits_adds_up) {
+  TrainBenchOptions options;
+  options.device = "cpu", options.workloads = "tiny-llama", options.steps = 2;
+  options.folder = base::Path(testing::TempDir()) / "floor_adapters";
+  options.changes = {{"lora.rank", "4"}, {"model.quantize", "nf4"}};
+  const auto result = run_floor_bench(options);
+  const auto& floor = result.floors.at(0);
+  const auto ms = [&](double bytes) { return bytes / floor.copy_gb_s / 1e6; };
+  const auto work = work_of("tiny-llama", options.changes);
+  double wholes = 0;
+  for (const auto& l : work.linears) wholes += whole_bytes(l, 4);
+  EXPECT_EQ(work.linears.back().quantized, false);
+  EXPECT_GT(floor.adapters, 0);
+  EXPECT_LT(floor.adapters, floor.products);
+  EXPECT_NEAR(floor.wholes, ms(wholes), 1e-9);
+  EXPECT_NEAR(floor.passing, ms(passing_bytes(sizes_of("tiny-llama"), 4) + wholes), 1e-9);
+  EXPECT_NEAR(floor.update, ms(update_bytes(work.trained, 4)), 1e-9);
+  const auto json = base::Json::parse(floor_outcome(result).json)["floors"][0];
+  EXPECT_EQ(json["adapters_ms"], floor.adapters);
+  EXPECT_EQ(json["causes"].back()["floor_ms"], floor.products + floor.attention + floor.passing + floor.update);
 }
 
 TEST(Floor, splits_a_traced_step_by_cause) {
