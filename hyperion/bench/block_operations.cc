@@ -99,7 +99,7 @@ Operation packed_attention(const Place& place) {
   return {heads.text(),
           {trained(random(place, {heads.batch, heads.length, 3 * width}))},
           [heads](const Inputs& in) {
-            return blocks::packed_attention(in[0], {heads.heads, heads.heads, heads.width}, {}, {}, /*causal=*/true);
+            return blocks::packed_attention(in[0], {heads.heads, heads.heads, heads.width}, {}, {}, {.causal = true});
           },
           [heads, width](const Inputs& in) {
             const auto parts =

@@ -1,8 +1,11 @@
 #include "hyperion/blocks/adapted_linear.h"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/core/ivalue.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -36,21 +39,48 @@ std::vector<int64_t> widths_of(const FrozenLinears& linears) {
   return widths;
 }
 
-at::Tensor whole_weight(const FrozenLinears& linears, at::ScalarType type) {
-  if (linears.packed.empty()) return joined(linears.weights, side_of(linears));
-  if (linears.packed.size() == 1) return kernels::nf4_dequantize(linears.packed[0], type);
-  if (linears.in_out) {
-    std::vector<at::Tensor> each;
-    for (const auto& packed : linears.packed) each.push_back(kernels::nf4_dequantize(packed, type));
-    return at::cat(each, 1);
-  }
+int64_t sum_of(const std::vector<int64_t>& list) { return std::accumulate(list.begin(), list.end(), int64_t{0}); }
+
+int64_t ranks_of(const FrozenLinears& linears) {
+  int64_t ranks = 0;
+  for (const auto& part : linears.changes) ranks += part.a.defined() ? part.a.size(0) : 0;
+  return ranks;
+}
+
+int64_t input_width(const FrozenLinears& linears) {
+  const size_t side = linears.in_out ? 0 : 1;
+  return linears.packed.empty() ? linears.weights[0].size(static_cast<int64_t>(side)) : linears.packed[0].shape[side];
+}
+
+// Rows of a matrix begin where a GPU likes to read.
+int64_t with_pitch(int64_t width) { return (width + 63) / 64 * 64; }
+
+// The weights one beneath the other, [out, in] (unless in_out), with room for so many rows and columns besides; or none
+// at all where they have no such room.
+at::Tensor weight_with_room(const FrozenLinears& linears, at::ScalarType type, RoomBeside wanted) {
+  if (linears.in_out) return {};
   const auto widths = widths_of(linears);
-  const auto out = at::empty({std::accumulate(widths.begin(), widths.end(), int64_t{0}), linears.packed[0].shape[1]},
-                             linears.packed[0].group_scales.options().dtype(type));
+  const int64_t out = sum_of(widths), in = input_width(linears);
+  if (linears.packed.empty()) {
+    const bool fits = linears.room.defined() && linears.room.size(0) >= out + wanted.rows &&
+                      linears.room.size(1) >= in + wanted.columns;
+    return fits ? linears.room : at::Tensor();
+  }
+  const auto made = at::empty({out + wanted.rows, wanted.columns > 0 ? with_pitch(in + wanted.columns) : in},
+                              linears.packed[0].group_scales.options().dtype(type));
   int64_t row = 0;
   for (size_t i = 0; i < widths.size(); row += widths[i++])
-    kernels::nf4_dequantize_into(out.narrow(0, row, widths[i]), linears.packed[i]);
-  return out;
+    kernels::nf4_dequantize_into(made.narrow(0, row, widths[i]).narrow(1, 0, in), linears.packed[i]);
+  return made;
+}
+
+at::Tensor whole_weight(const FrozenLinears& linears, at::ScalarType type) {
+  if (const auto laid = weight_with_room(linears, type, {}); laid.defined())
+    return laid.narrow(0, 0, sum_of(widths_of(linears))).narrow(1, 0, input_width(linears));
+  if (linears.packed.empty()) return joined(linears.weights, side_of(linears));
+  std::vector<at::Tensor> each;
+  for (const auto& packed : linears.packed) each.push_back(kernels::nf4_dequantize(packed, type));
+  return each.size() == 1 ? each[0] : at::cat(each, 1);
 }
 
 // The changes of all linears as one: x down^T up^T. `up` has a block a linear, times its scale, and zeros elsewhere.
@@ -60,7 +90,8 @@ struct Change {
   at::Tensor down, up;                // [ranks, in], [out, ranks]; undefined where there are none
 };
 
-Change change_of(const FrozenLinears& linears) {
+// `beside`: a matrix with the weights, whose columns behind them take `up`; undefined: it lies by itself.
+Change change_of(const FrozenLinears& linears, const at::Tensor& beside = {}) {
   Change change;
   std::vector<at::Tensor> downs;
   const auto widths = widths_of(linears);
@@ -74,16 +105,13 @@ Change change_of(const FrozenLinears& linears) {
   }
   if (change.parts.empty()) return change;
   change.down = joined(downs, 0);
-  if (change.parts.size() == 1 && widths.size() == 1) {
-    change.up = change.parts[0]->b.mul(change.parts[0]->scale);
-    return change;
-  }
-  change.up = at::zeros({row, rank}, change.down.options());
+  change.up = beside.defined() ? beside.narrow(0, 0, row).narrow(1, input_width(linears), rank)
+                               : at::empty({row, rank}, change.down.options());
+  if (widths.size() > 1) change.up.zero_();
   for (size_t i = 0; i < change.parts.size(); ++i) {
     const auto& part = *change.parts[i];
-    change.up.narrow(0, change.rows[i], part.b.size(0))
-        .narrow(1, change.ranks[i], part.b.size(1))
-        .copy_(part.b.mul(part.scale));
+    auto block = change.up.narrow(0, change.rows[i], part.b.size(0)).narrow(1, change.ranks[i], part.b.size(1));
+    at::mul_out(block, part.b, at::scalar_tensor(part.scale, at::kDouble));
   }
   return change;
 }
@@ -125,14 +153,63 @@ AdaptedOutput forward_product(const at::Tensor& x, const FrozenLinears& linears,
   return made;
 }
 
+struct AdaptedNormOutput {
+  AdaptedOutput made;
+  kernels::NormStatistics statistics;
+};
+
+// The norm and the low products write side by side what one product reads with the weight and `up`.
+AdaptedNormOutput forward_normed(const at::Tensor& hidden, const kernels::NormWeights& norm,
+                                 const FrozenLinears& linears) {
+  const int64_t in = input_width(linears), ranks = ranks_of(linears);
+  const auto weight = ranks > 0 ? weight_with_room(linears, hidden.scalar_type(), {.columns = ranks}) : at::Tensor();
+  if (!weight.defined()) {
+    const auto normal = kernels::normalize(hidden, norm);
+    return {forward_product(as_rows(normal.output), linears, {}), normal.statistics};
+  }
+  const int64_t rows = hidden.numel() / in, both = in + ranks;
+  const auto beside = at::empty({rows, with_pitch(both)}, hidden.options());
+  const auto x = beside.narrow(1, 0, in);
+  const auto normal = kernels::normalize_into(x, hidden, norm);
+  const auto change = change_of(linears, weight);
+  AdaptedNormOutput found{{{}, lowered(x, change)}, normal.statistics};
+  beside.narrow(1, in, ranks).copy_(found.made.low);
+  found.made.out = kernels::gemm({.a = beside.narrow(1, 0, both),
+                                  .b = weight.narrow(0, 0, sum_of(widths_of(linears))).narrow(1, 0, both),
+                                  .transpose_b = true,
+                                  .bias = joined(linears.biases, 0)});
+  return found;
+}
+
 struct Backward {
   Change change;
   at::Tensor of_low;    // gradient of the low products
   at::Tensor of_input;  // and of the input
 };
 
-Backward backward_product(const at::Tensor& above, const FrozenLinears& linears) {
+// With A beneath the weight, and what came from above copied once beside the low products' gradient.
+std::optional<Backward> backward_beside(const at::Tensor& above, const FrozenLinears& linears) {
+  const int64_t in = input_width(linears), out = above.size(1), ranks = ranks_of(linears);
+  if (ranks == 0 || linears.changes.size() != 1 || linears.changes[0].dropout > 0 || !wants_rows_beneath(in, out))
+    return std::nullopt;
+  const auto weight = weight_with_room(linears, above.scalar_type(), {.rows = ranks});
+  if (!weight.defined()) return std::nullopt;
   Backward made{change_of(linears), {}, {}};
+  const auto beside = at::empty({above.size(0), with_pitch(out + ranks)}, above.options());
+  beside.narrow(1, 0, out).copy_(above);
+  made.of_low = beside.narrow(1, out, ranks);
+  kernels::gemm_into(made.of_low, {.a = above, .b = made.change.up});
+  weight.narrow(0, out, ranks).narrow(1, 0, in).copy_(made.change.down);
+  made.of_input =
+      kernels::gemm({.a = beside.narrow(1, 0, out + ranks), .b = weight.narrow(0, 0, out + ranks).narrow(1, 0, in)});
+  return made;
+}
+
+Backward backward_product(const at::Tensor& above, const FrozenLinears& linears) {
+  if (auto made = backward_beside(above, linears)) return *std::move(made);
+  const auto weight = whole_weight(linears, above.scalar_type());
+  const bool laid = linears.room.defined() && linears.room.size(1) >= input_width(linears) + ranks_of(linears);
+  Backward made{change_of(linears, laid ? linears.room : at::Tensor()), {}, {}};
   const auto& change = made.change;
   at::Tensor added;
   if (change.down.defined()) {
@@ -148,8 +225,7 @@ Backward backward_product(const at::Tensor& above, const FrozenLinears& linears)
       }
     }
   }
-  made.of_input = kernels::gemm(
-      {.a = above, .b = whole_weight(linears, above.scalar_type()), .transpose_b = linears.in_out, .added = added});
+  made.of_input = kernels::gemm({.a = above, .b = weight, .transpose_b = linears.in_out, .added = added});
   return made;
 }
 
@@ -204,10 +280,8 @@ struct AdaptedNormLinear : torch::autograd::Function<AdaptedNormLinear> {
   static variable_list forward(AutogradContext* context, const at::Tensor& hidden, const at::Tensor& norm_weight,
                                const std::optional<at::Tensor>& norm_bias, at::TensorList trained,
                                const FrozenLinears& linears, double epsilon) {
-    const auto normal = kernels::normalize(hidden, {norm_weight, or_none(norm_bias), epsilon});
-    const auto made = forward_product(as_rows(normal.output), linears, {});
-    keep(context, linears,
-         {hidden, norm_weight, or_none(norm_bias), normal.statistics.mean, normal.statistics.inverse, made.low},
+    const auto [made, statistics] = forward_normed(hidden, {norm_weight, or_none(norm_bias), epsilon}, linears);
+    keep(context, linears, {hidden, norm_weight, or_none(norm_bias), statistics.mean, statistics.inverse, made.low},
          trained);
     context->set_materialize_grads(false);
     context->saved_data["epsilon"] = epsilon;
@@ -223,9 +297,11 @@ struct AdaptedNormLinear : torch::autograd::Function<AdaptedNormLinear> {
     const auto linears = kept_linears(context, trained);
     const auto above = as_rows(upstream[1]);
     const auto made = backward_product(above, linears);
-    const auto found = kernels::norm_gradients(
-        kept[0], {kept[1], kept[2], context->saved_data.at("epsilon").toDouble()}, {kept[3], kept[4]},
-        shaped_like(made.of_input, kept[0]), upstream[0], {.output = !trained.empty()});
+    const auto found =
+        kernels::norm_gradients(kept[0], {kept[1], kept[2], context->saved_data.at("epsilon").toDouble()},
+                                {kept[3], kept[4]}, shaped_like(made.of_input, kept[0]), upstream[0],
+                                {.output = !trained.empty(),
+                                 .weights = kept[1].requires_grad() || (kept[2].defined() && kept[2].requires_grad())});
     gradients[0] = found.input, gradients[1] = found.weight, gradients[2] = found.bias;
     if (trained.empty()) return gradients;
     const auto of_changes = change_gradients(as_rows(found.output), kept[5], above, made);
@@ -294,6 +370,31 @@ at::Tensor apply(const at::Tensor& input, std::optional<kernels::Activation> kin
 }
 
 }  // namespace
+
+LaidRoom::LaidRoom(const std::vector<at::Tensor>& weights, RoomBeside room) {
+  const at::NoGradGuard no_grad;
+  int64_t out = 0;
+  for (const auto& weight : weights) out += weight.size(0);
+  const int64_t in = weights[0].size(1);
+  auto whole = at::zeros({out + room.rows, room.columns > 0 ? with_pitch(in + room.columns) : in},
+                         weights[0].options().requires_grad(false));
+  int64_t row = 0;
+  for (const auto& weight : weights) {
+    const auto place = whole.narrow(0, row, weight.size(0)).narrow(1, 0, in);
+    place.copy_(weight.detach());
+    at::Tensor(weight).set_data(place);
+    row += weight.size(0);
+  }
+  storage_.emplace(whole.storage().getWeakStorageImpl());
+  rows_ = whole.size(0), columns_ = whole.size(1);
+}
+
+at::Tensor LaidRoom::around(const at::Tensor& weight) const {
+  if (!storage_ || !weight.defined() || weight.storage_offset() != 0) return {};
+  const auto storage = storage_->lock();
+  if (!storage || storage.get() != weight.storage().unsafeGetStorageImpl()) return {};
+  return weight.detach().as_strided({rows_, columns_}, {columns_, 1}, 0);
+}
 
 std::pair<at::Tensor, at::Tensor> norm_linear(const at::Tensor& hidden, const kernels::NormWeights& norm,
                                               const FrozenLinears& linears) {

@@ -1,5 +1,6 @@
 #include "hyperion/blocks/attention.h"
 
+#include <ATen/ops/_flash_attention_forward.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/ones.h>
@@ -33,9 +34,28 @@ at::Tensor repeat_heads(const at::Tensor& heads, int64_t count) {
   return heads.size(1) == count ? heads : heads.repeat_interleave(count / heads.size(1), 1);
 }
 
+// Whether a GPU's kernels over variable lengths can be told the documents' bounds, and so need no mask.
+bool by_bounds(const at::Tensor& queries, const at::Tensor& keys, const AttentionMask& mask) {
+  return !mask.keys.defined() && queries.size(2) == keys.size(2) && queries.size(2) > 1 &&
+         attends_by_bounds(queries, queries.size(3)) && mask.segments.bounds().defined();
+}
+
+at::Tensor attended_by_bounds(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values, bool causal,
+                              const AttentionMask& mask) {
+  const auto tokens = [](const at::Tensor& heads) { return heads.transpose(1, 2).flatten(0, 1); };
+  const auto bounds = mask.segments.bounds();
+  const auto sight = library_window(causal, mask.window);
+  const auto all =
+      at::_flash_attention_forward(tokens(queries), tokens(keys), tokens(values), bounds, bounds, keys.size(2),
+                                   keys.size(2), 0, causal, false, std::nullopt, sight.left, sight.right);
+  return std::get<0>(all).view({queries.size(0), queries.size(2), queries.size(1), queries.size(3)}).transpose(1, 2);
+}
+
 // `masked`: the library is told what is seen; else `causal` says all of it, but for one query, which sees every key.
 at::Tensor attended(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values, bool masked,
                     bool causal, const AttentionMask& mask) {
+  if (mask.segments.defined() && by_bounds(queries, keys, mask))
+    return attended_by_bounds(queries, keys, values, causal, mask);
   std::optional<at::Tensor> seen;
   if (masked && mask.segments.defined() && !mask.keys.defined()) {
     // In the scores' type, or the library would make and keep such a one for each layer.
@@ -85,6 +105,16 @@ at::Tensor by_document(const at::Tensor& queries, const at::Tensor& keys, const 
 }
 
 }  // namespace
+
+bool attends_by_bounds(const at::Tensor& of, int64_t width) {
+  const bool narrow = of.scalar_type() == at::kBFloat16 || of.scalar_type() == at::kHalf;
+  return of.is_cuda() && narrow && width % 8 == 0 && width <= 128;
+}
+
+LibraryWindow library_window(bool causal, int64_t window) {
+  if (!causal || window == 0) return {};
+  return {window - 1, 0};
+}
 
 at::Tensor causal_attention(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values,
                             const AttentionMask& mask) {

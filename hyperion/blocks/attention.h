@@ -3,6 +3,8 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <optional>
+
 #include "hyperion/blocks/segments.h"
 
 namespace hyperion::blocks {
@@ -28,6 +30,14 @@ at::Tensor attention(const at::Tensor& queries, const at::Tensor& keys, const at
                      const AttentionMask& mask = {});
 at::Tensor attention_reference(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values,
                                const AttentionMask& mask = {});
+
+// Whether the library attends to heads of this width, on this device and in this type, by documents' bounds
+// (Segments::bounds); and what it is told of a window. Not causal, or without one: nothing.
+bool attends_by_bounds(const at::Tensor& of, int64_t width);
+struct LibraryWindow {
+  std::optional<int64_t> left = {}, right = {};
+};
+LibraryWindow library_window(bool causal, int64_t window);
 
 // The references' two halves: fp32 [batch, heads, queries, keys], each row of sum 1 (0 where it sees no key); and
 // the values summed by them.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "hyperion/blocks/fp8.h"
+#include "hyperion/blocks/segments.h"
 #include "hyperion/kernels/activations_math.h"
 #include "hyperion/kernels/norm.h"
 
@@ -39,10 +40,14 @@ struct Heads {
 };
 // Attention of packed [batch, length, (queries + 2 keys) x width] -> [batch, length, queries x width].
 // cosines, sines: fp32 [positions, width / 2], one row a place of the sequence or one a token of the batch; undefined:
-// no rotation. Turns the packed tensor where it lies. `window`: see attention.h; one that hides something is left to
-// the plain operations, for the libraries' kernels are not told of it.
+// no rotation. Turns the packed tensor where it lies.
+struct PackedSight {
+  bool causal;
+  int64_t window = 0;      // see AttentionMask
+  Segments segments = {};  // documents whose bounds are not known are left to the plain operations
+};
 at::Tensor packed_attention(const at::Tensor& packed, const Heads& heads, const at::Tensor& cosines,
-                            const at::Tensor& sines, bool causal, int64_t window = 0);
+                            const at::Tensor& sines, const PackedSight& sight);
 
 // What it does before it attends, on a GPU: queries and keys turn where they lie. Not differentiable.
 void rotate_packed(const at::Tensor& packed, const Heads& heads, const at::Tensor& cosines, const at::Tensor& sines);

@@ -8,8 +8,10 @@ namespace {
 bool behind_each_other(at::TensorList parts) {
   const auto* next = static_cast<const char*>(parts[0].const_data_ptr());
   for (const auto& part : parts) {
-    if (!part.is_contiguous() || part.const_data_ptr() != next || !part.is_alias_of(parts[0])) return false;
-    next += part.nbytes();
+    const bool rows = part.is_contiguous() || (part.dim() == 2 && part.stride(1) == 1);  // which may lie apart
+    if (!rows || part.strides() != parts[0].strides() || part.const_data_ptr() != next || !part.is_alias_of(parts[0]))
+      return false;
+    next += part.size(0) * part.stride(0) * static_cast<int64_t>(part.element_size());
   }
   return true;
 }

@@ -1,7 +1,10 @@
+#include <ATen/ops/_flash_attention_backward.h>
+#include <ATen/ops/_flash_attention_forward.h>
 #include <ATen/ops/_scaled_dot_product_cudnn_attention.h>
 #include <ATen/ops/_scaled_dot_product_cudnn_attention_backward.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_backward.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -52,6 +55,45 @@ struct Attended {
   at::Tensor output, sums, seed, offset;
 };
 
+// The tokens of all rows behind each other, as what goes by bounds wants them: [tokens, heads, width].
+Views tokens_of(const Views& v) {
+  const auto flat = [](const at::Tensor& heads) { return heads.transpose(1, 2).flatten(0, 1); };
+  return {flat(v.queries), flat(v.keys), flat(v.values)};
+}
+
+at::Tensor rows_of(const at::Tensor& tokens, const Views& v) {
+  return tokens.view({v.queries.size(0), v.queries.size(2), tokens.size(1), tokens.size(2)}).transpose(1, 2);
+}
+
+// What a query sees, beside what `causal` says: documents by their bounds, undefined where rows are whole; a window.
+struct Sight {
+  bool causal;
+  at::Tensor bounds;
+  int64_t window;
+  LibraryWindow by_library() const { return library_window(causal, window); }
+};
+
+Attended attended_within(const Views& v, const Sight& sight) {
+  const auto tokens = tokens_of(v);
+  const int64_t longest = v.queries.size(2);
+  const auto window = sight.by_library();
+  const auto all =
+      at::_flash_attention_forward(tokens.queries, tokens.keys, tokens.values, sight.bounds, sight.bounds, longest,
+                                   longest, 0, sight.causal, false, std::nullopt, window.left, window.right);
+  return {rows_of(std::get<0>(all), v), std::get<1>(all), std::get<2>(all), std::get<3>(all)};
+}
+
+Views gradients_within(const Views& v, const at::Tensor& above, const Attended& a, const Sight& sight) {
+  const auto tokens = tokens_of(v);
+  const auto flat = [](const at::Tensor& heads) { return heads.transpose(1, 2).flatten(0, 1); };
+  const int64_t longest = v.queries.size(2);
+  const auto window = sight.by_library();
+  const auto all = at::_flash_attention_backward(
+      flat(above), tokens.queries, tokens.keys, tokens.values, flat(a.output), a.sums, sight.bounds, sight.bounds,
+      longest, longest, 0, sight.causal, a.seed, a.offset, std::nullopt, window.left, window.right);
+  return {rows_of(std::get<0>(all), v), rows_of(std::get<1>(all), v), rows_of(std::get<2>(all), v)};
+}
+
 Attended attended(const Views& v, bool causal, AttentionBackend backend) {
   const double no_dropout = 0;
   if (backend == AttentionBackend::cudnn) {
@@ -95,18 +137,19 @@ HeadGradient<T> place_of(const at::Tensor& gradient) {
 struct PackedAttention : torch::autograd::Function<PackedAttention> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& packed,
                             const std::optional<at::Tensor>& cosines, const std::optional<at::Tensor>& sines,
-                            int64_t queries, int64_t keys, int64_t width, bool causal) {
-    const Heads heads{queries, keys, width};
+                            const Heads& heads, const Sight& sight) {
     if (cosines) rotate_packed(packed, heads, *cosines, *sines);
     const auto views = views_of(packed, heads);
-    const auto backend = backend_for(views, causal);
-    const auto a = attended(views, causal, backend);
-    context->save_for_backward({packed, or_none(cosines), or_none(sines), a.output, a.sums, a.seed, a.offset});
+    const auto backend = sight.bounds.defined() ? AttentionBackend::flash : backend_for(views, sight.causal);
+    const auto a = sight.bounds.defined() ? attended_within(views, sight) : attended(views, sight.causal, backend);
+    context->save_for_backward(
+        {packed, or_none(cosines), or_none(sines), a.output, a.sums, a.seed, a.offset, sight.bounds});
     auto& data = context->saved_data;
-    data["queries"] = queries, data["keys"] = keys, data["width"] = width, data["causal"] = causal;
+    data["queries"] = heads.queries, data["keys"] = heads.keys, data["width"] = heads.width;
+    data["causal"] = sight.causal, data["window"] = sight.window;
     data["cudnn"] = backend == AttentionBackend::cudnn;
     data["sums"] = kernels::bias_sums_requested(packed);
-    return a.output.transpose(1, 2).reshape({packed.size(0), packed.size(1), queries * width});
+    return a.output.transpose(1, 2).reshape({packed.size(0), packed.size(1), heads.queries * heads.width});
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& upstream) {
@@ -116,9 +159,13 @@ struct PackedAttention : torch::autograd::Function<PackedAttention> {
     const auto& packed = kept[0];
     const auto above =
         upstream[0].reshape({packed.size(0), packed.size(1), heads.queries, heads.width}).transpose(1, 2);
-    const auto found =
-        gradients(views_of(packed, heads), above, {kept[3], kept[4], kept[5], kept[6]}, data.at("causal").toBool(),
-                  data.at("cudnn").toBool() ? AttentionBackend::cudnn : AttentionBackend::flash);
+    const Sight sight{data.at("causal").toBool(), kept[7], data.at("window").toInt()};
+    const Attended a{kept[3], kept[4], kept[5], kept[6]};
+    const auto views = views_of(packed, heads);
+    const auto found = sight.bounds.defined()
+                           ? gradients_within(views, above, a, sight)
+                           : gradients(views, above, a, sight.causal,
+                                       data.at("cudnn").toBool() ? AttentionBackend::cudnn : AttentionBackend::flash);
     auto out = at::empty(packed.sizes(), packed.options());
     at::Tensor sums, partial;
     if (data.at("sums").toBool() && packed.numel() > 0) {
@@ -139,13 +186,13 @@ struct PackedAttention : torch::autograd::Function<PackedAttention> {
     });
     kernels::add_up_for_leaves({partial, left, {sums}}, {});
     if (sums.defined()) kernels::leave_bias_sums(out, sums);
-    return {out, {}, {}, {}, {}, {}, {}};
+    return {out, {}, {}, {}, {}};
   }
 };
 
 // Plain operations, for types and devices the library has no kernel for.
 at::Tensor by_parts(const at::Tensor& packed, const Heads& heads, const at::Tensor& cosines, const at::Tensor& sines,
-                    bool causal, int64_t window) {
+                    const PackedSight& sight) {
   auto v = views_of(packed, heads);
   if (cosines.defined()) {
     const auto table = [&](const at::Tensor& half) {
@@ -155,8 +202,9 @@ at::Tensor by_parts(const at::Tensor& packed, const Heads& heads, const at::Tens
     const auto c = table(cosines), s = table(sines);
     v.queries = rope(v.queries, c, s), v.keys = rope(v.keys, c, s);
   }
-  const auto mixed = causal ? causal_attention(v.queries, v.keys, v.values, {.window = window})
-                            : attention(v.queries, v.keys, v.values);
+  const AttentionMask mask{.segments = sight.segments, .window = sight.window};
+  const auto mixed = sight.causal ? causal_attention(v.queries, v.keys, v.values, mask)
+                                  : attention(v.queries, v.keys, v.values, {.segments = sight.segments});
   return mixed.transpose(1, 2).reshape({packed.size(0), packed.size(1), heads.queries * heads.width});
 }
 
@@ -173,13 +221,18 @@ void rotate_packed(const at::Tensor& packed, const Heads& heads, const at::Tenso
 }
 
 at::Tensor packed_attention(const at::Tensor& packed, const Heads& heads, const at::Tensor& cosines,
-                            const at::Tensor& sines, bool causal, int64_t window) {
-  const bool hides = window > 0 && packed.size(1) > window;
-  const bool narrow = packed.scalar_type() == at::kBFloat16 || packed.scalar_type() == at::kHalf;
-  if (!packed.is_cuda() || !narrow || heads.width % 8 != 0 || heads.width > 128 || hides)
-    return by_parts(packed, heads, cosines, sines, causal, window);
-  return PackedAttention::apply(packed.contiguous(), maybe(cosines), maybe(sines), heads.queries, heads.keys,
-                                heads.width, causal);
+                            const at::Tensor& sines, const PackedSight& sight) {
+  const int64_t rows = packed.size(0), length = packed.size(1);
+  const bool hides = sight.causal && sight.window > 0 && length > sight.window;
+  Sight seen{sight.causal, {}, hides ? sight.window : 0};
+  if (!attends_by_bounds(packed, heads.width) || length < 2) return by_parts(packed, heads, cosines, sines, sight);
+  if (sight.segments.defined()) {
+    seen.bounds = sight.segments.bounds();
+    if (!seen.bounds.defined()) return by_parts(packed, heads, cosines, sines, sight);
+  } else if (hides) {  // the forms without bounds are not told of a window
+    seen.bounds = at::arange(0, rows * length + 1, length, packed.options().dtype(at::kInt));
+  }
+  return PackedAttention::apply(packed.contiguous(), maybe(cosines), maybe(sines), heads, seen);
 }
 
 }  // namespace hyperion::blocks

@@ -1,6 +1,7 @@
 #include "hyperion/blocks/segments.h"
 
 #include <ATen/ops/arange.h>
+#include <ATen/ops/searchsorted.h>
 #include <ATen/ops/zeros.h>
 
 #include <limits>
@@ -31,10 +32,27 @@ struct Segments::Made {
   // Few: a model's layers differ in their windows alone.
   std::vector<std::pair<Sight, at::Tensor>> visible;
   std::vector<std::tuple<Sight, at::ScalarType, at::Tensor>> added;
+  at::Tensor bounds;
 };
 
-Segments::Segments(at::Tensor starts) : starts_(std::move(starts)), made_(std::make_shared<Made>()) {
+Segments::Segments(at::Tensor starts, int64_t most)
+    : starts_(std::move(starts)), most_(most), made_(std::make_shared<Made>()) {
   HYPERION_CHECK(starts_.dim() == 2 && starts_.scalar_type() == at::kInt, "segments are int32 [batch, queries]");
+}
+
+// Without waiting for the device, so that a graph can record it: the tokens count the documents begun so far, and of
+// each document the first token that counts it is looked up.
+at::Tensor Segments::bounds() const {
+  if (most_ == 0 || made_->bounds.defined()) return made_->bounds;
+  const auto begins = starts_.eq(at::arange(starts_.size(1), starts_.options()));
+  const auto begun = begins.flatten().cumsum(0, at::kInt);
+  const auto counts = at::arange(1, starts_.size(0) * most_ + 2, starts_.options());
+  return made_->bounds = at::searchsorted(begun, counts, /*out_int32=*/true);
+}
+
+int64_t most_documents(const at::Tensor& starts) {
+  if (starts.numel() == 0) return 0;
+  return starts.eq(at::arange(starts.size(1), starts.options())).sum(1).max().item<int64_t>();
 }
 
 at::Tensor Segments::visible(const Sight& sight) const {

@@ -22,6 +22,20 @@ GemmType type_of(const at::Tensor& tensor) {
 
 bool ours(const Gemm& p) { return p.a.is_cuda() && p.a.numel() > 0 && p.b.numel() > 0; }
 
+// As it lies where the library reads it so in large pieces, else a copy.
+at::Tensor in_rows_for_product(const at::Tensor& matrix) {
+  if (!matrix.defined() || matrix.is_contiguous()) return matrix;
+  const auto bytes = static_cast<int64_t>(matrix.element_size());
+  const bool rows = matrix.dim() == 2 && matrix.stride(1) == 1 && matrix.stride(0) >= matrix.size(1);
+  const bool pieces =
+      matrix.stride(0) * bytes % 16 == 0 && reinterpret_cast<uintptr_t>(matrix.const_data_ptr()) % 16 == 0;
+  return rows && pieces ? matrix : matrix.contiguous();
+}
+
+int64_t pitch_of(const at::Tensor& matrix) {
+  return !matrix.defined() || matrix.is_contiguous() ? 0 : matrix.stride(0);
+}
+
 at::Tensor transposed(const at::Tensor& matrix, bool yes) { return yes ? matrix.t() : matrix; }
 
 RawGemm raw(const Gemm& p, const at::Tensor& a, const at::Tensor& b, const at::Tensor& added, const at::Tensor& out) {
@@ -39,7 +53,11 @@ RawGemm raw(const Gemm& p, const at::Tensor& a, const at::Tensor& b, const at::T
           .transpose_b = p.transpose_b,
           .type = type_of(a),
           .out = type_of(out),
-          .may_round_to_tf32 = at::globalContext().allowTF32CuBLAS()};
+          .may_round_to_tf32 = at::globalContext().allowTF32CuBLAS(),
+          .a_pitch = pitch_of(a),
+          .b_pitch = pitch_of(b),
+          .c_pitch = pitch_of(added),
+          .d_pitch = pitch_of(out)};
 }
 
 at::Tensor by_torch(const Gemm& p) {
@@ -59,16 +77,17 @@ at::Tensor gemm(const Gemm& p) {
 
 void gemm_into(at::Tensor out, const Gemm& p) {
   if (ours(p)) {
-    const auto a = p.a.contiguous(), b = p.b.contiguous();
-    const auto added = p.added.defined() ? p.added.contiguous() : p.added;
-    if (on_gpu([&] { return gemm_gpu(raw(p, a, b, added, out), device::is_tuning(), stream_of(a)); })) return;
+    const auto a = in_rows_for_product(p.a), b = in_rows_for_product(p.b), added = in_rows_for_product(p.added);
+    if (out.is_same(in_rows_for_product(out)) &&
+        on_gpu([&] { return gemm_gpu(raw(p, a, b, added, out), device::is_tuning(), stream_of(a)); }))
+      return;
   }
   out.copy_(by_torch(p));
 }
 
 void gemm_add(const at::Tensor& out, const Gemm& p, bool first) {
   if (ours(p)) {
-    const auto a = p.a.contiguous(), b = p.b.contiguous();
+    const auto a = in_rows_for_product(p.a), b = in_rows_for_product(p.b);
     auto what = raw(p, a, b, first ? at::Tensor() : out, out);
     if (on_gpu([&] { return gemm_gpu(what, device::is_tuning(), stream_of(a)); })) return;
   }

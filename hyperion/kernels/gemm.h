@@ -6,14 +6,14 @@
 namespace hyperion::kernels {
 
 // [rows, k] x [k, columns], each transposed before where it says so; `bias` [columns] and `added` [rows, columns] may
-// be undefined. All of one type; sums in fp32.
+// be undefined. All of one type; sums in fp32. Rows may lie apart, as a part of wider ones.
 struct Gemm {
   at::Tensor a, b;
   bool transpose_a = false, transpose_b = false;
   at::Tensor bias = {}, added = {};
 };
 at::Tensor gemm(const Gemm& p);
-void gemm_into(at::Tensor out, const Gemm& p);  // out: contiguous
+void gemm_into(at::Tensor out, const Gemm& p);
 
 // out (fp32) += a b, or = where `first`.
 void gemm_add(const at::Tensor& out, const Gemm& product, bool first);

@@ -58,8 +58,8 @@ uint32_t alignment_of(const void* pointer) {
   return alignment;
 }
 
-using Key =
-    std::tuple<int64_t, int64_t, int64_t, bool, bool, int, int, int, bool, bool, bool, bool, int, bool, uint32_t>;
+using Key = std::tuple<int64_t, int64_t, int64_t, bool, bool, int, int, int, bool, bool, bool, bool, int, bool,
+                       uint32_t, std::array<int64_t, 4>>;
 
 template <auto Destroy>
 struct Deleter {
@@ -71,9 +71,10 @@ struct Deleter {
 using Operation = std::unique_ptr<gpu::GemmDescBody, Deleter<gpu::gemm_desc_destroy>>;
 using Layout = std::unique_ptr<gpu::MatrixLayoutBody, Deleter<gpu::layout_destroy>>;
 
-Layout layout(gpu::NumberType type, int64_t rows, int64_t columns) {
+Layout layout(gpu::NumberType type, int64_t rows, int64_t columns, int64_t pitch) {
   gpu::MatrixLayout made;
-  check_product(gpu::layout_create(&made, type, static_cast<uint64_t>(rows), static_cast<uint64_t>(columns), rows),
+  check_product(gpu::layout_create(&made, type, static_cast<uint64_t>(rows), static_cast<uint64_t>(columns),
+                                   pitch > 0 ? pitch : rows),
                 "a layout");
   return Layout(made);
 }
@@ -85,7 +86,7 @@ void set(gpu::GemmDesc operation, gpu::GemmAttribute what, const Value& value) {
 
 struct Plan {
   Operation operation;
-  Layout a, b, d;
+  Layout a, b, c, d;
   std::optional<gpu::GemmAlgorithm> algorithm;  // none: it cannot be done
   size_t workspace = 0;
 };
@@ -106,9 +107,10 @@ Plan describe(const RawGemm& p) {
     for (const auto side : {gpu::kGemmScaleModeA, gpu::kGemmScaleModeB}) set(made, side, gpu::kScaleByRows);
   if (p.fast) gpu::allow_fast_sums([&](gpu::GemmAttribute what, auto value) { set(made, what, value); });
   if (p.bias != nullptr) set(made, gpu::kGemmBiasType, out);
-  plan.a = p.transpose_b ? layout(b_type, p.k, p.columns) : layout(b_type, p.columns, p.k);
-  plan.b = p.transpose_a ? layout(a_type, p.rows, p.k) : layout(a_type, p.k, p.rows);
-  plan.d = layout(out, p.columns, p.rows);
+  plan.a = p.transpose_b ? layout(b_type, p.k, p.columns, p.b_pitch) : layout(b_type, p.columns, p.k, p.b_pitch);
+  plan.b = p.transpose_a ? layout(a_type, p.rows, p.k, p.a_pitch) : layout(a_type, p.k, p.rows, p.a_pitch);
+  plan.c = layout(out, p.columns, p.rows, p.c != nullptr ? p.c_pitch : p.d_pitch);
+  plan.d = layout(out, p.columns, p.rows, p.d_pitch);
   return plan;
 }
 
@@ -144,13 +146,14 @@ gpu::GemmStatus launch_product(const Plan& plan, const RawGemm& p, const gpu::Ge
   const float one = 1, beta = p.c != nullptr ? 1 : 0;
   const void* c = p.c != nullptr ? p.c : d;
   return gpu::gemm_launch(handle(), plan.operation.get(), &one, p.b, plan.a.get(), p.a, plan.b.get(), &beta, c,
-                          plan.d.get(), d, plan.d.get(), &algorithm, room.at, room.bytes, stream);
+                          plan.c.get(), d, plan.d.get(), &algorithm, room.at, room.bytes, stream);
 }
 
 // Microseconds a product takes with each of them, into memory of its own: the product may add to what is there.
 std::vector<float> times(const Plan& plan, const RawGemm& p, const std::vector<gpu::GemmHeuristic>& found,
                          gpu::Stream stream) {
-  const Room out(static_cast<size_t>(p.rows * p.columns) * (p.out == GemmType::fp32 ? 4 : 2), stream);
+  const int64_t pitch = std::max(p.d_pitch, p.columns);
+  const Room out(static_cast<size_t>(p.rows * pitch) * (p.out == GemmType::fp32 ? 4 : 2), stream);
   size_t needed = 256;
   for (const auto& each : found) needed = std::max(needed, each.workspaceSize);
   const Room room(needed, stream);
@@ -167,16 +170,21 @@ const char* name_of(GemmType type) {
   return kNames[static_cast<size_t>(type)];
 }
 
+std::string pitches(const RawGemm& p) {
+  if (p.a_pitch + p.b_pitch + p.c_pitch + p.d_pitch == 0) return {};
+  return base::format(", rows {} {} {} {} apart", p.a_pitch, p.b_pitch, p.c_pitch, p.d_pitch);
+}
+
 device::TuningKey choice_for(const RawGemm& p, uint32_t alignment) {
   const bool rounded = p.type == GemmType::fp32 && p.may_round_to_tf32;
-  return {
-      device::device_text({c10::kCUDA, at::cuda::current_device()}),
-      base::format("{} {}, parts in fp32", gpu::kGemmLibrary, gpu::gemm_library_version()),
-      base::format("product {}x{}x{} {}{} {}{} to {}{}{} at {}", p.rows, p.columns, p.k, p.transpose_a ? "t" : "n",
-                   p.transpose_b ? "t" : "n", rounded ? "tf32" : name_of(p.type),
-                   base::format("{}{}", p.b_type == p.type ? "" : base::format("x{}", name_of(p.b_type)),
-                                p.by_rows ? " by rows" : ""),
-                   name_of(p.out), p.bias != nullptr ? " + bias" : "", p.c != nullptr ? " + matrix" : "", alignment)};
+  return {device::device_text({c10::kCUDA, at::cuda::current_device()}),
+          base::format("{} {}, parts in fp32", gpu::kGemmLibrary, gpu::gemm_library_version()),
+          base::format("product {}x{}x{} {}{} {}{} to {}{}{} at {}{}", p.rows, p.columns, p.k,
+                       p.transpose_a ? "t" : "n", p.transpose_b ? "t" : "n", rounded ? "tf32" : name_of(p.type),
+                       base::format("{}{}", p.b_type == p.type ? "" : base::format("x{}", name_of(p.b_type)),
+                                    p.by_rows ? " by rows" : ""),
+                       name_of(p.out), p.bias != nullptr ? " + bias" : "", p.c != nullptr ? " + matrix" : "", alignment,
+                       pitches(p))};
 }
 
 // An algorithm is plain bytes, good for the same version of the library.
@@ -212,7 +220,7 @@ std::vector<gpu::GemmHeuristic> offered(const Plan& plan, uint32_t alignment, si
   gpu::prefer_fp32_sums(prefer, alignment);
   std::vector<gpu::GemmHeuristic> found(static_cast<size_t>(most));
   int count = 0;
-  const auto status = gpu::gemm_heuristics(handle(), plan.operation.get(), plan.a.get(), plan.b.get(), plan.d.get(),
+  const auto status = gpu::gemm_heuristics(handle(), plan.operation.get(), plan.a.get(), plan.b.get(), plan.c.get(),
                                            plan.d.get(), preference, most, found.data(), &count);
   static_cast<void>(gpu::preference_destroy(preference));
   found.resize(status == gpu::kGemmSuccess ? static_cast<size_t>(count) : 0);
@@ -278,7 +286,8 @@ bool gemm_gpu(const RawGemm& p, bool measure, void* stream) {
                 p.may_round_to_tf32,
                 static_cast<int>(epilogue(p)),
                 measure,
-                alignment};
+                alignment,
+                {p.a_pitch, p.b_pitch, p.c_pitch, p.d_pitch}};
   const std::lock_guard lock(mutex);
   const auto queue = static_cast<gpu::Stream>(stream);
   auto found = plans.find(key);

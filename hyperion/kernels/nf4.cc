@@ -59,7 +59,10 @@ void unpack_as(const Nf4& weight, const at::Tensor& out) {
   auto* to = static_cast<T*>(out.mutable_data_ptr());
   if (out.is_cuda()) {
     device::on_gpu([&] {
-      nf4_unpack_gpu(codes, scales_of(weight), to, out.numel(), device::current_gpu_stream(out.get_device()));
+      const int64_t width = out.dim() == 2 ? out.size(1) : out.numel();
+      nf4_unpack_gpu(codes, scales_of(weight),
+                     Nf4Rows<T>{to, out.numel(), width, out.dim() == 2 ? out.stride(0) : width},
+                     device::current_gpu_stream(out.get_device()));
     });
   } else {
     nf4_unpack_cpu(codes, scales_of(weight), to, out.numel());
@@ -115,8 +118,11 @@ Nf4 nf4_quantize(const at::Tensor& weight) {
 }
 
 void nf4_dequantize_into(const at::Tensor& out, const Nf4& weight) {
-  HYPERION_CHECK(out.is_contiguous() && out.numel() == elements_of(weight), "4-bit weights go into as many elements");
-  const bool aligned = reinterpret_cast<uintptr_t>(out.const_data_ptr()) % 16 == 0;  // as the GPU's kernel writes
+  HYPERION_CHECK(out.numel() == elements_of(weight), "4-bit weights go into as many elements");
+  // As the GPU's kernel writes: eight elements at a time.
+  const bool apart = out.is_cuda() && out.dim() == 2 && out.stride(1) == 1 && out.stride(0) >= out.size(1) &&
+                     out.size(1) % 8 == 0 && out.stride(0) % 8 == 0;
+  const bool aligned = reinterpret_cast<uintptr_t>(out.const_data_ptr()) % 16 == 0 && (out.is_contiguous() || apart);
   if (aligned && out.scalar_type() == at::kBFloat16) return unpack_as<Bfloat16>(weight, out);
   if (aligned && out.scalar_type() == at::kFloat) return unpack_as<float>(weight, out);
   out.copy_(nf4_dequantize(weight, out.scalar_type()));

@@ -22,7 +22,8 @@ struct Nf4 {
 // Of fp32, bf16 or fp16, on its device.
 Nf4 nf4_quantize(const at::Tensor& weight);
 at::Tensor nf4_dequantize(const Nf4& weight, at::ScalarType type);
-void nf4_dequantize_into(const at::Tensor& out, const Nf4& weight);  // out: of its shape, contiguous, of any such type
+// out: of its shape, of any such type; its rows may be parts of wider ones.
+void nf4_dequantize_into(const at::Tensor& out, const Nf4& weight);
 Nf4 move(const Nf4& weight, at::Device device);
 
 // input W, or input W^T where `transposed`, in the input's type. Differentiable in the input; what it keeps for the

@@ -49,6 +49,13 @@ constexpr float nf4_magnitude(const Nf4Scales& scales, int64_t block) {
   return magnitude > 0 ? magnitude : 0;
 }
 
+// Where they go: `width` elements of a row together, a multiple of 8 unless rows are close, and rows `pitch` apart.
+template <class T>
+struct Nf4Rows {
+  T* at;
+  int64_t count, width, pitch;
+};
+
 // `count` elements; codes [(count + 1) / 2].
 template <class T>
 void nf4_pack_cpu(const T* in, const Nf4Scales& scales, uint8_t* codes, int64_t count);
@@ -57,6 +64,6 @@ void nf4_pack_gpu(const T* in, const Nf4Scales& scales, uint8_t* codes, int64_t 
 template <class T>
 void nf4_unpack_cpu(const uint8_t* codes, const Nf4Scales& scales, T* out, int64_t count);
 template <class T>
-void nf4_unpack_gpu(const uint8_t* codes, const Nf4Scales& scales, T* out, int64_t count, void* stream);
+void nf4_unpack_gpu(const uint8_t* codes, const Nf4Scales& scales, const Nf4Rows<T>& out, void* stream);
 
 }  // namespace hyperion::kernels

@@ -32,18 +32,19 @@ Normalized norm_on_cpu(const at::Tensor& input, const NormWeights& weights) {
   return {wide.mul(inverse).to(input.scalar_type()).mul(weights.weight), {at::Tensor(), inverse}};
 }
 
-Normalized norm_on_gpu(const at::Tensor& input, const NormWeights& weights, bool with_output) {
+// `output`: where it goes; undefined: nowhere.
+Normalized norm_on_gpu(const at::Tensor& input, const NormWeights& weights, const at::Tensor& output) {
   const int64_t rows = rows_of(input);
   const auto fp32 = input.options().dtype(at::kFloat);
   const bool layer = weights.bias.defined();
-  Normalized out{with_output ? at::empty_like(input) : at::Tensor(),
-                 {layer ? at::empty({rows}, fp32) : at::Tensor(), at::empty({rows}, fp32)}};
+  Normalized out{output, {layer ? at::empty({rows}, fp32) : at::Tensor(), at::empty({rows}, fp32)}};
   with_type(input.scalar_type(), [&]<class T>(T) {
     on_gpu([&] {
       norm_forward_gpu(NormForward<T>{pointer<T>(input), pointer<T>(weights.weight), pointer<T>(weights.bias),
                                       pointer<T>(out.output), pointer<float>(out.statistics.mean),
                                       pointer<float>(out.statistics.inverse), rows, input.size(-1),
-                                      static_cast<float>(weights.epsilon), /*known=*/false},
+                                      static_cast<float>(weights.epsilon), /*known=*/false,
+                                      output.defined() && output.dim() == 2 ? output.stride(0) : input.size(-1)},
                        stream_of(input));
     });
   });
@@ -99,11 +100,21 @@ struct Norm : torch::autograd::Function<Norm> {
 }  // namespace
 
 Normalized normalize(const at::Tensor& given, const NormWeights& weights) {
-  return given.is_cuda() ? norm_on_gpu(given.contiguous(), weights, /*with_output=*/true) : norm_on_cpu(given, weights);
+  if (!given.is_cuda()) return norm_on_cpu(given, weights);
+  const auto input = given.contiguous();
+  return norm_on_gpu(input, weights, at::empty_like(input));
+}
+
+Normalized normalize_into(const at::Tensor& out, const at::Tensor& given, const NormWeights& weights) {
+  if (given.is_cuda()) return norm_on_gpu(given.contiguous(), weights, out);
+  auto normal = norm_on_cpu(given, weights);
+  out.copy_(as_rows(normal.output));
+  normal.output = out;
+  return normal;
 }
 
 NormStatistics norm_statistics(const at::Tensor& given, const NormWeights& weights) {
-  return given.is_cuda() ? norm_on_gpu(given.contiguous(), weights, /*with_output=*/false).statistics
+  return given.is_cuda() ? norm_on_gpu(given.contiguous(), weights, {}).statistics
                          : norm_on_cpu(given, weights).statistics;
 }
 
@@ -115,7 +126,7 @@ at::Tensor normalize_again(const at::Tensor& given, const NormWeights& weights, 
       norm_forward_gpu(
           NormForward<T>{pointer<T>(input), pointer<T>(weights.weight), pointer<T>(weights.bias), pointer<T>(output),
                          pointer<float>(statistics.mean), pointer<float>(statistics.inverse), rows_of(input),
-                         input.size(-1), /*epsilon=*/0, /*known=*/true},
+                         input.size(-1), /*epsilon=*/0, /*known=*/true, input.size(-1)},
           stream_of(input));
     });
   });
@@ -149,6 +160,10 @@ NormGradients norm_gradients(const at::Tensor& given, const NormWeights& weights
           stream_of(input));
     });
   });
+  if (!extras.weights && !extras.sums) {
+    out.weight.reset(), out.bias.reset();
+    return out;
+  }
   const auto leaf = [](const at::Tensor& tensor) {
     return !tensor.defined() || (tensor.is_leaf() && tensor.requires_grad());
   };

@@ -20,6 +20,8 @@ struct Normalized {
   NormStatistics statistics;
 };
 Normalized normalize(const at::Tensor& input, const NormWeights& weights);
+// The output goes into [rows, width], whose rows may be parts of wider ones.
+Normalized normalize_into(const at::Tensor& out, const at::Tensor& input, const NormWeights& weights);
 NormStatistics norm_statistics(const at::Tensor& input, const NormWeights& weights);
 // The output again.
 at::Tensor normalize_again(const at::Tensor& input, const NormWeights& weights, const NormStatistics& statistics);
@@ -31,6 +33,7 @@ struct NormGradients {
 };
 struct NormExtras {
   bool output = false, sums = false;
+  bool weights = true;  // their gradients; a frozen norm needs none
 };
 // `residual`, where defined, is added to the input's gradient. What is asked for besides comes in the same pass.
 NormGradients norm_gradients(const at::Tensor& input, const NormWeights& weights, const NormStatistics& statistics,

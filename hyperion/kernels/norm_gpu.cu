@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(BLOCK ? kMost : kWarps* kLanes) forward_rows(N
       const float scaled = (values[i] - mean) * inverse * weight[i];
       values[i] = LAYER ? scaled + bias[i] : scaled;
     }
-    store_floats(norm.y + row * norm.width + piece * kCount, values);
+    store_floats(norm.y + row * norm.pitch + piece * kCount, values);
   }
 }
 
@@ -114,7 +114,7 @@ __global__ void forward_any(NormForward<T> norm) {
   if (norm.y == nullptr) return;
   for (int64_t i = threadIdx.x; i < norm.width; i += blockDim.x) {
     const float scaled = (to_float(x[i]) - mean) * inverse * to_float(norm.weight[i]);
-    store(norm.y[row * norm.width + i], LAYER ? scaled + to_float(norm.bias[i]) : scaled);
+    store(norm.y[row * norm.pitch + i], LAYER ? scaled + to_float(norm.bias[i]) : scaled);
   }
 }
 
@@ -127,7 +127,7 @@ void a_warp_each(const NormForward<T>& norm, GpuStream stream) {
 template <class T, bool LAYER>
 void forward_as(const NormForward<T>& norm, GpuStream stream) {
   const bool whole = norm.width % kWide<T> == 0 && aligned(norm.x) && aligned(norm.weight) && aligned(norm.y) &&
-                     (!LAYER || aligned(norm.bias));
+                     norm.pitch % kWide<T> == 0 && (!LAYER || aligned(norm.bias));
   const int64_t pieces = norm.width / kWide<T>, vectors = (pieces + kLanes - 1) / kLanes;
   if (whole && vectors <= 1) return a_warp_each<T, LAYER, 1>(norm, stream);
   if (whole && vectors <= 2) return a_warp_each<T, LAYER, 2>(norm, stream);

@@ -14,7 +14,8 @@ struct NormForward {
   float *mean, *inverse;  // of each row; of the deviation or of the root mean square
   int64_t rows, width;
   float epsilon;
-  bool known;  // the statistics are given, not found: y again
+  bool known;     // the statistics are given, not found: y again
+  int64_t pitch;  // of y, from row to row
 };
 
 template <class T>

@@ -166,6 +166,7 @@ void Adapters::add(const std::string& name, const LoraConfig& config, uint64_t s
   const int64_t added = index(name);
   for (const auto& [path, projection] : layers) projection->add_adapter(path, added, choice_, config, seed);
   if (added == 0) choice_->used = 0;
+  root_.lay_out_tree();  // the weights get room beside them
 }
 
 const std::vector<std::string>& Adapters::names() const { return choice_->names; }

@@ -78,22 +78,26 @@ std::vector<Parameter> Module::list_parameters(const std::string& prefix) const 
 }
 
 void Module::move_to(at::Device device, at::ScalarType type) {
-  bool complete = true;
   for (auto& item : list_parameters()) {
     const auto own = item.traits.wide ? at::kFloat : type;
     if (is_materialized(item.tensor)) {
       item.tensor.set_data(item.tensor.data().to(device, own));
     } else {
       item.tensor.set_data(meta_tensor(item.tensor.sizes(), item.tensor.options().device(device).dtype(own)));
-      complete = false;
     }
   }
   for (auto& buffer : buffers()) buffer.set_data(buffer.to(device));
   visit([&](const std::string& path, Module& module) {
     module.path_ = path;
     module.move_held(device);
-    if (device.is_cuda() && complete) module.lay_out();
   });
+  lay_out_tree();
+}
+
+void Module::lay_out_tree() {
+  for (const auto& item : list_parameters())
+    if (!item.tensor.is_cuda() || !is_materialized(item.tensor)) return;
+  visit([](const std::string&, Module& module) { module.lay_out(); });
 }
 
 at::Tensor Branch::forward(const at::Tensor&, Pass&) {

@@ -51,12 +51,13 @@ class Module : public torch::nn::Module {
 
   // Moves the tree; parameters that are not wide take the type, buffers keep theirs.
   void move_to(at::Device device, at::ScalarType type);
+  void lay_out_tree();  // where the parameters of all modules lie in memory, if they are on a GPU
 
  protected:
   at::Tensor parameter(const std::string& name, at::IntArrayRef shape, Init init, Traits traits = {});
   void forget_parameter(const std::string& name);
   virtual void move_held(at::Device) {}  // tensors that are neither parameters nor buffers
-  virtual void lay_out() {}              // where the parameters lie in memory, once they are on a GPU
+  virtual void lay_out() {}              // of its own parameters, once they are on a GPU
 
  private:
   struct Entry {

@@ -38,8 +38,8 @@ blocks::Linears linears_for(const Projections& list, const at::Tensor& input) {
   return linears;
 }
 
-blocks::FrozenLinears frozen_for(const Projections& list, const Pass& pass) {
-  blocks::FrozenLinears linears{{}, {}, {}, list.front()->in_out(), {}};
+blocks::FrozenLinears frozen_for(const Projections& list, const blocks::LaidRoom& room, const Pass& pass) {
+  blocks::FrozenLinears linears{{}, {}, {}, list.front()->in_out(), {}, room.around(list.front()->weight())};
   for (const auto& projection : list) {
     if (projection->nf4())
       linears.packed.push_back(*projection->nf4());
@@ -121,7 +121,7 @@ Projected PreNorm::in(const at::Tensor& input, Pass& pass) const {
   }
   auto [residual, packed] = projected.form == Form::fused
                                 ? blocks::norm_linear(input, norm_->weights(), linears_for(in_, input))
-                                : blocks::norm_linear(input, norm_->weights(), frozen_for(in_, pass));
+                                : blocks::norm_linear(input, norm_->weights(), frozen_for(in_, room_in_, pass));
   projected.residual = std::move(residual), projected.outputs = {std::move(packed)};
   for (const auto& linear : in_) projected.widths.push_back(linear->width());
   return projected;
@@ -142,7 +142,7 @@ at::Tensor PreNorm::onto_residual(const Projected& from, std::optional<Activatio
   const auto how = dropped(dropout.p, dropout.name, dropout.layer, pass);
   return from.form == Form::fused
              ? last_linear(input, activation, linears_for({out_}, input), out_->bias(), from.residual, how)
-             : last_linear(input, activation, frozen_for({out_}, pass), out_->bias(), from.residual, how);
+             : last_linear(input, activation, frozen_for({out_}, room_out_, pass), out_->bias(), from.residual, how);
 }
 
 at::Tensor PreNorm::joined(const Projected& from, const at::Tensor& output, Pass& pass,
@@ -151,11 +151,20 @@ at::Tensor PreNorm::joined(const Projected& from, const at::Tensor& output, Pass
   return from.residual.defined() ? from.residual + part : part;
 }
 
-void PreNorm::lay_out() const {
-  for (const auto& projection : in_)  // adapters stand beside a weight, and do not mind where it lies
-    if (!projection->weight().defined() || projection->rows() != nullptr) return;
+void PreNorm::lay_out() {
+  room_in_ = {}, room_out_ = {};
+  const auto can_move = [](const Projection& one) { return one.weight().defined() && one.rows() == nullptr; };
+  if (can_move(*out_) && !out_->in_out() && out_->largest_rank() > 0 &&
+      blocks::wants_rows_beneath(out_->weight().size(1), out_->weight().size(0)))
+    room_out_ = {{out_->weight()}, {.rows = out_->largest_rank()}};
+  if (count_of(in_, can_move) < in_.size()) return;
   const auto linears = linears_of(in_);
-  blocks::lay_together(linears.weights);
+  int64_t ranks = 0;
+  for (const auto& projection : in_) ranks += projection->largest_rank();
+  if (ranks > 0 && !linears.in_out)
+    room_in_ = {linears.weights, {.columns = ranks}};
+  else
+    blocks::lay_together(linears.weights);
   if (linears.biases.size() == linears.weights.size()) blocks::lay_together(linears.biases);
 }
 
@@ -163,11 +172,10 @@ at::Tensor attend(const Projected& projected, const SelfAttention& attention, si
   const auto& widths = projected.widths;
   const int64_t queries = (widths.size() == 1 ? widths[0] / 3 : widths[0]) / attention.head_width;
   const int64_t keys = (widths.size() == 1 ? widths[0] / 3 : widths[1]) / attention.head_width;
-  const bool hides = pass.key_mask.defined() || pass.segments.defined();
   const bool drops = pass.training && attention.how.dropout > 0;
-  if (projected.form != Form::plain && attention.query_norm == nullptr && !hides && !drops)
+  if (projected.form != Form::plain && attention.query_norm == nullptr && !pass.key_mask.defined() && !drops)
     return blocks::packed_attention(projected.outputs[0], {queries, keys, attention.head_width}, pass.half_cosines,
-                                    pass.half_sines, attention.how.causal, attention.how.window);
+                                    pass.half_sines, {attention.how.causal, attention.how.window, pass.segments});
   std::vector<at::Tensor> heads;
   for (const auto& output : projected.outputs) heads.push_back(output.unflatten(-1, {-1, attention.head_width}));
   if (heads.size() == 1) heads = heads[0].split_with_sizes({queries, keys, keys}, 2);

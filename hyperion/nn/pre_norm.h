@@ -13,6 +13,7 @@
 #include <optional>
 #include <vector>
 
+#include "hyperion/blocks/adapted_linear.h"
 #include "hyperion/kernels/activations_math.h"
 #include "hyperion/nn/attention.h"
 #include "hyperion/nn/layers.h"
@@ -50,7 +51,9 @@ class PreNorm {
   // Of activation(what came in).
   at::Tensor out(const Projected& from, Activation activation, Pass& pass, const PartDropout& dropout = {}) const;
 
-  void lay_out() const;  // the weights of the linears in behind each other in memory, and so their biases
+  // The weights of the linears in behind each other in memory, and so their biases; those that have adapters with room
+  // beside them.
+  void lay_out();
 
  private:
   Form form_in(const Pass& pass) const;
@@ -61,6 +64,7 @@ class PreNorm {
   std::shared_ptr<Norm> norm_;
   Projections in_;
   std::shared_ptr<Projection> out_;
+  blocks::LaidRoom room_in_, room_out_;  // of weights that adapters change
 };
 
 struct SelfAttention {

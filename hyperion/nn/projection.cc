@@ -132,6 +132,12 @@ std::pair<at::Tensor, at::Tensor> Projection::adapter(int64_t index) const {
   return {found->second.a->weight(), found->second.b->weight()};
 }
 
+int64_t Projection::largest_rank() const {
+  int64_t rank = 0;
+  for (const auto& [index, adapter] : adapters_) rank = std::max(rank, adapter.a->weight().size(0));
+  return rank;
+}
+
 void Projection::merge_adapter(int64_t index) {
   const auto found = adapters_.find(index);
   if (found == adapters_.end()) return;

@@ -58,6 +58,7 @@ class Projection : public Module {
                    const LoraConfig& config, uint64_t seed);
   // A and B of an adapter, [rank, in] and [out, rank]; undefined where this layer has none of that index.
   std::pair<at::Tensor, at::Tensor> adapter(int64_t index) const;
+  int64_t largest_rank() const;       // of its adapters; 0: it has none
   void merge_adapter(int64_t index);  // adds it to the weight, which must be whole
   void drop_adapters();
 

@@ -121,13 +121,15 @@ Processes::Step Processes::agree(const Step& own) {
     step = own, step.fewest = own.rows;
     return step;
   }
-  const auto here = at::empty({4}, at::kLong), all = at::empty({size(), 4}, at::kLong);
+  constexpr int64_t kTold = 5;
+  const auto here = at::empty({kTold}, at::kLong), all = at::empty({size(), kTold}, at::kLong);
   auto* values = here.mutable_data_ptr<int64_t>();
   values[0] = own.counted, values[1] = static_cast<int64_t>(own.hash), values[2] = own.stop, values[3] = own.rows;
+  values[4] = own.documents;
   control_->all_gather(all, here, "step").wait();
   step.fewest = own.rows;
   for (int rank = 0; rank < size(); ++rank) {
-    const auto* told = all.const_data_ptr<int64_t>() + int64_t{4} * rank;
+    const auto* told = all.const_data_ptr<int64_t>() + kTold * rank;
     // Who holds another part of one model brings the same targets, and of one sequence the same samples.
     const strategy::Mesh other(mesh_.layout(), rank);
     if (other.index(strategy::Axis::pp | strategy::Axis::tp) == 0) {
@@ -135,6 +137,7 @@ Processes::Step Processes::agree(const Step& own) {
       if (other.index(strategy::Axis::cp) == 0) step.hash += static_cast<uint64_t>(told[1]), step.rows += told[3];
     }
     step.fewest = std::min(step.fewest, told[3]);
+    step.documents = std::max(step.documents, told[4]);
     if (step.stop == 0) step.stop = static_cast<int>(told[2]);
   }
   return step;

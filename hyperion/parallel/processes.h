@@ -55,11 +55,12 @@ class Processes {
 
   // What each rank brings to a step, summed or taken from the first that has one.
   struct Step {
-    int64_t counted = 0;  // targets
-    uint64_t hash = 0;    // of samples
-    int stop = 0;         // a signal that asked to stop
-    int64_t rows = 0;     // samples
-    int64_t fewest = 0;   // samples that any process has; found by `agree`
+    int64_t counted = 0;    // targets
+    uint64_t hash = 0;      // of samples
+    int stop = 0;           // a signal that asked to stop
+    int64_t rows = 0;       // samples
+    int64_t documents = 0;  // in any of their rows, at most
+    int64_t fewest = 0;     // samples that any process has; found by `agree`
   };
   Step agree(const Step& own);
 

@@ -79,6 +79,7 @@ class Filling {
 
   Batch take() {
     for (const uint64_t hash : hashes_) batch_.hash += hash;
+    if (reset_ && batch_.segment_starts.defined()) batch_.documents = blocks::most_documents(batch_.segment_starts);
     return std::move(batch_);
   }
 
@@ -186,7 +187,7 @@ Batch Batch::part(int64_t index, int64_t of) const {
     if (!tensor.defined() || of == 1) return tensor;
     return tensor.slice(0, index, tensor.size(0), of).contiguous(tensor.suggest_memory_format());
   };
-  Batch some{cut(inputs), cut(targets), cut(segment_starts), cut(lengths), {}};
+  Batch some{cut(inputs), cut(targets), cut(segment_starts), cut(lengths), {}, documents};
   for (size_t row = static_cast<size_t>(index); row < counted.size(); row += static_cast<size_t>(of))
     some.counted.push_back(counted[row]);
   return some;
@@ -203,7 +204,7 @@ void Batch::apply_to(nn::PassInputs& pass) const {
   if (lengths.defined())
     pass.token_mask = at::arange(inputs.size(1), lengths.options()).unsqueeze(0).lt(lengths.unsqueeze(1));
   if (!segment_starts.defined()) return;
-  pass.segments = blocks::Segments(segment_starts);
+  pass.segments = blocks::Segments(segment_starts, documents);
   const auto whole = segment_starts.options().dtype(at::kLong);
   pass.positions = at::arange(segment_starts.size(1), whole).sub(segment_starts);
   if (lengths.defined()) pass.positions.mul_(pass.token_mask);  // padding is no document whose length could matter
@@ -362,7 +363,8 @@ Batch to_device(const Batch& batch, at::Device device, at::ScalarType type) {
   const auto move = [&](const at::Tensor& tensor) {
     return tensor.defined() ? tensor.to(device, tensor.scalar_type(), /*non_blocking=*/true) : tensor;
   };
-  Batch there{move(batch.inputs), move(batch.targets), move(batch.segment_starts), move(batch.lengths), batch.counted};
+  Batch there{move(batch.inputs),  move(batch.targets), move(batch.segment_starts),
+              move(batch.lengths), batch.counted,       batch.documents};
   if (there.inputs.is_floating_point()) there.inputs = there.inputs.to(type);
   if (there.inputs.dim() == 4) there.inputs = there.inputs.contiguous(at::MemoryFormat::ChannelsLast);
   return there;

@@ -22,6 +22,7 @@ struct Batch {
   at::Tensor segment_starts = {};
   at::Tensor lengths = {};            // int32 [rows]: tokens before a row's padding; undefined: there is no padding
   std::vector<int64_t> counted = {};  // targets that count, by row; empty: all
+  int64_t documents = 0;              // of segment_starts, in any row at most
   uint64_t hash = 0;                  // of its samples, as data::Cursor's
 
   int64_t rows() const { return inputs.size(0); }

@@ -2,6 +2,7 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <bit>
 #include <span>
 
 #include "hyperion/base/format.h"
@@ -70,14 +71,24 @@ void Stepper::tell_shares(const Batch& all) {
   }
 }
 
+// A graph has room for a number of documents. So it is rounded up, to what rows of short documents need at least, and
+// stays where a step has fewer; where one has more, what was recorded will not be met again.
+int64_t Stepper::room_for_documents(int64_t most, const Batch& batch) {
+  constexpr int64_t kTokens = 128;  // of a document, in the mean of a row
+  if (most <= documents_) return most == 0 ? 0 : documents_;
+  if (documents_ > 0 && graphs_) device::synchronize(device_), graphs_->forget();
+  const auto enough = std::max(most, batch.inputs.size(1) / kTokens);
+  return documents_ = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(enough)));
+}
+
 std::optional<StepResult> Stepper::by_graph(const Batch& all, int64_t step, double lr, profile::StepTimer& timer) {
   if (!graphs_ || graphs_->refused()) {
     shares_.reset();
     return std::nullopt;
   }
   // The same on all processes in the same steps, so that all record together.
-  const std::string shape = format("{} {} {} {} of {}", sizes_text(all.inputs), sizes_text(all.targets),
-                                   all.segment_starts.defined(), accumulate_, rows_);
+  const std::string shape =
+      format("{} {} {} {} of {}", sizes_text(all.inputs), sizes_text(all.targets), all.documents, accumulate_, rows_);
   kernels::SmallWrites writes;
   optimizer_->set_numbers(lr, ++updates_, writes);
   kernels::set_recorded_step(device_, static_cast<uint32_t>(step), writes);

@@ -14,7 +14,8 @@ constexpr size_t kShapes = 8;  // each keeps its own memory
 
 Batch copy_of(const Batch& batch) {
   const auto copy = [](const at::Tensor& tensor) { return tensor.defined() ? tensor.clone() : tensor; };
-  Batch mine{copy(batch.inputs), copy(batch.targets), copy(batch.segment_starts), copy(batch.lengths), batch.counted};
+  Batch mine{copy(batch.inputs),  copy(batch.targets), copy(batch.segment_starts),
+             copy(batch.lengths), batch.counted,       batch.documents};
   return mine;
 }
 
@@ -55,6 +56,8 @@ struct StepGraphs::Recorded {
 StepGraphs::StepGraphs(std::function<void()> begin, std::function<Replayed()> end)
     : begin_(std::move(begin)), end_(std::move(end)) {}
 StepGraphs::~StepGraphs() = default;
+
+void StepGraphs::forget() { recorded_.clear(); }
 
 StepFigures StepGraphs::run(const std::string& shape, const Batch& batch, kernels::SmallWrites& writes,
                             const std::function<StepFigures(const Batch&)>& compute) {

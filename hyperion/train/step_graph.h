@@ -31,6 +31,7 @@ class StepGraphs {
   StepFigures run(const std::string& shape, const Batch& batch, kernels::SmallWrites& writes,
                   const std::function<StepFigures(const Batch&)>& compute);
 
+  void forget();  // what was recorded so far
   bool refused() const { return refused_; }
 
  private:

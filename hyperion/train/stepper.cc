@@ -170,8 +170,10 @@ StepResult Stepper::run(const Batch& batch, int64_t step, double lr, profile::St
   const profile::Span span("step");
   profile::Span data("data");
   device::set_tuning(config_.train.optimize == Optimize::max && !config_.train.deterministic);
-  const Batch all = to_device(batch, device_, type_);
-  const auto agreed = processes_.agree({batch.counted_in_all(), batch.hash, base::stop_signal(), batch.rows()});
+  Batch all = to_device(batch, device_, type_);
+  const auto agreed =
+      processes_.agree({batch.counted_in_all(), batch.hash, base::stop_signal(), batch.rows(), batch.documents});
+  all.documents = room_for_documents(agreed.documents, batch);
   counted_ = static_cast<double>(agreed.counted), rows_ = agreed.rows, fewest_ = agreed.fewest;
   timer.mark(Phase::data);
   data.end();

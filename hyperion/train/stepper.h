@@ -102,6 +102,7 @@ class Stepper {
   void tell_shares(const Batch& all);
   [[noreturn]] void out_of_memory(int64_t step) const;
   // The step by a graph; nothing where this run's steps are not such.
+  int64_t room_for_documents(int64_t most, const Batch& batch);
   std::optional<StepResult> by_graph(const Batch& all, int64_t step, double lr, profile::StepTimer& timer);
   MemoryReport held() const;
   void scale_on_host();  // where the device has decided so far
@@ -131,6 +132,7 @@ class Stepper {
   at::Tensor right_;               // of this step
   double counted_ = 0;             // targets of this step's batch, over all processes
   int64_t rows_ = 0, fewest_ = 0;  // its rows, and those of the process that has the fewest
+  int64_t documents_ = 0;          // that a row may have, of all steps so far
   std::unique_ptr<parallel::BatchStatistics> statistics_;
 };
 

@@ -7,6 +7,7 @@
 #include <ATen/ops/rand.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
 
 #include "hyperion/blocks/attention.h"
 #include "hyperion/blocks/attention_backend.h"
@@ -204,7 +205,7 @@ TEST_P(BlockOps, a_whole_block_with_biases) {
            random({4 * u, u}, scale), random({u})},
           [&](const Tensors& t) -> Tensors {
             const auto [kept, qkv] = norm_linear(t[0], {t[1], t[2], 1e-5}, {{t[3]}, {t[4]}, true});
-            const auto mixed = packed_attention(qkv, heads, {}, {}, true);
+            const auto mixed = packed_attention(qkv, heads, {}, {}, {.causal = true});
             const auto middle = linear_residual(mixed, {{t[5]}, {t[6]}, true}, kept);
             const auto [on, inner] = norm_linear(middle, {t[7], t[8], 1e-5}, {{t[9]}, {t[10]}, true});
             return {activated_linear_residual(inner, kernels::Activation::gelu_tanh, {{t[11]}, {t[12]}, true}, on)};
@@ -245,16 +246,30 @@ TEST_P(BlockOps, attention_of_packed_heads_with_and_without_rotation) {
     Heads heads;
     bool causal, rotated, each_token;
     int64_t window = 0;
+    std::vector<int64_t> begins = {};  // documents, in each row
   };
-  const std::vector<Case> cases{{2, 16, {4, 4, 64}, true, false, false},   {2, 33, {4, 2, 64}, true, true, false},
-                                {1, 7, {6, 1, 32}, true, true, true},      {3, 50, {2, 2, 80}, false, false, false},
-                                {2, 17, {4, 4, 16}, true, true, false},    {1, 129, {3, 3, 128}, false, true, false},
-                                {2, 33, {4, 2, 64}, true, true, false, 9}, {2, 16, {4, 4, 64}, true, false, false, 16}};
+  const std::vector<Case> cases{{2, 16, {4, 4, 64}, true, false, false},
+                                {2, 33, {4, 2, 64}, true, true, false},
+                                {1, 7, {6, 1, 32}, true, true, true},
+                                {3, 50, {2, 2, 80}, false, false, false},
+                                {2, 17, {4, 4, 16}, true, true, false},
+                                {1, 129, {3, 3, 128}, false, true, false},
+                                {2, 33, {4, 2, 64}, true, true, false, 9},
+                                {2, 16, {4, 4, 64}, true, false, false, 16},
+                                {2, 33, {4, 2, 64}, true, true, true, 0, {0, 1, 20}},
+                                {3, 300, {4, 2, 128}, true, true, true, 0, {0, 7, 135, 136, 290}},
+                                {2, 33, {4, 1, 32}, true, true, true, 9, {0, 12}},
+                                {2, 33, {2, 2, 64}, false, false, false, 0, {0, 5, 32}}};
   const auto agree = [&](auto type) {
     for (const auto& c : cases) {
       SCOPED_TRACE(c.length);
       const auto positions = c.each_token ? c.batch * c.length : c.length;
       const auto angles = at::rand({positions, c.heads.width / 2}).mul(6);
+      const auto starts = at::zeros({c.batch, c.length}, at::kInt);
+      for (const int64_t begin : c.begins) starts.narrow(1, begin, c.length - begin).fill_(begin);
+      const auto segments_on = [&](at::Device device) {
+        return c.begins.empty() ? Segments() : Segments(starts.to(device), std::ssize(c.begins) + 1);
+      };
       const double scale = 1.2;  // tables need not be of length 1
       const auto cosines = c.rotated ? angles.cos().mul(scale) : at::Tensor(),
                  sines = c.rotated ? angles.sin().mul(scale) : at::Tensor();
@@ -263,7 +278,8 @@ TEST_P(BlockOps, attention_of_packed_heads_with_and_without_rotation) {
           [&](const Tensors& t) -> Tensors {
             const auto here = [&](const at::Tensor& table) { return c.rotated ? table.to(GetParam()) : table; };
             // It turns what it is given in place: a copy, so that the leaf stays.
-            return {packed_attention(t[0].clone(), c.heads, here(cosines), here(sines), c.causal, c.window)};
+            return {packed_attention(t[0].clone(), c.heads, here(cosines), here(sines),
+                                     {c.causal, c.window, segments_on(GetParam())})};
           },
           [&](const Tensors& t) -> Tensors {
             const auto by_head =
@@ -277,8 +293,9 @@ TEST_P(BlockOps, attention_of_packed_heads_with_and_without_rotation) {
             }
             const auto group = c.heads.queries / c.heads.keys;
             const auto keys = parts[1].repeat_interleave(group, 1), values = parts[2].repeat_interleave(group, 1);
-            const auto mixed = c.causal ? causal_attention_reference(parts[0], keys, values, {.window = c.window})
-                                        : attention_reference(parts[0], keys, values);
+            const AttentionMask mask{.segments = segments_on(at::kCPU), .window = c.window};
+            const auto mixed = c.causal ? causal_attention_reference(parts[0], keys, values, mask)
+                                        : attention_reference(parts[0], keys, values, mask);
             return {mixed.transpose(1, 2).reshape({c.batch, c.length, -1})};
           },
           type, /*slack=*/3);
@@ -293,8 +310,9 @@ TEST_P(BlockOps, attention_of_packed_heads_with_and_without_rotation) {
   device::set_tuning(true);
   in_each_type(agree);
   device::set_tuning(false);
-  // Forward and backward of each shape: one case hides keys and goes another way, one has the shape of the first.
-  EXPECT_GE(device::tuning_cache().met().size(), 2 * (cases.size() - 2));
+  // Forward and backward of each shape: one hides keys and four have documents, for which there is one way; one has the
+  // shape of the first.
+  EXPECT_GE(device::tuning_cache().met().size(), 2 * (cases.size() - 6));
 }
 
 TEST_P(BlockOps, cross_entropy_of_a_map_holds_no_logits) {

@@ -1,5 +1,6 @@
 #include "hyperion/kernels/gemm.h"
 
+#include <ATen/ops/full.h>
 #include <ATen/ops/randn.h>
 #include <gtest/gtest.h>
 
@@ -25,6 +26,28 @@ TEST(MeasuredGemm, a_measured_product_gives_the_same_and_is_kept) {
   EXPECT_EQ(device::tuning_cache().all().size(), before + 1);
   EXPECT_EQ(device::TuningCache(device::tuning_cache().file()).all().size(), before + 1);
 }
+
+class GemmOfParts : public testing::OnDevice {};
+
+// Operands, what is added and the output as parts of wider matrices, which nothing else of may change.
+TEST_P(GemmOfParts, gives_what_copies_of_them_give) {
+  for (const auto type : {at::kFloat, at::kBFloat16})
+    for (const int64_t more : {8, 3}) {  // rows that begin where the library likes it, and that do not
+      const auto part = [&](int64_t rows, int64_t columns) {
+        return at::randn({rows, columns + more}).to(GetParam(), type).narrow(1, 0, columns);
+      };
+      for (const bool turned : {false, true}) {
+        const auto a = turned ? part(40, 24) : part(24, 40), b = part(16, 40), added = part(24, 16);
+        const auto wide = at::full({24, 16 + more}, 7.0, a.options());
+        gemm_into(wide.narrow(1, 0, 16), {.a = a, .b = b, .transpose_a = turned, .transpose_b = true, .added = added});
+        const auto exact = (turned ? a.t() : a).to(at::kDouble).matmul(b.to(at::kDouble).t()).add(added);
+        EXPECT_LT(testing::relative_error(wide.narrow(1, 0, 16).cpu(), exact.cpu()), type == at::kFloat ? 1e-5 : 1e-2);
+        EXPECT_TRUE(wide.narrow(1, 16, more).eq(7).all().item<bool>());
+      }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, GemmOfParts, ::testing::ValuesIn(testing::devices()), testing::device_name);
 
 // A way that cuts a long sum into parts must not round them on the way.
 TEST(MeasuredGemm, a_long_sum_is_rounded_once) {

@@ -1,6 +1,7 @@
 #include "hyperion/kernels/nf4.h"
 
 #include <ATen/ops/arange.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/randn.h>
@@ -114,6 +115,17 @@ TEST_P(Nf4Weight, multiplies_and_gives_the_input_its_gradient) {
     EXPECT_LT(relative_error(out.detach(), expected.detach()), 1e-6);
     EXPECT_LT(relative_error(x.grad(), y.grad()), 1e-6);
   }
+}
+
+TEST_P(Nf4Weight, goes_into_a_part_of_wider_rows) {
+  for (const auto& [rows, columns] : {std::pair<int64_t, int64_t>{6, 64}, {5, 24}, {7, 13}})
+    for (const auto type : {at::kFloat, at::kBFloat16}) {
+      const auto packed = nf4_quantize(at::randn({rows, columns}).to(GetParam()));
+      const auto wide = at::full({rows, columns + 16}, 7.0, at::TensorOptions(GetParam()).dtype(type));
+      kernels::nf4_dequantize_into(wide.narrow(1, 0, columns), packed);
+      EXPECT_TRUE(wide.narrow(1, 0, columns).equal(nf4_dequantize(packed, type))) << columns;
+      EXPECT_TRUE(wide.narrow(1, columns, 16).eq(7).all().item<bool>()) << columns;
+    }
 }
 
 TEST_P(Nf4Weight, is_packed_alike_on_every_device) {

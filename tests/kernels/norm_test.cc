@@ -1,5 +1,6 @@
 #include "hyperion/kernels/norm.h"
 
+#include <ATen/ops/full.h>
 #include <ATen/ops/randn.h>
 
 #include "tests/support/devices.h"
@@ -45,6 +46,20 @@ TEST_P(RmsNorm, agrees_with_its_reference_in_value_and_gradients) {
           EXPECT_LT(relative_error(fast.of_weight, plain.of_weight), limit) << shape;
         }
       }
+    }
+}
+
+TEST_P(RmsNorm, goes_into_a_part_of_wider_rows) {
+  for (const int64_t width : {8, 13, 768, 5000})
+    for (const auto type : {at::kFloat, at::kBFloat16}) {
+      const auto input = at::randn({3, 2, width}).to(GetParam(), type),
+                 weight = at::randn({width}).to(GetParam(), type);
+      const auto wide = at::full({6, width + 16}, 7.0, input.options());
+      const auto found = kernels::normalize_into(wide.narrow(1, 0, width), input, {weight, {}, 1e-5});
+      const auto expected = kernels::normalize(input, {weight, {}, 1e-5});
+      EXPECT_TRUE(wide.narrow(1, 0, width).equal(expected.output.view({6, width}))) << width;
+      EXPECT_TRUE(found.statistics.inverse.equal(expected.statistics.inverse)) << width;
+      EXPECT_TRUE(wide.narrow(1, width, 16).eq(7).all().item<bool>()) << width;
     }
 }
 

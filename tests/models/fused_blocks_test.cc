@@ -116,7 +116,7 @@ TEST_P(FusedBlocks, give_the_loss_and_gradients_of_plain_ones_where_documents_sh
   for (const auto& [row, first] : {std::pair<int64_t, int64_t>{0, 1}, {0, 20}, {1, 32}, {2, 5}, {2, 6}})
     starts.select(0, row).narrow(0, first, 33 - first).fill_(first);
   nn::PassInputs documents;
-  documents.segments = blocks::Segments(starts.to(GetParam()));
+  documents.segments = blocks::Segments(starts.to(GetParam()), blocks::most_documents(starts));
   documents.positions = at::arange(33, at::kLong).sub(starts).to(GetParam());
   for (const auto& family : kFamilies) {
     SCOPED_TRACE(family.name);
