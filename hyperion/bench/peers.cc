@@ -1,5 +1,6 @@
 #include "hyperion/bench/peers.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -9,23 +10,64 @@
 #include "hyperion/base/json.h"
 #include "hyperion/base/words.h"
 #include "hyperion/bench/child.h"
+#include "hyperion/bench/random_training.h"
 #include "hyperion/host/programs.h"
 
 namespace hyperion::bench {
 namespace {
+
+constexpr const char* kForms[] = {"packed", "padded"};
 
 void fill_row(TrainRow& row, const base::Json& line) {
   row.failed = line.value("error", "");
   if (!row.failed.empty()) return;
   row.first_step = line.at("first_step_s");
   row.step = profile::spread_of(line.at("blocks_s").get<std::vector<double>>());
-  row.parameters = line.at("parameters");
+  row.ran_as = line.at("ran_as");
+  row.parameters = line.at("parameters"), row.trained = line.at("trained");
   row.peak = line.at("peak_bytes");
   row.first_loss = line.at("first_loss");
   row.last_loss = line.at("last_loss");
 }
 
 }  // namespace
+
+const std::vector<std::string>& all_peer_modes() {
+  static const std::vector<std::string> list = {"eager",        "compile",        "compile+graphs", "eager+packed",
+                                                "eager+padded", "compile+packed", "compile+padded"};
+  return list;
+}
+
+std::vector<std::string> peer_modes(const train::RunConfig& config, const std::vector<std::string>& asked) {
+  const bool documents = packs_documents(config);
+  std::vector<std::string> list;
+  const auto add = [&](const std::string& mode) {
+    const auto& all = all_peer_modes();
+    if (std::find(all.begin(), all.end(), mode) != all.end() && std::find(list.begin(), list.end(), mode) == list.end())
+      list.push_back(mode);
+  };
+  for (const auto& mode : asked) {
+    const auto form =
+        std::find_if(std::begin(kForms), std::end(kForms), [&](const char* f) { return mode.ends_with(f); });
+    if (form != std::end(kForms)) {
+      add(documents ? mode : mode.substr(0, mode.rfind('+')));
+    } else if (!documents) {
+      add(mode);
+    } else {
+      for (const char* each : kForms) add(mode + "+" + each);
+    }
+  }
+  return list;
+}
+
+void check_peers(const train::RunConfig& config, const std::vector<std::string>& asked) {
+  const auto& lora = config.lora;
+  if (lora.rank > 0 && (!nn::config_of(lora).targets.all || lora.dropout > 0 || !lora.modules_to_save.empty()))
+    throw base::ConfigError("the peers put adapters beside all linear layers, without dropout, and train nothing else",
+                            "leave --peers out, or lora.targets, lora.dropout and lora.modules_to_save");
+  if (peer_modes(config, asked).empty())
+    throw base::ConfigError("on documents no peer runs as compile+graphs", "use --peer-modes eager,compile");
+}
 
 base::Path peers_script() {
   const base::Path name = "script/peers/torch_peers.py";

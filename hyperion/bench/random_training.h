@@ -26,11 +26,32 @@ namespace hyperion::bench {
 // The config's model with random weights, drawn on the device: one by one they would take longer than most benches.
 std::unique_ptr<models::Model> random_model(const train::RunConfig& config, c10::Device device);
 
-// On the CPU; train.batch rows of tokens below `vocabulary` and their successors, or images and labels below it. 0: the
-// model's own number.
-train::Batch random_batch(const train::RunConfig& config, const strategy::ModelShape& shape, int64_t vocabulary = 0);
+// Whether rows are documents side by side, as a run with data.packing = whole and data.reset = true has them of a
+// prepared set. Their lengths are then log-normal, of mean 300 and standard deviation 200 (of rows shorter than 1200
+// tokens, of a quarter of them and two thirds of that), cut to a row, and what is left of a row is padding.
+bool packs_documents(const train::RunConfig& config);
 
-// Model, optimizer and three batches in rotation, on the device.
+constexpr int64_t kRandomBatches = 3;
+
+// On the CPU; train.batch rows of tokens below `vocabulary` and their successors, or images and labels below it. 0: the
+// model's own number. Of documents there are others for each `index` below kRandomBatches.
+train::Batch random_batch(const train::RunConfig& config, const strategy::ModelShape& shape, int64_t vocabulary = 0,
+                          int64_t index = 0);
+
+// By row of a batch of documents, how many tokens of each are inputs; padding is none.
+std::vector<std::vector<int64_t>> document_lengths(const train::Batch& batch);
+
+// The shape of the model, or of it with the config's adapter, which is not made: no memory is taken.
+strategy::ModelShape random_shape(const train::RunConfig& config);
+
+// What a step on such batches is, in the mean.
+struct StepWork {
+  double tokens = 0;  // padding is none; 0: images
+  double flops = 0;   // of forward and backward, causal attention by half, within documents
+};
+StepWork work_of_step(const train::RunConfig& config);
+
+// Model, optimizer and kRandomBatches in rotation, on the device.
 class RandomTraining {
  public:
   // The config must outlive it.
@@ -45,10 +66,8 @@ class RandomTraining {
   const strategy::ModelShape& shape() const { return shape_; }
   bool records() const;               // its steps as graphs
   const nn::Fp8Linears* fp8() const;  // null: the precision is another
-  double flops() const;               // of a step's forward and backward, causal attention by half
 
  private:
-  const train::RunConfig& config_;
   std::unique_ptr<models::Model> model_;
   strategy::ModelShape shape_;
   std::unique_ptr<train::Stepper> stepper_;

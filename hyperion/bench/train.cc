@@ -16,7 +16,6 @@
 #include "hyperion/device/device.h"
 #include "hyperion/host/gpu.h"
 #include "hyperion/host/peaks.h"
-#include "hyperion/models/registry.h"
 #include "hyperion/nn/fp8_linears.h"
 #include "hyperion/profile/memory.h"
 #include "hyperion/profile/span.h"
@@ -34,14 +33,12 @@ using base::now;
 int64_t blocks_of(int64_t steps) { return std::max<int64_t>(1, steps / kBlockSteps); }
 
 // Rates from what the row already knows; the same for ours and the peers'.
-void add_rates(TrainRow& row, const train::RunConfig& config, const strategy::ModelShape& shape,
-               const std::string& device_name) {
+void add_rates(TrainRow& row, const train::RunConfig& config, const std::string& device_name) {
   if (!row.failed.empty()) return;
-  const int64_t tokens = shape.context > 0 ? config.train.batch * config.train.length : 0;
-  const auto units = static_cast<double>(tokens > 0 ? tokens : config.train.batch);
+  const auto work = work_of_step(config);
   row.samples_s = static_cast<double>(config.train.batch) / row.step.median;
-  row.tokens_s = static_cast<double>(tokens) / row.step.median;
-  row.tflops = shape.flops_token() * units / row.step.median / 1e12;
+  row.tokens_s = work.tokens / row.step.median;
+  row.tflops = work.flops / row.step.median / 1e12;
   const auto* peaks = host::find_peaks(device_name);
   const double peak = peaks != nullptr ? peaks->of(row.precision) : 0;
   if (peak > 0) row.mfu = row.tflops / peak;
@@ -124,11 +121,13 @@ TrainRow failed_row(const Workload& workload, const std::string& mode, const std
 
 void note_differences(TrainResult& result, const TrainRow& ours, const TrainRow& peer) {
   if (!ours.failed.empty() || !peer.failed.empty()) return;
-  const double ratio =
-      static_cast<double>(peer.parameters) / static_cast<double>(std::max<int64_t>(1, ours.parameters));
-  if (std::abs(ratio - 1) > 0.001)
-    result.notes.push_back(format("{}: {} has {} parameters, ours {}: not the same model", ours.workload, peer.mode,
-                                  base::with_commas(peer.parameters), base::with_commas(ours.parameters)));
+  const auto compare = [&](int64_t theirs, int64_t own, const char* what) {
+    if (std::abs(static_cast<double>(theirs) / static_cast<double>(std::max<int64_t>(1, own)) - 1) > 0.001)
+      result.notes.push_back(format("{}: {} has {} {}, ours {}: not the same model", ours.workload, peer.mode,
+                                    base::with_commas(theirs), what, base::with_commas(own)));
+  };
+  compare(peer.parameters, ours.parameters, "parameters");
+  compare(peer.trained, ours.trained, "trained ones");
 }
 
 }  // namespace
@@ -186,7 +185,7 @@ TrainRow measure_training(const Workload& workload, const train::RunConfig& conf
   row.precision = base::word_of(config.train.precision);
   {
     RandomTraining training(config, device, workload.drawn);
-    row.parameters = training.shape().parameters;
+    row.parameters = training.shape().parameters, row.trained = training.shape().trained;
     device::synchronize(device);
     const double begun = now();
     training.step();
@@ -202,7 +201,7 @@ TrainRow measure_training(const Workload& workload, const train::RunConfig& conf
     row.fp8 = fp8_layers(training.fp8());
     if (gpu) row.peak = profile::memory_use(true).peak.value_or(0);
     if (gpu) row.clock = clock_under_load(training, device, row.step.median);
-    add_rates(row, config, training.shape(), device::device_text(device));
+    add_rates(row, config, device::device_text(device));
     if (watch.look) watch.look(training, row);
   }
   profile::release_cached_memory(gpu);
@@ -217,14 +216,13 @@ TrainResult run_train_bench(const TrainBenchOptions& options) {
   if (placed.modes.empty()) placed.modes = {""};
   TrainResult result{device::device_text(device), options.steps, {}, {}, settings_of(options.changes)};
   const auto workloads = find_workloads(options.workloads);
+  int64_t rows = 0;
   for (const auto* workload : workloads) {  // what is wrong is said at once
     const auto config = config_of(*workload, placed.changes);
-    if (options.peers && config.lora.rank > 0)
-      throw base::ConfigError("the peers train whole models, and lora.rank is set",
-                              "leave --peers out: what they took would stand beside less work");
+    if (options.peers) check_peers(config, options.peer_modes);
+    rows += std::ssize(placed.modes) + (options.peers ? std::ssize(peer_modes(config, options.peer_modes)) : 0);
   }
-  ItemProgress progress(std::ssize(workloads) *
-                        (std::ssize(placed.modes) + (options.peers ? std::ssize(options.peer_modes) : 0)));
+  ItemProgress progress(rows);
   const auto measure = [&](const Workload* workload) {
     const size_t first = result.rows.size();
     for (const auto& mode : placed.modes) {
@@ -243,11 +241,10 @@ TrainResult run_train_bench(const TrainBenchOptions& options) {
     }
     if (!options.peers) return;
     const auto config = config_of(*workload, placed.changes);
-    const auto shape = models::config_shape(models::config_json(config.model), workload->name, config.train.length);
-    for (const auto& mode : options.peer_modes) {
+    for (const auto& mode : peer_modes(config, options.peer_modes)) {
       progress.begin(format("{} torch {}", workload->name, mode));
       auto peer = run_peer(*workload, config, mode, options.steps, device.is_cuda() ? "cuda" : "cpu");
-      add_rates(peer, config, shape, result.device_name);
+      add_rates(peer, config, result.device_name);
       note_differences(result, result.rows[first], peer);
       result.rows.push_back(std::move(peer));
     }

@@ -137,6 +137,7 @@ base::Json row_json(const TrainRow& row) {
                {"blocks", row.step.repeats},
                {"first_step_s", row.first_step},
                {"parameters", row.parameters},
+               {"trained", row.trained},
                {"samples_per_s", row.samples_s},
                {"tokens_per_s", known(row.tokens_s)},
                {"tflops", row.tflops},

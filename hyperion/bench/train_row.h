@@ -13,14 +13,14 @@ namespace hyperion::bench {
 struct TrainRow {
   std::string workload, mode, precision;  // mode: "fused", "torch compile"
   std::string failed;                     // why there are no figures; empty: there are
-  std::string ran_as;                     // the mode that ran in its place; empty: its own
+  std::string ran_as;                     // the mode that ran in its place, or how a peer ran; empty: as it says
   double first_step = 0;                  // seconds
   profile::Spread step;                   // seconds a step, of blocks
-  int64_t parameters = 0;
-  double samples_s = 0, tokens_s = 0;  // tokens 0: images
-  double tflops = 0, mfu = 0;          // TFLOP/s, and its part of the datasheet's peak; 0: not known
-  int64_t peak = 0;                    // bytes; 0: not known
-  int64_t clock = 0;                   // MHz of a GPU's multiprocessors while steps ran; 0: not known
+  int64_t parameters = 0, trained = 0;    // the second: of them, or of an adapter beside them
+  double samples_s = 0, tokens_s = 0;     // tokens 0: images
+  double tflops = 0, mfu = 0;             // TFLOP/s, and its part of the datasheet's peak; 0: not known
+  int64_t peak = 0;                       // bytes; 0: not known
+  int64_t clock = 0;                      // MHz of a GPU's multiprocessors while steps ran; 0: not known
   double first_loss = 0, last_loss = 0;
   struct Fp8Layers {
     std::string name;  // of layers that differ in their block alone: "transformer.h.*.attn.c_attn"
@@ -32,7 +32,7 @@ struct TrainRow {
   std::optional<profile::Gaps> gaps;        // between kernels of kTracedSteps, where a trace was taken
   std::optional<profile::KindTimes> kinds;  // milliseconds a step by what kernels are for; of a GPU
   bool peer() const { return mode.starts_with("torch "); }
-  std::string mode_text() const { return ran_as.empty() ? mode : mode + " (ran as " + ran_as + ")"; }
+  std::string mode_text() const { return ran_as.empty() ? mode : mode + (peer() ? " (" : " (ran as ") + ran_as + ")"; }
 };
 
 }  // namespace hyperion::bench

@@ -7,11 +7,30 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
 #include "hyperion/base/words.h"
+#include "hyperion/bench/random_training.h"
 #include "hyperion/models/registry.h"
+#include "hyperion/train/feed.h"
 
 namespace hyperion::bench {
+namespace {
+
+using base::format;
+
+Changes both(Changes settings, const Changes& others) {
+  settings.insert(settings.end(), others.begin(), others.end());
+  return settings;
+}
+
+}  // namespace
 
 const std::vector<Workload>& workloads() {
+  using enum WorkloadGroup;
+  constexpr auto kBf16 = train::Precision::bf16, kFp32 = train::Precision::fp32;
+  const Changes lora = {{"lora.rank", "16"}, {"lora.targets", "all-linear"}};
+  const Changes qlora = both(lora, {{"model.quantize", "nf4"}});
+  // The path is never read: documents are drawn.
+  const Changes packed = {
+      {"data.source", "prepared"}, {"data.path", "drawn"}, {"data.packing", "whole"}, {"data.reset", "true"}};
   constexpr int64_t kGpt2 = 50257, kPadded = 50304;
   static const std::vector<Workload> list = {
       {"tinyllama-small", "8 layers of 512, 8 sequences of 128", "tinyllama-small", 8, 128},
@@ -24,27 +43,43 @@ const std::vector<Workload>& workloads() {
       {"resnet50-b32", "ResNet-50, 32 images of 224, 1000 classes", "resnet50", 32, 0},
       {"vit-b16-b64", "ViT-B/16, 64 images of 224, 100 classes", "vit-b16", 64, 0, 100},
       {"vit-h14-b16", "ViT-H/14, 16 images of 224, 100 classes", "vit-h14", 16, 0, 100},
-      {"tiny-gpt2", "4 layers of 128, 2 sequences of 32", "gpt2-tiny", 2, 32, 0, 0, 0, train::Precision::fp32, true},
-      {"tiny-llama", "4 layers of 128, 2 sequences of 32", "llama-tiny", 2, 32, 0, 0, 0, train::Precision::fp32, true},
-      {"tiny-vit", "6 layers of 96, 2 images of 32", "vit-tiny", 2, 0, 0, 0, 0, train::Precision::fp32, true},
-      {"tiny-resnet", "ResNet-18 with a 3x3 stem, 2 images of 16", "resnet18-cifar", 2, 0, 0, 0, 16,
-       train::Precision::fp32, true},
+      {"qwen2.5-3b-lora", "Qwen2.5 3B, LoRA of rank 16 beside all linears, 4 sequences of 2048", "qwen2.5-3b", 4, 2048,
+       0, 0, 0, kBf16, finetune, lora},
+      {"qwen2.5-3b-qlora", "the same over weights in 4 bits", "qwen2.5-3b", 4, 2048, 0, 0, 0, kBf16, finetune, qlora},
+      {"llama3-8b-lora", "Llama 3 8B, LoRA of rank 16 beside all linears, 2 sequences of 4096", "llama3-8b", 2, 4096, 0,
+       0, 0, kBf16, finetune, lora},
+      {"qwen2.5-3b-packed", "Qwen2.5 3B, documents of some 300 tokens in 4 rows of 2048", "qwen2.5-3b", 4, 2048, 0, 0,
+       0, kBf16, finetune, packed},
+      {"qwen2.5-3b-lora-packed", "the same with LoRA of rank 16 beside all linears", "qwen2.5-3b", 4, 2048, 0, 0, 0,
+       kBf16, finetune, both(lora, packed)},
+      {"tiny-gpt2", "4 layers of 128, 2 sequences of 32", "gpt2-tiny", 2, 32, 0, 0, 0, kFp32, tiny},
+      {"tiny-llama", "4 layers of 128, 2 sequences of 32", "llama-tiny", 2, 32, 0, 0, 0, kFp32, tiny},
+      {"tiny-vit", "6 layers of 96, 2 images of 32", "vit-tiny", 2, 0, 0, 0, 0, kFp32, tiny},
+      {"tiny-resnet", "ResNet-18 with a 3x3 stem, 2 images of 16", "resnet18-cifar", 2, 0, 0, 0, 16, kFp32, tiny},
+      {"tiny-llama-lora", "4 layers of 128, LoRA of rank 16, 2 sequences of 32", "llama-tiny", 2, 32, 0, 0, 0, kFp32,
+       tiny, lora},
+      {"tiny-llama-qlora", "the same over weights in 4 bits", "llama-tiny", 2, 32, 0, 0, 0, kFp32, tiny, qlora},
+      {"tiny-llama-packed", "4 layers of 128, documents of some 16 tokens in 2 rows of 64", "llama-tiny", 2, 64, 0, 0,
+       0, kFp32, tiny, packed},
+      {"tiny-llama-lora-packed", "the same with LoRA of rank 16", "llama-tiny", 2, 64, 0, 0, 0, kFp32, tiny,
+       both(lora, packed)},
   };
   return list;
 }
 
 std::vector<const Workload*> find_workloads(const std::string& names) {
   std::vector<const Workload*> found;
-  if (names == "all" || names == "tiny") {
+  if (const auto group = base::from_word<WorkloadGroup>(names)) {
     for (const auto& workload : workloads())
-      if (workload.tiny == (names == "tiny")) found.push_back(&workload);
+      if (workload.group == *group) found.push_back(&workload);
     return found;
   }
   for (size_t begin = 0; begin <= names.size();) {
     const size_t end = std::min(names.find(',', begin), names.size());
     const std::string name = names.substr(begin, end - begin);
     begin = end + 1;
-    std::vector<std::string> known = {"all", "tiny"};
+    const auto groups = words_of(WorkloadGroup{});
+    std::vector<std::string> known(groups.begin(), groups.end());
     bool there = false;
     for (const auto& workload : workloads()) {
       known.push_back(workload.name);
@@ -54,10 +89,9 @@ std::vector<const Workload*> find_workloads(const std::string& names) {
     }
     if (there) continue;
     const auto near = base::nearest(name, known.data(), known.data() + known.size());
-    throw base::ConfigError(base::format("there is no workload \"{}\"", name),
-                            near.empty()
-                                ? "`hyperion bench workloads` lists them"
-                                : base::format("did you mean {}? `hyperion bench workloads` lists them", near));
+    throw base::ConfigError(format("there is no workload \"{}\"", name),
+                            near.empty() ? "`hyperion bench workloads` lists them"
+                                         : format("did you mean {}? `hyperion bench workloads` lists them", near));
   }
   return found;
 }
@@ -83,8 +117,15 @@ train::RunConfig config_of(const Workload& workload, const Changes& changes) {
   config.train.precision = workload.precision;
   config.optim.clip = 1;
   auto settings = train::bind(config);
+  for (const auto& [name, value] : workload.settings) settings.set(name, value, workload.name);
   for (const auto& [name, value] : changes) settings.set(name, value, flag_of(name));
   train::check(config, train::AdaptedWeights::random);
+  if (config.lora.rank > 0 && config.model.from.empty() &&
+      models::is_resnet(models::config_json(config.model), workload.name))
+    throw base::ConfigError(format("lora.rank = {} is set, and {} is a ResNet: LoRA's layers are linear ones, and a "
+                                   "ResNet has only its head",
+                                   config.lora.rank, workload.name),
+                            "train it whole: leave lora.rank out");
   return config;
 }
 
@@ -97,19 +138,26 @@ std::vector<std::string> settings_of(const Changes& changes) {
 }
 
 std::string workload_json(const Workload& workload, const train::RunConfig& config) {
-  const auto text = models::config_json(config.model);
-  const auto shape = models::config_shape(text, workload.name, config.train.length);
+  const auto shape = random_shape(config);
   const bool tokens = shape.context > 0;
-  return base::Json{{"name", workload.name},
-                    {"meaning", workload.meaning},
-                    {"model", base::Json::parse(text)},
-                    {"batch", config.train.batch},
-                    {"length", tokens ? config.train.length : 0},
-                    {"image", shape.image},
-                    {"drawn", workload.drawn > 0 ? workload.drawn : shape.vocabulary},
-                    {"precision", base::word_of(config.train.precision)},
-                    {"parameters", shape.parameters}}
-      .dump();
+  base::Json json = {{"name", workload.name},
+                     {"meaning", workload.meaning},
+                     {"model", base::Json::parse(models::config_json(config.model))},
+                     {"batch", config.train.batch},
+                     {"length", tokens ? config.train.length : 0},
+                     {"image", shape.image},
+                     {"drawn", workload.drawn > 0 ? workload.drawn : shape.vocabulary},
+                     {"precision", base::word_of(config.train.precision)},
+                     {"parameters", shape.parameters},
+                     {"trained", shape.trained}};
+  if (config.lora.rank > 0)
+    json["lora"] = {{"rank", config.lora.rank},
+                    {"scale", nn::scale_of(nn::config_of(config.lora), "")},
+                    {"quantize", base::word_of(config.model.quantize)}};
+  if (tokens && packs_documents(config))
+    for (int64_t i = 0; i < kRandomBatches; ++i)
+      json["documents"].push_back(document_lengths(random_batch(config, shape, 0, i)));
+  return json.dump();
 }
 
 }  // namespace hyperion::bench

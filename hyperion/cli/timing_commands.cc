@@ -10,6 +10,7 @@
 #include "hyperion/bench/floor.h"
 #include "hyperion/bench/kernels.h"
 #include "hyperion/bench/ladder.h"
+#include "hyperion/bench/peers.h"
 #include "hyperion/bench/startup.h"
 #include "hyperion/bench/train.h"
 #include "hyperion/bench/tune.h"
@@ -95,7 +96,7 @@ int workloads_command(const TimingFlags& flags) {
   for (const auto& workload : bench::workloads()) {
     const auto config = bench::config_of(workload);
     std::printf("%s\n", (flags.json ? bench::workload_json(workload, config)
-                                    : format("{:<20} {:<5} {}", workload.name, base::word_of(workload.precision),
+                                    : format("{:<23} {:<5} {}", workload.name, base::word_of(workload.precision),
                                              workload.meaning))
                             .c_str());
   }
@@ -254,22 +255,27 @@ void add_workloads_flags(CLI::App* workloads, TimingFlags& flags) {
 }
 
 void add_train_bench_flags(CLI::App* train, TimingFlags& flags) {
-  train->add_option("WORKLOAD", flags.workload, "names with commas between them; all (default) or tiny");
+  train->add_option("WORKLOAD", flags.workload, "names with commas between them; or all (default), finetune or tiny");
   train->add_option("--optimize", flags.train.modes, "of train.optimize, several with commas between them")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(one_of({"reference", "fused", "graph", "max"}));
   auto* peers =
       train->add_flag("--peers", flags.train.peers, "PyTorch's steps in the same run, where python3 has torch");
-  train->add_option("--peer-modes", flags.train.peer_modes, "of eager,compile,compile+graphs (default: all)")
+  train
+      ->add_option("--peer-modes", flags.train.peer_modes,
+                   "of eager,compile,compile+graphs (default: all); on documents of eager and compile, each +packed, "
+                   "+padded or both")
       ->needs(peers)
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(one_of({"eager", "compile", "compile+graphs"}));
+      ->check(one_of(bench::all_peer_modes()));
   train->add_flag("--trace", flags.train.trace, "also trace 5 steps: what kernels are for, gaps, a file for Perfetto");
   add_training_flags(train, flags);
   train->footer(
       "\nExamples:\n  hyperion bench train gpt2-124m-b32 --optimize fused,graph --peers\n"
+      "  hyperion bench train qwen2.5-3b-lora,qwen2.5-3b-packed --optimize graph --peers --peer-modes compile\n"
+      "  hyperion bench train gpt2-774m-b8 --set lora.rank=16 --set model.quantize=nf4\n"
       "  hyperion bench train tiny --device cpu --steps 10");
 }
 

@@ -5,9 +5,14 @@ The model is built from the config.json that the bench hands over, so both sides
 backward, clip of the global norm at 1, and fused AdamW; bf16 and fp16 run under autocast over fp32 weights. The first step is
 timed alone, five more warm up, a GPU rests for two seconds, then blocks of ten run back to back and are synchronised once a block.
 
+With adapters (adapters.py) the weights are frozen in 16 bits. Documents (documents.py) are those of the bench's own batches,
+packed into rows or padded; padded ones that do not fit in memory are cut into micro-batches. With either, `compile` compiles
+the blocks, which share their code, and the loss: the first step of a deep model then takes seconds and not minutes.
+
 Prints one line of JSON: seconds a step of each block, the first step's, peak bytes, losses; or {"error": ...}.
 """
 import argparse
+import gc
 import json
 import sys
 import time
@@ -16,30 +21,46 @@ try:
     import torch
     from torch import nn
     from torch.nn import functional as F
+    from torch.nn.attention.flex_attention import flex_attention
 except ImportError as missing:
     print(json.dumps({"error": f"python3 has no torch ({missing})"}))
     sys.exit(1)
 
+import adapters
+import documents
+
 WARM_UP, BLOCK, BATCHES, REST = 5, 10, 3, 2
+HOWS = ("eager", "compile", "compile+graphs")
+MODES = HOWS + tuple(f"{how}+{form}" for how in HOWS[:2] for form in documents.FORMS)
 
 
 class Attention(nn.Module):
-    """Packed query, key and value projections; keys may have fewer heads; `turn` adds rotary positions."""
+    """Packed query, key and value projections, three layers or one; keys may have fewer heads; `turns` are rotary positions'."""
 
-    def __init__(self, width, heads, kv_heads, causal, bias_in, bias_out):
+    def __init__(self, width, heads, kv_heads, causal, bias_in, bias_out, layers=3):
         super().__init__()
         self.heads, self.kv_heads, self.head, self.causal = heads, kv_heads, width // heads, causal
-        self.packed = nn.Linear(width, (heads + 2 * kv_heads) * self.head, bias=bias_in)
+        outs = [heads * self.head, kv_heads * self.head, kv_heads * self.head]
+        self.packed = adapters.Joined(width, outs if layers == 3 else [sum(outs)], bias=bias_in)
         self.out = nn.Linear(width, width, bias=bias_out)
 
-    def forward(self, x, turn=None):
+    def forward(self, x, turns=None, mask=None):
         rows, length, width = x.shape
         packed = self.packed(x).view(rows, length, -1, self.head).transpose(1, 2)
         q, k, v = packed.split([self.heads, self.kv_heads, self.kv_heads], dim=1)
-        if turn is not None:
-            q, k = turn(q).to(v.dtype), turn(k).to(v.dtype)
-        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal, enable_gqa=self.heads != self.kv_heads)
+        if turns is not None:
+            q, k = turned(q, *turns).to(v.dtype), turned(k, *turns).to(v.dtype)
+        shared = self.heads != self.kv_heads
+        if mask is None or isinstance(mask, torch.Tensor):
+            mixed = F.scaled_dot_product_attention(q, k, v, mask, is_causal=self.causal and mask is None, enable_gqa=shared)
+        else:
+            mixed = flex_attention(q, k, v, block_mask=mask, enable_gqa=shared)
         return self.out(mixed.transpose(1, 2).reshape(rows, length, width))
+
+
+def turned(x, cos, sin):
+    low, high = x.chunk(2, dim=-1)
+    return torch.cat((low * cos - high * sin, high * cos + low * sin), dim=-1)
 
 
 class GeluBlock(nn.Module):
@@ -48,11 +69,11 @@ class GeluBlock(nn.Module):
     def __init__(self, width, heads, inner, causal, form):
         super().__init__()
         self.norm_1, self.norm_2, self.form = nn.LayerNorm(width), nn.LayerNorm(width), form
-        self.attention = Attention(width, heads, heads, causal, True, True)
+        self.attention = Attention(width, heads, heads, causal, True, True, layers=1 if causal else 3)
         self.up, self.down = nn.Linear(width, inner), nn.Linear(inner, width)
 
-    def forward(self, x):
-        x = x + self.attention(self.norm_1(x))
+    def forward(self, x, mask=None):
+        x = x + self.attention(self.norm_1(x), None, mask)
         return x + self.down(F.gelu(self.up(self.norm_2(x)), approximate=self.form))
 
 
@@ -65,10 +86,13 @@ class Gpt2(nn.Module):
         self.blocks = nn.ModuleList(GeluBlock(width, c["n_head"], inner, True, "tanh") for _ in range(c["n_layer"]))
         self.norm = nn.LayerNorm(width)
 
-    def forward(self, ids, targets):
-        x = self.tokens(ids) + self.places.weight[: ids.shape[1]]
+    def forward(self, ids, targets, positions=None, mask=None):
+        x = self.tokens(ids) + (self.places.weight[: ids.shape[1]] if positions is None else self.places(positions))
         for block in self.blocks:
-            x = block(x)
+            x = block(x, mask)
+        return self.loss(x, targets)
+
+    def loss(self, x, targets):
         logits = F.linear(self.norm(x), self.tokens.weight)
         return F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
 
@@ -92,10 +116,10 @@ class SwigluBlock(nn.Module):
         heads = c["num_attention_heads"]
         bias = c["model_type"] == "qwen2" or c.get("attention_bias", False)
         self.attention = Attention(width, heads, c.get("num_key_value_heads", heads), True, bias, False)
-        self.gate_up, self.down = nn.Linear(width, 2 * inner, bias=False), nn.Linear(inner, width, bias=False)
+        self.gate_up, self.down = adapters.Joined(width, [inner, inner], bias=False), nn.Linear(inner, width, bias=False)
 
-    def forward(self, x, turn):
-        x = x + self.attention(self.norm_1(x), turn)
+    def forward(self, x, turns, mask=None):
+        x = x + self.attention(self.norm_1(x), turns, mask)
         gate, up = self.gate_up(self.norm_2(x)).chunk(2, dim=-1)
         return x + self.down(F.silu(gate) * up)
 
@@ -107,23 +131,25 @@ class Llama(nn.Module):
         self.tokens = nn.Embedding(c["vocab_size"], width)
         self.blocks = nn.ModuleList(SwigluBlock(c) for _ in range(c["num_hidden_layers"]))
         self.norm = RmsNorm(width, c.get("rms_norm_eps", 1e-6))
-        self.head = nn.Linear(width, c["vocab_size"], bias=False)
-        if c.get("tie_word_embeddings", False):
-            self.head.weight = self.tokens.weight
+        tied = c.get("tie_word_embeddings", False)
+        self.output = self.tokens.weight if tied else nn.Parameter(torch.empty(c["vocab_size"], width))
         theta = c.get("rope_theta") or c.get("rope_parameters", {}).get("rope_theta", 10000.0)
         angles = torch.outer(torch.arange(length), theta ** (-torch.arange(0, head, 2) / head))
         self.register_buffer("cos", angles.cos(), persistent=False)
         self.register_buffer("sin", angles.sin(), persistent=False)
 
-    def turn(self, x):
-        low, high = x.chunk(2, dim=-1)
-        return torch.cat((low * self.cos - high * self.sin, high * self.cos + low * self.sin), dim=-1)
-
-    def forward(self, ids, targets):
+    def forward(self, ids, targets, positions=None, mask=None):
         x = self.tokens(ids)
+        if positions is None:
+            turns = self.cos[: ids.shape[1]], self.sin[: ids.shape[1]]
+        else:
+            turns = self.cos[positions].unsqueeze(1), self.sin[positions].unsqueeze(1)
         for block in self.blocks:
-            x = block(x, self.turn)
-        logits = self.head(self.norm(x))
+            x = block(x, turns, mask)
+        return self.loss(x, targets)
+
+    def loss(self, x, targets):
+        logits = F.linear(self.norm(x), self.output)
         return F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
 
 
@@ -144,6 +170,9 @@ class Vit(nn.Module):
         x = torch.cat((self.first.expand(len(x), -1, -1).to(x.dtype), x), dim=1) + self.places
         for block in self.blocks:
             x = block(x)
+        return self.loss(x, labels)
+
+    def loss(self, x, labels):
         return F.cross_entropy(self.head(self.norm(x)[:, 0]), labels)
 
 
@@ -215,40 +244,73 @@ def batches(spec, device):
             yield images.to(memory_format=torch.channels_last), torch.randint(drawn, (rows,), device=device)
 
 
-def prepared(model, mode):
-    if mode == "eager":
+def data_of(spec, how, form, parts, device):
+    """Of each batch its micro-batches: what the model takes, and its share of the loss."""
+    if "documents" not in spec:
+        return [[(batch, 1.0)] for batch in batches(spec, device)]
+    rows = documents.tokens_of(spec, device)
+    if form == "padded":
+        return [documents.micro_batches(*documents.padded(some, device), parts) for some in rows]
+    blocks = how == "compile" and device == "cuda"
+    return [[(documents.packed(some, spec["length"], device, blocks), 1.0)] for some in rows]
+
+
+def compiled(model, how, by_layer):
+    if how == "compile" and by_layer:
+        for block in model.blocks:
+            block.compile()
+        model.loss = torch.compile(model.loss)
         return model
-    if mode == "compile":
+    if how == "compile":
         return torch.compile(model)
-    if mode == "compile+graphs":
-        return torch.compile(model, mode="reduce-overhead")
-    raise ValueError(f"no mode {mode}")
+    return torch.compile(model, mode="reduce-overhead")
 
 
-def measure(spec, mode, steps, device):
+def adapted(spec, device, narrow):
+    """The model, with adapters where the bench has them, and how many parameters are its own."""
+    with torch.device(device):
+        model = build(spec)
+    count = sum(parameter.numel() for parameter in model.parameters())
+    if "lora" in spec:
+        adapters.adapt(model, spec["lora"], narrow or torch.float32)
+    return model, count
+
+
+def measure(spec, mode, steps, device, parts=1):
+    if mode not in MODES or ("documents" in spec) != mode.endswith(documents.FORMS):
+        raise ValueError(f"no mode {mode} for {spec['name']}")
+    form = next((form for form in documents.FORMS if mode.endswith(form)), None)
+    how = mode.removesuffix(f"+{form}")
     torch.manual_seed(1)
     gpu, precision = device == "cuda", spec["precision"]
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision != "fp32"
     torch.backends.cudnn.benchmark = True
     narrow = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(precision)
-    model = build(spec).to(device)
+    model, parameters = adapted(spec, device, narrow)
     if spec["image"]:
         model = model.to(memory_format=torch.channels_last)
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     scaler = torch.amp.GradScaler(device, enabled=precision == "fp16")
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
-    data, call = list(batches(spec, device)), prepared(model, mode)
+    optimizer = torch.optim.AdamW(trained, lr=1e-4, fused=True)
+    by_layer = how == "compile" and ("lora" in spec or form is not None)
+    data, call = data_of(spec, how, form, parts, device), model if how == "eager" else compiled(model, how, by_layer)
     wait = torch.cuda.synchronize if gpu else lambda: None
+    if gpu:
+        torch.cuda.reset_peak_memory_stats()
 
     def step(index):
-        with torch.autocast(device, narrow, enabled=narrow is not None):
-            loss = call(*data[index % BATCHES])
-        scaler.scale(loss).backward()
+        whole = 0
+        for batch, share in data[index % len(data)]:
+            with torch.autocast(device, narrow, enabled=narrow is not None):
+                loss = call(*batch) * share
+            scaler.scale(loss).backward()
+            whole = whole + loss.detach()
         scaler.unscale_(optimizer)
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        nn.utils.clip_grad_norm_(trained, 1.0)
         scaler.step(optimizer)
         scaler.update()
         optimizer.zero_grad(set_to_none=True)
-        return loss.detach()
+        return whole
 
     wait()
     begun = time.perf_counter()
@@ -266,20 +328,35 @@ def measure(spec, mode, steps, device):
             loss = step(index)
         wait()
         blocks.append((time.perf_counter() - begun) / block)
-    return {"workload": spec["name"], "mode": mode, "blocks_s": blocks, "first_step_s": first, "first_loss": first_loss,
-            "last_loss": float(loss), "parameters": sum(p.numel() for p in model.parameters()),
-            "peak_bytes": torch.cuda.max_memory_allocated() if gpu else 0, "torch": torch.__version__}
+    notes = ["layer by layer"] * by_layer + [f"{parts} micro-batches"] * (parts > 1)
+    return {"workload": spec["name"], "mode": mode, "ran_as": ", ".join(notes), "blocks_s": blocks, "first_step_s": first,
+            "first_loss": first_loss, "last_loss": float(loss), "parameters": parameters,
+            "trained": sum(parameter.numel() for parameter in trained), "peak_bytes": torch.cuda.max_memory_allocated() if gpu else 0, "torch": torch.__version__}
+
+
+def measure_what_fits(spec, mode, steps, device):
+    """Padded documents in as few micro-batches as fit in memory."""
+    counts = [1, 2, 4, 8] if mode.endswith("padded") else [1]
+    for parts in counts:
+        try:
+            return measure(spec, mode, steps, device, parts)
+        except torch.OutOfMemoryError:
+            if parts == counts[-1]:
+                raise
+        gc.collect()  # here the failed step's frames are gone
+        torch._dynamo.reset()
+        torch.cuda.empty_cache()
 
 
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--spec", required=True, help="one line of `hyperion bench workloads --json`")
-    arguments.add_argument("--mode", default="eager", help="eager, compile or compile+graphs")
+    arguments.add_argument("--mode", default="eager", help=", ".join(MODES))
     arguments.add_argument("--steps", type=int, default=50)
     arguments.add_argument("--device", default="cuda")
     given = arguments.parse_args()
     try:
-        print(json.dumps(measure(json.loads(given.spec), given.mode, given.steps, given.device)), flush=True)
+        print(json.dumps(measure_what_fits(json.loads(given.spec), given.mode, given.steps, given.device)), flush=True)
     except Exception as error:  # the bench shows it in the row
         lines = str(error).strip().splitlines()
         print(json.dumps({"error": f"{type(error).__name__}: {lines[0][:300] if lines else ''}"}), flush=True)

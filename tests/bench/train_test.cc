@@ -10,6 +10,7 @@
 #include "hyperion/base/json.h"
 #include "hyperion/bench/figures.h"
 #include "hyperion/bench/peers.h"
+#include "hyperion/bench/random_training.h"
 #include "hyperion/models/registry.h"
 
 namespace hyperion::bench {
@@ -43,7 +44,8 @@ TEST(Workloads, every_one_is_a_valid_config_of_the_published_size) {
 
 TEST(Workloads, are_found_by_name_list_and_group) {
   EXPECT_EQ(find_workloads("all").size(), 10u);
-  EXPECT_EQ(find_workloads("tiny").size(), 4u);
+  EXPECT_EQ(find_workloads("finetune").size(), 5u);
+  EXPECT_EQ(find_workloads("tiny").size(), 8u);
   const auto two = find_workloads("tiny-vit,gpt2-774m-b8");
   ASSERT_EQ(two.size(), 2u);
   EXPECT_STREQ(two[1]->name, "gpt2-774m-b8");
@@ -62,6 +64,53 @@ TEST(Workloads, settings_of_the_bench_are_checked) {
   EXPECT_EQ(config_of(workload, {{"train.precision", "bf16"}}).train.precision, train::Precision::bf16);
   EXPECT_THROW(config_of(workload, {{"train.precision", "fp9"}}), base::ConfigError);
   EXPECT_THROW(config_of(workload, {{"train.batch", "3"}, {"train.accumulate", "2"}}), base::ConfigError);
+}
+
+TEST(Workloads, of_fine_tuning_say_what_they_train) {
+  const auto qlora = config_of(*find_workloads("qwen2.5-3b-qlora")[0]);
+  EXPECT_EQ(qlora.lora.rank, 16);
+  EXPECT_EQ(qlora.lora.targets, "all-linear");
+  EXPECT_EQ(qlora.model.quantize, models::Quantize::nf4);
+  EXPECT_EQ(qlora.train.precision, train::Precision::bf16);
+  // Of 36 layers, rank 16 beside 2048 to 2048 twice, 2048 to 256 twice, 2048 to 11008 twice and back.
+  EXPECT_EQ(random_shape(qlora).trained, 36 * 16 * (2 * 4096 + 2 * 2304 + 3 * 13056));
+  const auto packed = config_of(*find_workloads("qwen2.5-3b-lora-packed")[0]);
+  EXPECT_TRUE(packs_documents(packed));
+  EXPECT_EQ(packed.lora.rank, 16);
+  EXPECT_EQ(config_of(*find_workloads("qwen2.5-3b-lora")[0], {{"lora.rank", "8"}}).lora.rank, 8);
+  EXPECT_FALSE(packs_documents(qlora));
+}
+
+TEST(Workloads, a_peer_is_told_adapter_and_documents) {
+  const auto& workload = *find_workloads("tiny-llama-lora-packed")[0];
+  const auto config = config_of(workload, {{"model.quantize", "nf4"}});
+  const auto json = base::parse_json(workload_json(workload, config), "the workload");
+  EXPECT_EQ(json.at("lora").at("rank"), 16);
+  EXPECT_EQ(json.at("lora").at("scale"), 1.0);
+  EXPECT_EQ(json.at("lora").at("quantize"), "nf4");
+  EXPECT_GT(json.at("trained"), 0);
+  ASSERT_EQ(json.at("documents").size(), 3u);
+  EXPECT_EQ(json.at("documents").at(0).size(), 2u);
+  const auto whole = base::parse_json(
+      workload_json(*find_workloads("tiny-llama")[0], config_of(*find_workloads("tiny-llama")[0])), "the workload");
+  EXPECT_FALSE(whole.contains("lora") || whole.contains("documents"));
+}
+
+TEST(Workloads, a_resnet_takes_no_adapter) {
+  EXPECT_THROW(config_of(*find_workloads("tiny-resnet")[0], {{"lora.rank", "4"}}), base::ConfigError);
+  EXPECT_EQ(config_of(*find_workloads("tiny-vit")[0], {{"lora.rank", "4"}}).lora.rank, 4);
+}
+
+TEST(TrainBench, tokens_a_second_are_without_padding) {
+  const auto result = run_train_bench(tiny("tiny-llama-packed,tiny-llama-lora-packed"));
+  ASSERT_EQ(result.rows.size(), 2u);
+  for (const auto& row : result.rows) {
+    EXPECT_EQ(row.failed, "");
+    EXPECT_NEAR(row.tokens_s * row.step.median, work_of_step(config_of(*find_workloads(row.workload)[0])).tokens, 1e-6);
+    EXPECT_LT(row.tokens_s * row.step.median, 2 * 64);
+  }
+  EXPECT_EQ(result.rows[0].trained, result.rows[0].parameters);
+  EXPECT_LT(result.rows[1].trained, result.rows[1].parameters);
 }
 
 TEST(TrainBench, times_whole_steps_of_each_workload_and_mode) {
@@ -170,6 +219,32 @@ TEST(TrainBench, results_are_written_as_table_csv_json_and_picture) {
   EXPECT_DOUBLE_EQ(*figures.list[0].value, 10);
   EXPECT_EQ(figures.list[1].name, "w graph peak");
   EXPECT_DOUBLE_EQ(*figures.list[1].value, 64);
+}
+
+TEST(TrainBench, modes_of_peers_are_what_the_workload_has) {
+  using Words = std::vector<std::string>;
+  const auto rows = config_of(*find_workloads("tiny-llama")[0]);
+  const auto packed = config_of(*find_workloads("tiny-llama-packed")[0]);
+  const Words usual = TrainBenchOptions{}.peer_modes;
+  EXPECT_EQ(peer_modes(rows, usual), usual);
+  EXPECT_EQ(peer_modes(rows, {"compile", "compile+packed", "compile+padded"}), Words{"compile"});
+  EXPECT_EQ(peer_modes(packed, usual), (Words{"eager+packed", "eager+padded", "compile+packed", "compile+padded"}));
+  EXPECT_EQ(peer_modes(packed, {"compile+packed"}), Words{"compile+packed"});
+  EXPECT_THROW(check_peers(packed, {"compile+graphs"}), base::ConfigError);
+}
+
+TEST(TrainBench, peers_adapt_all_linear_layers_or_none) {
+  const auto& workload = *find_workloads("tiny-llama-lora")[0];
+  check_peers(config_of(workload), {"eager"});
+  for (const Changes& change : {Changes{{"lora.targets", "q_proj,v_proj"}}, Changes{{"lora.dropout", "0.1"}},
+                                Changes{{"lora.modules_to_save", "norm"}}})
+    EXPECT_THROW(check_peers(config_of(workload, change), {"eager"}), base::ConfigError);
+}
+
+TEST(TrainBench, a_peer_says_how_it_ran) {
+  TrainRow row;
+  row.mode = "torch compile+padded", row.ran_as = "layer by layer, 4 micro-batches";
+  EXPECT_EQ(row.mode_text(), "torch compile+padded (layer by layer, 4 micro-batches)");
 }
 
 TEST(TrainBench, peers_without_torch_are_rows_that_say_so) {

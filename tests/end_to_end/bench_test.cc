@@ -77,10 +77,39 @@ TEST_F(Bench, adapters_stand_beside_random_weights) {
     EXPECT_EQ(done.code, 0) << done.err;
     EXPECT_NE(done.out.find("lora.rank=4"), std::string::npos) << done.out;
   }
-  const auto beside = run(scratch_, {"bench", "train", "tiny-llama", "--device", "cpu", "--set", "lora.rank=4",
-                                     "--peers", "--peer-modes", "eager"});
-  EXPECT_EQ(beside.code, 2);
-  EXPECT_NE(beside.err.find("the peers train whole models"), std::string::npos) << beside.err;
+  const auto resnet = run(scratch_, {"bench", "train", "tiny-resnet", "--device", "cpu", "--set", "lora.rank=4"});
+  EXPECT_EQ(resnet.code, 2);
+  EXPECT_NE(resnet.err.find("is a ResNet"), std::string::npos) << resnet.err;
+  const auto few = run(scratch_, {"bench", "train", "tiny-llama-lora", "--device", "cpu", "--set",
+                                  "lora.targets=q_proj", "--peers", "--peer-modes", "eager"});
+  EXPECT_EQ(few.code, 2);
+  EXPECT_NE(few.err.find("beside all linear layers"), std::string::npos) << few.err;
+}
+
+TEST_F(Bench, packed_documents_climb_a_ladder_and_stand_beside_both_forms_of_peers) {
+  EXPECT_EQ(run(scratch_, {"bench", "ladder", "tiny-llama-lora-packed", "--optimize", "reference,fused", "--steps", "1",
+                           "--device", "cpu"})
+                .code,
+            0);
+  const auto done = run(scratch_,
+                        {"bench", "train", "tiny-llama-packed", "--steps", "1", "--device", "cpu", "--peers",
+                         "--peer-modes", "eager,compile+padded"},
+                        {{"HYPERION_PYTHON", "/nowhere/python"}});
+  EXPECT_EQ(done.code, 0) << done.err;
+  for (const char* mode : {"torch eager+packed", "torch eager+padded", "torch compile+padded"})
+    EXPECT_NE(done.out.find(mode), std::string::npos) << done.out;
+  EXPECT_EQ(done.out.find("torch compile+packed"), std::string::npos) << done.out;
+  EXPECT_EQ(run(scratch_, {"bench", "train", "tiny-llama-packed", "--peers", "--peer-modes", "compile+graphs"}).code,
+            2);
+}
+
+TEST_F(Bench, workloads_are_listed_with_what_they_are) {
+  const auto list = run(scratch_, {"bench", "workloads"});
+  EXPECT_NE(list.out.find("qwen2.5-3b-lora-packed  bf16  the same with LoRA of rank 16"), std::string::npos)
+      << list.out;
+  const auto lines = run(scratch_, {"bench", "workloads", "--json"});
+  EXPECT_EQ(lines.code, 0) << lines.err;
+  EXPECT_NE(lines.out.find("\"documents\":[[["), std::string::npos);
 }
 
 TEST_F(Bench, a_list_takes_one_word_and_peers_that_cannot_start_cost_nothing_of_ours) {

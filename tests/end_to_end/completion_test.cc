@@ -84,7 +84,7 @@ TEST_P(Completion, offers_the_values_of_flags_and_the_workloads_of_benches) {
   EXPECT_EQ(offered("hyperion eval first --quantize ''"), "none nf4\n");
   EXPECT_EQ(offered("hyperion launch --show r"), "rank0\n");
   EXPECT_EQ(offered("hyperion init --template l"), "lora\n");
-  EXPECT_EQ(offered("hyperion bench train tiny-l"), "tiny-llama\n");
+  EXPECT_EQ(offered("hyperion bench train tiny-g"), "tiny-gpt2\n");
 }
 
 TEST_P(Completion, goes_on_after_the_mark_of_launch_as_for_the_command_itself) {
