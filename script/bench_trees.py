@@ -1,5 +1,5 @@
 """script/bench-trees: two programs in turns over workloads, so that clock and heat fall on both alike; then `hyperion compare`."""
-import json, pathlib, statistics, subprocess, sys, time
+import json, os, pathlib, statistics, subprocess, sys, time
 
 before, after, folder, blocks, steps, mode, seconds = *sys.argv[1:3], pathlib.Path(sys.argv[3]), int(sys.argv[4]), sys.argv[5], sys.argv[6], float(sys.argv[7])
 workloads = sys.argv[8:]
@@ -10,7 +10,7 @@ results, began = {}, time.time()
 
 def block(name, workload, number):
     place = folder / f"{name}-{workload}-{number}"
-    subprocess.run([programs[name], "bench", "train", workload, "--optimize", mode, "--steps", steps, "--folder", place], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    subprocess.run([programs[name], "bench", "train", workload, "--optimize", mode, "--steps", steps, "--folder", place], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, "XDG_CACHE_HOME": str(folder / f"{name}-cache")})  # neither reads what the other tuned
     result = json.loads((place / "train.json").read_text())
     results.setdefault(name, result)
     times[name][workload].append((result["figures"][0]["name"], result["rows"][0]["step_ms"]))

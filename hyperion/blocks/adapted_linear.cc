@@ -4,8 +4,6 @@
 #include <ATen/core/ivalue.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/mul.h>
-#include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -15,6 +13,7 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/blocks/linears.h"
+#include "hyperion/blocks/matrix_parts.h"
 #include "hyperion/kernels/activations.h"
 #include "hyperion/kernels/gemm.h"
 
@@ -83,12 +82,17 @@ at::Tensor whole_weight(const FrozenLinears& linears, at::ScalarType type) {
   return each.size() == 1 ? each[0] : at::cat(each, 1);
 }
 
-// The changes of all linears as one: x down^T up^T. `up` has a block a linear, times its scale, and zeros elsewhere.
+// The changes of all linears as one: scale x down^T up^T. `up` has a block a linear and zeros elsewhere. Where linears
+// differ in their scales, the blocks have them in them.
 struct Change {
   std::vector<const LowRank*> parts;  // those that are there
   std::vector<int64_t> rows, ranks;   // where the block of each begins in `up`
   at::Tensor down, up;                // [ranks, in], [out, ranks]; undefined where there are none
+  double scale = 1;
+  double left(size_t i) const { return parts[i]->scale / scale; }  // of a part's scale, for its block
 };
+
+at::Tensor scaled(const at::Tensor& matrix, double scale) { return scale == 1 ? matrix : matrix.mul(scale); }
 
 // `beside`: a matrix with the weights, whose columns behind them take `up`; undefined: it lies by itself.
 Change change_of(const FrozenLinears& linears, const at::Tensor& beside = {}) {
@@ -105,14 +109,19 @@ Change change_of(const FrozenLinears& linears, const at::Tensor& beside = {}) {
   }
   if (change.parts.empty()) return change;
   change.down = joined(downs, 0);
+  const double first = change.parts[0]->scale;
+  if (std::all_of(change.parts.begin(), change.parts.end(), [&](const auto* part) { return part->scale == first; }))
+    change.scale = first;
+  std::vector<MatrixPart> blocks;
+  for (size_t i = 0; i < change.parts.size(); ++i)
+    blocks.push_back({scaled(change.parts[i]->b, change.left(i)), change.rows[i], change.ranks[i]});
+  if (!beside.defined() && widths.size() == 1) {
+    change.up = blocks[0].from;
+    return change;
+  }
   change.up = beside.defined() ? beside.narrow(0, 0, row).narrow(1, input_width(linears), rank)
                                : at::empty({row, rank}, change.down.options());
-  if (widths.size() > 1) change.up.zero_();
-  for (size_t i = 0; i < change.parts.size(); ++i) {
-    const auto& part = *change.parts[i];
-    auto block = change.up.narrow(0, change.rows[i], part.b.size(0)).narrow(1, change.ranks[i], part.b.size(1));
-    at::mul_out(block, part.b, at::scalar_tensor(part.scale, at::kDouble));
-  }
+  put_together(change.up, blocks);
   return change;
 }
 
@@ -126,10 +135,10 @@ at::Tensor dropped(const at::Tensor& rows, const LowRank& part) {
 
 // [rows, ranks]
 at::Tensor lowered(const at::Tensor& x, const Change& change) {
-  if (!drops(change)) return kernels::gemm({.a = x, .b = change.down, .transpose_b = true});
+  if (!drops(change)) return kernels::gemm({.a = x, .b = change.down, .transpose_b = true, .scale = change.scale});
   std::vector<at::Tensor> low;
   for (const auto* part : change.parts)
-    low.push_back(kernels::gemm({.a = dropped(x, *part), .b = part->a, .transpose_b = true}));
+    low.push_back(kernels::gemm({.a = dropped(x, *part), .b = part->a, .transpose_b = true, .scale = change.scale}));
   return at::cat(low, 1);
 }
 
@@ -173,7 +182,7 @@ AdaptedNormOutput forward_normed(const at::Tensor& hidden, const kernels::NormWe
   const auto normal = kernels::normalize_into(x, hidden, norm);
   const auto change = change_of(linears, weight);
   AdaptedNormOutput found{{{}, lowered(x, change)}, normal.statistics};
-  beside.narrow(1, in, ranks).copy_(found.made.low);
+  put_together(beside.narrow(1, in, ranks), {{found.made.low}});
   found.made.out = kernels::gemm({.a = beside.narrow(1, 0, both),
                                   .b = weight.narrow(0, 0, sum_of(widths_of(linears))).narrow(1, 0, both),
                                   .transpose_b = true,
@@ -196,10 +205,10 @@ std::optional<Backward> backward_beside(const at::Tensor& above, const FrozenLin
   if (!weight.defined()) return std::nullopt;
   Backward made{change_of(linears), {}, {}};
   const auto beside = at::empty({above.size(0), with_pitch(out + ranks)}, above.options());
-  beside.narrow(1, 0, out).copy_(above);
+  put_together(beside.narrow(1, 0, out), {{above}});
   made.of_low = beside.narrow(1, out, ranks);
-  kernels::gemm_into(made.of_low, {.a = above, .b = made.change.up});
-  weight.narrow(0, out, ranks).narrow(1, 0, in).copy_(made.change.down);
+  kernels::gemm_into(made.of_low, {.a = above, .b = made.change.up, .scale = made.change.scale});
+  put_together(weight.narrow(0, out, ranks).narrow(1, 0, in), {{made.change.down}});
   made.of_input =
       kernels::gemm({.a = beside.narrow(1, 0, out + ranks), .b = weight.narrow(0, 0, out + ranks).narrow(1, 0, in)});
   return made;
@@ -213,7 +222,7 @@ Backward backward_product(const at::Tensor& above, const FrozenLinears& linears)
   const auto& change = made.change;
   at::Tensor added;
   if (change.down.defined()) {
-    made.of_low = kernels::gemm({.a = above, .b = change.up});
+    made.of_low = kernels::gemm({.a = above, .b = change.up, .scale = change.scale});
     if (!drops(change)) {
       added = kernels::gemm({.a = made.of_low, .b = change.down});
     } else {
@@ -244,7 +253,7 @@ variable_list change_gradients(const at::Tensor& x, const at::Tensor& low, const
     of_a.push_back(
         dropping ? kernels::weight_gradient(dropped(x, part), made.of_low.narrow(1, first, rank), /*in_out=*/false)
                  : of_down.narrow(0, first, rank));
-    of_b.push_back(of_up.narrow(0, change.rows[i], part.b.size(0)).narrow(1, first, rank).mul(part.scale));
+    of_b.push_back(scaled(of_up.narrow(0, change.rows[i], part.b.size(0)).narrow(1, first, rank), change.left(i)));
   }
   of_a.insert(of_a.end(), of_b.begin(), of_b.end());
   return of_a;

@@ -54,6 +54,7 @@ RawGemm raw(const Gemm& p, const at::Tensor& a, const at::Tensor& b, const at::T
           .type = type_of(a),
           .out = type_of(out),
           .may_round_to_tf32 = at::globalContext().allowTF32CuBLAS(),
+          .scale = static_cast<float>(p.scale),
           .a_pitch = pitch_of(a),
           .b_pitch = pitch_of(b),
           .c_pitch = pitch_of(added),
@@ -62,7 +63,9 @@ RawGemm raw(const Gemm& p, const at::Tensor& a, const at::Tensor& b, const at::T
 
 at::Tensor by_torch(const Gemm& p) {
   const auto a = transposed(p.a, p.transpose_a), b = transposed(p.b, p.transpose_b);
-  const auto out = p.bias.defined() ? at::addmm(p.bias, a, b) : at::mm(a, b);
+  const auto out = p.bias.defined() ? at::addmm(p.bias, a, b, 1, p.scale)
+                   : p.scale != 1   ? at::mm(a, b).mul_(p.scale)
+                                    : at::mm(a, b);
   return p.added.defined() ? out.add(p.added) : out;
 }
 
@@ -91,7 +94,7 @@ void gemm_add(const at::Tensor& out, const Gemm& p, bool first) {
     auto what = raw(p, a, b, first ? at::Tensor() : out, out);
     if (on_gpu([&] { return gemm_gpu(what, device::is_tuning(), stream_of(a)); })) return;
   }
-  const auto value = at::mm(transposed(p.a, p.transpose_a), transposed(p.b, p.transpose_b));
+  const auto value = by_torch({p.a, p.b, p.transpose_a, p.transpose_b, {}, {}, p.scale});
   first ? out.copy_(value) : out.add_(value);
 }
 

@@ -11,6 +11,7 @@ struct Gemm {
   at::Tensor a, b;
   bool transpose_a = false, transpose_b = false;
   at::Tensor bias = {}, added = {};
+  double scale = 1;  // of the product alone
 };
 at::Tensor gemm(const Gemm& p);
 void gemm_into(at::Tensor out, const Gemm& p);

@@ -143,9 +143,9 @@ struct Room {
 };
 gpu::GemmStatus launch_product(const Plan& plan, const RawGemm& p, const gpu::GemmAlgorithm& algorithm,
                                const Room& room, void* d, gpu::Stream stream) {
-  const float one = 1, beta = p.c != nullptr ? 1 : 0;
+  const float beta = p.c != nullptr ? 1 : 0;
   const void* c = p.c != nullptr ? p.c : d;
-  return gpu::gemm_launch(handle(), plan.operation.get(), &one, p.b, plan.a.get(), p.a, plan.b.get(), &beta, c,
+  return gpu::gemm_launch(handle(), plan.operation.get(), &p.scale, p.b, plan.a.get(), p.a, plan.b.get(), &beta, c,
                           plan.c.get(), d, plan.d.get(), &algorithm, room.at, room.bytes, stream);
 }
 
@@ -187,26 +187,29 @@ device::TuningKey choice_for(const RawGemm& p, uint32_t alignment) {
                        pitches(p))};
 }
 
-// An algorithm is plain bytes, good for the same version of the library.
+// An algorithm is plain bytes, good for the same version of the library; with the bytes of workspace it was timed with,
+// for one that can do with a counter or without is told by these alone which to be.
 using AlgorithmWords = std::array<uint64_t, sizeof(gpu::GemmAlgorithm) / sizeof(uint64_t)>;
 
-std::string text_of(const gpu::GemmAlgorithm& algorithm) {
+std::string text_of(const gpu::GemmAlgorithm& algorithm, size_t workspace) {
   std::string text;
   for (const uint64_t word : std::bit_cast<AlgorithmWords>(algorithm)) text += base::format("{:016x}", word);
-  return text;
+  return text + base::format("{:016x}", workspace);
 }
 
 // False where this plan cannot be done by it.
 bool take(const std::string& text, Plan& plan) {
   AlgorithmWords words{};
-  if (text.size() != 16 * words.size() || text.find_first_not_of("0123456789abcdef") != text.npos) return false;
-  for (size_t i = 0; i < words.size(); ++i) words[i] = std::stoull(text.substr(16 * i, 16), nullptr, 16);
+  if (text.size() != 16 * (words.size() + 1) || text.find_first_not_of("0123456789abcdef") != text.npos) return false;
+  const auto word = [&](size_t i) { return std::stoull(text.substr(16 * i, 16), nullptr, 16); };
+  for (size_t i = 0; i < words.size(); ++i) words[i] = word(i);
   const auto algorithm = std::bit_cast<gpu::GemmAlgorithm>(words);
   size_t needed = 0;
   if (!gpu::can_do(handle(), plan.operation.get(), plan.a.get(), plan.b.get(), plan.d.get(), algorithm, needed) ||
       needed > kWorkspace)
     return false;
-  plan.algorithm = algorithm, plan.workspace = needed;
+  const size_t timed = word(words.size());
+  plan.algorithm = algorithm, plan.workspace = timed == 0 && needed <= kCounter ? 0 : needed;
   return true;
 }
 
@@ -261,7 +264,7 @@ void choose(Plan& plan, const RawGemm& p, uint32_t alignment, bool measure, gpu:
   plan.algorithm = fastest.algo, plan.workspace = fastest.workspaceSize;
   const float usual = taken[0] < device::kNever ? taken[0] : *best;
   if (*best < device::kNever)
-    device::tuning_cache().keep(choice_for(p, alignment), {text_of(*plan.algorithm), *best, usual});
+    device::tuning_cache().keep(choice_for(p, alignment), {text_of(*plan.algorithm, plan.workspace), *best, usual});
 }
 
 }  // namespace

@@ -13,6 +13,7 @@ struct RawGemm {
   bool transpose_a, transpose_b;
   GemmType type, out;
   bool may_round_to_tf32;
+  float scale = 1;                                             // of a b
   int64_t a_pitch = 0, b_pitch = 0, c_pitch = 0, d_pitch = 0;  // elements from row to row; 0: rows lie close together
   // Of products in 8 bits: b's own type, what gives the values back (one number on the device each, or one a row of a
   // and of b^T), and whether sums may be made in fewer bits. b is transposed, a is not.

@@ -39,12 +39,27 @@ TEST_P(GemmOfParts, gives_what_copies_of_them_give) {
       for (const bool turned : {false, true}) {
         const auto a = turned ? part(40, 24) : part(24, 40), b = part(16, 40), added = part(24, 16);
         const auto wide = at::full({24, 16 + more}, 7.0, a.options());
-        gemm_into(wide.narrow(1, 0, 16), {.a = a, .b = b, .transpose_a = turned, .transpose_b = true, .added = added});
-        const auto exact = (turned ? a.t() : a).to(at::kDouble).matmul(b.to(at::kDouble).t()).add(added);
+        gemm_into(wide.narrow(1, 0, 16),
+                  {.a = a, .b = b, .transpose_a = turned, .transpose_b = true, .added = added, .scale = 0.3});
+        const auto exact = (turned ? a.t() : a).to(at::kDouble).matmul(b.to(at::kDouble).t()).mul(0.3).add(added);
         EXPECT_LT(testing::relative_error(wide.narrow(1, 0, 16).cpu(), exact.cpu()), type == at::kFloat ? 1e-5 : 1e-2);
         EXPECT_TRUE(wide.narrow(1, 16, more).eq(7).all().item<bool>());
       }
     }
+}
+
+// With a bias, and as one of a sum: the scale is the product's alone.
+TEST_P(GemmOfParts, scales_the_product_and_nothing_else) {
+  const auto a = at::randn({24, 40}).to(GetParam()), b = at::randn({40, 16}).to(GetParam()),
+             bias = at::randn({16}).to(GetParam());
+  const auto product = a.to(at::kDouble).matmul(b.to(at::kDouble)).mul(-1.7);
+  const auto with_bias = gemm({.a = a, .b = b, .bias = bias, .scale = -1.7});
+  EXPECT_LT(testing::relative_error(with_bias.cpu(), product.add(bias).cpu()), 1e-5);
+  const auto sum = at::full({24, 16}, 7.0, a.options());
+  gemm_add(sum, {.a = a, .b = b, .scale = -1.7}, /*first=*/false);
+  EXPECT_LT(testing::relative_error(sum.cpu(), product.add(7).cpu()), 1e-5);
+  gemm_add(sum, {.a = a, .b = b, .scale = -1.7}, /*first=*/true);
+  EXPECT_LT(testing::relative_error(sum.cpu(), product.cpu()), 1e-5);
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, GemmOfParts, ::testing::ValuesIn(testing::devices()), testing::device_name);
