@@ -1,0 +1,321 @@
+#include "hyperion/strategy/plan.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <numeric>
+
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+#include "hyperion/base/words.h"
+
+namespace hyperion::strategy {
+namespace {
+
+using base::format;
+
+// What a rank has of one unit: of a block, or of what lies before or behind the blocks.
+struct UnitPart {
+  int64_t parameters = 0, trained = 0;
+  std::map<std::vector<int>, int64_t> shared;  // trained ones whose gradients are parts of a sum, by who holds them
+};
+
+int64_t product(const std::vector<int64_t>& sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
+}
+
+int64_t round_up(int64_t count, int64_t step) { return (count + step - 1) / step * step; }
+
+// The steps of one rank, written down one after the other.
+class RankPlan {
+ public:
+  RankPlan(const PlannedModel& model, const PlannedStep& step, Plan& plan, int rank)
+      : model_(model),
+        step_(step),
+        plan_(plan),
+        mesh_(step.layout, rank),
+        list_(plan.ranks[static_cast<size_t>(rank)]) {
+    for (int64_t unit = -1; unit <= model.blocks; ++unit) units_.push_back(unit_of(unit));
+  }
+
+  void write() {
+    const auto work = work_of(plan_.pipeline, mesh_.index(Axis::pp));
+    plan_.kept.push_back(most_kept(work));
+    for (const auto& one : work) one.forward ? forward(one) : backward(one);
+    finish();
+    int64_t parameters = 0, trained = 0;
+    for (const int64_t unit : own_units()) parameters += part(unit).parameters, trained += part(unit).trained;
+    plan_.parameters.push_back(parameters);
+    plan_.trained.push_back(trained);
+  }
+
+ private:
+  int64_t tp() const { return step_.layout.tp; }
+  int64_t last_stage() const { return plan_.pipeline.stages() - 1; }
+  const UnitPart& part(int64_t unit) const { return units_[static_cast<size_t>(unit + 1)]; }
+  bool ends_apart() const { return !model_.tied.empty() && step_.layout.pp > 1; }
+
+  // With sequence parallelism a weight that all hold sees a part of the tokens on each.
+  bool is_partial(const Cut& cut) const {
+    const bool whole = cut.kind == CutKind::none || cut.kind == CutKind::row_bias;
+    return cut.copies == Copies::partial || (whole && step_.sequence_parallel);
+  }
+
+  std::vector<int> sharers(const Cut& cut) const {
+    const auto peers = mesh_.peers(Axis::tp);
+    const auto [first, count] = sharers_of(cut, tp(), mesh_.index(Axis::tp));
+    return {peers.begin() + first, peers.begin() + first + count};
+  }
+
+  UnitPart unit_of(int64_t unit) const {
+    UnitPart found;
+    for (const auto& tensor : model_.tensors) {
+      const bool again = unit == model_.blocks && ends_apart() && tensor.name == model_.tied;
+      if (tensor.block != unit && !again) continue;
+      int64_t held = 0;
+      Cut cut;
+      if (tp() == 1) {
+        held = product(tensor.shape);
+      } else {
+        cut = cut_of(model_.cuts, tensor.name).cut;
+        for (const auto& box : boxes_of(cut, tensor.name, tensor.shape, tp(), mesh_.index(Axis::tp)))
+          held += product(box.offset.empty() ? box.whole : box.size);
+      }
+      found.parameters += held;
+      if (!tensor.trained) continue;
+      found.trained += held;
+      if (tp() > 1 && is_partial(cut))
+        if (const auto ranks = sharers(cut); ranks.size() > 1) found.shared[ranks] += held;
+    }
+    return found;
+  }
+
+  // Of a stage, in the order of the forward.
+  std::vector<int64_t> units_of(int64_t stage) const {
+    std::vector<int64_t> units;
+    if (stage == 0) units.push_back(-1);
+    for (int64_t i = plan_.first_blocks[static_cast<size_t>(stage)];
+         i < plan_.first_blocks[static_cast<size_t>(stage) + 1]; ++i)
+      units.push_back(i);
+    if (stage == last_stage()) units.push_back(model_.blocks);
+    return units;
+  }
+
+  std::vector<int64_t> own_units() const {
+    std::vector<int64_t> units;
+    for (int64_t stage = mesh_.index(Axis::pp); stage <= last_stage(); stage += step_.layout.pp)
+      for (const int64_t unit : units_of(stage)) units.push_back(unit);
+    return units;
+  }
+
+  bool is_block(int64_t unit) const { return unit >= 0 && unit < model_.blocks; }
+
+  int group(const std::string& name, std::vector<int> ranks) {
+    const PlanGroup wanted{name, std::move(ranks)};
+    const auto found = std::find(plan_.groups.begin(), plan_.groups.end(), wanted);
+    if (found != plan_.groups.end()) return static_cast<int>(found - plan_.groups.begin());
+    plan_.groups.push_back(wanted);
+    return static_cast<int>(plan_.groups.size()) - 1;
+  }
+
+  void collective(Does does, Payload payload, int group, std::vector<int64_t> shape, int64_t element) {
+    list_.push_back({does, stage_, micro_batch_, payload, -1, group, std::move(shape), element});
+  }
+
+  void hidden(Does does, bool forward) {
+    collective(does, forward ? Payload::hidden_states : Payload::hidden_gradients, group("tp", mesh_.peers(Axis::tp)),
+               {step_.samples, step_.length, model_.width}, step_.element);
+  }
+
+  // A region of cut weights: what flows in is needed by all, what flows out is a part of a sum on each. With sequence
+  // parallelism either end is a part of the sequence.
+  void into_cut(bool forward) {
+    if (step_.sequence_parallel) hidden(Does::all_gather, forward);
+  }
+  void out_of_cut(bool forward) { hidden(step_.sequence_parallel ? Does::reduce_scatter : Does::all_reduce, forward); }
+
+  // Attention, then the feed-forward part; backward in the other order, with the ends' parts exchanged.
+  void block_of_tp(bool forward) {
+    for (int half = 0; half < 2; ++half) into_cut(forward), out_of_cut(forward);
+  }
+
+  void unit_of_tp(int64_t unit, bool forward) {
+    if (tp() == 1) return;
+    if (is_block(unit)) return block_of_tp(forward);
+    if (unit == -1) {  // a table by rows of the vocabulary: each has some of the tokens
+      if (!cuts_vocabulary(-1)) return;
+      return forward ? out_of_cut(true) : into_cut(false);
+    }
+    if (!cuts_vocabulary(unit) && model_.tied.empty()) return;
+    if (!forward) return out_of_cut(false);
+    into_cut(true);  // then the largest logit, the sum of exponentials and the target's logit of each token
+    collective(Does::all_reduce, Payload::statistics, group("tp", mesh_.peers(Axis::tp)),
+               {3, step_.samples, step_.length}, 4);
+  }
+
+  bool cuts_vocabulary(int64_t unit) const {
+    return std::any_of(model_.tensors.begin(), model_.tensors.end(), [&](const auto& tensor) {
+      return tensor.block == unit && cut_of(model_.cuts, tensor.name).cut.kind == CutKind::vocabulary;
+    });
+  }
+
+  void over_shards(Does does, Payload payload, int64_t elements) {
+    const int64_t shards = step_.layout.dp_shard;
+    if (shards == 1 || elements == 0) return;
+    collective(does, payload, group("dp", mesh_.peers(Axis::dp_shard)), {round_up(elements, shards)}, step_.element);
+  }
+
+  // Neighbours in the pipeline: the rank that differs along pp alone.
+  int holder(int64_t stage) const { return mesh_.peers(Axis::pp)[static_cast<size_t>(plan_.pipeline.rank_of(stage))]; }
+
+  void message(Does does, Payload payload, int64_t other_stage) {
+    const int peer = holder(other_stage);
+    if (peer == mesh_.rank()) return;
+    std::vector<int64_t> shape = {step_.samples, step_.length, model_.width};
+    if (step_.sequence_parallel && tp() > 1) shape[1] /= tp();
+    list_.push_back({does, stage_, micro_batch_, payload, peer, -1, std::move(shape), step_.element});
+  }
+
+  void forward(const StageWork& work) {
+    stage_ = work.stage, micro_batch_ = work.micro_batch;
+    if (work.stage > 0) message(Does::receive, Payload::hidden_states, work.stage - 1);
+    list_.push_back({Does::forward, stage_, micro_batch_});
+    for (const int64_t unit : units_of(work.stage)) {
+      if (step_.zero == 3) over_shards(Does::all_gather, Payload::weights, part(unit).parameters);
+      unit_of_tp(unit, /*forward=*/true);
+    }
+    if (work.stage < last_stage()) message(Does::send, Payload::hidden_states, work.stage + 1);
+  }
+
+  void backward(const StageWork& work) {
+    stage_ = work.stage, micro_batch_ = work.micro_batch;
+    if (work.stage < last_stage()) message(Does::receive, Payload::hidden_gradients, work.stage + 1);
+    list_.push_back({Does::backward, stage_, micro_batch_});
+    auto units = units_of(work.stage);
+    std::reverse(units.begin(), units.end());
+    bool first_block = true;  // still has its weights from the forward, as what lies outside of the blocks has
+    for (const int64_t unit : units) {
+      if (step_.zero == 3 && is_block(unit) && !first_block)
+        over_shards(Does::all_gather, Payload::weights, part(unit).parameters);
+      first_block = first_block && !is_block(unit);
+      if (step_.recompute && is_block(unit)) unit_of_tp(unit, /*forward=*/true);
+      unit_of_tp(unit, /*forward=*/false);
+      if (step_.zero < 2) continue;
+      sum_shared(part(unit));
+      over_shards(Does::reduce_scatter, Payload::gradients, part(unit).trained);
+    }
+    if (work.stage > 0) message(Does::send, Payload::hidden_gradients, work.stage - 1);
+  }
+
+  void sum_shared(const UnitPart& unit) {
+    for (const auto& [ranks, elements] : unit.shared)
+      collective(Does::all_reduce, Payload::gradients, group("tp", ranks), {elements}, step_.element);
+  }
+
+  // The table that is the output too lies on both ends of the pipeline.
+  void sum_tied(int64_t shards) {
+    const int64_t stage = mesh_.index(Axis::pp);
+    if (!ends_apart() || (stage != 0 && plan_.pipeline.rank_of(last_stage()) != stage)) return;
+    for (const auto& tensor : model_.tensors) {
+      if (tensor.name != model_.tied || !tensor.trained) continue;
+      int64_t elements = 0;
+      const Cut cut = tp() > 1 ? cut_of(model_.cuts, tensor.name).cut : Cut{};
+      for (const auto& box : boxes_of(cut, tensor.name, tensor.shape, tp(), mesh_.index(Axis::tp)))
+        elements += product(box.offset.empty() ? box.whole : box.size);
+      collective(Does::all_reduce, Payload::gradients, group("pp", {holder(0), holder(last_stage())}),
+                 {round_up(elements, shards) / shards}, step_.element);
+    }
+  }
+
+  void finish() {
+    stage_ = micro_batch_ = -1;
+    int64_t trained = 0;
+    for (const int64_t unit : own_units()) {
+      if (step_.zero < 2) sum_shared(part(unit));
+      trained += part(unit).trained;
+    }
+    const auto& layout = step_.layout;
+    sum_tied(step_.zero >= 2 ? layout.dp_shard : 1);
+    if (step_.zero == 0 && layout.dp() > 1 && trained > 0)
+      collective(Does::all_reduce, Payload::gradients, group("dp", mesh_.peers(kBatchAxes)), {trained}, step_.element);
+    if (step_.zero == 1) over_shards(Does::reduce_scatter, Payload::gradients, trained);
+    if (step_.zero > 0 && layout.dp_replicate > 1 && trained > 0)
+      collective(Does::all_reduce, Payload::gradients, group("dp copies", mesh_.peers(Axis::dp_replicate)),
+                 {round_up(trained, layout.dp_shard) / layout.dp_shard}, step_.element);
+    if (layout.processes() > 1)  // of the gradients, whose norm is that of all
+      collective(Does::all_reduce, Payload::statistics, group("all", mesh_.peers(kAllAxes)), {1}, 4);
+    list_.push_back({Does::update});
+    if (step_.zero == 1 || step_.zero == 2) over_shards(Does::all_gather, Payload::weights, trained);
+  }
+
+  const PlannedModel& model_;
+  const PlannedStep& step_;
+  Plan& plan_;
+  Mesh mesh_;
+  std::vector<Instruction>& list_;
+  std::vector<UnitPart> units_;
+  int64_t stage_ = -1, micro_batch_ = -1;
+};
+
+void check(const PlannedModel& model, const PlannedStep& step) {
+  const auto& layout = step.layout;
+  if (layout.cp * layout.ep > 1)
+    throw base::ConfigError(format("--parallel {}: plans have no cp and no ep yet", layout.text()),
+                            "use pp, tp and dp");
+  if (layout.tp > 1 && model.cuts.empty())
+    throw base::ConfigError(
+        format("--parallel {}: this model cannot be cut inside of its layers: it is data parallel only", layout.text()),
+        format("use dp={}", layout.processes()));
+  if (layout.pp > 1 && model.blocks == 0)
+    throw base::ConfigError(format("--parallel {}: this model has no blocks to make stages of", layout.text()),
+                            format("use dp={}", layout.processes()));
+  if (step.sequence_parallel && layout.tp > 1 && step.length % layout.tp != 0)
+    throw base::ConfigError(format("--parallel {}: tp does not divide the {} tokens of a sample, which sequence "
+                                   "parallelism cuts",
+                                   layout.text(), step.length),
+                            "choose a train.length that tp divides, or leave sequence parallelism out");
+  for (const auto& tensor : model.tensors)
+    HYPERION_CHECK(tensor.block >= -1 && tensor.block <= model.blocks, "a tensor is of a part of the model");
+}
+
+}  // namespace
+
+int64_t Instruction::bytes() const { return shape.empty() ? 0 : product(shape) * element; }
+
+std::string Plan::text(const Instruction& instruction) const {
+  std::string out = base::word_of(instruction.does);
+  if (instruction.payload != Payload::nothing) out += format(" {}", base::word_of(instruction.payload));
+  for (size_t i = 0; i < instruction.shape.size(); ++i) out += format("{}{}", i == 0 ? " " : "x", instruction.shape[i]);
+  if (instruction.stage >= 0) out += format(", stage {}", instruction.stage);
+  if (instruction.micro_batch >= 0) out += format(", micro-batch {}", instruction.micro_batch);
+  if (instruction.peer >= 0)
+    out += format(", {} rank {}", instruction.does == Does::send ? "to" : "from", instruction.peer);
+  if (instruction.group < 0) return out;
+  if (instruction.group >= static_cast<int>(groups.size())) return out + ", in no group";
+  const auto& group = groups[static_cast<size_t>(instruction.group)];
+  out += format(", {} of ranks", group.name);
+  for (const int rank : group.ranks) out += format(" {}", rank);
+  return out;
+}
+
+double Plan::bytes_sent(const Instruction& instruction) const {
+  const auto bytes = static_cast<double>(instruction.bytes());
+  if (instruction.does == Does::send) return bytes;
+  if (!is_collective(instruction.does)) return 0;
+  const auto size = static_cast<double>(groups[static_cast<size_t>(instruction.group)].ranks.size());
+  return (instruction.does == Does::all_reduce ? 2 : 1) * bytes * (size - 1) / size;
+}
+
+Plan make_plan(const PlannedModel& model, const PlannedStep& step) {
+  check(model, step);
+  Plan plan{.layout = step.layout, .pipeline = {step.schedule, step.layout.pp, step.chunks, step.micro_batches}};
+  check(plan.pipeline);
+  const bool staged = plan.pipeline.stages() > 1;
+  plan.first_blocks =
+      staged ? cut_into_stages(model.costs, plan.pipeline.stages()) : std::vector<int64_t>{0, model.blocks};
+  plan.ranks.resize(static_cast<size_t>(step.layout.processes()));
+  for (int rank = 0; rank < static_cast<int>(plan.ranks.size()); ++rank) RankPlan(model, step, plan, rank).write();
+  return plan;
+}
+
+}  // namespace hyperion::strategy

@@ -1,0 +1,126 @@
+#include "hyperion/strategy/pipeline.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+
+namespace hyperion::strategy {
+namespace {
+
+using base::format;
+
+// "F0 F1 B0 ...", with the stage where a rank has several: "F1.0".
+std::string text(const Pipeline& pipeline, int64_t rank) {
+  std::string out;
+  for (const auto& work : work_of(pipeline, rank)) {
+    out += format("{}{}", out.empty() ? "" : " ", work.forward ? "F" : "B");
+    out += pipeline.chunks > 1 ? format("{}.{}", work.stage, work.micro_batch) : format("{}", work.micro_batch);
+  }
+  return out;
+}
+
+TEST(Pipeline, orders_are_those_of_their_papers) {
+  EXPECT_EQ(text({PipelineSchedule::gpipe, 2, 1, 3}, 0), "F0 F1 F2 B0 B1 B2");
+  const Pipeline one{PipelineSchedule::one_forward_one_backward, 3, 1, 4};
+  EXPECT_EQ(text(one, 0), "F0 F1 F2 B0 F3 B1 B2 B3");
+  EXPECT_EQ(text(one, 1), "F0 F1 B0 F2 B1 F3 B2 B3");
+  EXPECT_EQ(text(one, 2), "F0 B0 F1 B1 F2 B2 F3 B3");
+  const Pipeline interleaved{PipelineSchedule::interleaved, 2, 2, 4};
+  EXPECT_EQ(text(interleaved, 0), "F0.0 F0.1 F2.0 F2.1 F0.2 B2.0 F0.3 B2.1 F2.2 B0.0 F2.3 B0.1 B2.2 B2.3 B0.2 B0.3");
+  EXPECT_EQ(text(interleaved, 1), "F1.0 F1.1 F3.0 B3.0 F3.1 B3.1 F1.2 B1.0 F1.3 B1.1 F3.2 B3.2 F3.3 B3.3 B1.2 B1.3");
+}
+
+TEST(Pipeline, every_stage_runs_every_micro_batch_forward_and_then_backward_in_order) {
+  for (int64_t ranks = 1; ranks <= 5; ++ranks)
+    for (int64_t chunks = 1; chunks <= 3; ++chunks)
+      for (int64_t count = 1; count <= 12; ++count)
+        for (const auto schedule :
+             {PipelineSchedule::gpipe, PipelineSchedule::one_forward_one_backward, PipelineSchedule::interleaved}) {
+          const Pipeline pipeline{schedule, ranks, chunks, count};
+          if (schedule == PipelineSchedule::interleaved ? count % ranks != 0 : chunks > 1) continue;
+          for (int64_t rank = 0; rank < ranks; ++rank) {
+            std::map<int64_t, int64_t> forwards, backwards;  // of each stage so far
+            for (const auto& [forward, stage, micro_batch] : work_of(pipeline, rank)) {
+              EXPECT_EQ(pipeline.rank_of(stage), rank);
+              EXPECT_EQ((forward ? forwards : backwards)[stage]++, micro_batch);
+              EXPECT_LE(backwards[stage], forwards[stage]);
+            }
+            EXPECT_EQ(forwards.size(), static_cast<size_t>(chunks));
+            for (const auto& [stage, done] : forwards) EXPECT_TRUE(done == count && backwards[stage] == count);
+          }
+        }
+}
+
+TEST(Pipeline, keeps_no_more_than_its_schedule_promises) {
+  for (int64_t ranks = 1; ranks <= 6; ++ranks)
+    for (int64_t rank = 0; rank < ranks; ++rank) {
+      const auto most = [&](PipelineSchedule schedule, int64_t chunks) {
+        return most_kept(work_of({schedule, ranks, chunks, 4 * ranks}, rank));
+      };
+      EXPECT_EQ(most(PipelineSchedule::gpipe, 1), 4 * ranks);
+      EXPECT_EQ(most(PipelineSchedule::one_forward_one_backward, 1), ranks - rank);
+      EXPECT_EQ(most(PipelineSchedule::interleaved, 3), 2 * (ranks - rank - 1) + 2 * ranks + 1);
+    }
+}
+
+TEST(Pipeline, says_what_would_do_in_place_of_what_cannot_be) {
+  const auto hint = [](const Pipeline& pipeline) {
+    try {
+      check(pipeline);
+    } catch (const base::ConfigError& error) {
+      return std::string(error.what()) + " / " + error.hint();
+    }
+    return std::string("taken");
+  };
+  EXPECT_EQ(hint({PipelineSchedule::interleaved, 4, 2, 8}), "taken");
+  EXPECT_NE(hint({PipelineSchedule::interleaved, 4, 2, 6}).find("train.accumulate = 4 or train.accumulate = 8"),
+            std::string::npos);
+  EXPECT_NE(hint({PipelineSchedule::interleaved, 4, 2, 3}).find("take train.accumulate = 4"), std::string::npos);
+  EXPECT_NE(hint({PipelineSchedule::gpipe, 4, 2, 8}).find("interleaved"), std::string::npos);
+  EXPECT_THROW(cut_into_stages({0, {1, 1, 1}, 0}, 4), base::ConfigError);
+}
+
+// The dearest stage of every way to cut: the least of them is what was found.
+double cheapest(const PartCosts& costs, size_t begin, int64_t stages, bool first) {
+  if (stages == 1) {
+    double sum = costs.last + (first ? costs.first : 0);
+    for (size_t i = begin; i < costs.blocks.size(); ++i) sum += costs.blocks[i];
+    return sum;
+  }
+  double best = 1e300, sum = first ? costs.first : 0;
+  for (size_t end = begin + 1; end + static_cast<size_t>(stages) - 1 <= costs.blocks.size(); ++end) {
+    sum += costs.blocks[end - 1];
+    best = std::min(best, std::max(sum, cheapest(costs, end, stages - 1, false)));
+  }
+  return best;
+}
+
+TEST(Pipeline, stages_are_cut_so_that_the_dearest_is_as_cheap_as_it_can_be) {
+  std::mt19937 random(7);
+  for (int trial = 0; trial < 300; ++trial) {
+    PartCosts costs{.first = static_cast<double>(random() % 8), .last = static_cast<double>(random() % 8)};
+    for (size_t i = 0, blocks = 1 + random() % 9; i < blocks; ++i)
+      costs.blocks.push_back(1 + static_cast<double>(random() % 5));
+    const auto stages = static_cast<int64_t>(1 + random() % costs.blocks.size());
+    const auto firsts = cut_into_stages(costs, stages);
+    ASSERT_EQ(firsts.size(), static_cast<size_t>(stages) + 1);
+    EXPECT_EQ(firsts.front(), 0);
+    EXPECT_EQ(firsts.back(), static_cast<int64_t>(costs.blocks.size()));
+    double dearest = 0;
+    for (size_t stage = 0; stage + 1 < firsts.size(); ++stage) {
+      EXPECT_LT(firsts[stage], firsts[stage + 1]);
+      double sum = (stage == 0 ? costs.first : 0) + (stage + 2 == firsts.size() ? costs.last : 0);
+      for (int64_t i = firsts[stage]; i < firsts[stage + 1]; ++i) sum += costs.blocks[static_cast<size_t>(i)];
+      dearest = std::max(dearest, sum);
+    }
+    EXPECT_EQ(dearest, cheapest(costs, 0, stages, true));
+  }
+}
+
+}  // namespace
+}  // namespace hyperion::strategy

@@ -1,0 +1,70 @@
+// Models and steps for tests of plans.
+#pragma once
+#include <random>
+
+#include "hyperion/base/format.h"
+#include "hyperion/strategy/plan.h"
+
+namespace hyperion::strategy {
+
+struct ModelOfTest {
+  int64_t blocks = 4, width = 32, heads = 4, key_value_heads = 2, vocabulary = 100;
+  bool tied = false;
+};
+
+// A decoder as Llama is one.
+inline PlannedModel planned_model(const ModelOfTest& sizes) {
+  const auto [blocks, width, heads, key_value_heads, vocabulary, tied] = sizes;
+  const int64_t narrow = width / heads * key_value_heads;
+  PlannedModel model{.blocks = blocks, .width = width, .tied = tied ? "embed.weight" : ""};
+  model.tensors = {{"embed.weight", {vocabulary, width}, -1}};
+  for (int64_t i = 0; i < blocks; ++i)
+    for (const auto& [name, shape] :
+         std::vector<std::pair<std::string, std::vector<int64_t>>>{{"norm.weight", {width}},
+                                                                   {"q.weight", {width, width}},
+                                                                   {"k.weight", {narrow, width}},
+                                                                   {"o.weight", {width, width}},
+                                                                   {"up.weight", {4 * width, width}},
+                                                                   {"down.weight", {width, 4 * width}}})
+      model.tensors.push_back({base::format("layers.{}.{}", i, name), shape, i});
+  model.tensors.push_back({"norm.weight", {width}, blocks});
+  if (!tied) model.tensors.push_back({"head.weight", {vocabulary, width}, blocks});
+  model.cuts = {{"embed.weight", {CutKind::vocabulary}},
+                {"layers.#.norm.weight", {}},
+                {"layers.#.q.weight", {CutKind::heads, 0, heads}},
+                {"layers.#.k.weight", {CutKind::key_value_heads, 0, key_value_heads, {}, Copies::partial}},
+                {"layers.#.o.weight", {CutKind::row, 1, heads}},
+                {"layers.#.up.weight", {CutKind::column}},
+                {"layers.#.down.weight", {CutKind::row, 1}},
+                {"norm.weight", {}},
+                {"head.weight", {CutKind::vocabulary}}};
+  model.costs = {.first = 0, .blocks = std::vector<double>(static_cast<size_t>(blocks), 1), .last = 0.5};
+  return model;
+}
+
+struct RandomPlan {
+  PlannedModel model;
+  PlannedStep step;
+};
+
+// Of up to 64 ranks, and always one that is possible.
+inline RandomPlan random_plan(std::mt19937& random) {
+  const auto one_of = [&](std::initializer_list<int64_t> values) {
+    return *(values.begin() + random() % values.size());
+  };
+  PlannedStep step{.layout = {.pp = one_of({1, 2, 3, 4}),
+                              .dp_replicate = one_of({1, 1, 2}),
+                              .dp_shard = one_of({1, 2, 3}),
+                              .tp = one_of({1, 2, 4})}};
+  step.schedule = static_cast<PipelineSchedule>(random() % 3);
+  const bool interleaved = step.schedule == PipelineSchedule::interleaved;
+  step.chunks = interleaved ? one_of({1, 2, 3}) : 1;
+  step.micro_batches = interleaved ? step.layout.pp * one_of({1, 2, 3}) : one_of({1, 2, 3, 5, 8});
+  step.samples = one_of({1, 2}), step.length = 8, step.zero = one_of({0, 1, 2, 3});
+  step.sequence_parallel = random() % 2 == 0, step.recompute = random() % 2 == 0;
+  step.element = one_of({2, 4});
+  const int64_t blocks = step.layout.pp * step.chunks + static_cast<int64_t>(random() % 4);
+  return {planned_model({.blocks = blocks, .key_value_heads = one_of({1, 2, 4}), .tied = random() % 2 == 0}), step};
+}
+
+}  // namespace hyperion::strategy
