@@ -156,6 +156,7 @@ class Commands;  // registry.h
 void add_train_command(Commands& commands);
 void add_resume_command(Commands& commands);
 void add_config_commands(Commands& commands);
+void add_plan_commands(Commands& commands);
 void add_init_command(Commands& commands);
 // `launched`: what follows its --.
 void add_launch_command(Commands& commands, std::vector<std::string> launched);

@@ -36,6 +36,7 @@ void add_commands(Commands& commands, std::vector<std::string> launched) {
   add_train_command(commands);
   add_resume_command(commands);
   add_config_commands(commands);
+  add_plan_commands(commands);
   add_init_command(commands);
   add_launch_command(commands, std::move(launched));
   add_rendezvous_command(commands);

@@ -1,0 +1,352 @@
+// What the processes of a layout would do in a step, shown and checked before anything runs.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <tuple>
+
+#include "hyperion/base/error.h"
+#include "hyperion/base/files.h"
+#include "hyperion/base/format.h"
+#include "hyperion/base/json.h"
+#include "hyperion/base/output_file.h"
+#include "hyperion/base/words.h"
+#include "hyperion/bench/outcome.h"
+#include "hyperion/cli/commands.h"
+#include "hyperion/cli/registry.h"
+#include "hyperion/cli/resolve.h"
+#include "hyperion/cli/usage.h"
+#include "hyperion/models/planned_model.h"
+#include "hyperion/models/registry.h"
+#include "hyperion/nn/lora.h"
+#include "hyperion/nn/meta.h"
+#include "hyperion/report/plan_picture.h"
+#include "hyperion/strategy/plan_check.h"
+#include "hyperion/train/config.h"
+
+namespace hyperion::cli {
+namespace {
+
+using base::ConfigError;
+using base::format;
+using strategy::Does;
+
+constexpr size_t kMostRanksShown = 16;
+
+struct PlanOptions {
+  std::string recipe, svg, schedule = "1f1b";
+  std::vector<Override> overrides;
+  SettingFlags given;
+  int64_t chunks = 1, rank = -1;
+  bool sequence_parallel = false, json = false;
+};
+
+// The plan, and what its tables need besides.
+struct Shown {
+  strategy::Plan plan;
+  strategy::PlannedStep step;
+  strategy::PlannedModel model;
+  strategy::ModelShape shape;
+  int64_t trained_bytes;  // of optimizer state a trained parameter: moments, and masters of narrow weights
+  strategy::PlanWalk walk;
+  double unit;  // of its clock: the forward of a stage of average cost
+};
+
+int64_t samples_of(const train::RunConfig& config, const strategy::Layout& layout) {
+  const int64_t parts = layout.dp() * config.train.accumulate;
+  if (config.train.batch % parts == 0) return config.train.batch / parts;
+  throw ConfigError(format("a batch of {} cannot be dealt out evenly to dp={} with {} micro-batches each",
+                           config.train.batch, layout.dp(), config.train.accumulate),
+                    format("use a train.batch that {} divides", parts));
+}
+
+std::unique_ptr<models::Model> outline_of(const train::RunConfig& config) {
+  const nn::MetaScope only_names;
+  auto model = models::make_model(train::model_config(base::real_files(), config), "the model");
+  if (config.lora.rank > 0) model->adapters().add("plan", nn::config_of(config.lora), config.train.seed);
+  return model;
+}
+
+// Operations of a stage's forward: those of its blocks, and of what lies behind the last.
+double stage_cost(const Shown& shown, int64_t stage) {
+  const auto& costs = shown.model.costs;
+  double sum = stage == 0 ? costs.first : 0;
+  for (int64_t i = shown.plan.first_blocks[static_cast<size_t>(stage)];
+       i < shown.plan.first_blocks[static_cast<size_t>(stage) + 1]; ++i)
+    sum += costs.blocks.empty() ? 1 : costs.blocks[static_cast<size_t>(i)];
+  return sum + (stage + 1 == shown.plan.pipeline.stages() ? costs.last : 0);
+}
+
+// By operations alone: a backward is two forwards, what travels takes no time.
+void set_clock(Shown& shown) {
+  const int64_t stages = shown.plan.pipeline.stages();
+  double all = 0;
+  for (int64_t stage = 0; stage < stages; ++stage) all += stage_cost(shown, stage);
+  shown.unit = all > 0 ? all / static_cast<double>(stages) : 1;
+  const double backward = shown.step.recompute ? 3 : 2;
+  shown.walk = strategy::walk(shown.plan, [&](int, const strategy::Instruction& instruction) {
+    return instruction.does == Does::forward    ? stage_cost(shown, instruction.stage)
+           : instruction.does == Does::backward ? backward * stage_cost(shown, instruction.stage)
+                                                : 0;
+  });
+}
+
+Shown plan_of(const PlanOptions& options) {
+  train::RunConfig config;
+  resolve(config, options.recipe, options.overrides, /*checked=*/false);
+  const auto schedule = base::from_word<strategy::PipelineSchedule>(options.schedule);
+  if (!schedule)
+    throw ConfigError(format("--schedule {} is no schedule", options.schedule), "gpipe, 1f1b or interleaved");
+  const auto layout =
+      config.parallel.layout.empty() ? strategy::Layout{} : strategy::parse_layout(config.parallel.layout);
+  const auto model = outline_of(config);
+  const bool narrow = train::compute_type(config.train.precision) != at::kFloat;
+  Shown shown{.plan = {},
+              .step = {.layout = layout,
+                       .schedule = *schedule,
+                       .chunks = options.chunks,
+                       .micro_batches = config.train.accumulate,
+                       .samples = samples_of(config, layout),
+                       .length = 1,
+                       .zero = config.parallel.zero,
+                       .sequence_parallel = options.sequence_parallel,
+                       .recompute = config.memory.recompute == nn::Recompute::blocks,
+                       .element = narrow ? 2 : 4},
+              .model = models::planned_model(*model, config.train.length),
+              .shape = model->shape(config.train.length),
+              .trained_bytes = (narrow ? 4 : 0) + (config.optim.rule == optim::UpdateRule::adamw ? 8 : 4),
+              .walk = {},
+              .unit = 1};
+  if (shown.shape.context > 0) shown.step.length = config.train.length;
+  shown.plan = strategy::make_plan(shown.model, shown.step);
+  strategy::check(shown.plan);
+  set_clock(shown);
+  return shown;
+}
+
+double blocks_a_stage(const Shown& shown, int rank) {
+  const auto& plan = shown.plan;
+  int64_t count = 0;
+  for (int64_t stage = strategy::Mesh(plan.layout, rank).index(strategy::Axis::pp); stage < plan.pipeline.stages();
+       stage += plan.pipeline.ranks)
+    count += plan.first_blocks[static_cast<size_t>(stage) + 1] - plan.first_blocks[static_cast<size_t>(stage)];
+  return static_cast<double>(count) / static_cast<double>(plan.pipeline.chunks);
+}
+
+struct RankMemory {
+  double weights, gradients, optimizer, activations;
+};
+
+// docs/parallel.md. Activations are a model of them: without sequence parallelism norms and residuals, about 10 of 34
+// parts of a block's (Korthikanti et al., 2022), lie whole on each process of tp.
+RankMemory memory_of(const Shown& shown, size_t rank) {
+  const auto& [plan, step, model, shape, trained_bytes, walk, unit] = shown;
+  const auto shards = static_cast<double>(step.layout.dp_shard), tp = static_cast<double>(step.layout.tp);
+  const auto cut = [&](int64_t from_zero) { return step.zero >= from_zero ? 1 / shards : 1.0; };
+  const auto element = static_cast<double>(step.element), trained = static_cast<double>(plan.trained[rank]);
+  const double wide_sums = step.element == 2 && step.micro_batches > 1 ? 4 : element;
+  const double of_tp = step.sequence_parallel ? 1 / tp : (10 + 24 / tp) / 34;
+  const auto tokens = static_cast<double>(step.samples * step.length);
+  const double whole = shape.activation_bytes(step.samples * step.length, step.element) * of_tp;
+  const auto kept = static_cast<double>(plan.kept[rank]);
+  const double blocks = blocks_a_stage(shown, static_cast<int>(rank)),
+               part = model.blocks > 0 ? blocks / static_cast<double>(model.blocks) : 1;
+  const double inputs = tokens * static_cast<double>(model.width) * blocks * element;
+  return {element * static_cast<double>(plan.parameters[rank]) * cut(3), wide_sums * trained * cut(2),
+          static_cast<double>(trained_bytes) * trained * cut(1),
+          step.recompute && model.blocks > 0 ? kept * inputs + whole / static_cast<double>(model.blocks)
+                                             : kept * whole * part};
+}
+
+std::string mib(double bytes) { return format("{:.1f}", bytes / (1 << 20)); }
+
+std::string blocks_text(const strategy::Plan& plan, int64_t index) {
+  std::string text;
+  for (int64_t stage = index; stage < plan.pipeline.stages(); stage += plan.pipeline.ranks) {
+    const auto begin = plan.first_blocks[static_cast<size_t>(stage)],
+               end = plan.first_blocks[static_cast<size_t>(stage) + 1];
+    text += format("{}{}", text.empty() ? "" : " ",
+                   end - begin == 1 ? format("{}", begin) : format("{}-{}", begin, end - 1));
+  }
+  return text;
+}
+
+std::string ranks_table(const Shown& shown) {
+  std::vector<std::vector<std::string>> rows = {{"rank", "pp", "dp", "tp", "blocks", "parameters", "kept",
+                                                 "weights MiB", "gradients", "optimizer", "activations"}};
+  const auto& plan = shown.plan;
+  for (size_t rank = 0; rank < std::min(kMostRanksShown, plan.ranks.size()); ++rank) {
+    const strategy::Mesh mesh(plan.layout, static_cast<int>(rank));
+    const auto memory = memory_of(shown, rank);
+    const auto index = [&](strategy::Axes axes) { return format("{}", mesh.index(axes)); };
+    rows.push_back({format("{}", rank), index(strategy::Axis::pp), index(strategy::kBatchAxes),
+                    index(strategy::Axis::tp),
+                    shown.model.blocks > 0 ? blocks_text(plan, mesh.index(strategy::Axis::pp)) : "all",
+                    base::with_commas(plan.parameters[rank]), format("{}", plan.kept[rank]), mib(memory.weights),
+                    mib(memory.gradients), mib(memory.optimizer), mib(memory.activations)});
+  }
+  std::string table = bench::aligned(rows, {4});
+  if (plan.ranks.size() > kMostRanksShown) table += format("and {} more ranks\n", plan.ranks.size() - kMostRanksShown);
+  return table;
+}
+
+struct Sent {
+  int64_t count = 0;
+  double bytes = 0;
+};
+using Traffic = std::map<std::tuple<std::string, Does, strategy::Payload>, Sent>;
+
+Traffic traffic_of(const strategy::Plan& plan, size_t rank) {
+  Traffic traffic;
+  for (const auto& instruction : plan.ranks[rank]) {
+    if (instruction.does != Does::send && !strategy::is_collective(instruction.does)) continue;
+    const auto axis = instruction.group < 0 ? "pp" : plan.groups[static_cast<size_t>(instruction.group)].name;
+    auto& sent = traffic[{axis, instruction.does, instruction.payload}];
+    ++sent.count, sent.bytes += plan.bytes_sent(instruction);
+  }
+  return traffic;
+}
+
+std::string traffic_table(const strategy::Plan& plan, size_t rank) {
+  std::vector<std::vector<std::string>> rows = {{"axis", "what", "", "times", "MiB"}};
+  for (const auto& [kind, sent] : traffic_of(plan, rank))
+    rows.push_back({std::get<0>(kind), base::word_of(std::get<1>(kind)), base::word_of(std::get<2>(kind)),
+                    format("{}", sent.count), mib(sent.bytes)});
+  return rows.size() == 1 ? "" : format("\nsent by rank {} in a step\n", rank) + bench::aligned(rows, {0, 1, 2});
+}
+
+std::string heading(const Shown& shown) {
+  const auto& [plan, step, model, shape, trained_bytes, walk, unit] = shown;
+  const bool staged = plan.pipeline.stages() > 1;
+  return format("{} ({} process{}), zero {}{}{}: {} micro-batch{} of {}{}", plan.layout.text(), plan.ranks.size(),
+                plan.ranks.size() == 1 ? "" : "es", step.zero, step.sequence_parallel ? ", sequence parallel" : "",
+                staged ? format(", {}", base::word_of(step.schedule)) : "", step.micro_batches,
+                step.micro_batches == 1 ? "" : "es", step.samples,
+                shape.context > 0   ? format(" x {} tokens", step.length)
+                : step.samples == 1 ? " image"
+                                    : " images");
+}
+
+std::string bubble_text(const Shown& shown) {
+  return format("bubble {:.1f}% by operations; {:.1f}% where all stages took as long",
+                100 * shown.walk.bubble(shown.plan), 100 * strategy::bubble_of(shown.plan.pipeline));
+}
+
+void print_rank(const Shown& shown, size_t rank) {
+  const auto& list = shown.plan.ranks[rank];
+  for (size_t i = 0; i < list.size(); ++i) std::printf("%6zu  %s\n", i, shown.plan.text(list[i]).c_str());
+}
+
+void print(const Shown& shown) {
+  const auto& plan = shown.plan;
+  std::printf("%s\n\n%s", heading(shown).c_str(), ranks_table(shown).c_str());
+  std::printf(
+      "kept: micro-batches of a stage whose activations wait for their backward; activations are a model of them\n");
+  std::printf("%s", traffic_table(plan, 0).c_str());
+  if (plan.pipeline.stages() > 1) {
+    const auto letters = report::plan_letters(plan, shown.walk, shown.unit);
+    std::printf("\n%s%s%s\n", letters.c_str(),
+                letters.empty() ? "" : "0, 1, ...: forward of a micro-batch; a, b, ...: its backward\n",
+                bubble_text(shown).c_str());
+  }
+  size_t count = 0;
+  for (const auto& list : plan.ranks) count += list.size();
+  std::printf(
+      "\nchecked: %s instructions; every send is received, every collective is its whole group's, nobody waits for "
+      "ever\n",
+      base::with_commas(static_cast<int64_t>(count)).c_str());
+}
+
+base::Json instruction_json(const strategy::Plan& plan, const strategy::Instruction& instruction) {
+  base::Json json = {{"does", base::word_of(instruction.does)}};
+  if (instruction.stage >= 0) json["stage"] = instruction.stage;
+  if (instruction.micro_batch >= 0) json["micro_batch"] = instruction.micro_batch;
+  if (instruction.payload == strategy::Payload::nothing) return json;
+  json["what"] = base::word_of(instruction.payload);
+  json["shape"] = instruction.shape;
+  json["bytes"] = instruction.bytes();
+  if (instruction.peer >= 0) json["peer"] = instruction.peer;
+  if (instruction.group >= 0) json["group"] = plan.groups[static_cast<size_t>(instruction.group)].ranks;
+  return json;
+}
+
+void print_json(const Shown& shown, int64_t only) {
+  const auto& plan = shown.plan;
+  base::Json ranks = base::Json::array();
+  for (size_t rank = 0; rank < plan.ranks.size(); ++rank) {
+    if (only >= 0 && only != static_cast<int64_t>(rank)) continue;
+    const auto memory = memory_of(shown, rank);
+    base::Json list = base::Json::array();
+    for (const auto& instruction : plan.ranks[rank]) list.push_back(instruction_json(plan, instruction));
+    ranks.push_back({{"rank", rank},
+                     {"parameters", plan.parameters[rank]},
+                     {"trained", plan.trained[rank]},
+                     {"kept", plan.kept[rank]},
+                     {"bytes",
+                      {{"weights", memory.weights},
+                       {"gradients", memory.gradients},
+                       {"optimizer", memory.optimizer},
+                       {"activations", memory.activations}}},
+                     {"instructions", std::move(list)}});
+  }
+  const base::Json json = {{"layout", plan.layout.text()},
+                           {"zero", shown.step.zero},
+                           {"schedule", base::word_of(plan.pipeline.schedule)},
+                           {"micro_batches", plan.pipeline.micro_batches},
+                           {"stages", plan.first_blocks},
+                           {"bubble", shown.walk.bubble(plan)},
+                           {"ranks", std::move(ranks)}};
+  std::printf("%s\n", json.dump(2).c_str());
+}
+
+int plan_show_command(const PlanOptions& options) {
+  if (!options.svg.empty()) base::output_file(options.svg, ".svg");  // before anything is made
+  const auto shown = plan_of(options);
+  const auto ranks = static_cast<int64_t>(shown.plan.ranks.size());
+  if (options.rank >= ranks)
+    throw ConfigError(format("--rank {}: {} has {} processes", options.rank, shown.plan.layout.text(), ranks),
+                      format("ranks count from 0 to {}", ranks - 1));
+  if (options.json)
+    print_json(shown, options.rank);
+  else if (options.rank >= 0)
+    print_rank(shown, static_cast<size_t>(options.rank));
+  else
+    print(shown);
+  if (options.svg.empty()) return 0;
+  base::write_atomically(base::real_files(), base::output_file(options.svg, ".svg"),
+                         report::plan_svg(heading(shown) + "; " + bubble_text(shown), shown.plan, shown.walk));
+  if (!options.json) std::printf("picture: %s\n", options.svg.c_str());
+  return 0;
+}
+
+}  // namespace
+
+void add_plan_commands(Commands& commands) {
+  auto plan =
+      commands.group("plan", "what the processes of a layout would do",
+                     "\nExample:\n  hyperion plan show recipes/quickstart.toml --parallel pp=2,tp=2,dp=2 --zero 1");
+  const auto add_flags = [](CLI::App* show, PlanOptions& options) {
+    show->add_option("RECIPE", options.recipe, "a TOML file; defaults without");
+    add_short_flags(show, options.given);
+    show->add_option("--schedule", options.schedule, "of pp: gpipe, 1f1b or interleaved")->capture_default_str();
+    show->add_option("--chunks", options.chunks, "stages of a process, with --schedule interleaved")
+        ->check(CLI::Range(1, 1024))
+        ->capture_default_str();
+    show->add_flag("--sequence-parallel", options.sequence_parallel,
+                   "of tp: norms and dropout each on a part of the sequence");
+    show->add_option("--rank", options.rank, "only what this rank does, one instruction a line")
+        ->check(CLI::Range(0, 1 << 20));
+    show->add_option("--svg", options.svg, "also write a picture of the pipeline");
+    show->add_flag("--json", options.json, "as JSON, with every instruction");
+    show->footer(
+        "\nMade, checked and drawn without running anything: memory, traffic, order and bubble of any layout of pp, tp "
+        "and dp.\nTraining carries out dp alone yet.\n\nExamples:\n  hyperion plan show --model.preset=gpt2-124m "
+        "--train.batch=32 --train.accumulate=8 --parallel pp=4 --svg plan.svg\n  hyperion plan show "
+        "recipes/quickstart.toml --parallel pp=2,tp=2,dp=2 --zero 1 --rank 3");
+  };
+  plan.add<PlanOptions>("show", "each process's memory, traffic and order in a step, checked without running",
+                        add_flags, plan_show_command);
+}
+
+}  // namespace hyperion::cli

@@ -1,0 +1,69 @@
+#include "hyperion/report/plan_picture.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "hyperion/base/format.h"
+#include "hyperion/report/timeline.h"
+
+namespace hyperion::report {
+namespace {
+
+using base::format;
+using strategy::Does;
+
+constexpr int64_t kMostDigits = 10;
+
+std::vector<int> first_of_each_stage(const strategy::Plan& plan) {
+  return strategy::Mesh(plan.layout, 0).peers(strategy::Axis::pp);
+}
+
+// use(instruction, when) for whatever a rank computes.
+template <class Use>
+void each_work(const strategy::Plan& plan, const strategy::PlanWalk& walk, int rank, const Use& use) {
+  const auto& list = plan.ranks[static_cast<size_t>(rank)];
+  for (size_t i = 0; i < list.size(); ++i)
+    if (list[i].does == Does::forward || list[i].does == Does::backward)
+      use(list[i], walk.times[static_cast<size_t>(rank)][i]);
+}
+
+}  // namespace
+
+std::string plan_svg(const std::string& title, const strategy::Plan& plan, const strategy::PlanWalk& walk) {
+  std::vector<TimelineRow> rows;
+  for (const int rank : first_of_each_stage(plan)) {
+    TimelineRow row{format("rank {}", rank), {}};
+    each_work(plan, walk, rank, [&](const strategy::Instruction& work, const strategy::TimedInstruction& when) {
+      const bool forward = work.does == Does::forward;
+      const int later = work.stage >= plan.pipeline.ranks ? 1 : 0;  // than the rank's first stage
+      row.boxes.push_back(
+          {when.begin, when.end, (forward ? 0 : 2) + later, format("{}", work.micro_batch),
+           format("{} of micro-batch {}, stage {}", forward ? "forward" : "backward", work.micro_batch, work.stage)});
+    });
+    rows.push_back(std::move(row));
+  }
+  std::vector<TimelineKind> legend = {{"forward", 0}, {"backward", 2}};
+  if (plan.pipeline.chunks > 1)
+    legend = {{"forward", 0}, {"of a later stage", 1}, {"backward", 2}, {"of a later stage", 3}};
+  return timeline_svg(title, rows, legend);
+}
+
+std::string plan_letters(const strategy::Plan& plan, const strategy::PlanWalk& walk, double unit, size_t most) {
+  const auto columns = static_cast<size_t>(std::llround(walk.end / unit));
+  if (columns > most || plan.pipeline.micro_batches > kMostDigits) return {};
+  std::string out;
+  for (const int rank : first_of_each_stage(plan)) {
+    std::string row(columns, '.');
+    each_work(plan, walk, rank, [&](const strategy::Instruction& work, const strategy::TimedInstruction& when) {
+      const char letter = static_cast<char>((work.does == Does::forward ? '0' : 'a') + work.micro_batch);
+      const auto begin = static_cast<size_t>(std::llround(when.begin / unit)),
+                 end = std::min(columns, static_cast<size_t>(std::llround(when.end / unit)));
+      std::fill(row.begin() + static_cast<std::ptrdiff_t>(std::min(begin, end)),
+                row.begin() + static_cast<std::ptrdiff_t>(end), letter);
+    });
+    out += format("rank {:<4} {}\n", rank, row);
+  }
+  return out;
+}
+
+}  // namespace hyperion::report

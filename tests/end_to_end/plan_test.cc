@@ -1,0 +1,82 @@
+// `hyperion plan show`: what a layout would do, without running it.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/end_to_end/support_program.h"
+
+namespace hyperion {
+namespace {
+
+using nlohmann::json;
+using testing::run;
+using testing::Scratch;
+using testing::operator+;
+using Words = std::vector<std::string>;
+
+const Words kShow = {"plan", "show", "--model.preset=llama-tiny", "--train.batch=16", "--train.accumulate=4"};
+
+TEST(PlanShow, shows_memory_traffic_order_and_that_it_was_checked) {
+  Scratch scratch;
+  const auto done = run(scratch, kShow + Words{"--parallel", "pp=2,tp=2,dp=2", "--zero", "1", "--svg", "plan.svg"});
+  ASSERT_EQ(done.code, 0) << done.err;
+  for (const char* part : {"pp=2,dp=2,tp=2 (8 processes), zero 1, 1f1b: 4 micro-batches of 2 x", "sent by rank 0",
+                           "reduce-scatter", "rank 4    .0aa1bb", "bubble", "nobody waits for ever"})
+    EXPECT_NE(done.out.find(part), std::string::npos) << part << done.out;
+  EXPECT_NE(testing::read_file(scratch.path() / "plan.svg").find("backward of micro-batch 3, stage 1"),
+            std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(scratch.path() / "runs"));
+}
+
+TEST(PlanShow, lists_what_a_rank_does_as_text_and_as_json) {
+  Scratch scratch;
+  const Words layout = {"--parallel", "pp=2", "--schedule", "interleaved", "--chunks", "2", "--rank", "1"};
+  const auto text = run(scratch, kShow + layout);
+  ASSERT_EQ(text.code, 0) << text.err;
+  EXPECT_EQ(text.out.find("     0  receive hidden states 4x"), 0u) << text.out;
+  const auto done = run(scratch, kShow + layout + Words{"--json"});
+  ASSERT_EQ(done.code, 0) << done.err;
+  const auto plan = json::parse(done.out);
+  ASSERT_EQ(plan["ranks"].size(), 1u);
+  const auto& list = plan["ranks"][0]["instructions"];
+  EXPECT_EQ(static_cast<size_t>(std::count(text.out.begin(), text.out.end(), '\n')), list.size());
+  EXPECT_EQ(plan["stages"], (json{0, 1, 2, 3, 4}));
+  int forwards = 0;
+  for (const auto& instruction : list) forwards += instruction["does"] == "forward" ? 1 : 0;
+  EXPECT_EQ(forwards, 8);  // four micro-batches through two stages
+}
+
+TEST(PlanShow, takes_a_recipe_with_an_adapter) {
+  Scratch scratch;
+  const auto done = run(scratch, kShow + Words{"--parallel", "dp=2,tp=2", "--lora.rank=4", "--json"});
+  ASSERT_EQ(done.code, 0) << done.err;
+  const auto rank = json::parse(done.out)["ranks"][3];
+  EXPECT_LT(rank["trained"].get<int64_t>(), rank["parameters"].get<int64_t>() / 4);
+  EXPECT_GT(rank["trained"].get<int64_t>(), 0);
+}
+
+TEST(PlanShow, refuses_what_cannot_be_and_says_what_can) {
+  Scratch scratch;
+  const auto refused = [&](const Words& words) {
+    const auto done = run(scratch, kShow + words);
+    EXPECT_EQ(done.code, 2) << done.out;
+    return done.err;
+  };
+  const auto says = [](const std::string& text, const char* part) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  };
+  says(refused({"--parallel", "tp=3"}), "sizes of tp that do: 1, 2");
+  says(refused({"--parallel", "pp=8"}), "use at most 4 stages");
+  says(refused({"--parallel", "pp=3", "--schedule", "interleaved"}), "train.accumulate = 3 or train.accumulate = 6");
+  says(refused({"--parallel", "pp=2", "--chunks", "2"}), "take the schedule interleaved");
+  says(refused({"--parallel", "pp=2", "--schedule", "zigzag"}), "gpipe, 1f1b or interleaved");
+  says(refused({"--parallel", "dp=3"}), "use a train.batch that 12 divides");
+  says(refused({"--parallel", "pp=2", "--rank", "2"}), "ranks count from 0 to 1");
+  says(refused({"--parallel", "pp=2", "--svg", "plan.png"}), ".svg");
+  const auto resnet = run(scratch, {"plan", "show", "--model.preset=resnet18-cifar", "--parallel", "tp=2"});
+  EXPECT_EQ(resnet.code, 2) << resnet.out;
+  says(resnet.err, "data parallel only");
+}
+
+}  // namespace
+}  // namespace hyperion
