@@ -262,7 +262,10 @@ void check(const PlannedModel& model, const PlannedStep& step) {
   if (layout.cp * layout.ep > 1)
     throw base::ConfigError(format("--parallel {}: plans have no cp and no ep yet", layout.text()),
                             "use pp, tp and dp");
-  if (layout.tp > 1 && model.cuts.empty())
+  const bool can_be_cut = std::any_of(model.cuts.begin(), model.cuts.end(), [](const CutRule& rule) {
+    return rule.cut.kind != CutKind::none && rule.cut.kind != CutKind::row_bias;
+  });
+  if (layout.tp > 1 && !can_be_cut)
     throw base::ConfigError(
         format("--parallel {}: this model cannot be cut inside of its layers: it is data parallel only", layout.text()),
         format("use dp={}", layout.processes()));

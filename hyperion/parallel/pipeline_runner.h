@@ -1,0 +1,36 @@
+// Carries out what a plan (strategy/plan.h) says of one process of a pipeline: computes the micro-batches of its stages
+// in the order of its list, hands hidden states on and their gradients back.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "hyperion/comm/group.h"
+#include "hyperion/strategy/plan.h"
+
+namespace hyperion::parallel {
+
+// What the stages of this process compute.
+class PipelineStages {
+ public:
+  virtual ~PipelineStages() = default;
+  // `hidden`: what the stage before gave; undefined for the first. The last stage gives the loss.
+  virtual at::Tensor forward(int64_t stage, int64_t micro_batch, const at::Tensor& hidden) = 0;
+  // Of what forward gave: its gradient, or undefined where it is the loss. Gives the gradient of `hidden` to it.
+  virtual void backward(int64_t stage, int64_t micro_batch, const at::Tensor& given, const at::Tensor& gradient) = 0;
+};
+
+// To a neighbour in one direction: a group of two with wires of its own, so that no message waits behind one to
+// somebody else (in a ring of stages all could wait for each other then). Null: there is no such neighbour.
+struct PipelineLinks {
+  comm::Group *states_in = nullptr, *states_out = nullptr, *gradients_in = nullptr, *gradients_out = nullptr;
+};
+
+// Works through a rank's list; of it, what is computed and what passes between stages. Messages travel beside the
+// computation: one of each kind is received ahead, and nobody waits until what was sent has arrived. Returns the losses
+// of the micro-batches in their order, without their graphs, where this rank has the last stage; else nothing.
+// `hidden`: device and type of what arrives.
+std::vector<at::Tensor> run_pipeline(const std::vector<strategy::Instruction>& list, PipelineStages& stages,
+                                     const PipelineLinks& links, const at::TensorOptions& hidden);
+
+}  // namespace hyperion::parallel
