@@ -96,6 +96,7 @@ void add_bench_commands(Commands& commands) {
                               bench_data_command);
   add_timing_benches(bench);
   add_comm_benches(bench);
+  add_pipeline_bench(bench);
 }
 
 void add_presets_command(Commands& commands) {

@@ -183,5 +183,6 @@ void add_set_commands(Commands& data);
 void add_hardware_bench(Commands& bench);
 void add_timing_benches(Commands& bench);
 void add_comm_benches(Commands& bench);
+void add_pipeline_bench(Commands& bench);
 
 }  // namespace hyperion::cli

@@ -78,5 +78,32 @@ TEST(PlanShow, refuses_what_cannot_be_and_says_what_can) {
   says(resnet.err, "data parallel only");
 }
 
+// Three ranks: a ring of an odd number, and micro-batches that hidden states of another stage pass by.
+TEST(BenchPipeline, carries_out_every_schedule_between_real_processes) {
+  Scratch scratch;
+  const auto done = run(scratch, {"launch", "-n", "3", "--", "bench", "pipeline", "--forward-ms", "2",
+                                  "--micro-batches", "6", "--message", "100KB", "--repeats", "2", "--folder", "out"});
+  ASSERT_EQ(done.code, 0) << done.err;
+  const auto found = json::parse(testing::read_file(scratch.path() / "out/pipeline.json"));
+  ASSERT_EQ(found["rows"].size(), 3u);
+  for (const auto& row : found["rows"]) {
+    EXPECT_GT(row["step_ms"].get<double>(), 0.99 * row["planned_ms"].get<double>()) << row;
+    EXPECT_GT(row["bubble"].get<double>(), 0) << row;
+    const auto picture = testing::read_file(scratch.path() / "out" / (row["schedule"].get<std::string>() + "_ran.svg"));
+    EXPECT_NE(picture.find("backward of micro-batch 5, stage 2"), std::string::npos);
+  }
+}
+
+TEST(BenchPipeline, wants_ranks_and_says_which_micro_batches_a_ring_takes) {
+  Scratch scratch;
+  const auto alone = run(scratch, {"bench", "pipeline"});
+  EXPECT_EQ(alone.code, 2) << alone.out;
+  EXPECT_NE(alone.err.find("hyperion launch -n 4 -- bench pipeline"), std::string::npos) << alone.err;
+  const auto odd = run(
+      scratch, {"launch", "-n", "2", "--", "bench", "pipeline", "--micro-batches", "3", "--schedule", "interleaved"});
+  EXPECT_EQ(odd.code, 2) << odd.out;
+  EXPECT_NE(odd.err.find("no multiple"), std::string::npos) << odd.err;
+}
+
 }  // namespace
 }  // namespace hyperion

@@ -209,17 +209,17 @@ TEST(PipelineRunner, learns_what_the_model_in_one_piece_learns_to_the_bit) {
     const auto whole = testing::made(variant);
     if (whole->parts() == nullptr) continue;
     const auto tied = models::planned_model(*whole, kTokens).tied;
-    for (const auto& pipeline : pipelines)
-      for (const auto recompute : {nn::Recompute::none, nn::Recompute::blocks}) {
-        SCOPED_TRACE(::testing::Message() << variant.name << ", schedule " << static_cast<int>(pipeline.schedule)
-                                          << ", pp " << pipeline.ranks << ", chunks " << pipeline.chunks);
-        expect_same(by_stages(variant, pipeline, recompute), in_one_piece(variant, pipeline.micro_batches, recompute),
-                    {tied, pipeline.ranks * pipeline.chunks > 1 ? tied : ""});
-        ++cases;
-      }
+    for (const auto& pipeline : pipelines) {
+      SCOPED_TRACE(::testing::Message() << variant.name << ", schedule " << static_cast<int>(pipeline.schedule)
+                                        << ", pp " << pipeline.ranks << ", chunks " << pipeline.chunks);
+      const auto recompute = pipeline.ranks == 2 ? nn::Recompute::blocks : nn::Recompute::none;
+      expect_same(by_stages(variant, pipeline, recompute), in_one_piece(variant, pipeline.micro_batches, recompute),
+                  {pipeline.stages() > 1 ? tied : ""});
+      ++cases;
+    }
   }
   at::set_num_threads(threads);
-  EXPECT_EQ(cases, 14 * 14);
+  EXPECT_EQ(cases, 14 * 7);
 }
 
 // A rank that fails leaves nobody waiting beyond the timeout of its wires: its neighbours are told.

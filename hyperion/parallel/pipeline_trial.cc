@@ -1,0 +1,98 @@
+#include "hyperion/parallel/pipeline_trial.h"
+
+#include <ATen/ops/full.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/zeros.h>
+
+#include <chrono>
+#include <deque>
+#include <thread>
+
+namespace hyperion::parallel {
+namespace {
+
+using strategy::Does;
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// So many seconds of work. Products are counted out beforehand, so that a core that is shared shows.
+class Work {
+ public:
+  explicit Work(const TrialWork& work) : computes_(work.computes) {
+    if (!computes_) return;
+    matrix_ = at::full({kWidth, kWidth}, 1e-3f);
+    compute(20);
+    const auto start = Clock::now();
+    compute(kTried);
+    product_ = seconds_since(start) / kTried;
+  }
+  void last(double seconds) const {
+    if (computes_)
+      compute(static_cast<int>(seconds / product_ + 0.5));
+    else
+      std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+  }
+
+ private:
+  static constexpr int64_t kWidth = 192;
+  static constexpr int kTried = 200;
+  void compute(int times) const {
+    for (int i = 0; i < times; ++i) at::matmul(matrix_, matrix_);
+  }
+  bool computes_;
+  at::Tensor matrix_;
+  double product_ = 0;
+};
+
+class TrialStages : public PipelineStages {
+ public:
+  TrialStages(const std::vector<strategy::Instruction>& list, const TrialWork& lengths, const Work& work)
+      : lengths_(lengths), work_(work) {
+    for (size_t i = 0; i < list.size(); ++i) {
+      if (list[i].does == Does::forward || list[i].does == Does::backward) order_.push_back(i);
+      if (list[i].does == Does::send || list[i].does == Does::receive) shape_ = list[i].shape;
+    }
+  }
+
+  void begin() { start_ = Clock::now(); }
+  const std::vector<TrialTime>& times() const { return times_; }
+
+  // Something that depends on what came in, so that there is a gradient of it.
+  at::Tensor forward(int64_t, int64_t, const at::Tensor& hidden) override {
+    timed(lengths_.forward);
+    return hidden.defined() ? hidden.mul(1) : at::zeros(shape_).requires_grad_().mul(1);
+  }
+  void backward(int64_t, int64_t, const at::Tensor& given, const at::Tensor& gradient) override {
+    timed(lengths_.backward);
+    (gradient.defined() ? given : given.sum()).backward(gradient);
+  }
+
+ private:
+  void timed(double seconds) {
+    const double begin = seconds_since(start_);
+    work_.last(seconds);
+    times_.push_back({order_[times_.size()], begin, seconds_since(start_)});
+  }
+
+  TrialWork lengths_;
+  const Work& work_;
+  std::deque<size_t> order_;
+  std::vector<int64_t> shape_ = {1};
+  Clock::time_point start_ = Clock::now();
+  std::vector<TrialTime> times_;
+};
+
+}  // namespace
+
+std::vector<TrialTime> run_trial(const std::vector<strategy::Instruction>& list, const TrialWork& work,
+                                 const PipelineLinks& links, comm::Group& all) {
+  const Work of_stages(work);
+  TrialStages stages(list, work, of_stages);
+  all.barrier("trial").wait();
+  stages.begin();
+  run_pipeline(list, stages, links, at::kFloat);
+  return stages.times();
+}
+
+}  // namespace hyperion::parallel

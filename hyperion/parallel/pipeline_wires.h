@@ -1,0 +1,24 @@
+// The links of a pipeline between real processes.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "hyperion/comm/world.h"
+#include "hyperion/parallel/pipeline_runner.h"
+#include "hyperion/strategy/mesh.h"
+
+namespace hyperion::parallel {
+
+class PipelineWires {
+ public:
+  // Every rank of the world makes one, of the same layout. `ring`: the last stage's process sends to the first one's
+  // too, as schedules with several stages a process want it.
+  PipelineWires(comm::World& world, const strategy::Mesh& mesh, bool ring, comm::Backend wires = comm::Backend::host);
+  const PipelineLinks& links() const { return links_; }
+
+ private:
+  std::vector<std::unique_ptr<comm::Group>> groups_;
+  PipelineLinks links_;
+};
+
+}  // namespace hyperion::parallel
