@@ -108,6 +108,10 @@ class RankPlan {
     return units;
   }
 
+  // Gathered by zero 3 once a step: what lies outside of the blocks is freed after the last backward alone, and so is a
+  // first block below which nothing is trained, as no gradient comes to where it would be.
+  bool stays(int64_t unit) const { return !is_block(unit) || (unit == 0 && part(-1).trained == 0); }
+
   bool is_block(int64_t unit) const { return unit >= 0 && unit < model_.blocks; }
 
   int group(const std::string& name, std::vector<int> ranks) {
@@ -181,7 +185,8 @@ class RankPlan {
     if (work.stage > 0) message(Does::receive, Payload::hidden_states, work.stage - 1);
     list_.push_back({Does::forward, stage_, micro_batch_});
     for (const int64_t unit : units_of(work.stage)) {
-      if (step_.zero == 3) over_shards(Does::all_gather, Payload::weights, part(unit).parameters);
+      if (step_.zero == 3 && (work.micro_batch == 0 || !stays(unit)))
+        over_shards(Does::all_gather, Payload::weights, part(unit).parameters);
       unit_of_tp(unit, /*forward=*/true);
     }
     if (work.stage < last_stage()) message(Does::send, Payload::hidden_states, work.stage + 1);

@@ -14,6 +14,7 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/hash.h"
 #include "hyperion/models/adapt.h"
+#include "hyperion/models/planned_model.h"
 #include "hyperion/models/registry.h"
 #include "hyperion/nn/meta.h"
 #include "hyperion/parallel/trained_weights.h"
@@ -164,6 +165,23 @@ Case read_case(const std::string& text) {
   return which;
 }
 
+// What strategy/plan.h says that this rank sends, in the words of the groups' own counters.
+std::map<std::string, double> planned_bytes(models::Model& model, const train::RunConfig& config, int rank,
+                                            int64_t processes) {
+  const auto plan = strategy::make_plan(
+      models::planned_model(model, config.train.length),
+      {.layout = {.dp_shard = processes}, .micro_batches = config.train.accumulate, .zero = config.parallel.zero});
+  std::map<std::string, double> bytes;
+  for (const auto& instruction : plan.ranks[static_cast<size_t>(rank)]) {
+    if (!strategy::is_collective(instruction.does) || instruction.payload == strategy::Payload::statistics) continue;
+    std::string operation = base::word_of(instruction.does);
+    std::replace(operation.begin(), operation.end(), '-', '_');
+    const std::string what = base::word_of(instruction.payload);
+    bytes[what + " " + operation + " " + what] += plan.bytes_sent(instruction);
+  }
+  return bytes;
+}
+
 Trained train_case(const Case& which, parallel::Processes& processes, at::Device device) {
   const auto config = config_of(which, processes.size());
   const bool own = which.family == "own";
@@ -189,9 +207,10 @@ Trained train_case(const Case& which, parallel::Processes& processes, at::Device
     split = train::open_split(config, models::config_shape(json, "test", config.train.length));
     feed.emplace(split, config, data::Cursor{}, share);
   }
+  Trained trained;
+  if (!own) trained.planned = planned_bytes(*model, config, processes.rank(), processes.size());
   train::Stepper stepper(*model, config, device, nullptr, &processes, values);
   stepper.follow(schedule_of(which.value("schedule", "in_order")));
-  Trained trained;
   trained.made = peak_bytes() - before;
   for (const auto& parameter : model->parameters()) trained.model += static_cast<int64_t>(parameter.tensor.nbytes());
   const int64_t steps = which.number("steps", 20);

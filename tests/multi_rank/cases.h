@@ -29,6 +29,7 @@ struct Trained {
   int64_t weights = 0, gradients = 0, optimizer = 0;  // bytes this rank holds
   double seconds = 0, exposed = 0, under_way = 0;     // of the steps after the first; waited for others, and in all
   std::map<std::string, int64_t> sent, calls;         // bytes and calls of a step, by operation and caller
+  std::map<std::string, double> planned;              // the bytes that a plan of the layout says, by the same keys
   bool recorded = false;                              // as a graph
   int64_t model = 0, made = 0;  // bytes: of all weights, and the most that making model and stepper took here
 };

@@ -427,5 +427,26 @@ TEST(Bytes, held_and_sent_are_those_of_theory) {
   }
 }
 
+// What `plan show` says of a layout is what its processes count when they run.
+TEST(Bytes, sent_are_those_of_a_plan) {
+  Cases cases;
+  for (const char* family : {"gpt2", "llama", "moe", "lora", "vit"})
+    for (const char* zero : {"0", "1", "2", "3"})
+      for (const char* parts : {"1", "2"})
+        cases.push_back(std::string(family) + " zero=" + zero + " steps=2 accumulate=" + parts);
+  for (const auto& [name, outcome] : train(3, cases)) {
+    ASSERT_FALSE(outcome["planned"].empty()) << name;
+    for (const auto& [key, bytes] : outcome["planned"].items()) {
+      const double planned = bytes.get<double>();
+      EXPECT_NEAR(outcome["sent"].value(key, 0.0), planned, 0.01 * planned) << name << ": " << key;
+    }
+    for (const auto& [key, bytes] : outcome["sent"].items()) {
+      const bool counted = key.starts_with("gradients ") || key.starts_with("weights ");
+      const bool small = bytes.get<double>() < 1024;  // the norm, and what is compared
+      EXPECT_TRUE(!counted || small || outcome["planned"].contains(key)) << name << ": " << key << " " << bytes;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace hyperion::testing

@@ -52,6 +52,7 @@ int main(int argc, char** argv) {
                                          {"exposed", trained.exposed},
                                          {"under_way", trained.under_way},
                                          {"sent", trained.sent},
+                                         {"planned", trained.planned},
                                          {"calls", trained.calls},
                                          {"recorded", trained.recorded},
                                          {"model", trained.model},

@@ -40,9 +40,10 @@ TEST(Plan, zero_sends_what_its_table_says) {
       EXPECT_DOUBLE_EQ(sent(plan, 0, "dp", Payload::gradients), zero == 0   ? 2 * bytes
                                                                 : zero == 1 ? bytes
                                                                             : times * bytes);
-      EXPECT_DOUBLE_EQ(sent(plan, 0, "dp", Payload::weights), zero == 0   ? 0
-                                                              : zero == 3 ? times * (bytes + 4 * 3 * kBlock * 3 / 4)
-                                                                          : bytes);
+      EXPECT_DOUBLE_EQ(sent(plan, 0, "dp", Payload::weights), zero == 0 ? 0
+                                                              : zero == 3
+                                                                  ? 3 * ((all - 4 * kBlock) + times * 7 * kBlock)
+                                                                  : bytes);
     }
 }
 
