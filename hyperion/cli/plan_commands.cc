@@ -141,20 +141,22 @@ struct RankMemory {
 // docs/parallel.md. Activations are a model of them: without sequence parallelism norms and residuals, about 10 of 34
 // parts of a block's (Korthikanti et al., 2022), lie whole on each process of tp.
 RankMemory memory_of(const Shown& shown, size_t rank) {
-  const auto& [plan, step, model, shape, trained_bytes, walk, unit] = shown;
+  const auto& plan = shown.plan;
+  const auto& step = shown.step;
+  const auto& model = shown.model;
   const auto shards = static_cast<double>(step.layout.dp_shard), tp = static_cast<double>(step.layout.tp);
   const auto cut = [&](int64_t from_zero) { return step.zero >= from_zero ? 1 / shards : 1.0; };
   const auto element = static_cast<double>(step.element), trained = static_cast<double>(plan.trained[rank]);
   const double wide_sums = step.element == 2 && step.micro_batches > 1 ? 4 : element;
   const double of_tp = step.sequence_parallel ? 1 / tp : (10 + 24 / tp) / 34;
   const auto tokens = static_cast<double>(step.samples * step.length);
-  const double whole = shape.activation_bytes(step.samples * step.length, step.element) * of_tp;
+  const double whole = shown.shape.activation_bytes(step.samples * step.length, step.element) * of_tp;
   const auto kept = static_cast<double>(plan.kept[rank]);
   const double blocks = blocks_a_stage(shown, static_cast<int>(rank)),
                part = model.blocks > 0 ? blocks / static_cast<double>(model.blocks) : 1;
   const double inputs = tokens * static_cast<double>(model.width) * blocks * element;
   return {element * static_cast<double>(plan.parameters[rank]) * cut(3), wide_sums * trained * cut(2),
-          static_cast<double>(trained_bytes) * trained * cut(1),
+          static_cast<double>(shown.trained_bytes) * trained * cut(1),
           step.recompute && model.blocks > 0 ? kept * inputs + whole / static_cast<double>(model.blocks)
                                              : kept * whole * part};
 }
@@ -217,15 +219,16 @@ std::string traffic_table(const strategy::Plan& plan, size_t rank) {
 }
 
 std::string heading(const Shown& shown) {
-  const auto& [plan, step, model, shape, trained_bytes, walk, unit] = shown;
+  const auto& plan = shown.plan;
+  const auto& step = shown.step;
   const bool staged = plan.pipeline.stages() > 1;
   return format("{} ({} process{}), zero {}{}{}: {} micro-batch{} of {}{}", plan.layout.text(), plan.ranks.size(),
                 plan.ranks.size() == 1 ? "" : "es", step.zero, step.sequence_parallel ? ", sequence parallel" : "",
                 staged ? format(", {}", base::word_of(step.schedule)) : "", step.micro_batches,
                 step.micro_batches == 1 ? "" : "es", step.samples,
-                shape.context > 0   ? format(" x {} tokens", step.length)
-                : step.samples == 1 ? " image"
-                                    : " images");
+                shown.shape.context > 0 ? format(" x {} tokens", step.length)
+                : step.samples == 1     ? " image"
+                                        : " images");
 }
 
 std::string bubble_text(const Shown& shown) {

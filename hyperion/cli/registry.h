@@ -40,7 +40,7 @@ class Commands {
     auto* command = app_->add_subcommand(name, meaning);
     auto kept = std::make_shared<Options>(std::move(options));
     add_flags(command, *kept);
-    (*works_)[command] = [command, kept, work] {
+    (*works_)[command] = [=] {
       if constexpr (HasRankFlags<Options>) host::set_rank_flags(kept->rank);
       if constexpr (HasSettingFlags<Options>) kept->overrides = overrides_of(command, kept->given);
       return work(std::as_const(*kept));

@@ -5,6 +5,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <chrono>
+#include <cmath>
 #include <deque>
 #include <thread>
 
@@ -29,7 +30,7 @@ class Work {
   }
   void last(double seconds) const {
     if (computes_)
-      compute(static_cast<int>(seconds / product_ + 0.5));
+      compute(static_cast<int>(std::lround(seconds / product_)));
     else
       std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
   }

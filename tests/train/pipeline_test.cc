@@ -90,18 +90,17 @@ class ModelStages : public parallel::PipelineStages {
 
 // A link from one rank to another: both ends.
 struct Link {
-  int from, to;
   std::unique_ptr<comm::Group> sender, receiver;
 };
 
+// From each rank two: to the next one, and to the one before.
 std::vector<Link> links_of(int ranks) {
-  std::vector<Link> links;
-  for (int rank = 0; rank < ranks && ranks > 1; ++rank)
-    for (const int next : {(rank + 1) % ranks, (rank + ranks - 1) % ranks}) {
-      auto wires = comm::make_local_transports(2, std::chrono::seconds(20));
-      links.push_back({rank, next, std::make_unique<comm::Group>("out", std::move(wires[0])),
-                       std::make_unique<comm::Group>("in", std::move(wires[1]))});
-    }
+  std::vector<Link> links(2 * static_cast<size_t>(ranks));
+  for (auto& [sender, receiver] : links) {
+    auto wires = comm::make_local_transports(2, std::chrono::seconds(20));
+    sender = std::make_unique<comm::Group>("out", std::move(wires[0]));
+    receiver = std::make_unique<comm::Group>("in", std::move(wires[1]));
+  }
   return links;
 }
 
