@@ -38,7 +38,7 @@ struct PlanOptions {
   std::string recipe, svg, schedule = "1f1b";
   std::vector<Override> overrides;
   SettingFlags given;
-  int64_t chunks = 1, rank = -1;
+  int64_t chunks = 0, rank = -1;  // chunks 0: as the schedule usually has them
   bool sequence_parallel = false, json = false;
 };
 
@@ -92,12 +92,25 @@ void set_clock(Shown& shown) {
   });
 }
 
+void refuse_unplanned(const train::RunConfig& config) {
+  if (config.model.quantize == models::Quantize::nf4)
+    throw ConfigError("plans have no weights in 4 bits yet",
+                      "leave model.quantize out: weights count in the precision");
+  if (!config.parallel.zeropp.empty()) throw ConfigError("plans have no ZeRO++ yet", "leave --zeropp out");
+}
+
 Shown plan_of(const PlanOptions& options) {
   train::RunConfig config;
   resolve(config, options.recipe, options.overrides, /*checked=*/false);
   const auto schedule = base::from_word<strategy::PipelineSchedule>(options.schedule);
   if (!schedule)
     throw ConfigError(format("--schedule {} is no schedule", options.schedule), "gpipe, 1f1b or interleaved");
+  train::check(config, train::AdaptedWeights::random);
+  refuse_unplanned(config);
+  const bool interleaved = *schedule == strategy::PipelineSchedule::interleaved;
+  if (interleaved && options.chunks == 1)
+    throw ConfigError("the schedule interleaved with one stage a process keeps more than 1f1b for the same bubble",
+                      "use --chunks 2 or more, or --schedule 1f1b");
   const auto layout =
       config.parallel.layout.empty() ? strategy::Layout{} : strategy::parse_layout(config.parallel.layout);
   const auto model = outline_of(config);
@@ -105,7 +118,9 @@ Shown plan_of(const PlanOptions& options) {
   Shown shown{.plan = {},
               .step = {.layout = layout,
                        .schedule = *schedule,
-                       .chunks = options.chunks,
+                       .chunks = options.chunks > 0 ? options.chunks
+                                 : interleaved      ? 2
+                                                    : 1,
                        .micro_batches = config.train.accumulate,
                        .samples = samples_of(config, layout),
                        .length = 1,
@@ -155,8 +170,9 @@ RankMemory memory_of(const Shown& shown, size_t rank) {
   const double blocks = blocks_a_stage(shown, static_cast<int>(rank)),
                part = model.blocks > 0 ? blocks / static_cast<double>(model.blocks) : 1;
   const double inputs = tokens * static_cast<double>(model.width) * blocks * element;
-  return {element * static_cast<double>(plan.parameters[rank]) * cut(3), wide_sums * trained * cut(2),
-          static_cast<double>(shown.trained_bytes) * trained * cut(1),
+  return {element * (static_cast<double>(plan.parameters[rank]) * cut(3) +
+                     static_cast<double>(plan.gathered[rank]) * (1 - cut(3))),
+          wide_sums * trained * cut(2), static_cast<double>(shown.trained_bytes) * trained * cut(1),
           step.recompute && model.blocks > 0 ? kept * inputs + whole / static_cast<double>(model.blocks)
                                              : kept * whole * part};
 }
@@ -223,7 +239,8 @@ std::string heading(const Shown& shown) {
   const auto& step = shown.step;
   const bool staged = plan.pipeline.stages() > 1;
   return format("{} ({} process{}), zero {}{}{}: {} micro-batch{} of {}{}", plan.layout.text(), plan.ranks.size(),
-                plan.ranks.size() == 1 ? "" : "es", step.zero, step.sequence_parallel ? ", sequence parallel" : "",
+                plan.ranks.size() == 1 ? "" : "es", step.zero,
+                step.sequence_parallel && plan.layout.tp > 1 ? ", sequence parallel" : "",
                 staged ? format(", {}", base::word_of(step.schedule)) : "", step.micro_batches,
                 step.micro_batches == 1 ? "" : "es", step.samples,
                 shown.shape.context > 0 ? format(" x {} tokens", step.length)
@@ -238,14 +255,20 @@ std::string bubble_text(const Shown& shown) {
 
 void print_rank(const Shown& shown, size_t rank) {
   const auto& list = shown.plan.ranks[rank];
-  for (size_t i = 0; i < list.size(); ++i) std::printf("%6zu  %s\n", i, shown.plan.text(list[i]).c_str());
+  for (size_t i = 0; i < list.size(); ++i) {
+    const bool within = strategy::is_collective(list[i].does) && list[i].micro_batch >= 0;
+    std::printf("%6zu  %s%s\n", i, within ? "  " : "", shown.plan.text(list[i]).c_str());
+  }
 }
 
 void print(const Shown& shown) {
   const auto& plan = shown.plan;
   std::printf("%s\n\n%s", heading(shown).c_str(), ranks_table(shown).c_str());
   std::printf(
-      "kept: micro-batches of a stage whose activations wait for their backward; activations are a model of them\n");
+      "kept: micro-batches of a stage whose activations wait for their backward; activations are a model of them\n%s",
+      shown.step.zero == 3 && shown.plan.layout.dp_shard > 1
+          ? "weights: the pieces, and what is gathered at most at once\n"
+          : "");
   std::printf("%s", traffic_table(plan, 0).c_str());
   if (plan.pipeline.stages() > 1) {
     const auto letters = report::plan_letters(plan, shown.walk, shown.unit);
@@ -333,13 +356,13 @@ void add_plan_commands(Commands& commands) {
     show->add_option("RECIPE", options.recipe, "a TOML file; defaults without");
     add_short_flags(show, options.given);
     show->add_option("--schedule", options.schedule, "of pp: gpipe, 1f1b or interleaved")->capture_default_str();
-    show->add_option("--chunks", options.chunks, "stages of a process, with --schedule interleaved")
-        ->check(CLI::Range(1, 1024))
-        ->capture_default_str();
+    show->add_option("--chunks", options.chunks, "stages of a process, with --schedule interleaved (default 2)")
+        ->check(whole_number(1, 1024));
     show->add_flag("--sequence-parallel", options.sequence_parallel,
                    "of tp: norms and dropout each on a part of the sequence");
-    show->add_option("--rank", options.rank, "only what this rank does, one instruction a line")
-        ->check(CLI::Range(0, 1 << 20));
+    show->add_option("--rank", options.rank,
+                     "only what this rank does, one instruction a line; what is set in is part of the pass above it")
+        ->check(whole_number(0, 1 << 20));
     show->add_option("--svg", options.svg, "also write a picture of the pipeline");
     show->add_flag("--json", options.json, "as JSON, with every instruction");
     show->footer(

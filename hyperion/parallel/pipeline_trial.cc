@@ -9,6 +9,8 @@
 #include <deque>
 #include <thread>
 
+#include "hyperion/base/signals.h"
+
 namespace hyperion::parallel {
 namespace {
 
@@ -71,6 +73,7 @@ class TrialStages : public PipelineStages {
 
  private:
   void timed(double seconds) {
+    base::throw_if_stopped("bench pipeline");
     const double begin = seconds_since(start_);
     work_.last(seconds);
     times_.push_back({order_[times_.size()], begin, seconds_since(start_)});

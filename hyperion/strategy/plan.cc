@@ -7,6 +7,7 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/base/signals.h"
 #include "hyperion/base/words.h"
 
 namespace hyperion::strategy {
@@ -47,6 +48,7 @@ class RankPlan {
     for (const int64_t unit : own_units()) parameters += part(unit).parameters, trained += part(unit).trained;
     plan_.parameters.push_back(parameters);
     plan_.trained.push_back(trained);
+    plan_.gathered.push_back(step_.zero == 3 && step_.layout.dp_shard > 1 ? most_gathered() : 0);
   }
 
  private:
@@ -113,6 +115,17 @@ class RankPlan {
   bool stays(int64_t unit) const { return !is_block(unit) || (unit == 0 && part(-1).trained == 0); }
 
   bool is_block(int64_t unit) const { return unit >= 0 && unit < model_.blocks; }
+
+  int64_t most_gathered() const {
+    int64_t outside = 0, block = 0;
+    for (const int64_t unit : own_units()) {
+      if (is_block(unit))
+        block = std::max(block, part(unit).parameters);
+      else
+        outside += part(unit).parameters;
+    }
+    return outside + 2 * block;
+  }
 
   int group(const std::string& name, std::vector<int> ranks) {
     const PlanGroup wanted{name, std::move(ranks)};
@@ -286,6 +299,16 @@ void check(const PlannedModel& model, const PlannedStep& step) {
     HYPERION_CHECK(tensor.block >= -1 && tensor.block <= model.blocks, "a tensor is of a part of the model");
 }
 
+// By the first rank's list: the others' are about as long.
+void refuse_if_long(const Layout& layout, size_t first) {
+  const auto all = static_cast<double>(first) * static_cast<double>(layout.processes());
+  if (all <= static_cast<double>(kMostInstructions)) return;
+  throw base::ConfigError(
+      format("--parallel {}: a plan of {} processes would be of {:.3g} instructions, and {} are the most",
+             layout.text(), layout.processes(), all, base::with_commas(kMostInstructions)),
+      "plan with a smaller dp, whose processes all do the same, or with fewer micro-batches");
+}
+
 }  // namespace
 
 int64_t Instruction::bytes() const { return shape.empty() ? 0 : product(shape) * element; }
@@ -321,8 +344,13 @@ Plan make_plan(const PlannedModel& model, const PlannedStep& step) {
   const bool staged = plan.pipeline.stages() > 1;
   plan.first_blocks =
       staged ? cut_into_stages(model.costs, plan.pipeline.stages()) : std::vector<int64_t>{0, model.blocks};
+  refuse_if_long(step.layout, 1);
   plan.ranks.resize(static_cast<size_t>(step.layout.processes()));
-  for (int rank = 0; rank < static_cast<int>(plan.ranks.size()); ++rank) RankPlan(model, step, plan, rank).write();
+  for (int rank = 0; rank < static_cast<int>(plan.ranks.size()); ++rank) {
+    base::throw_if_stopped("planning");
+    RankPlan(model, step, plan, rank).write();
+    if (rank == 0) refuse_if_long(step.layout, plan.ranks[0].size());
+  }
   return plan;
 }
 

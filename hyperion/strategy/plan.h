@@ -56,6 +56,9 @@ struct Plan {
   std::vector<int64_t> parameters = {},
                        trained = {};  // that a rank computes with, before ZeRO cuts them; of them, trained
 
+  // Of zero 3: parameters that a rank has whole at once besides its pieces, with one block ahead.
+  std::vector<int64_t> gathered = {};
+
   std::string text(const Instruction& instruction) const;
   // What a rank sends for it, where collectives go round a ring.
   double bytes_sent(const Instruction& instruction) const;
@@ -88,7 +91,9 @@ struct PlannedStep {
   int64_t element = 4;             // bytes of a weight and of a hidden state; gradients travel as these too
 };
 
-// Throws ConfigError where the layout is impossible for the model, with the reason and what would do.
+// Throws ConfigError where the layout is impossible for the model, with the reason and what would do; and where the
+// lists would have more than kMostInstructions between them.
+constexpr size_t kMostInstructions = 2'000'000;
 Plan make_plan(const PlannedModel& model, const PlannedStep& step);
 
 }  // namespace hyperion::strategy

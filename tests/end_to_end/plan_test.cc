@@ -69,6 +69,13 @@ TEST(PlanShow, refuses_what_cannot_be_and_says_what_can) {
   says(refused({"--parallel", "pp=8"}), "use at most 4 stages");
   says(refused({"--parallel", "pp=3", "--schedule", "interleaved"}), "train.accumulate = 3 or train.accumulate = 6");
   says(refused({"--parallel", "pp=2", "--chunks", "2"}), "take the schedule interleaved");
+  says(refused({"--parallel", "pp=2", "--schedule", "interleaved", "--chunks", "1"}), "use --chunks 2 or more");
+  says(refused({"--lora.rank=4", "--model.quantize=nf4"}), "no weights in 4 bits yet");
+  says(refused({"--parallel", "dp=2", "--zero", "3", "--zeropp", "weights"}), "no ZeRO++ yet");
+  says(refused({"--memory-budget", "x"}), "no amount of memory");
+  const auto large = run(scratch, {"plan", "show", "--parallel", "dp=1000000", "--train.batch=1000000"});
+  EXPECT_EQ(large.code, 2) << large.out;
+  says(large.err, "a smaller dp");
   says(refused({"--parallel", "pp=2", "--schedule", "zigzag"}), "gpipe, 1f1b or interleaved");
   says(refused({"--parallel", "dp=3"}), "use a train.batch that 12 divides");
   says(refused({"--parallel", "pp=2", "--rank", "2"}), "ranks count from 0 to 1");

@@ -47,6 +47,18 @@ TEST(Plan, zero_sends_what_its_table_says) {
     }
 }
 
+TEST(Plan, zero_3_has_what_lies_outside_and_two_blocks_whole_at_once) {
+  const PlannedStep cut{.layout = parse_layout("dp=4"), .zero = 3}, whole{.layout = parse_layout("dp=4"), .zero = 2};
+  EXPECT_EQ(make_plan(planned_model({}), cut).gathered[0], 2 * kBlock + 32 + 2 * 100 * 32);
+  EXPECT_EQ(make_plan(planned_model({}), whole).gathered[0], 0);
+}
+
+TEST(Plan, too_long_a_list_is_refused_before_it_is_made) {
+  EXPECT_THROW(make_plan(planned_model({}), {.layout = {.dp_shard = 1 << 20}}), base::ConfigError);
+  EXPECT_THROW(make_plan(planned_model({}), {.layout = parse_layout("dp=64,tp=4"), .micro_batches = 4096, .zero = 3}),
+               base::ConfigError);
+}
+
 // Two sums a block and direction, or as many pairs of a gather and a scatter, which send as much.
 TEST(Plan, tensor_parallel_sends_hidden_states_twice_a_block_and_direction) {
   const double state = 2 * 8 * 32 * 4;  // bytes of a micro-batch's hidden states
