@@ -20,6 +20,7 @@
 #include "hyperion/parallel/trained_weights.h"
 #include "hyperion/train/evaluate.h"
 #include "hyperion/train/stepper.h"
+#include "tests/support/documents.h"
 
 namespace hyperion::testing {
 namespace {
@@ -40,7 +41,7 @@ train::RunConfig config_of(const Case& which, int64_t processes) {
     model.heads = 2, model.width = 32, model.context = 32;
     if (which.family == "moe") model.experts = 4, model.inner = 32;
     if (which.family == "llama" || which.family == "lora" || which.family == "qlora")
-      model.inner = 48, model.key_value_heads = 1;
+      model.inner = which.number("inner", 48), model.key_value_heads = 1;
     if (which.family == "gpt2") model.dropout = 0.1;
     config.data.digits = 2;
     config.train.length = 16;
@@ -50,6 +51,7 @@ train::RunConfig config_of(const Case& which, int64_t processes) {
   if (which.family != "resnet") model.layers = which.number("layers", 3);
   if (which.family == "gpt2" || which.family == "llama" || which.family == "qlora")
     model.width = which.number("width", 32);
+  config.data.reset = which.number("packed", 0) != 0;
   config.train.seed = which.number("seed", 1);
   config.train.batch = which.number("batch", kRows);
   config.train.accumulate = which.number("accumulate", 1);
@@ -204,7 +206,8 @@ Trained train_case(const Case& which, parallel::Processes& processes, at::Device
   data::Split split;
   std::optional<train::Feed> feed;
   if (!own) {
-    split = train::open_split(config, models::config_shape(json, "test", config.train.length));
+    split = config.data.reset ? split_of_documents(config.train.length, /*vocabulary=*/256)
+                              : train::open_split(config, models::config_shape(json, "test", config.train.length));
     feed.emplace(split, config, data::Cursor{}, share);
   }
   Trained trained;

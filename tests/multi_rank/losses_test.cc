@@ -53,7 +53,8 @@ std::string alone(const std::string& text, int ranks) {
     const std::string key = word.substr(0, word.find('='));
     if (key == "accumulate") accumulate = std::stoll(word.substr(11));
     if (key == "sync") sync = true;
-    const std::set<std::string> same{"masked", "clip", "rule", "precision", "steps", "seed", "batch"};
+    const std::set<std::string> same{"masked", "packed",    "inner", "lr",   "clip",
+                                     "rule",   "precision", "steps", "seed", "batch"};
     if (same.count(key) != 0) out += " " + word;
   }
   return out + " accumulate=" + std::to_string(sync ? accumulate : accumulate * ranks);
@@ -107,6 +108,20 @@ TEST(Losses, of_two_processes_are_those_of_one) {
                       "resnet zero=0 accumulate=2 rule=sgd", "lora zero=2", "own zero=1", "qlora zero=0",
                       "qlora zero=3 accumulate=2", "resnet zero=3 sync=1 rule=sgd", "gpt2 zero=3 precision=bf16",
                       "llama zero=0 precision=fp8", "llama zero=3 accumulate=2 precision=fp8"});
+}
+
+// What people fine-tune: adapters over whole weights and over those in 4 bits, and documents that share rows. Rows have
+// different numbers of targets, and so have the processes.
+TEST(Losses, of_adapters_and_of_documents_that_share_rows_are_those_of_one) {
+  for (const int ranks : {2, 3}) {
+    Cases cases;
+    for (const std::string family :
+         {"lora lr=0.01", "lora lr=0.01 packed=1", "qlora lr=0.01", "qlora lr=0.01 packed=1", "llama packed=1"})
+      for (const std::string zero : {"0", "1", "2", "3"})
+        // Of the last linear of a block so wide the changes lie beneath the weight.
+        cases.push_back(family + " zero=" + zero + " steps=10 inner=80" + (ranks == 2 ? " accumulate=2" : ""));
+    expect_as_alone(ranks, cases);
+  }
 }
 
 // Several micro-batches are between forward and backward at once, and gradients add up to the same.
@@ -229,12 +244,12 @@ TEST(OneGpu, over_nccl_records_every_call_and_replays_it) {
 TEST(Losses, DISABLED_matrix) {
   for (const int ranks : {1, 2, 3, 4}) {
     Cases cases;
-    for (const std::string family : {"gpt2", "llama", "moe", "vit", "resnet", "lora", "own"})
+    for (const std::string family : {"gpt2", "llama", "moe", "vit", "resnet", "lora", "qlora", "own"})
       for (const std::string zero : {"0", "1", "2", "3"})
-        for (const std::string more :
-             {"", " accumulate=2", " recompute=full", " accumulate=2 recompute=selective", " clip=0", " masked=1"}) {
+        for (const std::string more : {"", " accumulate=2", " recompute=full", " accumulate=2 recompute=selective",
+                                       " clip=0", " masked=1", " packed=1", " packed=1 recompute=full"}) {
           const bool images = family == "vit" || family == "resnet" || family == "own";
-          if (more == " masked=1" && images) continue;
+          if ((more == " masked=1" || more.starts_with(" packed=1")) && images) continue;
           if (more.find("recompute") != more.npos && family == "own") continue;
           // Of the experts' seeds one is taken with which no token is so near to two of them that rounding decides.
           cases.push_back(family + " zero=" + zero + more + (family == "resnet" ? " rule=sgd" : "") +
@@ -290,7 +305,8 @@ TEST(SameBits, on_one_two_and_four_processes_for_every_zero) {
 TEST(SameBits, of_two_processes_that_clip_nothing_are_those_of_one_for_every_zero) {
   Cases cases;
   std::set<std::string> references;
-  for (const std::string family : {"gpt2", "llama", "moe", "lora", "own"})
+  for (const std::string family :
+       {"gpt2", "llama", "moe", "lora", "own", "qlora", "llama packed=1", "lora packed=1", "qlora packed=1"})
     for (const std::string zero : {"0", "1", "2", "3"}) {
       cases.push_back(family + " clip=0 steps=6 zero=" + zero);
       references.insert(alone(cases.back(), 2));

@@ -7,11 +7,13 @@
 #include <map>
 #include <optional>
 
+#include "hyperion/base/format.h"
 #include "hyperion/base/words.h"
 #include "hyperion/device/device.h"
 #include "hyperion/models/registry.h"
 #include "hyperion/train/feed.h"
 #include "tests/support/devices.h"
+#include "tests/support/documents.h"
 
 namespace hyperion::train {
 namespace {
@@ -40,9 +42,11 @@ class Engine {
  public:
   Engine(const RunConfig& config, at::Device device)
       : config_(config),
-        split_(open_split(config_, {})),
+        split_(config_.data.reset ? testing::split_of_documents(config_.train.length, 256) : open_split(config_, {})),
         model_(models::make_model(models::config_json(config_.model), "test")) {
     model_->initialise(config_.train.seed);
+    if (config_.model.quantize == models::Quantize::nf4) model_->quantize();
+    if (config_.lora.rank > 0) model_->adapters().add("test", nn::config_of(config_.lora), config_.train.seed);
     stepper_.emplace(*model_, config_, device);
     feed_.emplace(split_, config_, data::Cursor{});
   }
@@ -245,6 +249,39 @@ TEST_P(Step, repeats_its_bits_where_it_is_told_to) {
       }
       config.train.precision = Precision::bf16, config.train.deterministic = true, config.train.optimize = mode;
       const auto once = trained(config, GetParam(), 6), twice = trained(config, GetParam(), 6);
+      expect_same_bits(once, twice);
+    }
+}
+
+// What is trained of a model, and whether documents share its rows.
+struct FineTuning {
+  const char* name;
+  int64_t rank = 0;
+  models::Quantize quantize = models::Quantize::none;
+  bool documents = false;
+};
+
+TEST_P(Step, of_adapters_and_of_documents_that_share_rows_repeats_its_bits_and_learns) {
+  std::optional<Deterministic> deterministic;
+  if (GetParam().is_cuda()) deterministic.emplace();
+  using models::Quantize;
+  const bool gpu = GetParam().is_cuda();
+  std::vector<Optimize> modes{Optimize::fused};
+  if (gpu) modes.insert(modes.end(), {Optimize::graph, Optimize::max});
+  for (const auto& tuning : {FineTuning{"adapters", 8}, FineTuning{"adapters in 4 bits", 8, Quantize::nf4},
+                             FineTuning{"documents", 0, Quantize::none, true},
+                             FineTuning{"both", 8, Quantize::none, true}, FineTuning{"all", 8, Quantize::nf4, true}})
+    for (const auto mode : modes) {
+      SCOPED_TRACE(base::format("{} {}", tuning.name, base::word_of(mode)));
+      auto config = small_run();
+      config.model = {}, config.model.preset = "llama-tiny", config.model.layers = 2, config.model.context = 256;
+      config.model.quantize = tuning.quantize, config.lora.rank = tuning.rank, config.lora.dropout = 0.1;
+      config.data.reset = tuning.documents;
+      config.train.length = gpu ? 250 : 40, config.train.accumulate = 2;  // on a GPU many blocks of queries to a key
+      config.train.precision = gpu ? Precision::bf16 : Precision::fp32, config.train.optimize = mode;
+      config.train.deterministic = gpu;
+      const auto once = trained(config, GetParam(), 6), twice = trained(config, GetParam(), 6);
+      EXPECT_LT(once.losses.back(), once.losses.front());
       expect_same_bits(once, twice);
     }
 }
