@@ -1,6 +1,8 @@
 #include "hyperion/bench/floor.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/_flash_attention_backward.h>
+#include <ATen/ops/_flash_attention_forward.h>
 #include <ATen/ops/_scaled_dot_product_cudnn_attention.h>
 #include <ATen/ops/_scaled_dot_product_cudnn_attention_backward.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention.h>
@@ -12,6 +14,7 @@
 #include <ATen/ops/randn.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
+#include <ATen/ops/tensor.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
@@ -19,6 +22,7 @@
 #include <chrono>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <set>
 #include <thread>
 
@@ -28,12 +32,15 @@
 #include "hyperion/base/log.h"
 #include "hyperion/base/words.h"
 #include "hyperion/bench/device.h"
+#include "hyperion/bench/random_training.h"
+#include "hyperion/blocks/attention.h"
 #include "hyperion/device/device.h"
 #include "hyperion/device/tuning_cache.h"
 #include "hyperion/kernels/gemm.h"
 #include "hyperion/models/registry.h"
 #include "hyperion/nn/meta.h"
 #include "hyperion/profile/memory.h"
+#include "hyperion/train/feed.h"
 
 namespace hyperion::bench {
 namespace {
@@ -94,21 +101,22 @@ class Measured {
     return times;
   }
 
+  // A forward and a backward; of batches with documents their mean.
   double attention(const BlockSizes& s) const {
+    if (s.documents.empty()) return attention_of_rows(s);
+    double sum = 0;
+    for (const auto& lengths : s.documents) sum += attention_within(s, lengths);
+    return sum / static_cast<double>(s.documents.size());
+  }
+
+ private:
+  double attention_of_rows(const BlockSizes& s) const {
     const auto heads = [&](int64_t count) {
       return at::randn({s.batch, s.length, count, s.head_width}, options_).transpose(1, 2);
     };
     const auto q = heads(s.heads), k = heads(s.key_heads), v = heads(s.key_heads), above = heads(s.heads);
-    if (!device_.place().is_cuda() || options_.dtype() == at::kFloat) {
-      const std::vector<at::Tensor> trained = {q.detach().requires_grad_(), k.detach().requires_grad_(),
-                                               v.detach().requires_grad_()};
-      return fastest({[=] {
-        const at::AutoGradMode with_gradients(true);
-        const auto out = at::scaled_dot_product_attention(trained[0], trained[1], trained[2], {}, 0, s.causal, {},
-                                                          /*enable_gqa=*/s.heads != s.key_heads);
-        torch::autograd::grad({out}, trained, {above});
-      }});
-    }
+    if (!device_.place().is_cuda() || options_.dtype() == at::kFloat)
+      return fastest({[=, trained = trained_of({q, k, v})] { attend(s, trained, above); }});
     const Work cudnn = [=] {
       const auto a = at::_scaled_dot_product_cudnn_attention(q, k, v, std::nullopt, true, 0, s.causal);
       at::_scaled_dot_product_cudnn_attention_backward(above, q, k, v, std::get<0>(a), std::get<1>(a), std::get<6>(a),
@@ -122,7 +130,50 @@ class Measured {
     return fastest({cudnn, flash});
   }
 
- private:
+  // Documents of so many tokens behind each other, none of which sees another.
+  double attention_within(const BlockSizes& s, const std::vector<int64_t>& lengths) const {
+    const int64_t tokens = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
+    const auto heads = [&](int64_t count) { return at::randn({tokens, count, s.head_width}, options_); };
+    const auto q = heads(s.heads), k = heads(s.key_heads), v = heads(s.key_heads), above = heads(s.heads);
+    if (blocks::attends_by_bounds(q, s.head_width)) {
+      std::vector<int64_t> begins = {0};
+      std::partial_sum(lengths.begin(), lengths.end(), std::back_inserter(begins));
+      const auto bounds = at::tensor(begins, at::kInt).to(device_.place());
+      const int64_t longest = *std::max_element(lengths.begin(), lengths.end());
+      return fastest({[=] {
+        const auto a =
+            at::_flash_attention_forward(q, k, v, bounds, bounds, longest, longest, 0, s.causal, /*debug mask*/ false);
+        at::_flash_attention_backward(above, q, k, v, std::get<0>(a), std::get<1>(a), bounds, bounds, longest, longest,
+                                      0, s.causal, std::get<2>(a), std::get<3>(a));
+      }});
+    }
+    const auto cut = [&](const at::Tensor& all) {
+      std::vector<at::Tensor> each;
+      for (const auto& one : all.split_with_sizes(lengths)) each.push_back(one.transpose(0, 1).unsqueeze(0));
+      return each;
+    };
+    std::vector<std::vector<at::Tensor>> trained;
+    const auto of_q = cut(q), of_k = cut(k), of_v = cut(v), aboves = cut(above);
+    for (size_t i = 0; i < lengths.size(); ++i) trained.push_back(trained_of({of_q[i], of_k[i], of_v[i]}));
+    return fastest({[=] {
+      for (size_t i = 0; i < trained.size(); ++i) attend(s, trained[i], aboves[i]);
+    }});
+  }
+
+  static std::vector<at::Tensor> trained_of(const std::vector<at::Tensor>& heads) {
+    std::vector<at::Tensor> trained;
+    for (const auto& each : heads) trained.push_back(each.detach().requires_grad_());
+    return trained;
+  }
+
+  // Queries, keys and values [batch, heads, length, width], in the library's own way.
+  static void attend(const BlockSizes& s, const std::vector<at::Tensor>& trained, const at::Tensor& above) {
+    const at::AutoGradMode with_gradients(true);
+    const auto out = at::scaled_dot_product_attention(trained[0], trained[1], trained[2], {}, 0, s.causal, {},
+                                                      /*enable_gqa=*/s.heads != s.key_heads);
+    torch::autograd::grad({out}, trained, {above});
+  }
+
   // PyTorch's choice, or the best of all the library's algorithms.
   double gemm(const kernels::Gemm& p) const {
     const auto a = p.transpose_a ? p.a.t() : p.a, b = p.transpose_b ? p.b.t() : p.b;
@@ -199,6 +250,9 @@ Floor floor_of(const Workload& workload, const train::RunConfig& config, const T
   }
   floor.products += floor.adapters;
   floor.attention = static_cast<double>(sizes.layers) * measured.attention(sizes);
+  for (const auto& lengths : sizes.documents)
+    floor.documents += static_cast<double>(lengths.size()) / static_cast<double>(sizes.documents.size());
+  floor.within = part_within_documents(sizes);
   floor.passing = ms_of(passing_bytes(sizes, element)) + floor.wholes;
   floor.update = ms_of(update_bytes(work.trained, element));
   profile::release_cached_memory(device.place().is_cuda());
@@ -234,7 +288,22 @@ BlockSizes block_sizes(const Workload& workload, const train::RunConfig& config)
                             "`hyperion bench train` traces any workload: --trace");
   }
   s.head_width = s.width / s.heads;
+  if (s.vocabulary == 0 || !packs_documents(config)) return s;
+  const auto shape = random_shape(config);
+  for (int64_t i = 0; i < kRandomBatches; ++i) {
+    auto& lengths = s.documents.emplace_back();
+    for (const auto& row : document_lengths(random_batch(config, shape, 0, i)))
+      lengths.insert(lengths.end(), row.begin(), row.end());
+  }
   return s;
+}
+
+double part_within_documents(const BlockSizes& s) {
+  if (s.documents.empty()) return 1;
+  double pairs = 0;
+  for (const auto& lengths : s.documents)
+    for (const int64_t length : lengths) pairs += static_cast<double>(length * length);
+  return pairs / static_cast<double>(std::ssize(s.documents) * s.batch * s.length * s.length);
 }
 
 FloorWork floor_work(const Workload& workload, const train::RunConfig& config) {

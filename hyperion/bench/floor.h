@@ -12,6 +12,9 @@
 // once for both B's gradient and the low one; these take as long as their bytes, or their operations where ranks are
 // high. Weights in 4 bits are read and written whole for each product. Modules trained whole beside adapters count in
 // the update alone; attention and norms with their backward in every block, also below the lowest adapter.
+//
+// Where documents share rows, attention is that within each of them and its floor the library's over variable lengths;
+// padding is not attended to. All else is made of every place in a row, padding too, as the step makes it.
 #pragma once
 #include <string>
 #include <vector>
@@ -26,10 +29,15 @@ struct BlockSizes {
   int64_t batch = 0, length = 0, layers = 0, width = 0, heads = 0, key_heads = 0, head_width = 0, inner = 0;
   int64_t vocabulary = 0;  // of a language model's head; 0: too small to count
   bool gated = false, causal = true;
+  // Where documents share rows: the tokens of each, by batch of those that the bench takes in turns.
+  std::vector<std::vector<int64_t>> documents = {};
   int64_t tokens() const { return batch * length; }
 };
 // Throws ConfigError where the workload is no transformer of equal blocks.
 BlockSizes block_sizes(const Workload& workload, const train::RunConfig& config);
+
+// Of the pairs of tokens that share a row those that share a document, in the mean of the batches.
+double part_within_documents(const BlockSizes& sizes);
 
 // Linears over one input, side by side, in all blocks: q, k and v; o; gate and up; down. Or the language head.
 struct FloorLinears {
@@ -71,6 +79,8 @@ struct Floor {
   double copy_gb_s = 0;
   double products = 0, attention = 0, passing = 0, update = 0;
   double adapters = 0, wholes = 0;  // of products: what adapters add; of passing: making 4-bit weights whole
+  double documents = 0;             // a step, in the mean; 0: rows are whole
+  double within = 1;                // part_within_documents
   double sum() const { return products + attention + passing + update; }
 };
 

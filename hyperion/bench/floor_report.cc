@@ -76,6 +76,9 @@ std::string table_of(const FloorResult& result) {
     table += "\n" + aligned(cells);
     if (floor.adapters > 0)
       table += format("Of the floor's products {:.3f} are what the adapters add.\n", floor.adapters);
+    if (floor.documents > 0)
+      table += format("Attention is within {:.1f} documents a step: {:.1f}% of the pairs of tokens in whole rows.\n",
+                      floor.documents, 100 * floor.within);
     if (floor.wholes > 0) table += format("Of all else {:.3f} make weights whole that are in 4 bits.\n", floor.wholes);
   }
   for (const auto& row : result.steps.rows)
@@ -102,6 +105,8 @@ std::string json_of(const FloorResult& result) {
                       {"copy_gb_s", floor.copy_gb_s},
                       {"adapters_ms", floor.adapters},
                       {"whole_weights_ms", floor.wholes},
+                      {"documents", floor.documents},
+                      {"within_documents", floor.within},
                       {"modes", modes},
                       {"causes", causes}});
   }

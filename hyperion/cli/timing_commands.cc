@@ -286,7 +286,9 @@ void add_floor_flags(CLI::App* floor, TimingFlags& flags) {
       ->allow_extra_args(false)
       ->check(one_of({"reference", "fused", "graph", "max"}));
   add_training_flags(floor, flags);
-  floor->footer("\nExample:\n  hyperion bench floor gpt2-124m-b32 --optimize graph,max");
+  floor->footer(
+      "\nExamples:\n  hyperion bench floor gpt2-124m-b32 --optimize graph,max\n"
+      "  hyperion bench floor qwen2.5-3b-lora,qwen2.5-3b-lora-packed --optimize graph");
 }
 
 void add_rungs(CLI::App* command, TimingFlags& flags) {

@@ -8,6 +8,8 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/json.h"
 #include "hyperion/bench/figures.h"
+#include "hyperion/bench/random_training.h"
+#include "hyperion/train/feed.h"
 
 namespace hyperion::bench {
 namespace {
@@ -158,6 +160,54 @@ TEST(Floor, of_adapters_beside_4_bits_adds_up) {
   const auto json = base::Json::parse(floor_outcome(result).json)["floors"][0];
   EXPECT_EQ(json["adapters_ms"], floor.adapters);
   EXPECT_EQ(json["causes"].back()["floor_ms"], floor.products + floor.attention + floor.passing + floor.update);
+}
+
+TEST(Floor, counts_attention_by_documents) {
+  BlockSizes s;
+  s.batch = 2, s.length = 10;
+  EXPECT_EQ(part_within_documents(s), 1);
+  s.documents = {{10, 10}};
+  EXPECT_EQ(part_within_documents(s), 1) << "each row is one document";
+  s.documents = {{6, 4, 5}, {2, 2, 2, 1}};  // 77 and 13 pairs of 200
+  EXPECT_EQ(part_within_documents(s), (77 + 13) / 400.);
+
+  EXPECT_TRUE(sizes_of("tiny-llama").documents.empty());
+  EXPECT_TRUE(sizes_of("qwen2.5-3b-b4").documents.empty());
+  for (const char* name : {"tiny-llama-packed", "tiny-llama-lora-packed", "qwen2.5-3b-packed"}) {
+    SCOPED_TRACE(name);
+    const auto& workload = *find_workloads(name)[0];
+    const auto config = config_of(workload);
+    const auto sizes = block_sizes(workload, config);
+    EXPECT_EQ(sizes.tokens(), config.train.batch * config.train.length);
+    ASSERT_EQ(sizes.documents.size(), static_cast<size_t>(kRandomBatches));
+    for (int64_t i = 0; i < kRandomBatches; ++i) {  // those that the step trains on
+      std::vector<int64_t> expected;
+      for (const auto& row : document_lengths(random_batch(config, random_shape(config), 0, i)))
+        expected.insert(expected.end(), row.begin(), row.end());
+      EXPECT_EQ(sizes.documents[static_cast<size_t>(i)], expected);
+    }
+    // Of documents of mean m and standard deviation 2/3 m, a quarter of a row or less: n (m^2 + 4/9 m^2) of n m length.
+    EXPECT_GT(part_within_documents(sizes), 0.1);
+    EXPECT_LT(part_within_documents(sizes), 0.5);
+  }
+}
+
+TEST(Floor, of_documents_that_share_rows_is_measured_within_them) {
+  TrainBenchOptions options;
+  options.device = "cpu", options.workloads = "tiny-llama-packed,tiny-llama-lora-packed", options.steps = 2;
+  options.folder = base::Path(testing::TempDir()) / "floor_documents";
+  const auto result = run_floor_bench(options);
+  ASSERT_EQ(result.floors.size(), 2u);
+  for (const auto& floor : result.floors) {
+    EXPECT_GT(floor.attention, 0) << floor.workload;
+    EXPECT_GT(floor.documents, 4) << floor.workload;
+    EXPECT_EQ(floor.within, part_within_documents(sizes_of(floor.workload.c_str())));
+  }
+  const auto outcome = floor_outcome(result);
+  EXPECT_NE(outcome.table.find("documents a step: "), std::string::npos) << outcome.table;
+  const auto json = base::Json::parse(outcome.json)["floors"][1];
+  EXPECT_EQ(json["documents"], result.floors[1].documents);
+  EXPECT_EQ(json["within_documents"], result.floors[1].within);
 }
 
 TEST(Floor, splits_a_traced_step_by_cause) {

@@ -4,9 +4,12 @@
 
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 
+#include "hyperion/base/config.h"
 #include "hyperion/base/error.h"
+#include "hyperion/base/files.h"
 #include "hyperion/base/json.h"
 #include "hyperion/bench/figures.h"
 #include "hyperion/bench/peers.h"
@@ -40,6 +43,32 @@ TEST(Workloads, every_one_is_a_valid_config_of_the_published_size) {
   EXPECT_EQ(parameters("resnet50-b32"), 25'557'032);
   // ViT-B/16's 85,798,656 below the head, and a head of 100 classes.
   EXPECT_EQ(parameters("vit-b16-b64"), 85'798'656 + 100 * 769);
+}
+
+// What each setting says, but where documents come from: a bench draws them.
+std::map<std::string, std::string> said(train::RunConfig& config) {
+  config.data.path.clear();
+  const auto settings = train::bind(config);
+  std::map<std::string, std::string> list;
+  for (const auto& setting : settings.all()) list[setting.name()] = setting.text();
+  return list;
+}
+
+TEST(Workloads, and_the_recipes_of_their_names_say_the_same) {
+  const auto recipes = base::Path(HYPERION_SOURCE) / "recipes" / "workloads";
+  int seen = 0;
+  for (const auto& workload : workloads()) {
+    const auto path = recipes / (std::string(workload.name) + ".toml");
+    EXPECT_TRUE(workload.group != WorkloadGroup::finetune || std::filesystem::exists(path)) << path;
+    if (!std::filesystem::exists(path)) continue;
+    train::RunConfig recipe;
+    train::bind(recipe).read_toml(base::real_files().read(path), path.string());
+    auto config = config_of(workload);
+    const auto expected = said(config);
+    for (const auto& [name, text] : said(recipe)) EXPECT_EQ(text, expected.at(name)) << path << ": " << name;
+    ++seen;
+  }
+  EXPECT_GE(seen, 7);
 }
 
 TEST(Workloads, are_found_by_name_list_and_group) {
