@@ -89,7 +89,8 @@ Fault take(std::string_view name) {
 void warn_of_test_variables() {
   constexpr std::pair<const char*, const char*> kVariables[] = {
       {"HYPERION_FAULTS", "this program fails there on purpose"},
-      {"HYPERION_SLOW_LINK", "links between ranks are made slower than they are"}};
+      {"HYPERION_SLOW_LINK", "links between ranks are made slower than they are"},
+      {"HYPERION_FUSED_BLOCKS", "a CPU trains by the fused blocks of a GPU"}};
   for (const auto& [name, effect] : kVariables)
     if (const char* value = std::getenv(name); value != nullptr && *value != '\0')
       log_warn(format("{}=\"{}\" is set: {}; it is for tests, unset it otherwise", name, value, effect));

@@ -32,7 +32,8 @@ enum class Fault {
 // to act on.
 Fault fault_point(std::string_view name);
 
-// Says aloud that a variable for tests is set, in any build: HYPERION_FAULTS, or HYPERION_SLOW_LINK (comm/group.h).
+// Says aloud that a variable for tests is set, in any build: HYPERION_FAULTS, HYPERION_SLOW_LINK (comm/group.h), or
+// HYPERION_FUSED_BLOCKS (train/fused_blocks.h).
 void warn_of_test_variables();
 
 // Replaces the active specs; empty switches all off. For tests in process; HYPERION_FAULTS is read at the first

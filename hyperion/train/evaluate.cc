@@ -21,6 +21,7 @@
 #include "hyperion/models/decode.h"
 #include "hyperion/parallel/trained_weights.h"
 #include "hyperion/train/feed.h"
+#include "hyperion/train/fused_blocks.h"
 
 namespace hyperion::train {
 namespace {
@@ -53,7 +54,7 @@ at::Tensor sums_of(models::Model& model, const Batch& batch, const RunConfig& co
                    parallel::TrainedWeights* weights) {
   nn::Pass pass;
   pass.reference = config.train.optimize == Optimize::reference;
-  pass.fused_blocks = !pass.reference && batch.inputs.is_cuda();
+  pass.fused_blocks = fuses_blocks(config.train.optimize, batch.inputs.is_cuda());
   batch.apply_to(pass);
   if (weights != nullptr) weights->begin_pass(), pass.block_hook = weights->block_hook();
   const auto logits = model.logits(batch.inputs, pass);

@@ -1,5 +1,6 @@
 // Adapters, over whole weights and over those in 4 bits, and documents that share rows: a run of them is the same run
-// to the last bit when it is made twice, and when it is killed in the middle and resumed.
+// to the last bit when it is made twice, and when it is killed in the middle and resumed. Blocks are fused, on a CPU
+// too.
 #include <signal.h>
 
 #include "tests/end_to_end/support_prepare.h"
@@ -33,8 +34,11 @@ class FineTune : public Prepare, public ::testing::WithParamInterface<FineTuning
            "\nbatch = 6\naccumulate = 2\nlength = 48\n[model]\n" + model +
            "[optim]\nlr = 1e-2\nwarmup = 2\n[eval]\nevery = 3\nbatches = 1\n[checkpoint]\nevery = 3\nkeep = 9\n";
   }
-  Finished tune(const std::string& name, const std::map<std::string, std::string>& environment = {}) {
-    return hyperion(train("tuned.toml", name) + GetParam().flags, environment);
+  Finished tune(const std::string& name, const std::string& faults = "") {
+    return hyperion(train("tuned.toml", name) + GetParam().flags, fused(faults));
+  }
+  static std::map<std::string, std::string> fused(const std::string& faults = "") {
+    return {{"HYPERION_FUSED_BLOCKS", "1"}, {"HYPERION_FAULTS", faults}};
   }
   std::string state(const std::string& name) const {
     const auto shard = "checkpoints/step-" + std::to_string(kTunedSteps) + "/shard-0.safetensors";
@@ -52,8 +56,8 @@ TEST_P(FineTune, gives_the_same_bits_again_and_after_a_kill_and_a_resume) {
   EXPECT_GT(state("once").size(), 1000u);
   expect_fine(tune("twice"));
   expect_same("twice", "once");
-  EXPECT_EQ(tune("killed", {{"HYPERION_FAULTS", "train.step=kill@5"}}).code, 128 + SIGKILL);
-  const Finished again = hyperion({"resume", "killed"});
+  EXPECT_EQ(tune("killed", "train.step=kill@5").code, 128 + SIGKILL);
+  const Finished again = hyperion({"resume", "killed"}, fused());
   expect_fine(again);
   EXPECT_TRUE(says(again.err, "resuming after step 3")) << again.err;
   expect_same("killed", "once");

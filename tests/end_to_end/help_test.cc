@@ -54,8 +54,9 @@ TEST(Help, of_every_command_shows_an_example_of_its_own) {
 
 TEST(Start, warns_where_a_variable_for_tests_is_set) {
   Scratch scratch;
-  for (const auto& [name, value] :
-       {std::pair<std::string, std::string>("HYPERION_FAULTS", "files.write=sleep"), {"HYPERION_SLOW_LINK", "1GB/s"}}) {
+  for (const auto& [name, value] : {std::pair<std::string, std::string>("HYPERION_FAULTS", "files.write=sleep"),
+                                    {"HYPERION_SLOW_LINK", "1GB/s"},
+                                    {"HYPERION_FUSED_BLOCKS", "1"}}) {
     const auto warned = testing::run(scratch, {"presets"}, {{name, value}});
     EXPECT_EQ(warned.code, 0) << warned.err;
     EXPECT_NE(warned.err.find(name + "=\"" + value + "\" is set"), std::string::npos) << warned.err;

@@ -1,6 +1,6 @@
 """Ten updates of an adapter beside every linear layer, by the program here and by peft under torch's AdamW: the same losses, norms of
-gradients and adapter, to 1e-4. Documents stand in rows of their own or share them; weights are whole or in 4 bits. Usage:
-peft_steps_test.py FAMILY
+gradients and adapter, to 1e-4. Documents stand in rows of their own or share them; weights are whole or in 4 bits; blocks are plain, and
+fused as on a GPU. Usage: peft_steps_test.py FAMILY
 A batch holds every document, so that the order they come in is nothing to either."""
 import json
 import os
@@ -170,20 +170,28 @@ class Steps(unittest.TestCase):
             self.assertGreater(relative(before[path], parameter.detach()), 100 * NEAR, f"{path} was not trained")
         print(f"{FAMILY} {name}: steps within {most:.1e}, adapter within {max(apart.values()):.1e}")
 
-    def test_documents_in_rows_of_their_own(self):
-        self.hold("single", "single", "--optimize", "fused")
+    def each_form(self, name, packing, *flags, **more):
+        self.hold(name, packing, "--optimize", "fused", *flags, **more)
+        os.environ["HYPERION_FUSED_BLOCKS"] = "1"
+        try:
+            self.hold(f"{name}-fused", packing, "--optimize", "fused", *flags, **more)
+        finally:
+            del os.environ["HYPERION_FUSED_BLOCKS"]
 
     def test_plain_operations(self):
-        self.hold("plain", "whole", "--optimize", "reference")
+        self.hold("reference", "whole", "--optimize", "reference")
+
+    def test_documents_in_rows_of_their_own(self):
+        self.each_form("single", "single")
 
     def test_documents_that_share_rows(self):
-        self.hold("packed", "whole", "--optimize", "fused")
+        self.each_form("packed", "whole")
 
     def test_weights_in_4_bits(self):
-        self.hold("nf4", "single", "--optimize", "fused", "--model.quantize=nf4", quantized=True)
+        self.each_form("nf4", "single", "--model.quantize=nf4", quantized=True)
 
     def test_documents_that_share_rows_and_weights_in_4_bits(self):
-        self.hold("packed-nf4", "whole", "--optimize", "fused", "--model.quantize=nf4", quantized=True)
+        self.each_form("packed-nf4", "whole", "--model.quantize=nf4", quantized=True)
 
 
 if __name__ == "__main__":

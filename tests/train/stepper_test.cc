@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <map>
 #include <optional>
 
@@ -88,6 +89,14 @@ struct Deterministic {
   }
   Deterministic(const Deterministic&) = delete;
   Deterministic& operator=(const Deterministic&) = delete;
+};
+
+// On a CPU too.
+struct FusedBlocks {
+  FusedBlocks() { ::setenv("HYPERION_FUSED_BLOCKS", "1", 1); }
+  ~FusedBlocks() { ::unsetenv("HYPERION_FUSED_BLOCKS"); }
+  FusedBlocks(const FusedBlocks&) = delete;
+  FusedBlocks& operator=(const FusedBlocks&) = delete;
 };
 
 void expect_same_bits(const Trained& one, const Trained& other) {
@@ -261,7 +270,8 @@ struct FineTuning {
   bool documents = false;
 };
 
-TEST_P(Step, of_adapters_and_of_documents_that_share_rows_repeats_its_bits_and_learns) {
+TEST_P(Step, of_adapters_and_of_documents_that_share_rows_repeats_its_bits_and_is_that_of_plain_operations) {
+  const FusedBlocks fused_blocks;
   std::optional<Deterministic> deterministic;
   if (GetParam().is_cuda()) deterministic.emplace();
   using models::Quantize;
@@ -283,6 +293,11 @@ TEST_P(Step, of_adapters_and_of_documents_that_share_rows_repeats_its_bits_and_l
       const auto once = trained(config, GetParam(), 6), twice = trained(config, GetParam(), 6);
       EXPECT_LT(once.losses.back(), once.losses.front());
       expect_same_bits(once, twice);
+      config.train.optimize = Optimize::reference;
+      const auto plain = trained(config, GetParam(), 6);
+      EXPECT_TRUE(gpu || once.losses != plain.losses) << "blocks were not fused";
+      for (size_t i = 0; i < plain.losses.size(); ++i)
+        EXPECT_NEAR(once.losses[i], plain.losses[i], (gpu ? 2e-2 : 1e-5) * plain.losses[i]) << i;
     }
 }
 
