@@ -12,6 +12,7 @@
 #include <set>
 #include <sstream>
 
+#include "hyperion/base/format.h"
 #include "tests/multi_rank/support_launch.h"
 
 namespace hyperion::testing {
@@ -119,7 +120,8 @@ TEST(Losses, of_adapters_and_of_documents_that_share_rows_are_those_of_one) {
          {"lora lr=0.01", "lora lr=0.01 packed=1", "qlora lr=0.01", "qlora lr=0.01 packed=1", "llama packed=1"})
       for (const std::string zero : {"0", "1", "2", "3"})
         // Of the last linear of a block so wide the changes lie beneath the weight.
-        cases.push_back(family + " zero=" + zero + " steps=10 inner=80" + (ranks == 2 ? " accumulate=2" : ""));
+        cases.push_back(
+            base::format("{} zero={} steps=10 inner=80{}", family, zero, ranks == 2 ? " accumulate=2" : ""));
     expect_as_alone(ranks, cases, ranks == 2 ? Environment{{"HYPERION_FUSED_BLOCKS", "1"}} : Environment{});
   }
 }
@@ -252,8 +254,10 @@ TEST(Losses, DISABLED_matrix) {
           if ((more == " masked=1" || more.starts_with(" packed=1")) && images) continue;
           if (more.find("recompute") != more.npos && family == "own") continue;
           // Of the experts' seeds one is taken with which no token is so near to two of them that rounding decides.
-          cases.push_back(family + " zero=" + zero + more + (family == "resnet" ? " rule=sgd" : "") +
-                          (family == "moe" ? " seed=3" : ""));
+          cases.push_back(base::format("{} zero={}{}{}", family, zero, more,
+                                       family == "resnet" ? " rule=sgd"
+                                       : family == "moe"  ? " seed=3"
+                                                          : ""));
           // In parts, synchronized batch norms see samples that no process alone takes together.
           if (family == "resnet" && more.find("accumulate") == more.npos) cases.push_back(cases.back() + " sync=1");
         }
@@ -287,7 +291,7 @@ TEST(SameBits, on_one_two_and_four_processes_for_every_zero) {
     Cases cases;
     for (const std::string family : {"gpt2", "moe"})
       for (const std::string zero : {"0", "1", "2", "3"})
-        cases.push_back(family + " same_bits=1 steps=4 zero=" + zero + " accumulate=" + std::to_string(8 / ranks));
+        cases.push_back(base::format("{} same_bits=1 steps=4 zero={} accumulate={}", family, zero, 8 / ranks));
     for (const auto& [text, outcome] : train(ranks, cases)) {
       const std::string family = text.substr(0, text.find(' '));
       losses[family].insert(outcome["losses"].dump() + outcome["norms"].dump());
@@ -308,7 +312,7 @@ TEST(SameBits, of_two_processes_that_clip_nothing_are_those_of_one_for_every_zer
   for (const std::string family :
        {"gpt2", "llama", "moe", "lora", "own", "qlora", "llama packed=1", "lora packed=1", "qlora packed=1"})
     for (const std::string zero : {"0", "1", "2", "3"}) {
-      cases.push_back(family + " clip=0 steps=6 zero=" + zero);
+      cases.push_back(base::format("{} clip=0 steps=6 zero={}", family, zero));
       references.insert(alone(cases.back(), 2));
     }
   const auto expected = train(1, Cases(references.begin(), references.end()));
@@ -397,7 +401,7 @@ TEST(Outline, is_all_a_process_makes_of_what_others_hold) {
   // Each in processes of its own: memory that an earlier case gave back would be taken again unseen.
   const auto alone = [&](const std::string& text) { return train(4, {text}).at(text); };
   for (const std::string precision : {"", " precision=bf16"}) {
-    const json whole = alone(model + precision), outline = alone(model + " outline=1" + precision);
+    const json whole = alone(model + precision), outline = alone(base::format("{} outline=1{}", model, precision));
     EXPECT_EQ(outline["losses"], whole["losses"]) << "the same values, to the bit";
     EXPECT_EQ(outline["digest"], whole["digest"]);
     const double bytes = (precision.empty() ? 1 : 2) * outline["model"].get<double>();  // in fp32
