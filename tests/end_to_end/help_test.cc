@@ -4,6 +4,7 @@
 #include <memory>
 #include <sstream>
 
+#include "hyperion/base/format.h"
 #include "tests/end_to_end/support_program.h"
 
 namespace hyperion {
@@ -59,7 +60,7 @@ TEST(Start, warns_where_a_variable_for_tests_is_set) {
                                     {"HYPERION_FUSED_BLOCKS", "1"}}) {
     const auto warned = testing::run(scratch, {"presets"}, {{name, value}});
     EXPECT_EQ(warned.code, 0) << warned.err;
-    EXPECT_NE(warned.err.find(name + "=\"" + value + "\" is set"), std::string::npos) << warned.err;
+    EXPECT_NE(warned.err.find(base::format("{}=\"{}\" is set", name, value)), std::string::npos) << warned.err;
   }
   EXPECT_EQ(testing::run(scratch, {"presets"}).err, "");
 }
