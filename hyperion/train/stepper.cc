@@ -101,7 +101,7 @@ at::Tensor Stepper::forward(const Batch& part, int64_t step, int64_t index, doub
   part.apply_to(pass);
   pass.training = true;
   pass.reference = config_.train.optimize == Optimize::reference;
-  pass.fused_blocks = fp8_ || fuses_blocks(config_.train.optimize, device_.is_cuda());
+  pass.fused_blocks = !pass.reference && (fp8_ || fuses_blocks(config_.train.optimize, device_.is_cuda()));
   pass.seed = config_.train.seed;
   pass.step = static_cast<uint32_t>(step);
   pass.micro_batch = static_cast<uint32_t>(index * processes_.batch_count() + processes_.batch_index());
