@@ -92,10 +92,10 @@ class C10dTransport final : public Transport {
 
   std::string blame(int64_t call, const std::string& doing) override {
     failed_ = true;
-    return ranks_.missing("failed", call, doing, std::chrono::seconds(2));
+    return ranks_.missing("failed", call, doing, std::chrono::seconds(2), [this](int rank) { return of_job(rank); });
   }
   std::string missing(int64_t call, const std::string& doing) override {
-    return ranks_.missing("waiting", call, doing, std::chrono::seconds(1));
+    return ranks_.missing("waiting", call, doing, std::chrono::seconds(1), [this](int rank) { return of_job(rank); });
   }
   bool is_stream_ordered() const override { return stream_ordered_; }
 

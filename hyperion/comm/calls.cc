@@ -248,10 +248,11 @@ void Calls::run(Pending::Work& work) {
 base::Error Calls::failure(const Pending::Work& work, const std::string& words) {
   const std::string doing = format("{} of {}", work.operation, work.caller);
   const std::string who = transport_.blame(calls_, doing);
-  return base::Error(format("{} ({}, {}) in group {} failed on rank {}{}: {}", work.operation, work.caller,
-                            base::bytes_text(static_cast<uint64_t>(work.bytes)), group_, transport_.rank(),
-                            who.empty() ? "" : "; " + who, base::first_line(words)),
-                     "look at the log of the rank that is named, or of the first that failed");
+  return base::Error(
+      format("{} ({}, {}) in group {} failed on rank {}{}: {}", work.operation, work.caller,
+             base::bytes_text(static_cast<uint64_t>(work.bytes)), group_, transport_.of_job(transport_.rank()),
+             who.empty() ? "" : "; " + who, base::first_line(words)),
+      "look at the log of the rank that is named, or of the first that failed");
 }
 
 void Calls::begin_recording() {

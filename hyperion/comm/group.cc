@@ -185,9 +185,9 @@ void Group::compare_calls(const std::string& operation, const at::Tensor& like, 
   for (int i = 0; i < size(); ++i) {
     const std::string other(static_cast<const char*>(all[i].const_data_ptr()));
     if (other != own)
-      throw base::Error(
-          format("in group {} rank {} asks for {} while rank {} asks for {}", name_, rank(), own, i, other),
-          "the ranks no longer do the same: see that they run the same program with the same settings");
+      throw base::Error(format("in group {} rank {} asks for {} while rank {} asks for {}", name_,
+                               transport_->of_job(rank()), own, transport_->of_job(i), other),
+                        "the ranks no longer do the same: see that they run the same program with the same settings");
   }
 }
 

@@ -10,7 +10,7 @@ using base::format;
 
 // Who stays silent is gone or stands still; who was at an earlier call, or at another, never came to this one.
 std::string RollCall::missing(const std::string& occasion, int64_t call, const std::string& doing,
-                              std::chrono::milliseconds patience) const {
+                              std::chrono::milliseconds patience, const std::function<int(int)>& name) const {
   try {
     const std::string here = format("{} {}", call, doing);
     store_->set(format("{}/{}", occasion, rank_), here);
@@ -19,11 +19,11 @@ std::string RollCall::missing(const std::string& occasion, int64_t call, const s
     for (int i = 0; i < size_; ++i) {
       const std::string key = format("{}/{}", occasion, i);
       if (!store_->check({key})) {
-        silent += format("{}{}", silent.empty() ? "" : ", ", i);
+        silent += format("{}{}", silent.empty() ? "" : ", ", name(i));
         continue;
       }
       const std::string said = store_->get_to_str(key);
-      if (said != here) elsewhere += format("; rank {} was at call {}", i, said);
+      if (said != here) elsewhere += format("; rank {} was at call {}", name(i), said);
     }
     if (silent.empty()) return elsewhere.empty() ? "" : elsewhere.substr(2);
     return "no word from rank " + silent + elsewhere;

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace hyperion::comm {
@@ -22,6 +23,10 @@ class Transport {
   virtual int rank() const = 0;
   virtual int size() const = 0;
   virtual std::string kind() const = 0;  // "gloo", "nccl", "local"
+
+  // What messages call the ranks of a group of some: by their place in the job. Said once, before the first call.
+  void name_ranks(std::vector<int> of_job) { of_job_ = std::move(of_job); }
+  int of_job(int rank) const { return of_job_.empty() ? rank : of_job_.at(static_cast<size_t>(rank)); }
 
   // Both flat; rank i gets the i-th of the counts' pieces of `in`, and its piece for us lands as the i-th of `out`.
   using Counts = std::vector<int64_t>;  // elements, one a rank
@@ -46,6 +51,9 @@ class Transport {
   virtual std::string missing(int64_t /*call*/, const std::string& /*doing*/) { return {}; }
   // Calls only queue work on the current stream: the host waits for no other rank.
   virtual bool is_stream_ordered() const { return false; }
+
+ private:
+  std::vector<int> of_job_;
 };
 
 }  // namespace hyperion::comm

@@ -76,7 +76,7 @@ void Watch::tell(const Call& call, double start) {
   const std::string who = transport_.missing(call.number, base::format("{} of {}", call.operation, call.caller));
   const auto text = base::format("{} ({}, {}) in group {} has waited {:.0f} s on rank {}{}", call.operation,
                                  call.caller, base::bytes_text(static_cast<uint64_t>(call.bytes)), group_, waited,
-                                 transport_.rank(), who.empty() ? "" : "; " + who);
+                                 transport_.of_job(transport_.rank()), who.empty() ? "" : "; " + who);
   report_ ? report_(text) : base::log_warn(text);
 }
 

@@ -143,6 +143,7 @@ std::unique_ptr<Group> World::group(const std::string& name, Backend wires, std:
   try {
     auto transport = wires == Backend::gpu ? make_nccl_transport(store, own, count, link_->timeout) : nullptr;
     if (transport == nullptr) transport = make_gloo_transport(store, own, count, link_->address, link_->timeout);
+    transport->name_ranks(members);
     auto group = std::make_unique<Group>(name, std::move(transport));
     if (link_->stall.count() > 0) group->watch(link_->stall);
     return group;

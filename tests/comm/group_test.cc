@@ -106,11 +106,11 @@ TEST_P(Ranks, sums_of_the_library_are_made_in_the_type_that_travels) {
 
 TEST_P(Ranks, all_gather_orders_by_rank_and_takes_its_own_piece_in_place) {
   expect_none(on_ranks(GetParam(), [&](Group& group) {
-    const auto out = at::zeros({group.size() * 3});
-    const auto own = out.narrow(0, group.rank() * 3, 3);
+    const auto out = at::zeros({int64_t{group.size()} * 3});
+    const auto own = out.narrow(0, int64_t{group.rank()} * 3, 3);
     own.fill_(group.rank());
     group.all_gather(out, own, "test").wait();
-    for (int i = 0; i < group.size(); ++i) EXPECT_TRUE(out.narrow(0, i * 3, 3).eq(i).all().item<bool>());
+    for (int i = 0; i < group.size(); ++i) EXPECT_TRUE(out.narrow(0, int64_t{i} * 3, 3).eq(i).all().item<bool>());
   }));
 }
 
@@ -197,7 +197,7 @@ INSTANTIATE_TEST_SUITE_P(Sizes, Ranks, ::testing::Values(1, 2, 3, 4, 5));
 TEST(Group, counts_what_it_sends_by_operation_and_caller) {
   expect_none(on_ranks(4, [](Group& group) {
     const auto weights = at::zeros({4000});
-    group.all_gather(weights, weights.narrow(0, group.rank() * 1000, 1000), "weights").wait();
+    group.all_gather(weights, weights.narrow(0, int64_t{group.rank()} * 1000, 1000), "weights").wait();
     group.all_reduce(weights, "gradients").wait();
     group.all_reduce(weights, "gradients").wait();
     const auto traffic = group.traffic();
@@ -247,6 +247,35 @@ TEST(Group, names_a_rank_that_stays_away_and_fails_all_that_follows) {
       100ms);
   EXPECT_NE(errors[0].find("for rank 2"), std::string::npos) << errors[0];
   EXPECT_NE(errors[1].find("for rank"), std::string::npos) << errors[1];
+}
+
+// Groups of some ranks: nobody looks for a log by a place in a group.
+TEST(Group, calls_ranks_by_their_place_in_the_job) {
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  std::mutex mutex;
+  std::vector<std::string> told;
+  expect_none(on_ranks(
+      2,
+      [&](int rank) {
+        auto transport = make_gloo_transport(store, rank, 2, "127.0.0.1", 20s);
+        transport->name_ranks({7, 4});
+        return transport;
+      },
+      [&](Group& group) {
+        const auto tensor = at::zeros({4});
+        if (group.rank() == 0) {
+          std::this_thread::sleep_for(2s);
+          group.send(tensor, 1, 0, "test").wait();
+          return;
+        }
+        group.watch(100ms, [&](const std::string& text) {
+          const std::lock_guard lock(mutex);
+          told.push_back(text);
+        });
+        group.receive(tensor, 0, 0, "test").wait();
+      }));
+  ASSERT_FALSE(told.empty());
+  EXPECT_NE(told[0].find("on rank 4; no word from rank 7"), std::string::npos) << told[0];
 }
 
 TEST(Group, tells_of_a_call_that_waits_while_it_waits_and_who_is_missing) {
