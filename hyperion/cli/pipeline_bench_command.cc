@@ -149,11 +149,8 @@ int pipeline_bench_command(const PipelineFlags& flags) {
     throw ConfigError("a pipeline has a process for each of its stages, and there is one",
                       "hyperion launch -n 4 -- bench pipeline");
   std::vector<Trial> trials;
-  for (const auto& word : flags.schedules) {
-    const auto schedule = base::from_word<strategy::PipelineSchedule>(word);
-    if (!schedule) throw ConfigError(format("--schedule {} is no schedule", word), "gpipe, 1f1b or interleaved");
-    trials.push_back(run_schedule(job, flags, *schedule));
-  }
+  for (const auto& word : flags.schedules)
+    trials.push_back(run_schedule(job, flags, base::from_word<strategy::PipelineSchedule>(word).value()));
   if (job.first()) {
     const auto outcome = outcome_of(job.text(), flags, trials);
     const ResultFolder folder("bench-pipeline", flags.folder);
@@ -170,7 +167,7 @@ void add_pipeline_flags(CLI::App* command, PipelineFlags& flags) {
   command->add_option("--schedule", flags.schedules, "with commas between them (default gpipe,1f1b,interleaved)")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(one_of({"gpipe", "1f1b", "interleaved"}));
+      ->check(one_word_of<strategy::PipelineSchedule>());
   command->add_option("--micro-batches", flags.micro_batches, "of a step (default 8)")->check(whole_number(1, 4096));
   command->add_option("--chunks", flags.chunks, "stages of a process, of interleaved (default 2)")
       ->check(whole_number(1, 64));

@@ -102,12 +102,10 @@ void refuse_unplanned(const train::RunConfig& config) {
 Shown plan_of(const PlanOptions& options) {
   train::RunConfig config;
   resolve(config, options.recipe, options.overrides, /*checked=*/false);
-  const auto schedule = base::from_word<strategy::PipelineSchedule>(options.schedule);
-  if (!schedule)
-    throw ConfigError(format("--schedule {} is no schedule", options.schedule), "gpipe, 1f1b or interleaved");
+  const auto schedule = base::from_word<strategy::PipelineSchedule>(options.schedule).value();  // the flag was checked
   train::check(config, train::AdaptedWeights::random);
   refuse_unplanned(config);
-  const bool interleaved = *schedule == strategy::PipelineSchedule::interleaved;
+  const bool interleaved = schedule == strategy::PipelineSchedule::interleaved;
   if (interleaved && options.chunks == 1)
     throw ConfigError("the schedule interleaved with one stage a process keeps more than 1f1b for the same bubble",
                       "use --chunks 2 or more, or --schedule 1f1b");
@@ -117,7 +115,7 @@ Shown plan_of(const PlanOptions& options) {
   const bool narrow = train::compute_type(config.train.precision) != at::kFloat;
   Shown shown{.plan = {},
               .step = {.layout = layout,
-                       .schedule = *schedule,
+                       .schedule = schedule,
                        .chunks = options.chunks > 0 ? options.chunks
                                  : interleaved      ? 2
                                                     : 1,
@@ -133,7 +131,7 @@ Shown plan_of(const PlanOptions& options) {
               .trained_bytes = (narrow ? 4 : 0) + (config.optim.rule == optim::UpdateRule::adamw ? 8 : 4),
               .walk = {},
               .unit = 1};
-  if (shown.shape.context > 0) shown.step.length = config.train.length;
+  shown.step.length = shown.shape.context > 0 ? config.train.length : std::max<int64_t>(1, shown.model.image_tokens);
   shown.plan = strategy::make_plan(shown.model, shown.step);
   strategy::check(shown.plan);
   set_clock(shown);
@@ -165,7 +163,8 @@ RankMemory memory_of(const Shown& shown, size_t rank) {
   const double wide_sums = step.element == 2 && step.micro_batches > 1 ? 4 : element;
   const double of_tp = step.sequence_parallel ? 1 / tp : (10 + 24 / tp) / 34;
   const auto tokens = static_cast<double>(step.samples * step.length);
-  const double whole = shown.shape.activation_bytes(step.samples * step.length, step.element) * of_tp;
+  const double whole =
+      shown.shape.activation_bytes(step.samples * (shown.shape.context > 0 ? step.length : 1), step.element) * of_tp;
   const auto kept = static_cast<double>(plan.kept[rank]);
   const double blocks = blocks_a_stage(shown, static_cast<int>(rank)),
                part = model.blocks > 0 ? blocks / static_cast<double>(model.blocks) : 1;
@@ -355,7 +354,9 @@ void add_plan_commands(Commands& commands) {
   const auto add_flags = [](CLI::App* show, PlanOptions& options) {
     show->add_option("RECIPE", options.recipe, "a TOML file; defaults without");
     add_short_flags(show, options.given);
-    show->add_option("--schedule", options.schedule, "of pp: gpipe, 1f1b or interleaved")->capture_default_str();
+    show->add_option("--schedule", options.schedule, "of pp: gpipe, 1f1b or interleaved")
+        ->check(one_word_of<strategy::PipelineSchedule>())
+        ->capture_default_str();
     show->add_option("--chunks", options.chunks, "stages of a process, with --schedule interleaved (default 2)")
         ->check(whole_number(1, 1024));
     show->add_flag("--sequence-parallel", options.sequence_parallel,

@@ -10,6 +10,12 @@ namespace hyperion::cli {
 CLI::Validator whole_number(int64_t low, int64_t high);
 CLI::Validator number(double low, double high);
 CLI::Validator one_of(std::vector<std::string> choices);
+// The words of an enum (base/words.h).
+template <class Enum>
+CLI::Validator one_word_of() {
+  const auto words = words_of(Enum{});
+  return one_of({words.begin(), words.end()});
+}
 CLI::Validator not_empty();
 // What one_of allows this option; empty where it was not given one.
 std::vector<std::string> choices_of(CLI::Option& option);

@@ -41,7 +41,8 @@ __global__ void unpack_kernel(const uint8_t* codes, Nf4Scales scales, Nf4Rows<T>
       for (int i = 0; i < kEach; ++i) store(eight.value[i], values[(packed >> (4 * i)) & 15] * magnitude);
       *reinterpret_cast<Eight<T>*>(out) = eight;
     } else {
-      for (int64_t i = first; i < count; ++i) store(out[i - first], values[(codes[i / 2] >> (i % 2 * 4)) & 15] * magnitude);
+      for (int64_t i = first; i < count; ++i)
+        store(out[i - first], values[(codes[i / 2] >> (i % 2 * 4)) & 15] * magnitude);
     }
   }
 }

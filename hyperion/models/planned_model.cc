@@ -37,6 +37,14 @@ std::string tied_table(const strategy::PlannedModel& planned) {
   return table;
 }
 
+// Of an image's patches, with what stands beside them: the table of positions has a row each.
+int64_t positions_of(const strategy::PlannedModel& planned) {
+  for (const auto& tensor : planned.tensors)
+    if (tensor.block == -1 && tensor.shape.size() == 3 && tensor.name.ends_with("position_embeddings"))
+      return tensor.shape[1];
+  return 0;
+}
+
 }  // namespace
 
 strategy::PlannedModel planned_model(Model& model, int64_t length) {
@@ -56,7 +64,10 @@ strategy::PlannedModel planned_model(Model& model, int64_t length) {
   };
   for (const auto& parameter : model.parameters())
     add(parameter.name, parameter.tensor, parameter.tensor.requires_grad());
-  if (model.input() == Input::tokens) planned.tied = tied_table(planned);
+  if (model.input() == Input::tokens)
+    planned.tied = tied_table(planned);
+  else
+    planned.image_tokens = positions_of(planned);
   const double head = 2.0 * static_cast<double>(shape.width) * static_cast<double>(shape.vocabulary);
   const double block = (shape.forward_flops_token - head) / static_cast<double>(planned.blocks);
   planned.costs = {.first = 0,

@@ -15,10 +15,6 @@ using base::format;
 constexpr const char* kBarColors[] = {"#0072B2", "#D55E00", "#009E73", "#B5629A", "#C98A00", "#6B6B6B"};
 constexpr double kBarCharacter = 6.7, kBarRow = 22, kMargin = 12;
 
-std::string bar_text(double x, double y, const char* attributes, const std::string& content) {
-  return format("<text x=\"{:.1f}\" y=\"{:.1f}\" {}>{}</text>\n", x, y, attributes, escaped(content));
-}
-
 double widest(const std::vector<BarGroup>& groups, std::string Bar::*member) {
   size_t most = 0;
   for (const auto& group : groups)
@@ -42,27 +38,23 @@ std::string bars_svg(const std::string& title, const std::vector<BarGroup>& grou
   const double left = kMargin + widest(groups, &Bar::name) + 8;
   const double room = std::max(40.0, width - left - widest(groups, &Bar::shown) - 8 - kMargin);
   double y = 26;
-  std::string body = bar_text(kMargin, y, "font-size=\"15\" font-weight=\"600\"", title);
+  std::string body = svg_text(kMargin, y, "font-size=\"15\" font-weight=\"600\"", title);
   for (const auto& group : groups) {
     y += kBarRow + 6;
-    body += bar_text(kMargin, y, "font-weight=\"600\"", group.name);
+    body += svg_text(kMargin, y, "font-weight=\"600\"", group.name);
     const double most = scale == BarScale::shared ? longest(groups) : longest({group});
     for (const auto& bar : group.bars) {
       y += kBarRow;
       const double length = drawn(bar) && most > 0 ? std::max(1.0, room * bar.value / most) : 0;
       const char* color = kBarColors[static_cast<size_t>(std::max(0, bar.color)) % std::size(kBarColors)];
-      body += bar_text(left - 8, y, "text-anchor=\"end\" opacity=\".85\"", bar.name);
+      body += svg_text(left - 8, y, "text-anchor=\"end\" opacity=\".85\"", bar.name);
       if (length > 0)
         body += format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"14\" rx=\"2\" fill=\"{}\"/>\n", left,
                        y - 11, length, color);
-      body += bar_text(left + length + 8, y, "", bar.shown);
+      body += svg_text(left + length + 8, y, "", bar.shown);
     }
   }
-  return format(
-             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1:.0f}\" width=\"{0}\" height=\"{1:.0f}\" "
-             "fill=\"currentColor\" font-family=\"system-ui,sans-serif\" font-size=\"12\">\n",
-             width, y + kMargin) +
-         body + "</svg>\n";
+  return svg_element(width, y + kMargin, body);
 }
 
 }  // namespace hyperion::report

@@ -1,5 +1,7 @@
 #include "hyperion/report/markup.h"
 
+#include "hyperion/base/format.h"
+
 namespace hyperion::report {
 namespace {
 
@@ -51,6 +53,18 @@ std::string escaped(std::string_view text) {
     text.remove_prefix(length == 0 ? 1 : length);
   }
   return out;
+}
+
+std::string svg_text(double x, double y, const std::string& attributes, std::string_view content) {
+  return base::format("<text x=\"{:.1f}\" y=\"{:.1f}\" {}>{}</text>\n", x, y, attributes, escaped(content));
+}
+
+std::string svg_element(int width, double height, const std::string& body) {
+  return base::format(
+             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1:.0f}\" width=\"{0}\" height=\"{1:.0f}\" "
+             "fill=\"currentColor\" font-family=\"system-ui,sans-serif\" font-size=\"12\">\n",
+             width, height) +
+         body + "</svg>\n";
 }
 
 size_t characters(std::string_view utf8) {

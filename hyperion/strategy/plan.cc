@@ -69,20 +69,22 @@ class RankPlan {
     return {peers.begin() + first, peers.begin() + first + count};
   }
 
+  Cut cut_here(const PlannedTensor& tensor) const { return tp() > 1 ? cut_of(model_.cuts, tensor.name).cut : Cut{}; }
+
+  int64_t held_of(const PlannedTensor& tensor, const Cut& cut) const {
+    int64_t held = 0;
+    for (const auto& box : boxes_of(cut, tensor.name, tensor.shape, tp(), mesh_.index(Axis::tp)))
+      held += product(box.offset.empty() ? box.whole : box.size);
+    return held;
+  }
+
   UnitPart unit_of(int64_t unit) const {
     UnitPart found;
     for (const auto& tensor : model_.tensors) {
       const bool again = unit == model_.blocks && ends_apart() && tensor.name == model_.tied;
       if (tensor.block != unit && !again) continue;
-      int64_t held = 0;
-      Cut cut;
-      if (tp() == 1) {
-        held = product(tensor.shape);
-      } else {
-        cut = cut_of(model_.cuts, tensor.name).cut;
-        for (const auto& box : boxes_of(cut, tensor.name, tensor.shape, tp(), mesh_.index(Axis::tp)))
-          held += product(box.offset.empty() ? box.whole : box.size);
-      }
+      const Cut cut = cut_here(tensor);
+      const int64_t held = held_of(tensor, cut);
       found.parameters += held;
       if (!tensor.trained) continue;
       found.trained += held;
@@ -236,10 +238,7 @@ class RankPlan {
     if (!ends_apart() || (stage != 0 && plan_.pipeline.rank_of(last_stage()) != stage)) return;
     for (const auto& tensor : model_.tensors) {
       if (tensor.name != model_.tied || !tensor.trained) continue;
-      int64_t elements = 0;
-      const Cut cut = tp() > 1 ? cut_of(model_.cuts, tensor.name).cut : Cut{};
-      for (const auto& box : boxes_of(cut, tensor.name, tensor.shape, tp(), mesh_.index(Axis::tp)))
-        elements += product(box.offset.empty() ? box.whole : box.size);
+      const int64_t elements = held_of(tensor, cut_here(tensor));
       collective(Does::all_reduce, Payload::gradients, group("pp", {holder(0), holder(last_stage())}),
                  {round_up(elements, shards) / shards}, step_.element);
     }

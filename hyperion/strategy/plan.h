@@ -75,7 +75,8 @@ struct PlannedModel {
   std::vector<PlannedTensor> tensors = {};
   std::vector<CutRule> cuts = {};  // none: it cannot be cut inside of a layer
   int64_t blocks = 0, width = 0;
-  std::string tied = {};  // the first part's table that is the last part's weight too
+  int64_t image_tokens = 0;  // that a block sees of an image; 0: it sees a sequence
+  std::string tied = {};     // the first part's table that is the last part's weight too
   PartCosts costs = {};
 };
 

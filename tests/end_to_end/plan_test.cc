@@ -46,6 +46,14 @@ TEST(PlanShow, lists_what_a_rank_does_as_text_and_as_json) {
   EXPECT_EQ(forwards, 8);  // four micro-batches through two stages
 }
 
+TEST(PlanShow, sends_an_images_patches_from_stage_to_stage) {
+  Scratch scratch;
+  const auto done =
+      run(scratch, {"plan", "show", "--model.preset=vit-b16", "--train.batch=4", "--parallel", "pp=2", "--rank", "1"});
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_EQ(done.out.find("     0  receive hidden states 4x197x768"), 0u) << done.out.substr(0, 200);
+}
+
 TEST(PlanShow, takes_a_recipe_with_an_adapter) {
   Scratch scratch;
   const auto done = run(scratch, kShow + Words{"--parallel", "dp=2,tp=2", "--lora.rank=4", "--json"});
@@ -76,7 +84,7 @@ TEST(PlanShow, refuses_what_cannot_be_and_says_what_can) {
   const auto large = run(scratch, {"plan", "show", "--parallel", "dp=1000000", "--train.batch=1000000"});
   EXPECT_EQ(large.code, 2) << large.out;
   says(large.err, "a smaller dp");
-  says(refused({"--parallel", "pp=2", "--schedule", "zigzag"}), "gpipe, 1f1b or interleaved");
+  says(refused({"--parallel", "pp=2", "--schedule", "zigzag"}), "is not one of gpipe, 1f1b, interleaved");
   says(refused({"--parallel", "dp=3"}), "use a train.batch that 12 divides");
   says(refused({"--parallel", "pp=2", "--rank", "2"}), "ranks count from 0 to 1");
   says(refused({"--parallel", "pp=2", "--svg", "plan.png"}), ".svg");

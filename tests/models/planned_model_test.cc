@@ -37,6 +37,7 @@ TEST(PlannedModel, has_every_parameter_once_in_its_part) {
     const std::string name = variant.name;
     const bool tied = name == "gpt2" || name == "gpt2 with an adapter" || name.starts_with("tied");
     EXPECT_EQ(!planned.tied.empty(), tied);
+    EXPECT_EQ(planned.image_tokens, name.starts_with("vit") ? 2 * 2 + 1 : 0);  // patches, and the token of the class
   }
 }
 
