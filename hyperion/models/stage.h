@@ -10,7 +10,7 @@ struct Stage {
 };
 
 // `input`: what Model::logits takes, or the hidden states that the stage before gave. Gives hidden states; of the last
-// stage the loss.
+// stage the loss, or without targets the logits.
 at::Tensor run_stage(Parts& parts, const Stage& stage, const at::Tensor& input, const at::Tensor& targets,
                      nn::Pass& pass);
 

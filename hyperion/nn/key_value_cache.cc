@@ -19,6 +19,12 @@ at::Tensor moved(const at::Tensor& held, int64_t length, const at::Tensor& like,
 
 }  // namespace
 
+int64_t KeyValueCache::length() const {
+  for (const auto& layer : layers_)
+    if (layer.length > 0) return layer.length;
+  return 0;
+}
+
 std::pair<at::Tensor, at::Tensor> KeyValueCache::extend(size_t layer, const at::Tensor& keys,
                                                         const at::Tensor& values) {
   const at::NoGradGuard no_grad;

@@ -18,7 +18,7 @@ class KeyValueCache {
   // The first room holds at least `expected` tokens; told well, nothing is ever moved.
   explicit KeyValueCache(int64_t expected = 0) : expected_(expected) {}
 
-  int64_t length() const { return layers_.empty() ? 0 : layers_.front().length; }
+  int64_t length() const;  // of the first layer that runs here: those before it may be another process's
   // Appends [batch, heads, tokens, head width] and returns all keys and values of this layer, as views of the room.
   std::pair<at::Tensor, at::Tensor> extend(size_t layer, const at::Tensor& keys, const at::Tensor& values);
 

@@ -1,5 +1,6 @@
 // Which weights travel together, and where each lies in the flat buffer they travel in. Plain arithmetic.
 #pragma once
+#include <string>
 #include <vector>
 
 #include "hyperion/nn/parameter.h"
@@ -27,6 +28,7 @@ struct BucketOptions {
   int64_t ranks = 1;
   bool by_unit = false;      // a bucket never spans units, and frozen weights have buckets too
   int64_t bytes = 25 << 20;  // where not by unit: a bucket this full is closed
+  std::string alone = {};    // the name of a weight that has a bucket of its own
 };
 // In the order the forward uses them. `units`: of each weight the block it belongs to, from 1 in the order they run; 0:
 // none.

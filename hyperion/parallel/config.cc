@@ -11,7 +11,12 @@ using base::format;
 void describe(base::Settings& settings, ParallelConfig& config) {
   settings.section("parallel", "runs on several processes")
       .text("layout", config.layout,
-            "as dp=4: processes that share the batch; dp=2x4: what zero cuts is cut among 4, and held twice")
+            "as dp=4: processes that share the batch; dp=2x4: what zero cuts is cut among 4, and held twice; "
+            "pp=2,dp=2: the model's blocks lie on 2, one behind the other")
+      .choice(
+          "schedule", config.schedule,
+          "pp: which micro-batch (train.accumulate) a process runs when; interleaved: with several stages a process")
+      .integer("chunks", config.chunks, {1, 64}, "pp: stages a process, of gpipe and interleaved")
       .integer("zero", config.zero, {0, 3},
                "what is cut among them: 0 nothing, 1 optimizer, 2 and gradients, 3 and weights")
       .integer("bucket", config.bucket, {1, 100'000}, "gradients reduced at once while the backward runs", "MB")
@@ -80,6 +85,14 @@ void check_zeropp(const ParallelConfig& config, int64_t processes) {
                           format("start {} of them (hyperion launch -n {}), or write {}", needed, needed, instead));
 }
 
+void check_pipeline(const ParallelConfig& config) {
+  const auto refuse = [&](const char* what, const char* instead) {
+    throw base::ConfigError(format("parallel.layout = \"{}\" cannot be had with {} yet", config.layout, what), instead);
+  };
+  if (!config.zeropp.empty()) refuse("parallel.zeropp", "leave one of them out");
+  if (config.same_bits) refuse("parallel.same_bits", "use dp alone for the same bits on any number of processes");
+}
+
 }  // namespace
 
 strategy::Layout layout_of(const ParallelConfig& config, int64_t processes) {
@@ -92,10 +105,13 @@ strategy::Layout layout_of(const ParallelConfig& config, int64_t processes) {
   layout.dp_shard = processes;
   if (config.layout.empty()) return layout;
   layout = strategy::parse_layout(config.layout);
-  if (layout.pp * layout.cp * layout.tp * layout.ep > 1)
-    throw base::ConfigError(format("parallel.layout = \"{}\": only dp is there yet", config.layout),
-                            format("use dp={}", processes));
+  if (layout.cp * layout.tp * layout.ep > 1)
+    throw base::ConfigError(format("parallel.layout = \"{}\": only pp and dp are there yet", config.layout),
+                            format("use {}", layout.pp > 1 && processes % layout.pp == 0
+                                                 ? format("pp={},dp={}", layout.pp, processes / layout.pp)
+                                                 : format("dp={}", processes)));
   if (layout.processes() != processes) refuse_count(config.layout, layout, processes);
+  if (layout.pp > 1) check_pipeline(config);
   if (layout.dp_replicate > 1 && !config.zeropp.empty())
     throw base::ConfigError("parallel.zeropp cuts over all processes, and parallel.layout says not to",
                             format("use dp={}", processes));

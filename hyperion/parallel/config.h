@@ -6,6 +6,7 @@
 
 #include "hyperion/comm/nccl_settings.h"
 #include "hyperion/strategy/layout.h"
+#include "hyperion/strategy/pipeline.h"
 
 namespace hyperion::base {
 class Settings;
@@ -38,6 +39,8 @@ class ZeroPlusPlus {
 
 struct ParallelConfig {
   std::string layout;  // "dp=4"; empty: all processes share the batch
+  strategy::PipelineSchedule schedule = strategy::PipelineSchedule::one_forward_one_backward;
+  int64_t chunks = 1;  // stages a process
   int64_t zero = 0, bucket = 25, prefetch = 1, check_every = 100, timeout = 60, stall = 15;
   Wire wire = Wire::own;
   ReduceChoice reduce = ReduceChoice::automatic;

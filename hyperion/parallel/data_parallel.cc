@@ -4,6 +4,7 @@
 #include <ATen/ops/stack.h>
 
 #include "hyperion/parallel/processes.h"
+#include "hyperion/parallel/staged_weights.h"
 #include "hyperion/parallel/whole_weights.h"
 
 namespace hyperion::parallel {
@@ -42,19 +43,24 @@ GatherOptions gather_options(Processes& processes, const ParallelConfig& config)
 
 std::unique_ptr<TrainedWeights> make_trained_weights(Processes& processes, const ParallelConfig& config,
                                                      std::vector<nn::Parameter> weights, nn::Module* root,
-                                                     const Values& values) {
-  if (processes.gradients().alone() && processes.size() == 1 && config.zero == 0 && !config.same_bits)
-    return std::make_unique<WholeWeights>(std::move(weights));
-  return std::make_unique<DataParallel>(processes, config, std::move(weights), root, values);
+                                                     const Values& values, const std::string& tied) {
+  const bool alone = processes.size() == 1 ? processes.gradients().alone() : processes.batch_count() == 1;
+  std::unique_ptr<TrainedWeights> own;
+  if (alone && config.zero == 0 && !config.same_bits)
+    own = std::make_unique<WholeWeights>(std::move(weights));
+  else
+    own = std::make_unique<DataParallel>(processes, config, std::move(weights), root, values, tied);
+  if (processes.stages() == nullptr) return own;
+  return std::make_unique<StagedWeights>(std::move(own), processes, tied);
 }
 
 DataParallel::DataParallel(Processes& processes, const ParallelConfig& config, std::vector<nn::Parameter> weights,
-                           nn::Module* root, const Values& values)
+                           nn::Module* root, const Values& values, const std::string& alone)
     : group_(processes.gradients()),
       replicas_(processes.replicas()),
       same_bits_(config.same_bits),
       weights_(std::move(weights), root,
-               {group_.rank(), group_.size(), held_by(config.zero), config.bucket << 20, values}),
+               {group_.rank(), group_.size(), held_by(config.zero), config.bucket << 20, alone, values}),
       reducer_(weights_, group_, reduce_options(processes, config)),
       gatherer_(make_gatherer(weights_, processes.weights(), gather_options(processes, config),
                               [this](int unit) { reducer_.block_is_over(unit); })) {}

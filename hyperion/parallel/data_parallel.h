@@ -12,7 +12,7 @@ namespace hyperion::parallel {
 class DataParallel final : public TrainedWeights {
  public:
   DataParallel(Processes& processes, const ParallelConfig& config, std::vector<nn::Parameter> weights, nn::Module* root,
-               const Values& values);
+               const Values& values, const std::string& alone = {});
   ~DataParallel() override;
 
   std::vector<nn::Parameter> take_parts() override { return weights_.take_parts(); }

@@ -85,7 +85,7 @@ FlatWeights::FlatWeights(std::vector<nn::Parameter> weights, nn::Module* root, c
   std::tie(units_, units) = number_units(weights_, root);
   for (const auto& weight : weights_) taken_over_ += static_cast<int64_t>(weight.tensor.nbytes());
   place_of_.resize(weights_.size());
-  for (auto& plan : plan_buckets(weights_, units, {options.ranks, pieces, options.bucket_bytes})) {
+  for (auto& plan : plan_buckets(weights_, units, {options.ranks, pieces, options.bucket_bytes, options.alone})) {
     for (size_t i = 0; i < plan.places.size(); ++i) place_of_[plan.places[i].weight] = {buffers_.size(), i};
     buffers_.push_back({std::move(plan), {}, {}});
   }

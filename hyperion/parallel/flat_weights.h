@@ -38,7 +38,8 @@ class FlatWeights {
     int64_t rank = 0, ranks = 1;
     Held held = Held::apart;
     int64_t bucket_bytes = 25 << 20;
-    Values values = {};  // for weights without memory, which are held in pieces: each rank asks for its own alone
+    std::string alone = {};  // the name of a weight whose buffer holds it alone
+    Values values = {};      // for weights without memory, which are held in pieces: each rank asks for its own alone
   };
   // Takes the weights over, where they do not lie apart. `root`: the tree whose blocks are its units; null: it has
   // none.

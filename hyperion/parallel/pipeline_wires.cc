@@ -33,4 +33,10 @@ PipelineWires::PipelineWires(comm::World& world, const strategy::Mesh& mesh, boo
     }
 }
 
+std::vector<comm::Group*> PipelineWires::groups() const {
+  std::vector<comm::Group*> list;
+  for (const auto& group : groups_) list.push_back(group.get());
+  return list;
+}
+
 }  // namespace hyperion::parallel

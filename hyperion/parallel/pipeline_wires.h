@@ -11,10 +11,12 @@ namespace hyperion::parallel {
 
 class PipelineWires {
  public:
+  PipelineWires() = default;  // none
   // Every rank of the world makes one, of the same layout. `ring`: the last stage's process sends to the first one's
   // too, as schedules with several stages a process want it.
   PipelineWires(comm::World& world, const strategy::Mesh& mesh, bool ring, comm::Backend wires = comm::Backend::host);
   const PipelineLinks& links() const { return links_; }
+  std::vector<comm::Group*> groups() const;
 
  private:
   std::vector<std::unique_ptr<comm::Group>> groups_;

@@ -48,6 +48,15 @@ Processes::Processes(std::shared_ptr<comm::World> world, const ParallelConfig& c
     node_ = world_->group("node", wires, node);
     across_nodes_ = world_->group("across nodes", wires, across);
   }
+  if (mesh_.size(Axis::pp) > 1) {
+    const auto peers = mesh_.peers(Axis::pp);
+    const bool end = rank() == peers.front() || rank() == peers.back();
+    stages_ = world_->group("stages", wires, peers);
+    ends_ =
+        world_->group("tied weights", wires, end ? std::vector<int>{peers.front(), peers.back()} : std::vector{rank()});
+    copies_ = world_->group("copies", comm::Backend::host, mesh_.peers(strategy::kBatchAxes));
+    wires_ = PipelineWires(*world_, mesh_, config.chunks > 1, wires);
+  }
   if (config.sync_batch_norm) statistics_ = world_->group("statistics", wires);
   const bool library =
       config.reduce == ReduceChoice::library || (config.reduce == ReduceChoice::automatic && !config.same_bits &&
@@ -58,15 +67,17 @@ Processes::Processes(std::shared_ptr<comm::World> world, const ParallelConfig& c
 }
 
 std::vector<comm::Group*> Processes::step_groups() const {
-  std::vector<comm::Group*> list = {gradients_.get(), weights_.get(), statistics_.get(),
-                                    replicas_.get(),  node_.get(),    across_nodes_.get()};
+  std::vector<comm::Group*> list = {gradients_.get(), weights_.get(),      statistics_.get(), replicas_.get(),
+                                    node_.get(),      across_nodes_.get(), stages_.get(),     ends_.get()};
   std::erase(list, nullptr);
+  for (auto* link : wires_.groups()) list.push_back(link);
   return list;
 }
 
 std::vector<comm::Group*> Processes::groups() const {
   auto list = step_groups();
   list.insert(list.begin(), {control_.get(), saves_.get()});
+  if (copies_) list.push_back(copies_.get());
   return list;
 }
 
@@ -77,6 +88,7 @@ void Processes::follow_first(const at::Tensor& tensor, const std::string& caller
 
 bool Processes::recordable(c10::Device device) const {
   const auto list = step_groups();
+  if (stages_) return false;  // what a rank asks for depends on its stage
   return std::all_of(list.begin(), list.end(), [&](const auto* group) { return group->recordable(device); });
 }
 
@@ -98,8 +110,9 @@ std::unique_ptr<Processes> Processes::alone(const ParallelConfig& config, bool g
 
 std::string Processes::text() const {
   if (size() == 1) return {};
-  const auto& wires = gradients_->size() == 1 && replicas_ != nullptr ? replicas_ : gradients_;
-  return base::format("{} processes over {}, {}, zero {}", size(), wires->kind(), mesh_.layout().text(), zero_);
+  const auto list = step_groups();
+  const auto wires = std::find_if(list.begin(), list.end(), [](const auto* group) { return group->size() > 1; });
+  return base::format("{} processes over {}, {}, zero {}", size(), (*wires)->kind(), mesh_.layout().text(), zero_);
 }
 
 std::map<std::string, comm::Traffic> Processes::traffic_by_caller() const {

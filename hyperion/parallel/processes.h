@@ -6,6 +6,7 @@
 
 #include "hyperion/comm/world.h"
 #include "hyperion/parallel/config.h"
+#include "hyperion/parallel/pipeline_wires.h"
 #include "hyperion/strategy/mesh.h"
 
 namespace hyperion::parallel {
@@ -38,9 +39,19 @@ class Processes {
   // ZeRO++: the processes of this machine, and those of the same place on each; else null.
   comm::Group* node() { return node_.get(); }
   comm::Group* across_nodes() { return across_nodes_.get(); }
+  // Of a pipeline: the processes that have its stages; of them the first and the last, which both have a tied table;
+  // and the wires between neighbours. Else null, and no wires.
+  comm::Group* stages() { return stages_.get(); }
+  comm::Group* ends() { return ends_.get(); }
+  const PipelineLinks& links() const { return wires_.links(); }
+  int64_t stage() const { return mesh_.index(strategy::Axis::pp); }
+  // Those that have the same weights, but for what ZeRO cuts among them; they talk by way of the host.
+  comm::Group& copies() { return copies_ ? *copies_ : *control_; }
   // All that share the batch go on with the first one's values.
   void follow_first(const at::Tensor& tensor, const std::string& caller);
-  bool first_copy() const { return !replicas_ || replicas_->rank() == 0; }  // what it holds is in checkpoints
+  // Who writes into checkpoints what is cut among processes, and what is not.
+  bool first_copy() const { return !replicas_ || replicas_->rank() == 0; }
+  bool first_of_batch() const { return batch_index() == 0; }
 
   // Whether a graph can record what a step asks of them on this device. Between the two it does; what the second
   // returns is to be called at each replay, so that its calls count.
@@ -72,6 +83,8 @@ class Processes {
   strategy::Mesh mesh_;
   int64_t zero_;
   std::unique_ptr<comm::Group> control_, saves_, gradients_, weights_, statistics_, replicas_, node_, across_nodes_;
+  std::unique_ptr<comm::Group> stages_, ends_, copies_;
+  PipelineWires wires_;
 };
 
 }  // namespace hyperion::parallel

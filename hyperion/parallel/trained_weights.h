@@ -75,9 +75,10 @@ class TrainedWeights {
 
 // As the config and the number of processes say. `root`: the tree whose blocks run one by one; null: it has none.
 // `weights`: with the values that each trained one was narrowed from as its master, but where it came without memory.
-// `values`: of weights without memory, which only zero = 3 takes.
+// `values`: of weights without memory, which only zero = 3 takes. Of a pipeline, `weights` are those of this process's
+// stages, and `tied` names the one that its first and its last process both have.
 std::unique_ptr<TrainedWeights> make_trained_weights(Processes& processes, const ParallelConfig& config,
                                                      std::vector<nn::Parameter> weights, nn::Module* root,
-                                                     const Values& values = {});
+                                                     const Values& values = {}, const std::string& tied = {});
 
 }  // namespace hyperion::parallel

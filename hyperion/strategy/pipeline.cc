@@ -20,9 +20,15 @@ StageWork interleaved_work(const Pipeline& pipeline, int64_t rank, int64_t k, bo
           k / round * pipeline.ranks + k % pipeline.ranks};
 }
 
+// Of stages one after the other: all micro-batches through one, then all through the next.
+StageWork breadth_first_work(const Pipeline& pipeline, int64_t rank, int64_t k, bool forward) {
+  const int64_t chunk = k / pipeline.micro_batches;
+  return {forward, (forward ? chunk : pipeline.chunks - 1 - chunk) * pipeline.ranks + rank, k % pipeline.micro_batches};
+}
+
 StageWork work_at(const Pipeline& pipeline, int64_t rank, int64_t k, bool forward) {
   return pipeline.schedule == PipelineSchedule::interleaved ? interleaved_work(pipeline, rank, k, forward)
-                                                            : StageWork{forward, rank, k};
+                                                            : breadth_first_work(pipeline, rank, k, forward);
 }
 
 // Forwards before the first backward.
@@ -43,12 +49,10 @@ int64_t forwards_ahead(const Pipeline& pipeline, int64_t rank) {
 
 void check(const Pipeline& pipeline) {
   HYPERION_CHECK(pipeline.ranks > 0 && pipeline.chunks > 0 && pipeline.micro_batches > 0, "a pipeline has stages");
-  const bool interleaved = pipeline.schedule == PipelineSchedule::interleaved;
-  if (!interleaved && pipeline.chunks > 1)
-    throw base::ConfigError(format("the schedule {} has one stage a process, and {} are asked for",
-                                   base::word_of(pipeline.schedule), pipeline.chunks),
+  if (pipeline.schedule == PipelineSchedule::one_forward_one_backward && pipeline.chunks > 1)
+    throw base::ConfigError(format("the schedule 1f1b has one stage a process, and {} are asked for", pipeline.chunks),
                             "take the schedule interleaved, or one stage a process");
-  if (!interleaved || pipeline.micro_batches % pipeline.ranks == 0) return;
+  if (pipeline.schedule != PipelineSchedule::interleaved || pipeline.micro_batches % pipeline.ranks == 0) return;
   const int64_t below = pipeline.micro_batches / pipeline.ranks * pipeline.ranks;
   throw base::ConfigError(
       format("the schedule interleaved runs micro-batches {} at a time, one a process of pp, and {} are no multiple",

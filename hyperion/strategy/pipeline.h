@@ -7,7 +7,8 @@
 
 namespace hyperion::strategy {
 
-// gpipe (Huang et al., 2019): all forward, then all backward. 1f1b (Narayanan et al., 2019): a backward as soon as
+// gpipe (Huang et al., 2019): all forward, then all backward; with several stages a process one after the other, each
+// over all micro-batches (breadth-first; Lamy-Poirier, 2022). 1f1b (Narayanan et al., 2019): a backward as soon as
 // there is one, so that a process keeps at most as many micro-batches as stages follow. interleaved (Narayanan et al.,
 // 2021): the same with several stages a process, which lie `ranks` apart: the pipeline fills in smaller steps.
 enum class PipelineSchedule { gpipe, one_forward_one_backward, interleaved };

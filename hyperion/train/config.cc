@@ -6,6 +6,7 @@
 #include "hyperion/base/format.h"
 #include "hyperion/interop/open_model.h"
 #include "hyperion/models/registry.h"
+#include "hyperion/strategy/pipeline.h"
 
 namespace hyperion::train {
 
@@ -183,9 +184,21 @@ bool needs_equal_shares(const RunConfig& config) {
   return config.parallel.same_bits || config.parallel.sync_batch_norm;
 }
 
+void check_pipeline(const RunConfig& config, const strategy::Layout& layout) {
+  strategy::check(
+      strategy::Pipeline{config.parallel.schedule, layout.pp, config.parallel.chunks, config.train.accumulate});
+  const auto refuse = [&](const char* what, const char* instead) {
+    throw ConfigError(format("parallel.layout = \"{}\" cannot be had with {} yet", layout.text(), what), instead);
+  };
+  if (config.train.precision == Precision::fp8) refuse("train.precision = \"fp8\"", "use bf16, or dp alone");
+  if (config.memory.report) refuse("memory.report", "leave it out; hyperion plan show tells what each process holds");
+}
+
 void check_processes(const RunConfig& config, int64_t processes) {
-  const int64_t sharers = parallel::layout_of(config.parallel, processes).dp();
+  const auto layout = parallel::layout_of(config.parallel, processes);
+  const int64_t sharers = layout.dp();
   const LoopConfig& train = config.train;
+  if (layout.pp > 1) check_pipeline(config, layout);
   const int64_t parts = train.accumulate * sharers;
   if (train.batch < parts)
     throw ConfigError(

@@ -15,10 +15,10 @@
 #include "hyperion/base/fault.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/signals.h"
-#include "hyperion/comm/group.h"
 #include "hyperion/data/images.h"
 #include "hyperion/kernels/cross_entropy.h"
 #include "hyperion/models/decode.h"
+#include "hyperion/parallel/processes.h"
 #include "hyperion/parallel/trained_weights.h"
 #include "hyperion/train/feed.h"
 #include "hyperion/train/fused_blocks.h"
@@ -59,6 +59,7 @@ at::Tensor sums_of(models::Model& model, const Batch& batch, const RunConfig& co
   if (weights != nullptr) weights->begin_pass(), pass.block_hook = weights->block_hook();
   const auto logits = model.logits(batch.inputs, pass);
   if (weights != nullptr) weights->end_pass();
+  if (!logits.defined()) return at::zeros({4}, batch.inputs.options().dtype(at::kDouble));
   const bool images = batch.targets.dim() == 1;
   const auto counted = static_cast<double>(batch.counted_in_all());
   const auto loss = kernels::cross_entropy(logits, batch.targets).to(at::kDouble).mul(counted);
@@ -78,11 +79,13 @@ Evaluation evaluate(models::Model& model, at::Device device, const data::Split& 
   const int64_t samples = std::min(validation_samples(split), config.eval.batches * config.train.batch);
   const int64_t rows = rows_at_once(model.shape(config.train.length), split, config);
   const int64_t parts = (samples + rows - 1) / rows;
-  const int64_t ranks = among != nullptr ? among->group.size() : 1, rank = among != nullptr ? among->group.rank() : 0;
+  const int64_t ranks = among != nullptr ? among->processes.batch_count() : 1;
+  const int64_t rank = among != nullptr ? among->processes.batch_index() : 0;
+  const bool several = among != nullptr && among->processes.size() > 1;
   // By part; those of other ranks stay zero, so that adding up what all ranks have rounds nothing.
   const auto table = at::zeros({parts, 4}, at::TensorOptions(device).dtype(at::kDouble));
   for (int64_t first = 0; first < parts; first += ranks) {
-    if (ranks == 1) base::throw_if_stopped("evaluating");
+    if (!several) base::throw_if_stopped("evaluating");
     // Where fewer parts than processes are left, some compute one that does not count, as all must take part.
     const int64_t part = std::min(first + rank, parts - 1), sample = part * rows;
     const Batch batch = validation_batch(split, sample, std::min(rows, samples - sample), config);
@@ -91,7 +94,7 @@ Evaluation evaluate(models::Model& model, at::Device device, const data::Split& 
     if (part == first + rank) table[part].copy_(sums);
   }
   const auto known = table.cpu();
-  if (ranks > 1) among->group.all_reduce(known, "evaluation").wait();
+  if (several) among->processes.control().all_reduce(known, "evaluation").wait();
   double loss = 0, right = 0, right_of_5 = 0, count = 0;
   for (const auto *sums = known.const_data_ptr<double>(), *end = sums + known.numel(); sums != end; sums += 4)
     loss += sums[0], right += sums[1], right_of_5 += sums[2], count += sums[3];
@@ -111,7 +114,7 @@ Evaluation evaluate(models::Model& model, at::Device device, const data::Split& 
 }
 
 Answers answer_questions(models::Model& model, at::Device device, const std::vector<data::Question>& questions,
-                         const std::function<void(size_t, size_t)>& on_progress) {
+                         const std::function<void(size_t, size_t)>& on_progress, bool stoppable) {
   if (questions.empty()) return {};
   base::OperationScope scope("answer_questions");
   if (base::fault_point("train.answer") == base::Fault::memory) throw std::bad_alloc();
@@ -127,7 +130,7 @@ Answers answer_questions(models::Model& model, at::Device device, const std::vec
   options.stop_tokens = {'\n'};
   size_t done = 0;
   const auto said = models::decode(model, device, prompts, options, [&](size_t, int64_t token) {
-    base::throw_if_stopped("answering questions");
+    if (stoppable) base::throw_if_stopped("answering questions");
     if (token == '\n' && on_progress) on_progress(++done, questions.size());
     return true;
   });

@@ -9,12 +9,10 @@
 #include "hyperion/report/page.h"
 #include "hyperion/train/config.h"
 
-namespace hyperion::comm {
-class Group;
-}
 namespace hyperion::parallel {
+class Processes;
 class TrainedWeights;
-}
+}  // namespace hyperion::parallel
 
 namespace hyperion::train {
 
@@ -22,9 +20,10 @@ namespace hyperion::train {
 // accuracy of language, or top-1 of images, and top-5 of more than 5 classes. It is computed in parts that neither
 // train.accumulate nor the number of processes changes, and added up in their order: the same weights give the same
 // bits.
-// Several processes take the parts in turn, and all get the same record; a stop request does not cut them short.
+// Several processes that share batches take the parts in turn, and all get the same record; a stop request does not cut
+// them short. The model may give no logits (train/staged_model.h): another process then has them.
 struct EvalRanks {
-  comm::Group& group;
+  parallel::Processes& processes;
   parallel::TrainedWeights* weights;  // null: whole on each
 };
 struct Evaluation : report::EvalRecord {
@@ -38,9 +37,10 @@ struct Answers {
   std::vector<report::Sample> samples;  // every question with what the model said
 };
 
-// Lets the model answer each question until the end of the line. `on_progress(done, all)` may be empty.
+// Lets the model answer each question until the end of the line. `on_progress(done, all)` may be empty. `stoppable`: a
+// stop request cuts it short.
 Answers answer_questions(models::Model& model, at::Device device, const std::vector<data::Question>& questions,
-                         const std::function<void(size_t, size_t)>& on_progress = nullptr);
+                         const std::function<void(size_t, size_t)>& on_progress = nullptr, bool stoppable = true);
 
 // A few of them as lines for people: question, answer, right or what was expected.
 std::string sample_lines(const std::vector<report::Sample>& samples, size_t most);

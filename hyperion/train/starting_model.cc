@@ -132,7 +132,7 @@ StartingModel make_adapted(base::FileSystem& files, const Beginning& beginning) 
   const bool packed = config.model.quantize == models::Quantize::nf4;
   const auto fit = fit_of_base(beginning);
   interop::Refitted refitted;
-  if (config.parallel.zero == 3) {
+  if (beginning.outline) {
     auto outline = interop::outline_model(files, from, fit.head);
     if (outline.model) refitted = interop::refit(outline, fit);
     start.model = std::move(outline.model), start.values = std::move(outline.values);
@@ -154,7 +154,7 @@ StartingModel make_adapted(base::FileSystem& files, const Beginning& beginning) 
 
 StartingModel make_starting_model(base::FileSystem& files, const Beginning& beginning) {
   if (beginning.config.lora.rank > 0) return make_adapted(files, beginning);
-  return beginning.config.parallel.zero == 3 ? make_outline(files, beginning) : make_whole(files, beginning);
+  return beginning.outline ? make_outline(files, beginning) : make_whole(files, beginning);
 }
 
 }  // namespace hyperion::train

@@ -26,6 +26,7 @@ struct Beginning {
   bool first;                            // of the processes: it keeps what others need
   std::vector<int64_t> new_tokens = {};  // of the data, that the base does not know (kept_inputs.h)
   std::string base_digest = {};          // of the weights at model.from, where it is known already
+  bool outline = false;                  // weights without memory, where that can be: no process holds them all
 };
 StartingModel make_starting_model(base::FileSystem& files, const Beginning& beginning);
 

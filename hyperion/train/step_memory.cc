@@ -61,7 +61,7 @@ at::Tensor Stepper::gradients_in_memory(const Batch& all, int64_t step, profile:
 
 MemoryReport Stepper::held() const {
   MemoryReport report;
-  report.weights = bytes_of(model_.held());
+  report.weights = bytes_of(model_.held()) - elsewhere_;
   report.optimizer = optimizer_->bytes().on_device;
   report.optimizer_on_host = optimizer_->bytes().on_host;
   const auto bytes = weights_->bytes(accumulate_);
@@ -106,12 +106,12 @@ MemoryReport Stepper::measure(const Batch& batch, const MemoryConfig& memory) {
   const auto peak = [&](int64_t counted) { return gpu ? profile::memory_use(true).peak.value_or(0) : counted; };
   profile::reset_peak(gpu);
   report.before = now(fixed);
-  auto loss = forward(part, 1, 0, static_cast<double>(parts_here_), &meter);
+  auto loss = forward(part, {1, 0, static_cast<double>(parts_here_)}, stages_.stage(0), {}, &meter);
   report.activations = meter.bytes();
   report.peak_forward = peak(fixed + report.activations);
   report.after_forward = now(fixed + report.activations);
   profile::reset_peak(gpu);
-  backward(loss, 0, 1);
+  backward(loss, {}, 0, 1);
   loss.reset();
   right_.reset();
   report.peak_backward = peak(fixed + report.gradients + meter.peak());

@@ -54,6 +54,11 @@ std::vector<nn::Parameter> Stepper::state() const {
   return list;
 }
 
+bool Stepper::saves(const nn::Parameter& item) const {
+  const bool again = !stages_.is_first() && !stages_.tied().empty() && item.name.ends_with("." + stages_.tied());
+  return !again && (item.placement.cut() ? processes_.first_copy() : processes_.first_of_batch());
+}
+
 void Stepper::load(const checkpoint::OpenedCheckpoint& from) {
   const auto traffic = checkpoint::load_tensors(from, state(), processes_.control());
   base::log_debug(base::format("of the checkpoint {} were read here, {} sent to other ranks and {} received",
@@ -74,9 +79,12 @@ void Stepper::check_processes() {
   if (processes_.size() == 1) return;
   weights_->begin_pass();  // gathered weights have arrived
   std::vector<nn::Parameter> same;
-  if (weights_->block_hook() == nullptr) same = model_.parameters();  // else each has a piece of its own
+  if (weights_->block_hook() == nullptr) {  // else each has a piece of its own
+    same = model_.parameters();
+    std::erase_if(same, [&](const auto& item) { return !stages_.owns(item.name); });
+  }
   for (const auto& buffer : model_.buffers()) same.push_back({buffer.name, buffer.tensor});
-  parallel::check_equal(processes_.control(), same);
+  parallel::check_equal(processes_.copies(), same);
   weights_->end_pass();
 }
 

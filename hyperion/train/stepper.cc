@@ -3,9 +3,12 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones_like.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <utility>
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/fault.h"
@@ -15,6 +18,7 @@
 #include "hyperion/kernels/part_sums.h"
 #include "hyperion/nn/meta.h"
 #include "hyperion/parallel/batch_statistics.h"
+#include "hyperion/parallel/pipeline_runner.h"
 #include "hyperion/parallel/processes.h"
 #include "hyperion/parallel/trained_weights.h"
 #include "hyperion/profile/span.h"
@@ -27,6 +31,9 @@
 // (`share_of`), which takes one agreement of all processes before the first forward; the same message carries the
 // hashes of what each has read and the wish to stop, so that a step costs one small exchange of the host's. Then
 // gradients simply add up, over micro-batches and over processes, and the result is that of one process.
+//
+// What is computed when is a list (`stages_`, of strategy/plan.h): forwards and backwards of micro-batches, and where
+// the model's stages lie on several processes what passes between them. One process alone is a pipeline of one.
 //
 // The step knows neither ZeRO nor wires: `weights_` (parallel/trained_weights.h) is told where passes begin and end,
 // and gives back gradients that may be whole or pieces. Nothing here waits for a GPU: norm, clipping and the loss scale
@@ -45,15 +52,20 @@ Stepper::Stepper(models::Model& model, const RunConfig& config, at::Device devic
       loss_(std::move(loss)),
       accumulate_(config.train.accumulate),
       alone_(processes == nullptr ? parallel::Processes::alone(config.parallel, device.is_cuda()) : nullptr),
-      processes_(processes == nullptr ? *alone_ : *processes) {
+      processes_(processes == nullptr ? *alone_ : *processes),
+      stages_(model, config, processes_) {
   at::NoGradGuard no_grad;
   if (type_ == at::kHalf) loss_scale_.emplace(config.train.loss_scale);
-  auto weights = model.parameters();
+  auto weights = stages_.take_own(model, values, /*pieces=*/config.parallel.zero == 3);
+  for (const auto& weight : model.parameters())
+    if (!stages_.owns(weight.name)) elsewhere_ += static_cast<int64_t>(weight.tensor.numel());
   for (auto& weight : weights)
     if (weight.tensor.requires_grad() && nn::is_materialized(weight.tensor))
       weight.master = weight.tensor.detach().to(device, at::kFloat);
   model.to(device, type_);  // the same tensors, narrowed
-  weights_ = parallel::make_trained_weights(processes_, config.parallel, std::move(weights), model.tree(), values);
+  elsewhere_ *= static_cast<int64_t>(c10::elementSize(type_));
+  weights_ = parallel::make_trained_weights(processes_, config.parallel, std::move(weights), model.tree(), values,
+                                            stages_.tied());
   if (config.parallel.sync_batch_norm && weights_->travel())
     statistics_ = std::make_unique<parallel::BatchStatistics>(*processes_.statistics());
   optimizer_ = std::make_unique<optim::Optimizer>(weights_->take_parts(), config.optim);
@@ -95,7 +107,8 @@ double Stepper::share_of(int64_t rows, int64_t counted) const {
   return counted > 0 ? counted_ / static_cast<double>(counted) : parts_like(rows);
 }
 
-at::Tensor Stepper::forward(const Batch& part, int64_t step, int64_t index, double share, nn::SavedBytesMeter* meter) {
+at::Tensor Stepper::forward(const Batch& part, const Piece& piece, const models::Stage& stage, const at::Tensor& hidden,
+                            nn::SavedBytesMeter* meter) {
   const profile::Span span("forward");
   nn::Pass pass;
   part.apply_to(pass);
@@ -103,8 +116,8 @@ at::Tensor Stepper::forward(const Batch& part, int64_t step, int64_t index, doub
   pass.reference = config_.train.optimize == Optimize::reference;
   pass.fused_blocks = !pass.reference && (fp8_ || fuses_blocks(config_.train.optimize, device_.is_cuda()));
   pass.seed = config_.train.seed;
-  pass.step = static_cast<uint32_t>(step);
-  pass.micro_batch = static_cast<uint32_t>(index * processes_.batch_count() + processes_.batch_index());
+  pass.step = static_cast<uint32_t>(piece.step);
+  pass.micro_batch = static_cast<uint32_t>(piece.index * processes_.batch_count() + processes_.batch_index());
   pass.batch_stats = statistics_.get();
   pass.block_hook = weights_->block_hook();
   if (counts_right_ && !graphs_) pass.right = &right_;
@@ -112,13 +125,20 @@ at::Tensor Stepper::forward(const Batch& part, int64_t step, int64_t index, doub
   if (base::fault_point("train.forward") == base::Fault::memory) throw std::bad_alloc();
   weights_->begin_pass();
   const ForwardMemory techniques(memory_, residents_, meter, pass);
-  const auto value =
-      loss_ ? loss_(model_.logits(part.inputs, pass), part.targets) : model_.loss(part.inputs, part.targets, pass);
-  const auto loss = shares_.defined() ? value.mul(shares_[index]) : share == 1 ? value : value.div(share);
+  at::Tensor value;
+  if (!stages_.whole())
+    value = models::run_stage(*model_.parts(), stage, stage.first ? part.inputs : hidden, part.targets, pass);
+  else
+    value =
+        loss_ ? loss_(model_.logits(part.inputs, pass), part.targets) : model_.loss(part.inputs, part.targets, pass);
+  if (!stage.last) return value;
+  const auto loss = shares_.defined()  ? value.mul(shares_[piece.index])
+                    : piece.share == 1 ? value
+                                       : value.div(piece.share);
   return pass.auxiliary_loss.defined() ? loss.add(pass.auxiliary_loss.div(parts_like(part.rows()))) : loss;
 }
 
-void Stepper::backward(const at::Tensor& loss, int64_t index, int64_t count) {
+void Stepper::backward(const at::Tensor& given, const at::Tensor& gradient, int64_t index, int64_t count) {
   const profile::Span span("backward");
   doing_ = "backward";
   weights_->begin_backward(index, count);
@@ -128,38 +148,55 @@ void Stepper::backward(const at::Tensor& loss, int64_t index, int64_t count) {
                                  [](const auto& part) { return kernels::has_gradient_hooks(part.tensor); });
   std::optional<kernels::SumsAtEnd> sums;
   if (ours) sums.emplace();
-  const auto scaled = !loss_scale_                          ? loss
-                      : optimizer_->scale_state().defined() ? loss.mul(optimizer_->loss_scale())
-                                                            : loss.mul(loss_scale_->scale());
-  if (!one_.defined()) one_ = at::ones_like(scaled);
-  scaled.backward(one_);
+  if (gradient.defined()) {
+    given.backward(gradient);
+  } else {
+    const auto scaled = !loss_scale_                          ? given
+                        : optimizer_->scale_state().defined() ? given.mul(optimizer_->loss_scale())
+                                                              : given.mul(loss_scale_->scale());
+    if (!one_.defined()) one_ = at::ones_like(scaled);
+    scaled.backward(one_);
+  }
   if (ours) sums->add_up();
   weights_->end_backward();
 }
 
+// The parts of a batch, on their way through this process's stages.
+class Stepper::MicroBatches final : public parallel::PipelineStages {
+ public:
+  MicroBatches(Stepper& stepper, const Batch& all, int64_t step, profile::StepTimer& timer)
+      : stepper_(stepper), all_(all), step_(step), timer_(timer) {}
+
+  at::Tensor forward(int64_t stage, int64_t index, const at::Tensor& hidden) override {
+    const int64_t count = stepper_.parts_here_;
+    const auto& part = parts_[{stage, index}] = all_.part(index, count);
+    const Piece piece{step_, index, stepper_.share_of(part.rows(), part.counted_in_all())};
+    auto given = stepper_.forward(part, piece, stepper_.stages_.stage(stage), hidden, nullptr);
+    timer_.mark(Phase::forward);
+    return given;
+  }
+
+  void backward(int64_t stage, int64_t index, const at::Tensor& given, const at::Tensor& gradient) override {
+    stepper_.backward(given, gradient, done_++, stepper_.parts_here_ * stepper_.stages_.chunks());
+    timer_.mark(Phase::backward);
+    parts_.erase({stage, index});
+  }
+
+ private:
+  Stepper& stepper_;
+  const Batch& all_;
+  int64_t step_, done_ = 0;
+  profile::StepTimer& timer_;
+  std::map<std::pair<int64_t, int64_t>, Batch> parts_;  // from a forward to its backward
+};
+
 at::Tensor Stepper::gradients(const Batch& all, int64_t step, profile::StepTimer& timer) {
-  struct MicroBatch {
-    Batch part;       // from its forward to its backward
-    at::Tensor loss;  // with its graph until then
-  };
   right_.reset();
   parts_here_ = std::min(accumulate_, fewest_);
-  std::vector<MicroBatch> micro_batches(static_cast<size_t>(parts_here_));
-  int64_t backwards = 0;
-  for (const auto& [work, index] : instructions_of(schedule_, parts_here_)) {
-    auto& [part, loss] = micro_batches[static_cast<size_t>(index)];
-    if (work == Instruction::Work::forward) {
-      part = all.part(index, parts_here_);
-      loss = forward(part, step, index, share_of(part.rows(), part.counted_in_all()), nullptr);
-      timer.mark(Phase::forward);
-    } else {
-      backward(loss, backwards++, parts_here_);
-      timer.mark(Phase::backward);
-      part = {}, loss = loss.detach();
-    }
-  }
-  std::vector<at::Tensor> losses;
-  for (const auto& micro_batch : micro_batches) losses.push_back(micro_batch.loss);
+  MicroBatches micro_batches(*this, all, step, timer);
+  const auto losses = parallel::run_pipeline(stages_.list(all, parts_here_), micro_batches, processes_.links(),
+                                             at::TensorOptions(device_).dtype(type_));
+  if (losses.empty()) return at::zeros({}, at::TensorOptions(device_).dtype(at::kFloat));
   if (config_.parallel.same_bits) return comm::tree_sum(losses);
   at::Tensor loss = losses.front();
   for (size_t i = 1; i < losses.size(); ++i) loss = loss.add(losses[i]);
@@ -188,6 +225,7 @@ StepResult Stepper::run(const Batch& batch, int64_t step, double lr, profile::St
     result = update(loss);
     updates_ += result->skipped ? 0 : 1;
     timer.mark(Phase::optimizer);
+    if (counts_right_ && !right_.defined()) right_ = at::zeros({}, at::kLong);  // another stage counts them
     result->right = right_, result->counted = counted_;
   }
   result->hash = agreed.hash, result->stop = agreed.stop;

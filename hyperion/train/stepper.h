@@ -12,8 +12,8 @@
 #include "hyperion/profile/step_timer.h"
 #include "hyperion/train/config.h"
 #include "hyperion/train/feed.h"
-#include "hyperion/train/schedule.h"
 #include "hyperion/train/step_graph.h"
+#include "hyperion/train/step_stages.h"
 
 namespace hyperion::checkpoint {
 struct OpenedCheckpoint;
@@ -60,9 +60,6 @@ class Stepper {
   // row, base::Error says what took it.
   StepResult run(const Batch& batch, int64_t step, double lr, profile::StepTimer& timer);
 
-  // The order of forwards and backwards from the next step on, where it is no graph yet; in_order until then.
-  void follow(Schedule schedule) { schedule_ = std::move(schedule); }
-
   // From the next step on, where it is no graph: tokens then go by whole logits, in place of pieces of them.
   void count_right(bool count) { counts_right_ = count; }
 
@@ -73,8 +70,10 @@ class Stepper {
   int64_t accumulate() const { return accumulate_; }
   bool records() const { return graphs_ != nullptr && !graphs_->refused(); }  // its steps as graphs, as far as it knows
 
-  // Every tensor a checkpoint must hold, by its name there; the live ones. Slices where they are cut among processes.
+  // Every tensor a checkpoint must hold, by its name there; the live ones. Slices where they are cut among processes,
+  // and of a pipeline those of this process's stages.
   std::vector<nn::Parameter> state() const;
+  bool saves(const nn::Parameter& item) const;  // this process writes it: each is written once
   // Those of the checkpoint; every process calls it. Throws ConfigError where they are of another shape or type, and
   // CorruptError, in all processes, where they are bad.
   void load(const checkpoint::OpenedCheckpoint& from);
@@ -82,6 +81,7 @@ class Stepper {
   void check_processes();                   // throws where weights that should be the same on all are not
   const nn::Fp8Linears* fp8() const { return fp8_.get(); }  // null: the precision is another
   parallel::TrainedWeights& weights() const { return *weights_; }
+  const StepStages& stages() const { return stages_; }
   StepperNumbers numbers() const;
   void restore(const StepperNumbers& numbers);
 
@@ -92,9 +92,16 @@ class Stepper {
   at::Tensor gradients(const Batch& all, int64_t step, profile::StepTimer& timer);
   at::Tensor gradients_in_memory(const Batch& all, int64_t step, profile::StepTimer& timer);
   StepResult update(at::Tensor loss);  // once gradients are there, and the optimizer has its numbers
-  // `share`: how many such parts the batch has, counted in targets.
-  at::Tensor forward(const Batch& part, int64_t step, int64_t index, double share, nn::SavedBytesMeter* meter);
-  void backward(const at::Tensor& loss, int64_t index, int64_t count);  // the index-th of the step's
+  class MicroBatches;
+  struct Piece {
+    int64_t step, index;  // of the micro-batch in it
+    double share;         // how many such parts the batch has, counted in targets
+  };
+  // Of one stage: hidden states; of the last the loss. `hidden`: what the stage before gave.
+  at::Tensor forward(const Batch& part, const Piece& piece, const models::Stage& stage, const at::Tensor& hidden,
+                     nn::SavedBytesMeter* meter);
+  // The index-th of the step's. `gradient`: of what the forward gave; undefined: that is the loss.
+  void backward(const at::Tensor& given, const at::Tensor& gradient, int64_t index, int64_t count);
   void equalise_buffers();
   double parts_like(int64_t rows) const;  // so many rows, that the batch of all processes has
   // What a part's mean loss is divided by: it weighs by how many of the batch's targets are its own.
@@ -116,12 +123,13 @@ class Stepper {
   nn::Residents residents_;
   int64_t accumulate_;
   int64_t parts_here_ = 1;  // of each process's rows: accumulate_, but a short last batch may have fewer
-  Schedule schedule_ = in_order;
   at::Tensor one_;          // where gradients begin
   at::Tensor shares_;       // of a recorded step: what the parts' losses are multiplied by, on the device
   const char* doing_ = "";  // for the message where memory runs out
   std::unique_ptr<parallel::Processes> alone_;  // where none were given
   parallel::Processes& processes_;
+  StepStages stages_;
+  int64_t elsewhere_ = 0;  // bytes of the model's weights that other stages have
   std::unique_ptr<parallel::TrainedWeights> weights_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::optional<optim::LossScale> loss_scale_;  // fp16 only

@@ -141,24 +141,36 @@ void Trainer::overflowed(int64_t step, double scale) {
   base::log_info(format("step {} was skipped: its gradients overflowed fp16; the loss scale is now {:g}", step, scale));
 }
 
-// What the model says or sees, for people. Where its weights are cut all processes take part, else the first alone.
+std::unique_ptr<models::Model> Trainer::staged(LogitsGo logits) {
+  return stepper_->stages().whole() ? nullptr : make_staged_model(*model_, stepper_->stages(), processes_, logits);
+}
+
+// What the model says or sees, for people. Where its weights are cut all processes take part, of a pipeline the first
+// of each stage, else the first alone.
 void Trainer::show_outputs(report::EvalRecord& record) {
   auto& weights = stepper_->weights();
   const bool cut = weights.block_hook() != nullptr;
+  const auto of_stages = staged(LogitsGo::to_all);
+  auto& model = of_stages ? *of_stages : *model_;
   if (split_.validation_images) {
-    if (first() || cut) log_.predictions({step_, predict_images(*model_, device_, split_, config_, weights)});
+    if (!cut && !processes_.first_of_batch()) return;
+    auto pictures = predict_images(model, device_, split_, config_, weights);
+    if (first() || cut) log_.predictions({step_, std::move(pictures)});
     return;
   }
   if (prompts_->empty()) return;
   std::optional<parallel::TrainedWeights::Whole> whole;  // decoding knows no blocks
   if (cut) whole.emplace(weights);
-  if (first()) record.samples = stoppable([&] { return prompts_->ask(*model_, device_, !several()); });
+  if (!processes_.first_of_batch()) return;
+  auto said = stoppable([&] { return prompts_->ask(model, device_, !several()); });
+  if (first()) record.samples = std::move(said);
 }
 
 void Trainer::validate() {
   settle();
-  const EvalRanks among{processes_.control(), &stepper_->weights()};
-  auto result = stoppable([&] { return evaluate(*model_, device_, split_, config_, &among); });
+  const EvalRanks among{processes_, &stepper_->weights()};
+  const auto of_stages = staged(LogitsGo::to_last);
+  auto result = stoppable([&] { return evaluate(of_stages ? *of_stages : *model_, device_, split_, config_, &among); });
   result.step = step_;
   if (std::isfinite(result.loss)) show_outputs(result);  // may be cut short: the validation counts once it is whole
   const bool kept = config_.checkpoint.best && config_.checkpoint.every > 0;
@@ -219,7 +231,7 @@ void Trainer::save() {
   snapshot.step = step_;
   snapshot.version = base::version_text();
   for (auto& item : stepper_->state())
-    if (item.placement.cut() ? processes_.first_copy() : first()) snapshot.tensors.push_back(std::move(item));
+    if (stepper_->saves(item)) snapshot.tensors.push_back(std::move(item));
   snapshot.state = state_text(state());
   if (validations_.best) snapshot.best = validations_.best->step;
   checkpoint::save_checkpoint(files_, request_.run.checkpoints(), snapshot, config_.checkpoint.keep,
@@ -261,13 +273,20 @@ void Trainer::finish() {
   log_.progress().clear();
   std::optional<parallel::TrainedWeights::Whole> whole;  // a model that is cut may have no room to be so without need
   if (!split_.questions.empty()) whole.emplace(stepper_->weights());
+  const auto of_stages = staged(LogitsGo::to_all);
+  if (!processes_.first_of_batch()) return;
+  Answers answers;
+  if (!split_.questions.empty() && (first() || of_stages))
+    answers = stoppable([&] {
+      return answer_questions(
+          of_stages ? *of_stages : *model_, device_, split_.questions,
+          [&](size_t done, size_t all) {
+            if (first()) log_.progress().show(format("answering {} of {} unseen questions", done, all));
+          },
+          /*stoppable=*/!of_stages);
+    });
   if (!first()) return;  // what is left is the first process's alone
   if (!split_.questions.empty()) {
-    const Answers answers = stoppable([&] {
-      return answer_questions(*model_, device_, split_.questions, [&](size_t done, size_t all) {
-        log_.progress().show(format("answering {} of {} unseen questions", done, all));
-      });
-    });
     log_.progress().clear();
     log_.answers({step_, answers.right, answers.samples});
     base::print_lines("\nunseen questions, and what the model answers:\n" + sample_lines(answers.samples, 6));

@@ -16,6 +16,7 @@
 #include "hyperion/train/prompts.h"
 #include "hyperion/train/run_log.h"
 #include "hyperion/train/run_state.h"
+#include "hyperion/train/staged_model.h"
 #include "hyperion/train/stepper.h"
 #include "hyperion/train/train_request.h"
 #include "hyperion/train/validations.h"
@@ -62,6 +63,7 @@ class Trainer {
   void overflowed(int64_t step, double scale);
   void validate();
   void show_outputs(report::EvalRecord& record);
+  std::unique_ptr<models::Model> staged(LogitsGo logits);  // null: the model is whole
   void check_weights();
   [[noreturn]] void diverged(const std::string& what, bool before_any_update = false);
   RunState state() const;

@@ -94,9 +94,9 @@ std::string Trainer::keep_model_config() {
 }
 
 void Trainer::make_model() {
-  auto start =
-      make_starting_model(files_, {config_, model_config_, request_.run.path(), begun() ? &**request_.start : nullptr,
-                                   first(), new_tokens_, request_.base_digest});
+  auto start = make_starting_model(
+      files_, {config_, model_config_, request_.run.path(), begun() ? &**request_.start : nullptr, first(), new_tokens_,
+               request_.base_digest, config_.parallel.zero == 3 || processes_.stages() != nullptr});
   model_ = std::move(start.model), values_ = std::move(start.values), base_digest_ = std::move(start.base_digest);
   if (config_.lora.rank == 0) return;
   shape_ = models::adapted_shape(*model_, interop::kRunAdapter, config_.train.length);
@@ -134,6 +134,7 @@ void Trainer::prepare() {
   if (config_.lora.rank > 0) announce();
   base::throw_if_stopped("preparing the model");
   stepper_ = std::make_unique<Stepper>(*model_, config_, device_, nullptr, &processes_, values_);
+  if (const auto text = stepper_->stages().text(); !text.empty()) base::log_info(text);
   stepper_->count_right(config_.train.accuracy || shape_.context == 0);
   values_ = nullptr;  // and with it the files it reads from
   plan_memory();

@@ -65,6 +65,9 @@ train::RunConfig config_of(const Case& which, int64_t processes) {
   config.memory.offload_activations = which.number("offload", 0) != 0;
   config.memory.offload_optimizer = which.number("host_optimizer", 0) != 0;
   config.parallel.zero = which.number("zero", 0);
+  config.parallel.layout = which.layout();
+  config.parallel.schedule = which.choice("schedule", config.parallel.schedule);
+  config.parallel.chunks = which.number("chunks", 1);
   config.parallel.bucket = 1;
   config.parallel.prefetch = which.number("prefetch", 1);
   config.parallel.wire = which.choice("wire", config.parallel.wire);
@@ -136,17 +139,6 @@ void mask(Batch& batch) {
   }
 }
 
-train::Schedule schedule_of(const std::string& name) {
-  if (name == "in_order") return train::in_order;
-  if (name == "forwards_first") return train::forwards_first;
-  HYPERION_CHECK(name == "two_rounds", "there is no such schedule");  // backwards in the order of the forwards
-  return [](int64_t count) {
-    auto list = train::forwards_first(count);
-    std::reverse(list.begin() + count, list.end());
-    return list;
-  };
-}
-
 }  // namespace
 
 std::string Case::value(const std::string& key, const std::string& otherwise) const {
@@ -156,6 +148,11 @@ std::string Case::value(const std::string& key, const std::string& otherwise) co
 
 int64_t Case::number(const std::string& key, int64_t otherwise) const {
   return std::stoll(value(key, std::to_string(otherwise)));
+}
+
+std::string Case::layout() const {
+  const auto text = value("layout", "");
+  return text.empty() || text.find('=') != text.npos ? text : "dp=" + text;
 }
 
 Case read_case(const std::string& text) {
@@ -168,13 +165,19 @@ Case read_case(const std::string& text) {
 }
 
 // What strategy/plan.h says that this rank sends, in the words of the groups' own counters.
-std::map<std::string, double> planned_bytes(models::Model& model, const train::RunConfig& config, int rank,
-                                            int64_t processes) {
-  const auto plan = strategy::make_plan(
-      models::planned_model(model, config.train.length),
-      {.layout = {.dp_shard = processes}, .micro_batches = config.train.accumulate, .zero = config.parallel.zero});
+std::map<std::string, double> planned_bytes(models::Model& model, const train::RunConfig& config,
+                                            const parallel::Processes& processes) {
+  const auto plan =
+      strategy::make_plan(models::planned_model(model, config.train.length),
+                          {.layout = processes.mesh().layout(),
+                           .schedule = config.parallel.schedule,
+                           .chunks = config.parallel.chunks,
+                           .micro_batches = config.train.accumulate,
+                           .samples = config.train.batch / config.train.accumulate / processes.batch_count(),
+                           .length = config.train.length,
+                           .zero = config.parallel.zero});
   std::map<std::string, double> bytes;
-  for (const auto& instruction : plan.ranks[static_cast<size_t>(rank)]) {
+  for (const auto& instruction : plan.ranks[static_cast<size_t>(processes.rank())]) {
     if (!strategy::is_collective(instruction.does) || instruction.payload == strategy::Payload::statistics) continue;
     std::string operation = base::word_of(instruction.does);
     std::replace(operation.begin(), operation.end(), '-', '_');
@@ -202,7 +205,7 @@ Trained train_case(const Case& which, parallel::Processes& processes, at::Device
   }
   if (which.family == "qlora") model->quantize();
   if (which.family == "lora" || which.family == "qlora") model->adapters().add("test", {.rank = 4}, config.train.seed);
-  const train::DataShard share{processes.rank(), processes.size()};
+  const train::DataShard share{processes.batch_index(), processes.batch_count()};
   data::Split split;
   std::optional<train::Feed> feed;
   if (!own) {
@@ -211,9 +214,8 @@ Trained train_case(const Case& which, parallel::Processes& processes, at::Device
     feed.emplace(split, config, data::Cursor{}, share);
   }
   Trained trained;
-  if (!own) trained.planned = planned_bytes(*model, config, processes.rank(), processes.size());
+  if (!own) trained.planned = planned_bytes(*model, config, processes);
   train::Stepper stepper(*model, config, device, nullptr, &processes, values);
-  stepper.follow(schedule_of(which.value("schedule", "in_order")));
   trained.made = peak_bytes() - before;
   for (const auto& parameter : model->parameters()) trained.model += static_cast<int64_t>(parameter.tensor.nbytes());
   const int64_t steps = which.number("steps", 20);
@@ -245,7 +247,7 @@ Trained train_case(const Case& which, parallel::Processes& processes, at::Device
   trained.exposed = processes.traffic().exposed - traffic.exposed;
   trained.under_way = processes.traffic().seconds - traffic.seconds;
   if (config.parallel.same_bits) {
-    const train::EvalRanks among{processes.control(), &stepper.weights()};
+    const train::EvalRanks among{processes, &stepper.weights()};
     trained.validation = train::evaluate(*model, device, split, config, &among).loss;
   }
   for (const auto& item : stepper.state())
@@ -255,6 +257,7 @@ Trained train_case(const Case& which, parallel::Processes& processes, at::Device
   const parallel::TrainedWeights::Whole whole(stepper.weights());
   base::Hasher hasher;
   for (const auto& parameter : model->parameters()) {
+    if (!nn::is_materialized(parameter.tensor)) continue;  // another stage's
     const auto values = parameter.tensor.detach().cpu().contiguous();
     hasher.update({static_cast<const char*>(values.const_data_ptr()), values.nbytes()});
   }

@@ -15,6 +15,7 @@ struct Case {
   std::map<std::string, std::string> settings;
   std::string value(const std::string& key, const std::string& otherwise) const;
   int64_t number(const std::string& key, int64_t otherwise) const;
+  std::string layout() const;  // of parallel.layout
   template <class Enum>
   Enum choice(const std::string& key, Enum otherwise) const {
     return base::from_word<Enum>(value(key, base::word_of(otherwise))).value();

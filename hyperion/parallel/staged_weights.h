@@ -1,0 +1,46 @@
+// The weights of a process that has stages of a pipeline, and not all of the model (parallel/trained_weights.h): a
+// table that both ends have gets the sum of their gradients; norm and loss are those of all stages. What lies below,
+// whole or cut among the processes that share the batch, is another's work.
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "hyperion/comm/group.h"
+#include "hyperion/parallel/trained_weights.h"
+
+namespace hyperion::parallel {
+
+class StagedWeights final : public TrainedWeights {
+ public:
+  // `tied`: that table's name; empty: there is none.
+  StagedWeights(std::unique_ptr<TrainedWeights> own, Processes& processes, std::string tied);
+
+  std::vector<nn::Parameter> take_parts() override;
+  bool travel() const override { return true; }
+  nn::BlockHook* block_hook() override { return own_->block_hook(); }
+  void begin_pass() override { own_->begin_pass(); }
+  void end_pass() override { own_->end_pass(); }
+  void begin_backward(int64_t index, int64_t count) override { own_->begin_backward(index, count); }
+  void end_backward() override { own_->end_backward(); }
+  std::vector<at::Tensor> gradients() override;
+  void drop_gradients() override { own_->drop_gradients(); }
+  optim::ClipResult clip(optim::Optimizer& optimizer, const std::vector<at::Tensor>& gradients, double limit,
+                         double loss_scale, at::Tensor& loss) override;
+  void updated() override { own_->updated(); }
+  void settle() override { own_->settle(); }
+  Bytes bytes(int64_t micro_batches) const override { return own_->bytes(micro_batches); }
+
+ private:
+  void hold() override { whole_.emplace(*own_); }
+  void let_go() override { whole_.reset(); }
+
+  std::unique_ptr<TrainedWeights> own_;
+  comm::Group &stages_, &ends_;
+  std::string tied_;
+  std::optional<size_t> tied_part_;  // which of the parts
+  std::optional<Whole> whole_;
+};
+
+}  // namespace hyperion::parallel

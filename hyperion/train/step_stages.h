@@ -1,0 +1,50 @@
+// What of its model a process runs, and in which order: all of it, or the stages of a pipeline that are its own.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "hyperion/models/model.h"
+#include "hyperion/models/stage.h"
+#include "hyperion/strategy/plan.h"
+#include "hyperion/train/config.h"
+#include "hyperion/train/feed.h"
+
+namespace hyperion::parallel {
+class Processes;
+}
+
+namespace hyperion::train {
+
+class StepStages {
+ public:
+  // Throws ConfigError where the model cannot be cut so.
+  StepStages(models::Model& model, const RunConfig& config, const parallel::Processes& processes);
+
+  bool whole() const { return stages_.size() == 1; }              // there is no pipeline
+  bool is_first() const { return index_ == 0; }                   // of its processes
+  bool is_last() const { return index_ == pipeline_.ranks - 1; }  // which gives the loss
+  int64_t chunks() const { return pipeline_.chunks; }             // stages of a process
+  std::vector<int64_t> own() const;                               // their numbers, in the forward's order
+  const models::Stage& stage(int64_t number) const { return stages_[static_cast<size_t>(number)]; }
+  std::vector<int64_t> hidden_shape(const at::Tensor& inputs) const;  // of what one stage gives to the next
+  bool owns(const std::string& parameter) const;
+  const std::string& tied() const { return planned_.tied; }  // a table that the first and the last process have
+
+  // Of the parameters those of this process; the others lose their memory. With `values` those that came without get
+  // it, unless they are to be held in pieces.
+  std::vector<nn::Parameter> take_own(models::Model& model, const models::Values& values, bool pieces) const;
+
+  // What this process does of a step, with the shapes of this batch in so many parts.
+  std::vector<strategy::Instruction> list(const Batch& batch, int64_t parts) const;
+  std::string text() const;  // "2 stages of 6 and 6 blocks, 1f1b over 4 micro-batches: 20% of a step is waited"
+
+ private:
+  strategy::Plan plan(int64_t micro_batches) const;
+
+  strategy::Pipeline pipeline_;
+  int64_t index_ = 0;  // of this process in the pipeline
+  strategy::PlannedModel planned_;
+  std::vector<models::Stage> stages_;
+};
+
+}  // namespace hyperion::train
