@@ -33,19 +33,31 @@ class Moe final : public CausalDecoder {
 
   void begin_blocks(const at::Tensor& hidden, nn::Pass& pass) override {
     pass.router_logits.clear();
+    pass.router_sums.reset();
     pass.auxiliary_loss.reset();
     CausalDecoder::begin_blocks(hidden, pass);
   }
   at::Tensor last(const at::Tensor& hidden, nn::Pass& pass) override {
     const auto logits = CausalDecoder::last(hidden, pass);
-    if (pass.cache == nullptr && !pass.router_logits.empty()) pass.auxiliary_loss = auxiliary_loss(pass);
+    if (pass.cache == nullptr) pass.auxiliary_loss = auxiliary_loss(hidden, pass);
     return logits;
   }
   at::Tensor last_loss(const at::Tensor& hidden, const at::Tensor& targets, nn::Pass& pass) override {
     const auto loss = CausalDecoder::last_loss(hidden, targets, pass);
-    if (!pass.auxiliary_loss.defined() && !pass.router_logits.empty()) pass.auxiliary_loss = auxiliary_loss(pass);
+    if (!pass.auxiliary_loss.defined()) pass.auxiliary_loss = auxiliary_loss(hidden, pass);
     return loss;
   }
+
+  int64_t beside_size() const override {
+    bool sparse = false;
+    for (int64_t layer = 0; layer < config_.decoder.layers; ++layer) sparse = sparse || config_.sparse(layer);
+    return sparse && (config_.balance || config_.z_coefficient > 0) ? nn::router_sums_size(config_.experts) : 0;
+  }
+  at::Tensor beside(nn::Pass& pass) override {
+    return nn::router_sums(pass.router_sums, pass.router_logits, config_.choices, pass.token_mask,
+                           /*squares=*/config_.z_coefficient > 0);
+  }
+  void put_beside(const at::Tensor& beside, nn::Pass& pass) override { pass.router_sums = beside; }
 
   std::string config_json() const override { return to_json(config_); }
   strategy::ModelShape shape(int64_t length) const override { return shape_of(config_, length); }
@@ -56,12 +68,14 @@ class Moe final : public CausalDecoder {
   }
 
  private:
-  at::Tensor auxiliary_loss(const nn::Pass& pass) const {
+  at::Tensor auxiliary_loss(const at::Tensor& hidden, nn::Pass& pass) {
+    if (beside_size() == 0) return {};
+    const auto sums = beside(pass);
+    const auto tokens = nn::counted_tokens(hidden.flatten(0, 1), pass.token_mask);
     at::Tensor loss;
-    if (config_.balance)
-      loss = nn::balance_loss(pass.router_logits, config_.choices, pass.token_mask).mul(config_.balance_coefficient);
+    if (config_.balance) loss = nn::balance_loss(sums, tokens).mul(config_.balance_coefficient);
     if (config_.z_coefficient > 0) {
-      const auto z = nn::router_z_loss(pass.router_logits, pass.token_mask).mul(config_.z_coefficient);
+      const auto z = nn::router_z_loss(sums, tokens).mul(config_.z_coefficient);
       loss = loss.defined() ? loss.add(z) : z;
     }
     return loss;

@@ -1,19 +1,26 @@
 #include "hyperion/models/stage.h"
 
+#include <ATen/ops/zeros.h>
+
 #include "hyperion/nn/module.h"
 
 namespace hyperion::models {
 
-at::Tensor run_stage(Parts& parts, const Stage& stage, const at::Tensor& input, const at::Tensor& targets,
-                     nn::Pass& pass) {
-  at::Tensor hidden = stage.first ? parts.first(input, pass) : input;
-  parts.begin_blocks(hidden, pass);
+Hidden run_stage(Parts& parts, const Stage& stage, const Hidden& input, const at::Tensor& targets, nn::Pass& pass) {
+  at::Tensor states = stage.first ? parts.first(input.states, pass) : input.states;
+  parts.begin_blocks(states, pass);
+  if (input.beside.defined()) parts.put_beside(input.beside, pass);
   pass.blocks = stage.begin;
   const auto& blocks = parts.blocks().blocks();
   for (int64_t i = stage.begin; i < stage.end; ++i)
-    hidden = nn::run_unit(*blocks[static_cast<size_t>(i)], nn::Unit::block, hidden, pass);
-  if (!stage.last) return hidden;
-  return targets.defined() ? parts.last_loss(hidden, targets, pass) : parts.last(hidden, pass);
+    states = nn::run_unit(*blocks[static_cast<size_t>(i)], nn::Unit::block, states, pass);
+  if (!stage.last) {
+    auto beside = parts.beside(pass);
+    const int64_t size = parts.beside_size();
+    if (size > 0 && !beside.defined()) beside = at::zeros({size}, states.options().dtype(at::kFloat));
+    return {states, size > 0 ? beside : at::Tensor()};
+  }
+  return {targets.defined() ? parts.last_loss(states, targets, pass) : parts.last(states, pass)};
 }
 
 }  // namespace hyperion::models

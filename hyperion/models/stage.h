@@ -9,9 +9,13 @@ struct Stage {
   bool first, last;
 };
 
-// `input`: what Model::logits takes, or the hidden states that the stage before gave. Gives hidden states; of the last
-// stage the loss, or without targets the logits.
-at::Tensor run_stage(Parts& parts, const Stage& stage, const at::Tensor& input, const at::Tensor& targets,
-                     nn::Pass& pass);
+// What one stage gives to the next; of the last stage the loss, or without targets the logits, as `states`.
+struct Hidden {
+  at::Tensor states;
+  at::Tensor beside = {};  // Parts::beside; undefined: nothing
+};
+
+// `input`: what Model::logits takes, or what the stage before gave.
+Hidden run_stage(Parts& parts, const Stage& stage, const Hidden& input, const at::Tensor& targets, nn::Pass& pass);
 
 }  // namespace hyperion::models

@@ -55,6 +55,7 @@ struct PassScratch {
   at::Tensor cosines, sines;              // of the tokens' positions; set by models with rotary positions
   at::Tensor half_cosines, half_sines;    // the same for fused blocks: fp32 [positions, head width / 2]
   std::vector<at::Tensor> router_logits;  // [tokens, experts] a layer; left by mixtures of experts
+  at::Tensor router_sums;                 // of layers that ran in another process (nn/router_losses.h)
   at::Tensor auxiliary_loss;              // a fp32 scalar to add to the loss; left by models that have one
 };
 

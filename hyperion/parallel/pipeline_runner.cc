@@ -1,6 +1,7 @@
 #include "hyperion/parallel/pipeline_runner.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <deque>
 #include <map>
@@ -24,7 +25,8 @@ int other(const comm::Group& link) { return 1 - link.rank(); }
 // What arrives from one neighbour, in its order, the next one always asked for already.
 class Inbox {
  public:
-  Inbox(comm::Group* link, const at::TensorOptions& options) : link_(link), options_(options) {}
+  Inbox(comm::Group* link, const at::TensorOptions& options, int64_t beside)
+      : link_(link), options_(options), beside_(beside) {}
 
   void expect(const Instruction& letter) { expected_.push_back(&letter); }
 
@@ -33,29 +35,36 @@ class Inbox {
     const auto& letter = *expected_.front();
     expected_.pop_front();
     HYPERION_CHECK(link_ != nullptr && link_->size() == 2, "a letter comes over a link");
-    tensor_ = at::empty(letter.shape, options_);
-    pending_ = link_->receive(tensor_, other(*link_), 0, caller_of(letter.payload));
+    next_.states = at::empty(letter.shape, options_);
+    pending_ = link_->receive(next_.states, other(*link_), 0, caller_of(letter.payload));
+    if (beside_ == 0) return;
+    next_.beside = at::empty({beside_}, options_.dtype(at::kFloat));
+    pending_ = link_->receive(next_.beside, other(*link_), 0, caller_of(letter.payload));  // which comes behind
   }
 
-  at::Tensor take() {
+  StageTensors take() {
     pending_.wait();
-    auto tensor = std::exchange(tensor_, {});
+    auto tensors = std::exchange(next_, {});
     ask();
-    return tensor;
+    return tensors;
   }
 
  private:
   comm::Group* link_;
   at::TensorOptions options_;
+  int64_t beside_;
   std::deque<const Instruction*> expected_;
-  at::Tensor tensor_;
+  StageTensors next_;
   comm::Pending pending_;
 };
 
 class Runner {
  public:
-  Runner(PipelineStages& stages, const PipelineLinks& links, const at::TensorOptions& hidden)
-      : stages_(stages), links_(links), states_(links.states_in, hidden), gradients_(links.gradients_in, hidden) {}
+  Runner(PipelineStages& stages, const PipelineLinks& links, const at::TensorOptions& hidden, int64_t beside)
+      : stages_(stages),
+        links_(links),
+        states_(links.states_in, hidden, beside),
+        gradients_(links.gradients_in, hidden, beside) {}
 
   std::vector<at::Tensor> run(const std::vector<Instruction>& list) {
     for (const auto& instruction : list)
@@ -71,7 +80,7 @@ class Runner {
  private:
   using Piece = std::pair<int64_t, int64_t>;  // stage, micro-batch
   struct Kept {                               // from a forward to its backward
-    at::Tensor hidden, given;
+    StageTensors hidden, given;
   };
 
   Inbox& inbox(Payload payload) { return payload == Payload::hidden_states ? states_ : gradients_; }
@@ -98,16 +107,21 @@ class Runner {
     }
   }
 
+  static StageTensors apart(const StageTensors& given) {  // from the graph that made them
+    return {given.states.detach(), given.beside.defined() ? given.beside.detach() : at::Tensor()};
+  }
+
   // A neighbour that is this rank itself hands over without wires: what a stage gave is there for the next.
-  at::Tensor input_of(const Piece& piece) {
+  StageTensors input_of(const Piece& piece) {
     if (const auto found = inputs_.extract(piece)) return found.mapped();
     const auto before = kept_.find({piece.first - 1, piece.second});
-    return before == kept_.end() ? at::Tensor() : before->second.given.detach();
+    return before == kept_.end() ? StageTensors() : apart(before->second.given);
   }
 
   void forward(const Piece& piece) {
     auto hidden = input_of(piece);
-    if (hidden.defined()) hidden.requires_grad_();
+    if (hidden.states.defined()) hidden.states.requires_grad_();
+    if (hidden.beside.defined()) hidden.beside.requires_grad_();
     const auto given = stages_.forward(piece.first, piece.second, hidden);
     kept_[piece] = {hidden, given};
   }
@@ -116,13 +130,15 @@ class Runner {
     const auto found = kept_.extract(piece);
     HYPERION_CHECK(!found.empty(), "a backward comes after its forward");
     const auto& [hidden, given] = found.mapped();
-    at::Tensor gradient;
+    StageTensors gradient;
     if (const auto arrived = gradients_of_.extract(piece)) gradient = arrived.mapped();
     stages_.backward(piece.first, piece.second, given, gradient);
-    if (!gradient.defined()) losses_[piece.second] = given.detach();
-    if (!hidden.defined()) return;
-    const auto next = std::exchange(hidden.mutable_grad(), {});
-    HYPERION_CHECK(next.defined(), "a stage depends on what comes into it");
+    if (!gradient.states.defined()) losses_[piece.second] = given.states.detach();
+    if (!hidden.states.defined()) return;
+    StageTensors next{std::exchange(hidden.states.mutable_grad(), {})};
+    HYPERION_CHECK(next.states.defined(), "a stage depends on what comes into it");
+    if (hidden.beside.defined()) next.beside = std::exchange(hidden.beside.mutable_grad(), {});
+    if (hidden.beside.defined() && !next.beside.defined()) next.beside = at::zeros_like(hidden.beside);
     if (kept_.contains({piece.first - 1, piece.second}))
       gradients_of_[{piece.first - 1, piece.second}] = next;
     else
@@ -133,19 +149,19 @@ class Runner {
     const bool states = instruction.payload == Payload::hidden_states;
     auto* link = states ? links_.states_out : links_.gradients_out;
     HYPERION_CHECK(link != nullptr && link->size() == 2, "a letter goes over a link");
-    at::Tensor tensor;
-    if (states)
-      tensor = kept_.at(piece).given.detach();
-    else
-      tensor = to_send_.extract(piece).mapped();
-    HYPERION_CHECK(tensor.sizes() == at::IntArrayRef(instruction.shape), "what is sent has the shape of the plan");
-    last_sent_[states ? 0 : 1] = link->send(tensor.contiguous(), other(*link), 0, caller_of(instruction.payload));
+    const auto tensors = states ? apart(kept_.at(piece).given) : to_send_.extract(piece).mapped();
+    HYPERION_CHECK(tensors.states.sizes() == at::IntArrayRef(instruction.shape),
+                   "what is sent has the shape of the plan");
+    auto& last = last_sent_[states ? 0 : 1];
+    last = link->send(tensors.states.contiguous(), other(*link), 0, caller_of(instruction.payload));
+    if (tensors.beside.defined())
+      last = link->send(tensors.beside.contiguous(), other(*link), 0, caller_of(instruction.payload));
   }
 
   PipelineStages& stages_;
   PipelineLinks links_;
   Inbox states_, gradients_;
-  std::map<Piece, at::Tensor> inputs_, gradients_of_, to_send_;
+  std::map<Piece, StageTensors> inputs_, gradients_of_, to_send_;
   std::map<Piece, Kept> kept_;
   std::map<int64_t, at::Tensor> losses_;  // by micro-batch
   comm::Pending last_sent_[2];            // the others of a link have arrived before its last
@@ -154,8 +170,8 @@ class Runner {
 }  // namespace
 
 std::vector<at::Tensor> run_pipeline(const std::vector<strategy::Instruction>& list, PipelineStages& stages,
-                                     const PipelineLinks& links, const at::TensorOptions& hidden) {
-  return Runner(stages, links, hidden).run(list);
+                                     const PipelineLinks& links, const at::TensorOptions& hidden, int64_t beside) {
+  return Runner(stages, links, hidden, beside).run(list);
 }
 
 }  // namespace hyperion::parallel

@@ -10,14 +10,21 @@
 
 namespace hyperion::parallel {
 
+// What a stage gives to the next, or gets back as gradients.
+struct StageTensors {
+  at::Tensor states;
+  at::Tensor beside = {};  // a few numbers in fp32; undefined: none
+};
+
 // What the stages of this process compute.
 class PipelineStages {
  public:
   virtual ~PipelineStages() = default;
   // `hidden`: what the stage before gave; undefined for the first. The last stage gives the loss.
-  virtual at::Tensor forward(int64_t stage, int64_t micro_batch, const at::Tensor& hidden) = 0;
+  virtual StageTensors forward(int64_t stage, int64_t micro_batch, const StageTensors& hidden) = 0;
   // Of what forward gave: its gradient, or undefined where it is the loss. Gives the gradient of `hidden` to it.
-  virtual void backward(int64_t stage, int64_t micro_batch, const at::Tensor& given, const at::Tensor& gradient) = 0;
+  virtual void backward(int64_t stage, int64_t micro_batch, const StageTensors& given,
+                        const StageTensors& gradient) = 0;
 };
 
 // To a neighbour in one direction: a group of two with wires of its own, so that no message waits behind one to
@@ -29,8 +36,8 @@ struct PipelineLinks {
 // Works through a rank's list; of it, what is computed and what passes between stages. Messages travel beside the
 // computation: one of each kind is received ahead, and nobody waits until what was sent has arrived. Returns the losses
 // of the micro-batches in their order, without their graphs, where this rank has the last stage; else nothing.
-// `hidden`: device and type of what arrives.
+// `hidden`: device and type of what arrives; `beside`: how many numbers come with it.
 std::vector<at::Tensor> run_pipeline(const std::vector<strategy::Instruction>& list, PipelineStages& stages,
-                                     const PipelineLinks& links, const at::TensorOptions& hidden);
+                                     const PipelineLinks& links, const at::TensorOptions& hidden, int64_t beside = 0);
 
 }  // namespace hyperion::parallel

@@ -62,13 +62,13 @@ class TrialStages : public PipelineStages {
   const std::vector<TrialTime>& times() const { return times_; }
 
   // Something that depends on what came in, so that there is a gradient of it.
-  at::Tensor forward(int64_t, int64_t, const at::Tensor& hidden) override {
+  StageTensors forward(int64_t, int64_t, const StageTensors& hidden) override {
     timed(lengths_.forward);
-    return hidden.defined() ? hidden.mul(1) : at::zeros(shape_).requires_grad_().mul(1);
+    return {hidden.states.defined() ? hidden.states.mul(1) : at::zeros(shape_).requires_grad_().mul(1)};
   }
-  void backward(int64_t, int64_t, const at::Tensor& given, const at::Tensor& gradient) override {
+  void backward(int64_t, int64_t, const StageTensors& given, const StageTensors& gradient) override {
     timed(lengths_.backward);
-    (gradient.defined() ? given : given.sum()).backward(gradient);
+    (gradient.states.defined() ? given.states : given.states.sum()).backward(gradient.states);
   }
 
  private:

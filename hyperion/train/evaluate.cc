@@ -15,10 +15,10 @@
 #include "hyperion/base/fault.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/signals.h"
+#include "hyperion/comm/group.h"
 #include "hyperion/data/images.h"
 #include "hyperion/kernels/cross_entropy.h"
 #include "hyperion/models/decode.h"
-#include "hyperion/parallel/processes.h"
 #include "hyperion/parallel/trained_weights.h"
 #include "hyperion/train/feed.h"
 #include "hyperion/train/fused_blocks.h"
@@ -79,9 +79,8 @@ Evaluation evaluate(models::Model& model, at::Device device, const data::Split& 
   const int64_t samples = std::min(validation_samples(split), config.eval.batches * config.train.batch);
   const int64_t rows = rows_at_once(model.shape(config.train.length), split, config);
   const int64_t parts = (samples + rows - 1) / rows;
-  const int64_t ranks = among != nullptr ? among->processes.batch_count() : 1;
-  const int64_t rank = among != nullptr ? among->processes.batch_index() : 0;
-  const bool several = among != nullptr && among->processes.size() > 1;
+  const auto [rank, ranks] = among != nullptr ? among->share : DataShard{};
+  const bool several = among != nullptr && among->group.size() > 1;
   // By part; those of other ranks stay zero, so that adding up what all ranks have rounds nothing.
   const auto table = at::zeros({parts, 4}, at::TensorOptions(device).dtype(at::kDouble));
   for (int64_t first = 0; first < parts; first += ranks) {
@@ -94,7 +93,7 @@ Evaluation evaluate(models::Model& model, at::Device device, const data::Split& 
     if (part == first + rank) table[part].copy_(sums);
   }
   const auto known = table.cpu();
-  if (several) among->processes.control().all_reduce(known, "evaluation").wait();
+  if (several) among->group.all_reduce(known, "evaluation").wait();
   double loss = 0, right = 0, right_of_5 = 0, count = 0;
   for (const auto *sums = known.const_data_ptr<double>(), *end = sums + known.numel(); sums != end; sums += 4)
     loss += sums[0], right += sums[1], right_of_5 += sums[2], count += sums[3];

@@ -8,11 +8,14 @@
 #include "hyperion/report/metrics.h"
 #include "hyperion/report/page.h"
 #include "hyperion/train/config.h"
+#include "hyperion/train/feed.h"
 
+namespace hyperion::comm {
+class Group;
+}
 namespace hyperion::parallel {
-class Processes;
 class TrainedWeights;
-}  // namespace hyperion::parallel
+}
 
 namespace hyperion::train {
 
@@ -23,8 +26,9 @@ namespace hyperion::train {
 // Several processes that share batches take the parts in turn, and all get the same record; a stop request does not cut
 // them short. The model may give no logits (train/staged_model.h): another process then has them.
 struct EvalRanks {
-  parallel::Processes& processes;
+  comm::Group& group;                 // all of them
   parallel::TrainedWeights* weights;  // null: whole on each
+  DataShard share;                    // this one's place among those that share batches
 };
 struct Evaluation : report::EvalRecord {
   int64_t counted = 0;  // tokens that were targets, or images

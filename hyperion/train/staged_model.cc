@@ -29,7 +29,7 @@ class StagedModel final : public models::Model {
         hidden = at::empty(stages_.hidden_shape(input), model_.parameters().front().tensor.options());
         links.states_in->receive(hidden, other(*links.states_in), 0, "hidden states").wait();
       }
-      const auto given = models::run_stage(*model_.parts(), stage, hidden, /*targets=*/{}, pass);
+      const auto given = models::run_stage(*model_.parts(), stage, {hidden}, /*targets=*/{}, pass).states;
       if (stage.last) {
         logits = given;
         continue;

@@ -106,12 +106,12 @@ MemoryReport Stepper::measure(const Batch& batch, const MemoryConfig& memory) {
   const auto peak = [&](int64_t counted) { return gpu ? profile::memory_use(true).peak.value_or(0) : counted; };
   profile::reset_peak(gpu);
   report.before = now(fixed);
-  auto loss = forward(part, {1, 0, static_cast<double>(parts_here_)}, stages_.stage(0), {}, &meter);
+  auto loss = forward(part, {1, 0, static_cast<double>(parts_here_)}, stages_.stage(0), {}, &meter).states;
   report.activations = meter.bytes();
   report.peak_forward = peak(fixed + report.activations);
   report.after_forward = now(fixed + report.activations);
   profile::reset_peak(gpu);
-  backward(loss, {}, 0, 1);
+  backward({loss}, {}, 0, 1);
   loss.reset();
   right_.reset();
   report.peak_backward = peak(fixed + report.gradients + meter.peak());

@@ -26,6 +26,7 @@ StepStages::StepStages(models::Model& model, const RunConfig& config, const para
   planned_ = models::planned_model(model, config.train.length);
   const auto planned = plan(pipeline_.micro_batches);
   strategy::check(planned);
+  beside_ = model.parts()->beside_size();
   stages_.clear();
   for (int64_t i = 0; i < pipeline_.stages(); ++i)
     stages_.push_back({planned.first_blocks[static_cast<size_t>(i)], planned.first_blocks[static_cast<size_t>(i) + 1],

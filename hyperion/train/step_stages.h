@@ -27,6 +27,7 @@ class StepStages {
   std::vector<int64_t> own() const;                               // their numbers, in the forward's order
   const models::Stage& stage(int64_t number) const { return stages_[static_cast<size_t>(number)]; }
   std::vector<int64_t> hidden_shape(const at::Tensor& inputs) const;  // of what one stage gives to the next
+  int64_t beside() const { return beside_; }                          // numbers that it gives beside that
   bool owns(const std::string& parameter) const;
   const std::string& tied() const { return planned_.tied; }  // a table that the first and the last process have
 
@@ -43,6 +44,7 @@ class StepStages {
 
   strategy::Pipeline pipeline_;
   int64_t index_ = 0;  // of this process in the pipeline
+  int64_t beside_ = 0;
   strategy::PlannedModel planned_;
   std::vector<models::Stage> stages_;
 };

@@ -4,6 +4,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -107,8 +108,8 @@ double Stepper::share_of(int64_t rows, int64_t counted) const {
   return counted > 0 ? counted_ / static_cast<double>(counted) : parts_like(rows);
 }
 
-at::Tensor Stepper::forward(const Batch& part, const Piece& piece, const models::Stage& stage, const at::Tensor& hidden,
-                            nn::SavedBytesMeter* meter) {
+models::Hidden Stepper::forward(const Batch& part, const Piece& piece, const models::Stage& stage,
+                                const models::Hidden& hidden, nn::SavedBytesMeter* meter) {
   const profile::Span span("forward");
   nn::Pass pass;
   part.apply_to(pass);
@@ -126,19 +127,22 @@ at::Tensor Stepper::forward(const Batch& part, const Piece& piece, const models:
   weights_->begin_pass();
   const ForwardMemory techniques(memory_, residents_, meter, pass);
   at::Tensor value;
-  if (!stages_.whole())
-    value = models::run_stage(*model_.parts(), stage, stage.first ? part.inputs : hidden, part.targets, pass);
-  else
+  if (!stages_.whole()) {
+    auto given = models::run_stage(*model_.parts(), stage, stage.first ? models::Hidden{part.inputs} : hidden,
+                                   part.targets, pass);
+    if (!stage.last) return given;
+    value = given.states;
+  } else {
     value =
         loss_ ? loss_(model_.logits(part.inputs, pass), part.targets) : model_.loss(part.inputs, part.targets, pass);
-  if (!stage.last) return value;
+  }
   const auto loss = shares_.defined()  ? value.mul(shares_[piece.index])
                     : piece.share == 1 ? value
                                        : value.div(piece.share);
-  return pass.auxiliary_loss.defined() ? loss.add(pass.auxiliary_loss.div(parts_like(part.rows()))) : loss;
+  return {pass.auxiliary_loss.defined() ? loss.add(pass.auxiliary_loss.div(parts_like(part.rows()))) : loss};
 }
 
-void Stepper::backward(const at::Tensor& given, const at::Tensor& gradient, int64_t index, int64_t count) {
+void Stepper::backward(const models::Hidden& given, const models::Hidden& gradient, int64_t index, int64_t count) {
   const profile::Span span("backward");
   doing_ = "backward";
   weights_->begin_backward(index, count);
@@ -148,12 +152,15 @@ void Stepper::backward(const at::Tensor& given, const at::Tensor& gradient, int6
                                  [](const auto& part) { return kernels::has_gradient_hooks(part.tensor); });
   std::optional<kernels::SumsAtEnd> sums;
   if (ours) sums.emplace();
-  if (gradient.defined()) {
-    given.backward(gradient);
+  if (gradient.beside.defined() && given.beside.requires_grad()) {
+    torch::autograd::backward({given.states, given.beside}, {gradient.states, gradient.beside});
+  } else if (gradient.states.defined()) {
+    given.states.backward(gradient.states);
   } else {
-    const auto scaled = !loss_scale_                          ? given
-                        : optimizer_->scale_state().defined() ? given.mul(optimizer_->loss_scale())
-                                                              : given.mul(loss_scale_->scale());
+    const auto& loss = given.states;
+    const auto scaled = !loss_scale_                          ? loss
+                        : optimizer_->scale_state().defined() ? loss.mul(optimizer_->loss_scale())
+                                                              : loss.mul(loss_scale_->scale());
     if (!one_.defined()) one_ = at::ones_like(scaled);
     scaled.backward(one_);
   }
@@ -167,17 +174,20 @@ class Stepper::MicroBatches final : public parallel::PipelineStages {
   MicroBatches(Stepper& stepper, const Batch& all, int64_t step, profile::StepTimer& timer)
       : stepper_(stepper), all_(all), step_(step), timer_(timer) {}
 
-  at::Tensor forward(int64_t stage, int64_t index, const at::Tensor& hidden) override {
+  parallel::StageTensors forward(int64_t stage, int64_t index, const parallel::StageTensors& hidden) override {
     const int64_t count = stepper_.parts_here_;
     const auto& part = parts_[{stage, index}] = all_.part(index, count);
     const Piece piece{step_, index, stepper_.share_of(part.rows(), part.counted_in_all())};
-    auto given = stepper_.forward(part, piece, stepper_.stages_.stage(stage), hidden, nullptr);
+    auto [states, beside] =
+        stepper_.forward(part, piece, stepper_.stages_.stage(stage), {hidden.states, hidden.beside}, nullptr);
     timer_.mark(Phase::forward);
-    return given;
+    return {std::move(states), std::move(beside)};
   }
 
-  void backward(int64_t stage, int64_t index, const at::Tensor& given, const at::Tensor& gradient) override {
-    stepper_.backward(given, gradient, done_++, stepper_.parts_here_ * stepper_.stages_.chunks());
+  void backward(int64_t stage, int64_t index, const parallel::StageTensors& given,
+                const parallel::StageTensors& gradient) override {
+    stepper_.backward({given.states, given.beside}, {gradient.states, gradient.beside}, done_++,
+                      stepper_.parts_here_ * stepper_.stages_.chunks());
     timer_.mark(Phase::backward);
     parts_.erase({stage, index});
   }
@@ -195,7 +205,7 @@ at::Tensor Stepper::gradients(const Batch& all, int64_t step, profile::StepTimer
   parts_here_ = std::min(accumulate_, fewest_);
   MicroBatches micro_batches(*this, all, step, timer);
   const auto losses = parallel::run_pipeline(stages_.list(all, parts_here_), micro_batches, processes_.links(),
-                                             at::TensorOptions(device_).dtype(type_));
+                                             at::TensorOptions(device_).dtype(type_), stages_.beside());
   if (losses.empty()) return at::zeros({}, at::TensorOptions(device_).dtype(at::kFloat));
   if (config_.parallel.same_bits) return comm::tree_sum(losses);
   at::Tensor loss = losses.front();

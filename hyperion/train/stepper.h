@@ -98,10 +98,10 @@ class Stepper {
     double share;         // how many such parts the batch has, counted in targets
   };
   // Of one stage: hidden states; of the last the loss. `hidden`: what the stage before gave.
-  at::Tensor forward(const Batch& part, const Piece& piece, const models::Stage& stage, const at::Tensor& hidden,
-                     nn::SavedBytesMeter* meter);
+  models::Hidden forward(const Batch& part, const Piece& piece, const models::Stage& stage,
+                         const models::Hidden& hidden, nn::SavedBytesMeter* meter);
   // The index-th of the step's. `gradient`: of what the forward gave; undefined: that is the loss.
-  void backward(const at::Tensor& given, const at::Tensor& gradient, int64_t index, int64_t count);
+  void backward(const models::Hidden& given, const models::Hidden& gradient, int64_t index, int64_t count);
   void equalise_buffers();
   double parts_like(int64_t rows) const;  // so many rows, that the batch of all processes has
   // What a part's mean loss is divided by: it weighs by how many of the batch's targets are its own.

@@ -168,7 +168,7 @@ void Trainer::show_outputs(report::EvalRecord& record) {
 
 void Trainer::validate() {
   settle();
-  const EvalRanks among{processes_, &stepper_->weights()};
+  const EvalRanks among{processes_.control(), &stepper_->weights(), share()};
   const auto of_stages = staged(LogitsGo::to_last);
   auto result = stoppable([&] { return evaluate(of_stages ? *of_stages : *model_, device_, split_, config_, &among); });
   result.step = step_;

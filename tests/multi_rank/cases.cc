@@ -247,7 +247,7 @@ Trained train_case(const Case& which, parallel::Processes& processes, at::Device
   trained.exposed = processes.traffic().exposed - traffic.exposed;
   trained.under_way = processes.traffic().seconds - traffic.seconds;
   if (config.parallel.same_bits) {
-    const train::EvalRanks among{processes, &stepper.weights()};
+    const train::EvalRanks among{processes.control(), &stepper.weights(), share};
     trained.validation = train::evaluate(*model, device, split, config, &among).loss;
   }
   for (const auto& item : stepper.state())

@@ -135,14 +135,17 @@ TEST(Losses, of_the_stages_of_a_pipeline_are_those_of_one) {
   expect_as_alone(2, {"gpt2 layout=pp=2 accumulate=4 steps=10", "gpt2 layout=pp=2 accumulate=4 steps=10 schedule=gpipe",
                       "gpt2 layout=pp=2 accumulate=4 layers=4 steps=10 schedule=interleaved chunks=2",
                       "llama layout=pp=2 accumulate=5 steps=10 masked=1 recompute=full",
-                      "vit layout=pp=2 accumulate=2 steps=10", "lora layout=pp=2 accumulate=3 steps=10",
-                      "qlora layout=pp=2 accumulate=2 steps=10", "llama layout=pp=2 accumulate=2 packed=1 steps=10",
+                      "vit layout=pp=2 accumulate=2 steps=10", "moe layout=pp=2 accumulate=4 steps=10",
+                      "moe layout=pp=2 accumulate=2 masked=1 steps=10 layers=4 schedule=interleaved chunks=2",
+                      "lora layout=pp=2 accumulate=3 steps=10", "qlora layout=pp=2 accumulate=2 steps=10",
+                      "llama layout=pp=2 accumulate=2 packed=1 steps=10",
                       "gpt2 layout=pp=2 accumulate=4 precision=bf16 steps=10", "gpt2 layout=pp=2 steps=10"});
   expect_as_alone(
       4, {"gpt2 layout=pp=4 accumulate=8 layers=4 steps=10",
           "llama layout=pp=4 accumulate=4 layers=8 steps=10 schedule=interleaved chunks=2 masked=1",
-          "gpt2 layout=pp=2,dp=2 accumulate=2 steps=10", "gpt2 layout=pp=2,dp=2 zero=1 accumulate=2 steps=10",
-          "gpt2 layout=pp=2,dp=2 zero=2 accumulate=3 steps=10", "gpt2 layout=pp=2,dp=2 zero=3 accumulate=2 steps=10",
+          "moe layout=pp=2,dp=2 zero=2 accumulate=2 steps=10", "gpt2 layout=pp=2,dp=2 accumulate=2 steps=10",
+          "gpt2 layout=pp=2,dp=2 zero=1 accumulate=2 steps=10", "gpt2 layout=pp=2,dp=2 zero=2 accumulate=3 steps=10",
+          "gpt2 layout=pp=2,dp=2 zero=3 accumulate=2 steps=10",
           "llama layout=pp=2,dp=2 zero=3 accumulate=2 steps=10 layers=4 schedule=interleaved chunks=2",
           "lora layout=pp=2,dp=2 zero=3 accumulate=2 steps=10", "vit layout=pp=2,dp=2 zero=1 accumulate=2 steps=10"});
 }

@@ -55,7 +55,7 @@ std::vector<report::EvalRecord> on_ranks(int ranks, const RunConfig& config, at:
     threads.emplace_back([&, rank] {
       device::set_cpu_threads(1);
       comm::Group group("test", std::move(transports[rank]));
-      const EvalRanks among{group, nullptr};
+      const EvalRanks among{group, nullptr, {group.rank(), group.size()}};
       const Opened opened(config, device);
       records[rank] = evaluate(*opened.model, device, opened.split, config, &among);
     });

@@ -69,16 +69,19 @@ class ModelStages : public parallel::PipelineStages {
   ModelStages(Model& model, const strategy::Plan& plan, const std::vector<MicroBatch>& batches, nn::Recompute recompute)
       : model_(model), plan_(plan), batches_(batches), recompute_(recompute) {}
 
-  at::Tensor forward(int64_t stage, int64_t micro_batch, const at::Tensor& hidden) override {
+  parallel::StageTensors forward(int64_t stage, int64_t micro_batch, const parallel::StageTensors& hidden) override {
     const auto& [input, targets] = batches_[static_cast<size_t>(micro_batch)];
     auto pass = pass_of(micro_batch, recompute_);
     const auto s = static_cast<size_t>(stage);
     const models::Stage part{plan_.first_blocks[s], plan_.first_blocks[s + 1], stage == 0,
                              stage + 1 == plan_.pipeline.stages()};
-    return models::run_stage(*model_.parts(), part, part.first ? input : hidden, targets, pass);
+    const auto given = models::run_stage(
+        *model_.parts(), part, part.first ? models::Hidden{input} : models::Hidden{hidden.states}, targets, pass);
+    return {given.states};
   }
-  void backward(int64_t, int64_t, const at::Tensor& given, const at::Tensor& gradient) override {
-    given.backward(gradient);
+  void backward(int64_t, int64_t, const parallel::StageTensors& given,
+                const parallel::StageTensors& gradient) override {
+    given.states.backward(gradient.states);
   }
 
  private:
