@@ -35,10 +35,10 @@ using strategy::Does;
 constexpr size_t kMostRanksShown = 16;
 
 struct PlanOptions {
-  std::string recipe, svg, schedule = "1f1b";
+  std::string recipe, svg, schedule;  // empty: as the settings say
   std::vector<Override> overrides;
   SettingFlags given;
-  int64_t chunks = 0, rank = -1;  // chunks 0: as the schedule usually has them
+  int64_t chunks = 0, rank = -1;  // likewise
   bool sequence_parallel = false, json = false;
 };
 
@@ -102,11 +102,13 @@ void refuse_unplanned(const train::RunConfig& config) {
 Shown plan_of(const PlanOptions& options) {
   train::RunConfig config;
   resolve(config, options.recipe, options.overrides, /*checked=*/false);
-  const auto schedule = base::from_word<strategy::PipelineSchedule>(options.schedule).value();  // the flag was checked
+  auto& parallel = config.parallel;
+  if (!options.schedule.empty())  // the flag was checked
+    parallel.schedule = base::from_word<strategy::PipelineSchedule>(options.schedule).value();
+  if (options.chunks > 0) parallel.chunks = options.chunks;
   train::check(config, train::AdaptedWeights::random);
   refuse_unplanned(config);
-  const bool interleaved = schedule == strategy::PipelineSchedule::interleaved;
-  if (interleaved && options.chunks == 1)
+  if (parallel.schedule == strategy::PipelineSchedule::interleaved && parallel.stages() == 1)
     throw ConfigError("the schedule interleaved with one stage a process keeps more than 1f1b for the same bubble",
                       "use --chunks 2 or more, or --schedule 1f1b");
   const auto layout =
@@ -115,10 +117,8 @@ Shown plan_of(const PlanOptions& options) {
   const bool narrow = train::compute_type(config.train.precision) != at::kFloat;
   Shown shown{.plan = {},
               .step = {.layout = layout,
-                       .schedule = schedule,
-                       .chunks = options.chunks > 0 ? options.chunks
-                                 : interleaved      ? 2
-                                                    : 1,
+                       .schedule = parallel.schedule,
+                       .chunks = parallel.stages(),
                        .micro_batches = config.train.accumulate,
                        .samples = samples_of(config, layout),
                        .length = 1,
@@ -354,10 +354,9 @@ void add_plan_commands(Commands& commands) {
   const auto add_flags = [](CLI::App* show, PlanOptions& options) {
     show->add_option("RECIPE", options.recipe, "a TOML file; defaults without");
     add_short_flags(show, options.given);
-    show->add_option("--schedule", options.schedule, "of pp: gpipe, 1f1b or interleaved")
-        ->check(one_word_of<strategy::PipelineSchedule>())
-        ->capture_default_str();
-    show->add_option("--chunks", options.chunks, "stages of a process, with --schedule interleaved (default 2)")
+    show->add_option("--schedule", options.schedule, "same as --parallel.schedule: gpipe, 1f1b or interleaved")
+        ->check(one_word_of<strategy::PipelineSchedule>());
+    show->add_option("--chunks", options.chunks, "same as --parallel.chunks: stages of a process")
         ->check(whole_number(1, 1024));
     show->add_flag("--sequence-parallel", options.sequence_parallel,
                    "of tp: norms and dropout each on a part of the sequence");

@@ -16,7 +16,7 @@ void describe(base::Settings& settings, ParallelConfig& config) {
       .choice(
           "schedule", config.schedule,
           "pp: which micro-batch (train.accumulate) a process runs when; interleaved: with several stages a process")
-      .integer("chunks", config.chunks, {1, 64}, "pp: stages a process, of gpipe and interleaved")
+      .integer("chunks", config.chunks, {0, 64}, "pp: stages a process; 0: 2 with interleaved, else 1")
       .integer("zero", config.zero, {0, 3},
                "what is cut among them: 0 nothing, 1 optimizer, 2 and gradients, 3 and weights")
       .integer("bucket", config.bucket, {1, 100'000}, "gradients reduced at once while the backward runs", "MB")

@@ -40,7 +40,7 @@ class ZeroPlusPlus {
 struct ParallelConfig {
   std::string layout;  // "dp=4"; empty: all processes share the batch
   strategy::PipelineSchedule schedule = strategy::PipelineSchedule::one_forward_one_backward;
-  int64_t chunks = 1;  // stages a process
+  int64_t chunks = 0;  // stages a process; 0: as the schedule usually has them
   int64_t zero = 0, bucket = 25, prefetch = 1, check_every = 100, timeout = 60, stall = 15;
   Wire wire = Wire::own;
   ReduceChoice reduce = ReduceChoice::automatic;
@@ -48,6 +48,10 @@ struct ParallelConfig {
   int64_t node_size = 0;
   comm::NcclConfig nccl;
   bool sync_batch_norm = false, same_bits = false, check_calls = false;
+
+  int64_t stages() const {  // of a process
+    return chunks > 0 ? chunks : schedule == strategy::PipelineSchedule::interleaved ? 2 : 1;
+  }
 };
 void describe(base::Settings& settings, ParallelConfig& config);
 

@@ -133,6 +133,12 @@ int FlatWeights::unit_of(const nn::Module& block) const {
   return found == units_.end() ? 0 : found->second;
 }
 
+int FlatWeights::last_unit() const {
+  int last = 0;
+  for (const auto& buffer : buffers_) last = std::max(last, buffer.plan.unit);
+  return last;
+}
+
 void FlatWeights::adopt(FlatBuffer& buffer) {
   const auto options = weights_[buffer.plan.places.front().weight].tensor.options().requires_grad(false);
   buffer.full = at::zeros({buffer.plan.length}, options);

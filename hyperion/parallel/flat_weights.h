@@ -50,7 +50,7 @@ class FlatWeights {
   const std::vector<FlatBuffer>& buffers() const { return buffers_; }
   std::pair<size_t, size_t> place_of(size_t weight) const { return place_of_[weight]; }  // buffer, and place in it
   int unit_of(const nn::Module& block) const;  // from 1 in the order they run; 0: it is none
-  int last_unit() const { return static_cast<int>(units_.size()); }
+  int last_unit() const;                       // that has a buffer here
 
   // What this rank updates, each with its master: whole weights, or flat slices of them. To be asked once.
   std::vector<nn::Parameter> take_parts() { return std::move(parts_); }

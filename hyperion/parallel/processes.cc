@@ -55,7 +55,7 @@ Processes::Processes(std::shared_ptr<comm::World> world, const ParallelConfig& c
     ends_ =
         world_->group("tied weights", wires, end ? std::vector<int>{peers.front(), peers.back()} : std::vector{rank()});
     copies_ = world_->group("copies", comm::Backend::host, mesh_.peers(strategy::kBatchAxes));
-    wires_ = PipelineWires(*world_, mesh_, config.chunks > 1, wires);
+    wires_ = PipelineWires(*world_, mesh_, config.stages() > 1, wires);
   }
   if (config.sync_batch_norm) statistics_ = world_->group("statistics", wires);
   const bool library =

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <numeric>
+#include <set>
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
@@ -112,9 +113,20 @@ class RankPlan {
     return units;
   }
 
-  // Gathered by zero 3 once a step: what lies outside of the blocks is freed after the last backward alone, and so is a
-  // first block below which nothing is trained, as no gradient comes to where it would be.
+  // Of zero 3, in a backward: what lies outside of the blocks is freed after the last one alone, and so is a first
+  // block below which nothing is trained, as no gradient comes to where it would be.
   bool stays(int64_t unit) const { return !is_block(unit) || (unit == 0 && part(-1).trained == 0); }
+
+  void gather(int64_t unit) {
+    if (step_.zero != 3 || !there_.insert(unit).second) return;
+    over_shards(Does::all_gather, Payload::weights, part(unit).parameters);
+  }
+  int64_t last_block() const {  // with which backwards begin: it is not freed before
+    int64_t last = -1;
+    for (const int64_t unit : own_units())
+      if (is_block(unit)) last = std::max(last, unit);
+    return last;
+  }
 
   bool is_block(int64_t unit) const { return unit >= 0 && unit < model_.blocks; }
 
@@ -200,9 +212,9 @@ class RankPlan {
     if (work.stage > 0) message(Does::receive, Payload::hidden_states, work.stage - 1);
     list_.push_back({Does::forward, stage_, micro_batch_});
     for (const int64_t unit : units_of(work.stage)) {
-      if (step_.zero == 3 && (work.micro_batch == 0 || !stays(unit)))
-        over_shards(Does::all_gather, Payload::weights, part(unit).parameters);
+      gather(unit);
       unit_of_tp(unit, /*forward=*/true);
+      if (is_block(unit) && unit != last_block()) there_.erase(unit);
     }
     if (work.stage < last_stage()) message(Does::send, Payload::hidden_states, work.stage + 1);
   }
@@ -213,13 +225,11 @@ class RankPlan {
     list_.push_back({Does::backward, stage_, micro_batch_});
     auto units = units_of(work.stage);
     std::reverse(units.begin(), units.end());
-    bool first_block = true;  // still has its weights from the forward, as what lies outside of the blocks has
     for (const int64_t unit : units) {
-      if (step_.zero == 3 && is_block(unit) && !first_block)
-        over_shards(Does::all_gather, Payload::weights, part(unit).parameters);
-      first_block = first_block && !is_block(unit);
+      gather(unit);
       if (step_.recompute && is_block(unit)) unit_of_tp(unit, /*forward=*/true);
       unit_of_tp(unit, /*forward=*/false);
+      if (!stays(unit)) there_.erase(unit);
       if (step_.zero < 2) continue;
       sum_shared(part(unit));
       over_shards(Does::reduce_scatter, Payload::gradients, part(unit).trained);
@@ -252,13 +262,13 @@ class RankPlan {
       trained += part(unit).trained;
     }
     const auto& layout = step_.layout;
-    sum_tied(step_.zero >= 2 ? layout.dp_shard : 1);
     if (step_.zero == 0 && layout.dp() > 1 && trained > 0)
       collective(Does::all_reduce, Payload::gradients, group("dp", mesh_.peers(kBatchAxes)), {trained}, step_.element);
     if (step_.zero == 1) over_shards(Does::reduce_scatter, Payload::gradients, trained);
     if (step_.zero > 0 && layout.dp_replicate > 1 && trained > 0)
       collective(Does::all_reduce, Payload::gradients, group("dp copies", mesh_.peers(Axis::dp_replicate)),
                  {round_up(trained, layout.dp_shard) / layout.dp_shard}, step_.element);
+    sum_tied(step_.zero > 0 ? layout.dp_shard : 1);
     if (layout.processes() > 1)  // of the gradients, whose norm is that of all
       collective(Does::all_reduce, Payload::statistics, group("all", mesh_.peers(kAllAxes)), {1}, 4);
     list_.push_back({Does::update});
@@ -272,6 +282,7 @@ class RankPlan {
   std::vector<Instruction>& list_;
   std::vector<UnitPart> units_;
   int64_t stage_ = -1, micro_batch_ = -1;
+  std::set<int64_t> there_;  // units whose weights are whole here, of zero 3
 };
 
 void check(const PlannedModel& model, const PlannedStep& step) {

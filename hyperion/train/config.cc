@@ -186,7 +186,7 @@ bool needs_equal_shares(const RunConfig& config) {
 
 void check_pipeline(const RunConfig& config, const strategy::Layout& layout) {
   strategy::check(
-      strategy::Pipeline{config.parallel.schedule, layout.pp, config.parallel.chunks, config.train.accumulate});
+      strategy::Pipeline{config.parallel.schedule, layout.pp, config.parallel.stages(), config.train.accumulate});
   const auto refuse = [&](const char* what, const char* instead) {
     throw ConfigError(format("parallel.layout = \"{}\" cannot be had with {} yet", layout.text(), what), instead);
   };

@@ -66,8 +66,9 @@ std::string taken_from(const images::ImageProcessing& given, images::AugmentConf
 }  // namespace
 
 MemoryNeed memory_need(const RunConfig& config, const strategy::ModelShape& shape, int64_t processes) {
-  const auto parameters = static_cast<double>(shape.parameters);
-  const auto shards = static_cast<double>(parallel::layout_of(config.parallel, processes).dp_shard);
+  const auto layout = parallel::layout_of(config.parallel, processes);
+  const auto shards = static_cast<double>(layout.dp_shard), stages = static_cast<double>(layout.pp);
+  const auto parameters = static_cast<double>(shape.parameters) / stages;  // of a stage about
   const auto shared = [&](int64_t from_zero) { return config.parallel.zero >= from_zero ? 1 / shards : 1.0; };
   const bool narrow = compute_type(config.train.precision) != at::kFloat;
   const double element = narrow ? 2 : 4;
@@ -87,9 +88,9 @@ MemoryNeed memory_need(const RunConfig& config, const strategy::ModelShape& shap
       memory.on_oom == OnOom::adapt)
     return need;
   // Of one part of the batch; a fifth less than reckoned, so that nothing is refused that would fit.
-  const int64_t parts = config.train.accumulate * processes;
+  const int64_t parts = config.train.accumulate * layout.dp();
   const int64_t units = (config.train.batch + parts - 1) / parts * (shape.context > 0 ? config.train.length : 1);
-  need.activations = 0.8 * shape.activation_bytes(units, static_cast<int64_t>(element));
+  need.activations = 0.8 / stages * shape.activation_bytes(units, static_cast<int64_t>(element));
   return need;
 }
 
@@ -151,8 +152,9 @@ void check_memory(const RunConfig& config, const strategy::ModelShape& shape, c1
   refuse_if_short(need, gpu_memory(), "the GPU");
   MemoryNeed start;  // weights are initialised in fp32 on the CPU
   start.weights = (config.lora.rank > 0 ? 2 : 4) * static_cast<double>(shape.parameters);
-  if (config.parallel.zero == 3 && config.lora.rank == 0)
-    start.weights /= static_cast<double>(parallel::layout_of(config.parallel, processes).dp_shard);
+  const auto layout = parallel::layout_of(config.parallel, processes);
+  if (config.lora.rank == 0)
+    start.weights /= static_cast<double>(layout.pp * (config.parallel.zero == 3 ? layout.dp_shard : 1));
   refuse_if_short(start, host, "this machine");
 }
 

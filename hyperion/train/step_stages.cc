@@ -22,7 +22,7 @@ StepStages::StepStages(models::Model& model, const RunConfig& config, const para
       index_(processes.stage()),
       stages_{{.begin = 0, .end = 0, .first = true, .last = true}} {
   if (pipeline_.ranks == 1) return;
-  pipeline_.chunks = config.parallel.chunks;
+  pipeline_.chunks = config.parallel.stages();
   planned_ = models::planned_model(model, config.train.length);
   const auto planned = plan(pipeline_.micro_batches);
   strategy::check(planned);

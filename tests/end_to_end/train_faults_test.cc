@@ -51,9 +51,11 @@ struct Trial {
   int world, culprit, zero, call;
   double after;  // seconds
   bool checked;  // parallel.check_calls: without it nobody can tell who asked for something else
+  std::string layout = {};
   std::string text() const {
     std::ostringstream out;
-    out << kind.name << ", rank " << culprit << " of " << world << ", zero " << zero;
+    out << kind.name << ", rank " << culprit << " of " << world << ", zero " << zero << (layout.empty() ? "" : ", ")
+        << layout;
     if (kind.of_call.empty())
       out << ", " << after << " s";
     else
@@ -101,7 +103,7 @@ fs::path recipe(const Scratch& scratch) {
 // In every survivor's words: the culprit, and a collective or the meeting in which it was missed.
 std::string what_is_unsaid(const std::string& said, int culprit) {
   const std::regex named("rank ([0-9]+, )*" + std::to_string(culprit) + "\\b"),
-      operation("all_gather|all_reduce|reduce_scatter|broadcast|barrier|meeting|joining|waited for rank");
+      operation("all_gather|all_reduce|reduce_scatter|broadcast|barrier|send|receive|meeting|joining|waited for rank");
   return std::string(std::regex_search(said, named) ? "" : "culprit") +
          (std::regex_search(said, operation) ? "" : " operation");
 }
@@ -113,11 +115,12 @@ Outcome run(const Trial& trial) {
   const std::string call = trial.kind.of_call.empty() ? ""
                                                       : "export HYPERION_FAULTS=comm.ask=" + trial.kind.of_call + "@" +
                                                             std::to_string(trial.call) + ";";
-  const std::string script = "if [ $RANK = " + std::to_string(trial.culprit) +
-                             " ]; then AFTER=" + std::to_string(trial.after) + ";" + trial.kind.of_shell + call +
-                             " fi; exec " + testing::program() + " train " + recipe(scratch).string() +
-                             " --run faulty --device cpu --steps 1000000 --train.batch=24 --parallel.check_calls=" +
-                             (trial.checked ? "true" : "false") + " --zero " + std::to_string(trial.zero);
+  const std::string script =
+      "if [ $RANK = " + std::to_string(trial.culprit) + " ]; then AFTER=" + std::to_string(trial.after) + ";" +
+      trial.kind.of_shell + call + " fi; exec " + testing::program() + " train " + recipe(scratch).string() +
+      " --run faulty --device cpu --steps 1000000 --train.batch=24 --parallel.check_calls=" +
+      (trial.checked ? "true" : "false") + " --zero " + std::to_string(trial.zero) +
+      (trial.layout.empty() ? "" : " --model.layers=3 --train.accumulate=4 --parallel " + trial.layout);
   const auto start = std::chrono::steady_clock::now();
   testing::Program job(scratch,
                        {"launch", "-n", std::to_string(trial.world), "--frozen-seconds", "8", "--logs", logs.string(),
@@ -167,6 +170,8 @@ TEST(TrainFaults, at_any_moment_are_named_by_every_other_rank_in_time_and_leave_
     Trial trial{kKinds[which], 2 + pick(3), 0, pick(4), 1 + pick(120), 0.05 + pick(200) * 0.01, false};
     trial.culprit = pick(trial.world);
     trial.checked = pick(2) == 0 || kKinds[which].name.starts_with("asks");
+    if (pick(2) == 0)  // stages, which others may share the batch of
+      trial.layout = trial.world % 2 == 0 ? "pp=2,dp=" + std::to_string(trial.world / 2) : "pp=3";
     SCOPED_TRACE(trial.text() + ", fault " + std::to_string(i + 1));
     const Outcome outcome = run(trial);
     const bool in_time = outcome.seconds < kInTime + trial.after;

@@ -67,7 +67,7 @@ train::RunConfig config_of(const Case& which, int64_t processes) {
   config.parallel.zero = which.number("zero", 0);
   config.parallel.layout = which.layout();
   config.parallel.schedule = which.choice("schedule", config.parallel.schedule);
-  config.parallel.chunks = which.number("chunks", 1);
+  config.parallel.chunks = which.number("chunks", 0);
   config.parallel.bucket = 1;
   config.parallel.prefetch = which.number("prefetch", 1);
   config.parallel.wire = which.choice("wire", config.parallel.wire);
@@ -167,21 +167,23 @@ Case read_case(const std::string& text) {
 // What strategy/plan.h says that this rank sends, in the words of the groups' own counters.
 std::map<std::string, double> planned_bytes(models::Model& model, const train::RunConfig& config,
                                             const parallel::Processes& processes) {
+  const auto planned = models::planned_model(model, config.train.length);
   const auto plan =
-      strategy::make_plan(models::planned_model(model, config.train.length),
-                          {.layout = processes.mesh().layout(),
-                           .schedule = config.parallel.schedule,
-                           .chunks = config.parallel.chunks,
-                           .micro_batches = config.train.accumulate,
-                           .samples = config.train.batch / config.train.accumulate / processes.batch_count(),
-                           .length = config.train.length,
-                           .zero = config.parallel.zero});
+      strategy::make_plan(planned, {.layout = processes.mesh().layout(),
+                                    .schedule = config.parallel.schedule,
+                                    .chunks = config.parallel.stages(),
+                                    .micro_batches = config.train.accumulate,
+                                    .samples = config.train.batch / config.train.accumulate / processes.batch_count(),
+                                    .length = planned.image_tokens > 0 ? planned.image_tokens : config.train.length,
+                                    .zero = config.parallel.zero});
   std::map<std::string, double> bytes;
   for (const auto& instruction : plan.ranks[static_cast<size_t>(processes.rank())]) {
-    if (!strategy::is_collective(instruction.does) || instruction.payload == strategy::Payload::statistics) continue;
+    const bool sends = instruction.does == strategy::Does::send, collective = strategy::is_collective(instruction.does);
+    if ((!sends && !collective) || instruction.payload == strategy::Payload::statistics) continue;
     std::string operation = base::word_of(instruction.does);
     std::replace(operation.begin(), operation.end(), '-', '_');
-    const std::string what = base::word_of(instruction.payload);
+    const bool tied = collective && plan.groups[static_cast<size_t>(instruction.group)].name == "pp";
+    const std::string what = tied ? "tied weights" : base::word_of(instruction.payload);
     bytes[what + " " + operation + " " + what] += plan.bytes_sent(instruction);
   }
   return bytes;

@@ -33,7 +33,7 @@ int main(int argc, char** argv) {
       std::optional<parallel::Processes> laid_out;
       if (which.settings.count("layout") + which.settings.count("zeropp") + which.settings.count("reduce") != 0) {
         auto own = config;
-        own.layout = which.layout(), own.chunks = which.number("chunks", 1);
+        own.layout = which.layout(), own.chunks = which.number("chunks", 0);
         own.zero = which.number("zero", 0), own.reduce = which.choice("reduce", own.reduce);
         own.zeropp = parallel::ZeroPlusPlus(which.value("zeropp", "")), own.node_size = which.number("node_size", 0);
         laid_out.emplace(world, own, nccl);
