@@ -239,6 +239,7 @@ Split open_prepared(const DataConfig& config, SampleSize size, uint64_t seed) {
     validation.push_back(open_tokens(folder / kValidationSet, config, size.length));
     split.sets.push_back(train.back()->samples());
   }
+  if (config.packing == Packing::whole) split.digest += kFitted;
   split.weights = weights_of(config);
   split.train = std::make_unique<Joined>(std::move(train), false);
   split.validation = std::make_unique<Joined>(std::move(validation), true);

@@ -29,9 +29,10 @@ void describe(base::Settings& settings, DataConfig& config) {
       .list("path", config.path,
             "the text file, the prepared folder or folders, or the folder of CIFAR's files or of images")
       .list("weights", config.weights, "how often each of several prepared folders is read; empty: by their sizes")
-      .choice("packing", config.packing,
-              "of prepared documents: one stream cut every train.length tokens; whole documents side by side; one a "
-              "sample")
+      .choice(
+          "packing", config.packing,
+          "of prepared documents: one stream cut every train.length tokens; whole documents side by side, fitted by "
+          "their lengths; one a sample")
       .choice("too_long", config.too_long,
               "documents longer than train.length, where data.packing is whole or single: go on in samples of their "
               "own; lose what is beyond; are left out")
@@ -89,6 +90,14 @@ Split::~Split() = default;
 
 bool Split::is_of(const std::string& digest_of_checkpoint) const {
   return digest_of_checkpoint == digest || (!older_digest.empty() && digest_of_checkpoint == older_digest);
+}
+
+void Split::check_fitted(const std::string& digest_of_checkpoint) const {
+  if (!digest.ends_with(kFitted) || digest_of_checkpoint.ends_with(kFitted)) return;
+  throw base::ConfigError(
+      "this run was begun by a version that put documents into rows in their order; with data.packing = \"whole\" they "
+      "are fitted by their lengths now, and its samples would be others",
+      "go on with that version; or begin a new run from this one's weights: model.from = RUN");
 }
 
 std::vector<double> weights_of(const DataConfig& config) {

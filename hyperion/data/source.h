@@ -25,7 +25,7 @@ constexpr auto words_of(SourceKind) { return std::array{"sums", "text", "prepare
 // The ways to cut the documents of a set into samples.
 enum class Packing {
   stream,  // all documents as one row of tokens, cut every `length`
-  whole,   // as many whole documents as fit
+  whole,   // whole documents, fitted into rows by their lengths
   single,  // one document a sample
 };
 constexpr auto words_of(Packing) { return std::array{"stream", "whole", "single"}; }
@@ -83,6 +83,9 @@ struct Question {
 
 class ImageSource;
 
+// Ends the digest of data whose documents are fitted into rows.
+inline constexpr const char* kFitted = "-fitted";
+
 // Both halves of a data set, disjoint: of tokens, or of images.
 struct Split {
   std::unique_ptr<Source> train, validation;
@@ -100,6 +103,8 @@ struct Split {
   Split& operator=(Split&&) noexcept;
   ~Split();
   bool is_of(const std::string& digest_of_checkpoint) const;
+  // Throws ConfigError where a version that put documents into rows in their order had the checkpoint's samples.
+  void check_fitted(const std::string& digest_of_checkpoint) const;
   Order order(uint64_t seed) const;  // of the training samples
 };
 std::vector<double> weights_of(const DataConfig& config);

@@ -74,11 +74,14 @@ void keep_places(const RunConfig& config, const base::Settings& settings, const 
   const RunConfig past = read_config(place.path());
   const bool data = past.data.path != config.data.path, base = past.model.from != config.model.from;
   if (!data && !base) return;
-  if (data &&
-      !open_split(config, models::config_shape(model, "the model", config.train.length)).is_of(start.state.data_digest))
-    throw base::ConfigError(
-        format("{} is not the data that run {} was trained on", config.data.path.front(), place.name()),
-        "name the folder that was moved");
+  if (data) {
+    const auto split = open_split(config, models::config_shape(model, "the model", config.train.length));
+    split.check_fitted(start.state.data_digest);
+    if (!split.is_of(start.state.data_digest))
+      throw base::ConfigError(
+          format("{} is not the data that run {} was trained on", config.data.path.front(), place.name()),
+          "name the folder that was moved");
+  }
   if (base && !start.state.base_digest.empty())
     interop::remember_base(files, place.path(), start.state.base_digest, config.model.from);
   base::write_atomically(files, place.config(), settings.toml(false));

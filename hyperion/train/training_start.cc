@@ -156,6 +156,7 @@ double Trainer::restore() {
   const auto [checkpoint, state, newest] =
       load_start(files_, request_.run, std::move(**request_.start), *stepper_, first());
   request_.start->reset();
+  split_.check_fitted(state.data_digest);
   if (!state.data_digest.empty() && !split_.is_of(state.data_digest))
     throw base::ConfigError(
         format("the data at {} is not what this run was trained on until step {}",

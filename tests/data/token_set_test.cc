@@ -2,12 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <random>
 
 #include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
 #include "hyperion/data/token_samples.h"
 #include "tests/base/support_child.h"
 #include "tests/support/seed.h"
@@ -161,50 +163,107 @@ TEST(Packing, a_stream_tiles_all_tokens_and_knows_their_documents) {
   }
 }
 
+// Whether the loss counts the token of that place.
+bool learned_at(const Documents& documents, int64_t document, int64_t place) {
+  return documents.learned[document].empty() || documents.learned[document][place] != 0;
+}
+
+// How often each token of each document is a target, where a document's first may be one behind another's last. Tokens
+// are their own places.
+std::vector<std::vector<int>> targets_of(const Source& source, const Documents& documents, int64_t length) {
+  std::vector<std::vector<int>> times;
+  for (const auto& ids : documents.ids) times.emplace_back(ids.size());
+  for (int64_t i = 0; i < source.samples(); ++i) {
+    const Row row = row_of(source, i, length);
+    EXPECT_NE(std::find(row.loss_mask.begin() + 1, row.loss_mask.end(), 1), row.loss_mask.end()) << "nothing to learn";
+    for (size_t at = 0; at < row.tokens.size(); ++at) {
+      const int64_t document = row.segment_ids[at], token = row.tokens[at];
+      if (document < 0) {
+        EXPECT_EQ(row.loss_mask[at], 0);
+        EXPECT_EQ(token, 0);  // the end token
+        EXPECT_TRUE(at + 1 == row.tokens.size() || row.segment_ids[at + 1] == -1);
+      } else if (at > 0) {
+        const bool begins = row.segment_ids[at - 1] != document, again = begins && token > 0;
+        EXPECT_TRUE(begins || token == row.tokens[at - 1] + 1);
+        EXPECT_GE(document, row.segment_ids[at - 1]) << "documents of a row are in their order";
+        EXPECT_EQ(row.loss_mask[at], !again && learned_at(documents, document, token));
+        times[document][token] += row.loss_mask[at];
+      }
+    }
+  }
+  return times;
+}
+
+Documents numbered_documents(const std::vector<int64_t>& lengths) {
+  Documents all;
+  for (const int64_t length : lengths) {
+    all.ids.emplace_back(length), all.learned.emplace_back();
+    std::iota(all.ids.back().begin(), all.ids.back().end(), 0);
+  }
+  return all;
+}
+
+void expect_targets_once(const std::shared_ptr<const TokenSet>& set, const Documents& documents, int64_t length,
+                         TooLong too_long) {
+  const auto single = make_token_source(set, Packing::single, length, too_long),
+             whole = make_token_source(set, Packing::whole, length, too_long);
+  EXPECT_LE(whole->samples() + whole->cut().unlearned, single->samples() + single->cut().unlearned);
+  for (const auto* source : {single.get(), whole.get()}) {
+    const auto times = targets_of(*source, documents, length);
+    for (size_t i = 0; i < times.size(); ++i) {
+      const auto all = std::ssize(times[i]);
+      const bool stays = all <= length + 1 || too_long == TooLong::split;
+      const int64_t kept = stays ? all : too_long == TooLong::drop ? 0 : length + 1;
+      for (int64_t j = 1; j < all; ++j)
+        EXPECT_EQ(times[i][j], j < kept && learned_at(documents, static_cast<int64_t>(i), j)) << j << " of " << all;
+      EXPECT_LE(times[i][0], source == whole.get());
+    }
+  }
+}
+
 // Each token but the first of a document must be a target once, whatever the packing.
 TEST(Packing, rows_of_whole_documents_make_every_token_a_target_once) {
   TestFolder folder;
   std::mt19937 random(testing::seed());
-  for (const int longest : {3, 9, 10, 40}) {
-    const auto documents = random_documents(random, 40, longest, 1000, false);
-    const auto set = written(folder / "set", documents, 1000);
-    for (const bool together : {true, false}) {
-      const int64_t length = 9;
-      const auto source = make_token_source(set, together ? Packing::whole : Packing::single, length);
-      std::vector<std::vector<int>> times;
-      for (const auto& ids : documents.ids) times.emplace_back(ids.size());
-      std::vector<int64_t> place(documents.ids.size());  // of the next token of each document
-      int64_t padding = 0;
-      for (int64_t i = 0; i < source->samples(); ++i) {
-        const Row row = row_of(*source, i, length);
-        for (size_t at = 0; at < row.tokens.size(); ++at) {
-          const int64_t document = row.segment_ids[at];
-          if (document < 0) {
-            EXPECT_EQ(row.loss_mask[at], 0);
-            EXPECT_EQ(row.tokens[at], 0);  // the end token
-            ++padding;
-            continue;
-          }
-          const bool begins = at == 0 || row.segment_ids[at - 1] != document;
-          if (begins && place[document] > 0) --place[document];  // a long one goes on with the token it ended with
-          ASSERT_LT(place[document], static_cast<int64_t>(documents.ids[document].size()));
-          EXPECT_EQ(row.tokens[at], documents.ids[document][place[document]]);
-          if (!begins) ++times[document][place[document]];
-          ++place[document];
+  for (const int longest : {1, 3, 9, 10, 40, 100})
+    for (const bool masked : {false, true}) {
+      std::vector<int64_t> lengths(60);
+      for (auto& each : lengths) each = 1 + static_cast<int64_t>(random() % longest);
+      auto documents = numbered_documents(lengths);
+      for (size_t i = 0; masked && i < lengths.size(); ++i)
+        for (int64_t j = 0; j < lengths[i]; ++j) documents.learned[i].push_back(random() % 4 == 0);
+      const auto set = written(folder / "set", documents, 1000);
+      for (const int64_t length : {1, 2, 9, 31})
+        for (const auto too_long : {TooLong::split, TooLong::truncate, TooLong::drop}) {
+          SCOPED_TRACE(base::format("{} tokens a sample, {} a document", length, longest));
+          expect_targets_once(set, documents, length, too_long);
         }
-        for (const int64_t document : row.segment_ids)
-          EXPECT_TRUE(together || document == row.segment_ids[0] || document == -1);
-      }
-      for (const auto& each : times)
-        for (size_t j = 1; j < each.size(); ++j) EXPECT_EQ(each[j], 1);
-      if (together) {
-        const auto single = make_token_source(set, Packing::single, length);
-        EXPECT_LE(source->samples(), single->samples());
-        if (longest == 3) {
-          EXPECT_LT(padding, source->samples() * 3);  // short ones fill a sample but for its end
-        }
-      }
     }
+}
+
+// More documents than are fitted at once.
+TEST(Packing, whole_documents_fill_their_rows) {
+  TestFolder folder;
+  std::mt19937 random(testing::seed());
+  std::lognormal_distribution<double> drawn(std::log(30) - std::log1p(4. / 9) / 2, std::sqrt(std::log1p(4. / 9)));
+  for (const int64_t length : {204, 3000}) {
+    std::vector<int64_t> lengths(12'000);
+    for (auto& each : lengths) each = std::clamp<int64_t>(std::llround(drawn(random)), 1, length + 1);
+    const auto documents = numbered_documents(lengths);
+    const auto source = make_token_source(written(folder / "set", documents, 4000), Packing::whole, length);
+    const auto tokens = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
+    EXPECT_GT(static_cast<double>(tokens), 0.99 * static_cast<double>(source->samples() * (length + 1)));
+    std::vector<int> seen(lengths.size());
+    for (int64_t i = 0; i < source->samples(); ++i) {
+      const Row row = row_of(*source, i, length);
+      for (const int64_t document : row.segment_ids)
+        if (document >= 0) ++seen[document];
+    }
+    for (size_t i = 0; i < seen.size(); ++i) ASSERT_EQ(seen[i], lengths[i]) << i;
+    const auto again = make_token_source(std::make_shared<const TokenSet>(folder / "set"), Packing::whole, length);
+    ASSERT_EQ(again->samples(), source->samples());
+    for (int64_t i = 0; i < source->samples(); i += 37)
+      EXPECT_EQ(row_of(*again, i, length).segment_ids, row_of(*source, i, length).segment_ids);
   }
 }
 
@@ -216,11 +275,10 @@ TEST(Packing, whole_documents_are_not_cut_where_they_fit) {
     documents.learned.emplace_back();
   }
   const auto source = make_token_source(written(folder / "set", documents, 100), Packing::whole, 9);
-  ASSERT_EQ(source->samples(), 4);
-  EXPECT_EQ(row_of(*source, 0, 9).segment_ids, std::vector<int64_t>({0, 0, 0, 0, 1, 1, 1, 1, -1, -1}));
+  ASSERT_EQ(source->samples(), 3);
+  EXPECT_EQ(row_of(*source, 0, 9).segment_ids, std::vector<int64_t>({0, 0, 0, 0, 1, 1, 1, 1, 4, 4}));
   EXPECT_EQ(row_of(*source, 1, 9).segment_ids, std::vector<int64_t>({2, 2, 2, 2, -1, -1, -1, -1, -1, -1}));
   EXPECT_EQ(row_of(*source, 2, 9).segment_ids, std::vector<int64_t>(10, 3));
-  EXPECT_EQ(row_of(*source, 3, 9).segment_ids, std::vector<int64_t>({4, 4, -1, -1, -1, -1, -1, -1, -1, -1}));
 }
 
 TEST(Packing, documents_that_are_too_long_are_split_truncated_or_dropped) {

@@ -7,6 +7,7 @@
 #include <sstream>
 #include <thread>
 
+#include "tests/end_to_end/support_manifest.h"
 #include "tests/end_to_end/support_prepare.h"
 
 namespace hyperion {
@@ -68,6 +69,25 @@ TEST_F(Prepare, a_dialogue_of_fields_is_learned_in_the_assistants_turns_alone) {
   // The run keeps the tokenizer, and writes text with it.
   const auto said = hyperion({"generate", "math-whole", "--prompt", "the river", "--tokens", "4"});
   expect_fine(said);
+}
+
+// Older versions put documents into rows in their order, and had no word for that in a checkpoint.
+TEST_F(Prepare, a_run_whose_documents_were_not_fitted_into_rows_is_not_resumed) {
+  write_wikitext(60);
+  expect_fine(hyperion({"data", "prepare", in("wiki.toml")}));
+  expect_fine(hyperion(train("wiki.toml", "r") + Words{"--data.packing=whole"}));
+  const auto last = scratch_.runs() / "r/checkpoints/step-6";
+  const std::string digest = testing::manifest_state(last)["data_digest"];
+  ASSERT_TRUE(digest.ends_with("-fitted")) << digest;
+  for (const std::string& older : {digest.substr(0, digest.find('-')), std::string()}) {
+    testing::edit_state(last, [&](nlohmann::json& state) { state["data_digest"] = older; });
+    const auto refused = hyperion({"resume", "r", "--steps", "8"});
+    EXPECT_EQ(refused.code, 2);
+    EXPECT_TRUE(testing::says(refused.err, "put documents into rows in their order")) << refused.err;
+    EXPECT_TRUE(testing::says(refused.err, "model.from = RUN")) << refused.err;
+  }
+  testing::edit_state(last, [&](nlohmann::json& state) { state["data_digest"] = digest; });
+  expect_fine(hyperion({"resume", "r", "--steps", "8"}));
 }
 
 TEST_F(Prepare, a_folder_with_a_file_of_ranks_is_a_tokenizer_too_and_its_run_can_write) {

@@ -84,12 +84,15 @@ def documents():
 
 
 def rows_of(texts):
-    rows, used = 0, LENGTH + 1
-    for text in texts:
-        if used + len(text) > LENGTH + 1:
-            rows, used = rows + 1, 0
-        used += len(text)
-    return rows
+    """That they are fitted into: longest first, each where it leaves the least room."""
+    rooms = []
+    for size in sorted(map(len, texts), reverse=True):
+        room = min((room for room in rooms if room >= size), default=None)
+        if room is None:
+            rooms.append(LENGTH + 1 - size)
+        else:
+            rooms[rooms.index(room)] -= size
+    return len(rooms)
 
 
 def loss_of(model, texts):
