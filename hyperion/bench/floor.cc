@@ -48,6 +48,7 @@ namespace {
 using base::format;
 using Work = std::function<void()>;
 constexpr const char* kFloorAdapter = "floor";
+constexpr size_t kAttendedBatches = 4;  // of documents
 
 at::ScalarType floor_type(const Workload& workload, train::Precision precision) {
   if (precision != train::Precision::fp8) return train::compute_type(precision);
@@ -101,12 +102,14 @@ class Measured {
     return times;
   }
 
-  // A forward and a backward; of batches with documents their mean.
+  // A forward and a backward; of documents the mean of some batches, by the pairs of tokens of them all.
   double attention(const BlockSizes& s) const {
     if (s.documents.empty()) return attention_of_rows(s);
+    BlockSizes some = s;
+    some.documents.resize(std::min(s.documents.size(), kAttendedBatches));
     double sum = 0;
-    for (const auto& lengths : s.documents) sum += attention_within(s, lengths);
-    return sum / static_cast<double>(s.documents.size());
+    for (const auto& lengths : some.documents) sum += attention_within(s, lengths);
+    return sum / static_cast<double>(some.documents.size()) * part_within_documents(s) / part_within_documents(some);
   }
 
  private:
@@ -290,7 +293,7 @@ BlockSizes block_sizes(const Workload& workload, const train::RunConfig& config)
   s.head_width = s.width / s.heads;
   if (s.vocabulary == 0 || !packs_documents(config)) return s;
   const auto shape = random_shape(config);
-  for (int64_t i = 0; i < kRandomBatches; ++i) {
+  for (int64_t i = 0; i < random_batches(config); ++i) {
     auto& lengths = s.documents.emplace_back();
     for (const auto& row : document_lengths(random_batch(config, shape, 0, i)))
       lengths.insert(lengths.end(), row.begin(), row.end());

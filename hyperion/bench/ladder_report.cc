@@ -178,9 +178,10 @@ std::string svg_of(const std::vector<Ladder>& ladders) {
 }
 
 std::string heading(const Ladder& ladder) {
+  const auto timed = std::find_if(ladder.rungs.begin(), ladder.rungs.end(), [](const Rung& rung) { return rung.up(); });
   return format("{} on {}, {}; {}{}{}\n\n", ladder.workload, ladder.device_name, ladder.rungs.at(0).row.precision,
-                blocks_text(ladder.steps), settings_note(ladder.settings),
-                ladder.stopped ? "; stopped before the last rung" : "");
+                timed == ladder.rungs.end() ? "nothing was timed" : blocks_text(ladder.steps, timed->row.block_steps),
+                settings_note(ladder.settings), ladder.stopped ? "; stopped before the last rung" : "");
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "hyperion/base/files.h"
 #include "hyperion/base/random.h"
 #include "hyperion/base/signals.h"
+#include "hyperion/data/fit_rows.h"
 #include "hyperion/models/registry.h"
 #include "hyperion/nn/meta.h"
 #include "hyperion/train/config.h"
@@ -53,20 +54,24 @@ constexpr int64_t kShortestDocument = 2;                     // one token has no
 class RandomDocuments final : public data::Source {
  public:
   RandomDocuments(int64_t rows, int64_t length, int64_t vocabulary, uint64_t seed)
-      : length_(length), vocabulary_(vocabulary), tokens_(base::stream_key(seed, "bench.tokens")), rows_(rows) {
+      : length_(length), vocabulary_(vocabulary), tokens_(base::stream_key(seed, "bench.tokens")) {
     const double mean = std::min(kMeanDocument, static_cast<double>(length) / 4);
     const double variance = std::log1p(kDeviation * kDeviation), middle = std::log(mean) - variance / 2;
     const auto key = base::stream_key(seed, "bench.documents");
-    uint64_t drawn = 0;
-    int64_t used = 0;  // a row has room for length + 1, as in data/token_samples.cc
-    for (size_t row = 0; row < rows_.size();) {
+    const int64_t room = length + 1;  // as in data/token_samples.cc
+    std::vector<int64_t> sizes;
+    for (int64_t all = 0; all / room <= rows;) {
       float normal = 0;
-      base::fill_normal(key, drawn++, 1, 1, &normal);
-      const auto tokens = std::clamp<int64_t>(std::llround(std::exp(middle + std::sqrt(variance) * normal)),
-                                              kShortestDocument, length + 1);
-      if (used + tokens > length + 1) used = 0, ++row;
-      if (row < rows_.size()) rows_[row].push_back(tokens);
-      used += tokens;
+      base::fill_normal(key, sizes.size(), 1, 1, &normal);
+      sizes.push_back(
+          std::clamp<int64_t>(std::llround(std::exp(middle + std::sqrt(variance) * normal)), kShortestDocument, room));
+      all += sizes.back();
+    }
+    const auto fitted = data::fit_rows(sizes, room);
+    for (int64_t row = 0; row < fitted.count(); ++row) {
+      if (row == fitted.emptiest) continue;  // of a large set one row, and here one of few
+      auto& lengths = rows_.emplace_back();
+      for (const int32_t document : fitted[row]) lengths.push_back(sizes[document]);
     }
   }
 
@@ -96,8 +101,8 @@ class RandomDocuments final : public data::Source {
 train::Batch packed_batch(train::RunConfig config, int64_t vocabulary, int64_t index) {
   config.train.epochs = 0;  // the documents are as many as are needed
   data::Split split;
-  split.train = std::make_unique<RandomDocuments>(kRandomBatches * config.train.batch, config.train.length, vocabulary,
-                                                  config.train.seed);
+  split.train = std::make_unique<RandomDocuments>(random_batches(config) * config.train.batch, config.train.length,
+                                                  vocabulary, config.train.seed);
   return train::batch_at(split, config, index * config.train.batch);
 }
 
@@ -122,6 +127,8 @@ std::unique_ptr<models::Model> random_model(const train::RunConfig& config, c10:
 bool packs_documents(const train::RunConfig& config) {
   return config.data.packing == data::Packing::whole && config.data.reset;
 }
+
+int64_t random_batches(const train::RunConfig& config) { return packs_documents(config) ? 16 : 3; }
 
 train::Batch random_batch(const train::RunConfig& config, const strategy::ModelShape& shape, int64_t vocabulary,
                           int64_t index) {
@@ -162,10 +169,11 @@ StepWork work_of_step(const train::RunConfig& config) {
     return {tokens ? units : 0, units * shape.flops_token()};
   }
   StepWork work;
-  for (int64_t i = 0; i < kRandomBatches; ++i)
+  const int64_t batches = random_batches(config);
+  for (int64_t i = 0; i < batches; ++i)
     for (const auto& row : document_lengths(random_batch(config, shape, 0, i)))
       for (const int64_t length : row) {
-        const double part = static_cast<double>(length) / static_cast<double>(kRandomBatches);
+        const double part = static_cast<double>(length) / static_cast<double>(batches);
         work.tokens += part, work.flops += part * shape_at(*model, config, length).flops_token();
       }
   return work;
@@ -180,7 +188,7 @@ RandomTraining::RandomTraining(const train::RunConfig& config, c10::Device devic
       shape_(shape_at(*model_, config, config.train.length)),
       stepper_(std::make_unique<train::Stepper>(*model_, config, device)),
       last_(std::make_unique<Last>()) {
-  for (int64_t i = 0; i < kRandomBatches; ++i)
+  for (int64_t i = 0; i < random_batches(config); ++i)
     batches_.push_back(train::to_device(random_batch(config, shape_, vocabulary, i), device,
                                         train::compute_type(config.train.precision)));
 }
@@ -194,9 +202,11 @@ void RandomTraining::step() {
 
 void RandomTraining::step(profile::StepTimer& timer) {
   base::throw_if_stopped("running training steps");
-  const auto& batch = batches_[static_cast<size_t>(steps_ % kRandomBatches)];
+  const auto& batch = batches_[static_cast<size_t>(steps_ % batches())];
   last_->result = stepper_->run(batch, ++steps_, kLearningRate, timer);
 }
+
+int64_t RandomTraining::batches() const { return std::ssize(batches_); }
 
 double RandomTraining::loss() const { return last_->result.loss.item<double>(); }
 

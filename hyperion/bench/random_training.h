@@ -28,13 +28,16 @@ std::unique_ptr<models::Model> random_model(const train::RunConfig& config, c10:
 
 // Whether rows are documents side by side, as a run with data.packing = whole and data.reset = true has them of a
 // prepared set. Their lengths are then log-normal, of mean 300 and standard deviation 200 (of rows shorter than 1200
-// tokens, of a quarter of them and two thirds of that), cut to a row, and what is left of a row is padding.
+// tokens, of a quarter of them and two thirds of that), cut to a row. They are fitted into rows as a run does it, and a
+// batch is a random draw of these; what is left of a row is padding.
 bool packs_documents(const train::RunConfig& config);
 
-constexpr int64_t kRandomBatches = 3;
+// How many batches take turns. Of documents so many that what they cost in the mean is what such documents cost: of
+// three batches of 27 the longest documents, which padding goes by, may be a quarter too short.
+int64_t random_batches(const train::RunConfig& config);
 
 // On the CPU; train.batch rows of tokens below `vocabulary` and their successors, or images and labels below it. 0: the
-// model's own number. Of documents there are others for each `index` below kRandomBatches.
+// model's own number. Of documents there are others for each `index` below random_batches.
 train::Batch random_batch(const train::RunConfig& config, const strategy::ModelShape& shape, int64_t vocabulary = 0,
                           int64_t index = 0);
 
@@ -51,7 +54,7 @@ struct StepWork {
 };
 StepWork work_of_step(const train::RunConfig& config);
 
-// Model, optimizer and kRandomBatches in rotation, on the device.
+// Model, optimizer and batches in rotation, on the device.
 class RandomTraining {
  public:
   // The config must outlive it.
@@ -63,6 +66,7 @@ class RandomTraining {
   void step();                           // queued; the device may still be at it
   void step(profile::StepTimer& timer);  // the same with marks
   double loss() const;                   // of the last step; waits for it
+  int64_t batches() const;
   const strategy::ModelShape& shape() const { return shape_; }
   bool records() const;               // its steps as graphs
   const nn::Fp8Linears* fp8() const;  // null: the precision is another

@@ -30,7 +30,7 @@ constexpr double kRest = 2;                       // seconds
 
 using base::now;
 
-int64_t blocks_of(int64_t steps) { return std::max<int64_t>(1, steps / kBlockSteps); }
+int64_t blocks_of(int64_t steps, int64_t block) { return std::max<int64_t>(1, steps / block); }
 
 // Rates from what the row already knows; the same for ours and the peers'.
 void add_rates(TrainRow& row, const train::RunConfig& config, const std::string& device_name) {
@@ -57,11 +57,10 @@ void one_step(RandomTraining& training) {
   training.step();
 }
 
-std::vector<double> timed_blocks(RandomTraining& training, at::Device device, int64_t steps,
+std::vector<double> timed_blocks(RandomTraining& training, at::Device device, int64_t blocks, int64_t block,
                                  const std::function<void(int64_t)>& told) {
-  const int64_t block = std::min(kBlockSteps, steps);
   std::vector<double> seconds;
-  for (int64_t i = 0; i < blocks_of(steps); ++i) {
+  for (int64_t i = 0; i < blocks; ++i) {
     if (told) told(i * block);
     const double begun = now();
     for (int64_t step = 0; step < block; ++step) one_step(training);
@@ -136,8 +135,12 @@ bool TrainResult::ours_failed() const {
   return std::none_of(rows.begin(), rows.end(), [](const TrainRow& row) { return !row.peer() && row.failed.empty(); });
 }
 
-std::string blocks_text(int64_t steps) {
-  const int64_t blocks = blocks_of(steps), block = std::min(kBlockSteps, steps);
+int64_t block_steps(const train::RunConfig& config, int64_t steps) {
+  return packs_documents(config) ? random_batches(config) : std::min(kBlockSteps, steps);
+}
+
+std::string blocks_text(int64_t steps, int64_t block) {
+  const int64_t blocks = blocks_of(steps, block);
   return blocks == 1 ? format("one block of {} step{}", block, block == 1 ? "" : "s")
                      : format("the median of {} blocks of {} steps", blocks, block);
 }
@@ -191,10 +194,12 @@ TrainRow measure_training(const Workload& workload, const train::RunConfig& conf
     training.step();
     row.first_loss = training.loss();
     row.first_step = now() - begun;
-    for (int64_t step = 0; step < kWarmUp; ++step) one_step(training);
+    for (int64_t step = 0; step < std::max(kWarmUp, training.batches()); ++step) one_step(training);
     device::synchronize(device);
     if (gpu) rest();
-    row.step = profile::spread_of(timed_blocks(training, device, steps, watch.timed));
+    row.block_steps = block_steps(config, steps);
+    const int64_t blocks = blocks_of(steps, row.block_steps);
+    row.step = profile::spread_of(timed_blocks(training, device, blocks, row.block_steps, watch.timed));
     if (train::records_graphs(config.train.optimize) && !training.records())
       row.ran_as = base::word_of(train::Optimize::fused);
     row.last_loss = training.loss();
@@ -244,6 +249,7 @@ TrainResult run_train_bench(const TrainBenchOptions& options) {
     for (const auto& mode : peer_modes(config, options.peer_modes)) {
       progress.begin(format("{} torch {}", workload->name, mode));
       auto peer = run_peer(*workload, config, mode, options.steps, device.is_cuda() ? "cuda" : "cpu");
+      peer.block_steps = block_steps(config, options.steps);
       add_rates(peer, config, result.device_name);
       note_differences(result, result.rows[first], peer);
       result.rows.push_back(std::move(peer));

@@ -1,9 +1,9 @@
 // `hyperion bench train`: whole training steps of the canonical workloads, on random weights and samples that lie on
 // the device; beside PyTorch's own, timed the same way in the same run, where that is asked for.
 //
-// The first step is timed alone; some more warm up; a GPU then rests for two seconds, so that no row runs at a clock
-// that what was before it has left; then blocks of ten steps run back to back, synchronized once a block. A figure is
-// the median block's. Memory is the peak of the GPU's allocator, from before the model is made.
+// The first step is timed alone; some more warm up, with every batch; a GPU then rests for two seconds, so that no row
+// runs at a clock that what was before it has left; then blocks of steps run back to back, synchronized once a block. A
+// figure is the median block's. Memory is the peak of the GPU's allocator, from before the model is made.
 #pragma once
 #include <c10/core/Device.h>
 
@@ -66,7 +66,11 @@ TrainRow attempt_training(const Workload& workload, const std::string& mode, Cha
 // waits for each launch, and is left out here.
 std::vector<profile::TracedSpan> traced_steps(RandomTraining& training, c10::Device device, const base::Path& file);
 
+// How many steps are timed at once: ten; of documents one with each batch, also where fewer are asked for, so that
+// every block has the same tokens.
+int64_t block_steps(const train::RunConfig& config, int64_t steps);
+
 // "the median of 5 blocks of 10 steps"
-std::string blocks_text(int64_t steps);
+std::string blocks_text(int64_t steps, int64_t block);
 
 }  // namespace hyperion::bench

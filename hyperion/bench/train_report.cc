@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
@@ -211,11 +212,21 @@ std::string svg_of(const TrainResult& result) {
   return report::bars_svg("Milliseconds a training step on " + result.device_name, groups);
 }
 
+// Blocks of documents are longer than others.
+std::string blocks_of_rows(const TrainResult& result) {
+  std::set<int64_t> sizes;
+  for (const auto& row : result.rows)
+    if (row.failed.empty()) sizes.insert(row.block_steps);
+  std::string text;
+  for (const int64_t size : sizes) text += (text.empty() ? "" : "; documents: ") + blocks_text(result.steps, size);
+  return text.empty() ? "nothing was timed" : text;
+}
+
 }  // namespace
 
 Outcome train_outcome(const TrainResult& result) {
   std::string table =
-      format("{}; {}{}\n\n{}{}", result.device_name, blocks_text(result.steps), settings_note(result.settings),
+      format("{}; {}{}\n\n{}{}", result.device_name, blocks_of_rows(result), settings_note(result.settings),
              table_of(result), fp8_of(result) + kinds_of(result) + gaps_of(result));
   for (const auto& note : result.notes) table += "note: " + note + "\n";
   return {"train", table, json_of(result), csv_of(result), {{"train.svg", svg_of(result)}}};

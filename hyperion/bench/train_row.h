@@ -16,6 +16,7 @@ struct TrainRow {
   std::string ran_as;                     // the mode that ran in its place, or how a peer ran; empty: as it says
   double first_step = 0;                  // seconds
   profile::Spread step;                   // seconds a step, of blocks
+  int64_t block_steps = 0;                // of each block
   int64_t parameters = 0, trained = 0;    // the second: of them, or of an adapter beside them
   double samples_s = 0, tokens_s = 0;     // tokens 0: images
   double tflops = 0, mfu = 0;             // TFLOP/s, and its part of the datasheet's peak; 0: not known

@@ -132,7 +132,7 @@ train::RunConfig config_of(const Workload& workload, const Changes& changes) {
 std::vector<std::string> settings_of(const Changes& changes) {
   std::vector<std::string> list;
   for (const auto& [name, value] : changes)
-    if (flag_of(name).starts_with("--set")) list.push_back(name + "=" + value);
+    if (flag_of(name).starts_with("--set")) list.push_back(format("{}={}", name, value));
   std::sort(list.begin(), list.end());
   return list;
 }
@@ -155,7 +155,7 @@ std::string workload_json(const Workload& workload, const train::RunConfig& conf
                     {"scale", nn::scale_of(nn::config_of(config.lora), "")},
                     {"quantize", base::word_of(config.model.quantize)}};
   if (tokens && packs_documents(config))
-    for (int64_t i = 0; i < kRandomBatches; ++i)
+    for (int64_t i = 0; i < random_batches(config); ++i)
       json["documents"].push_back(document_lengths(random_batch(config, shape, 0, i)));
   return json.dump();
 }

@@ -1,14 +1,18 @@
 """The documents of a step, in the two forms that the peers train on.
 
 packed: whole documents side by side in rows, as the bench has them; attention and positions begin anew at each.
-padded: one document a row, each padded to the longest of the step. Padding lies behind what is real, so causal attention
-        hides it without a mask, and the fastest kernels run; the loss leaves it out.
+padded: one document a row, each padded to the longest of the step, and that to a multiple of 8. Padding lies behind what is
+        real, so causal attention hides it without a mask, and the fastest kernels run; the loss leaves it out. The documents
+        of all steps are dealt out at random: rows are fitted, so that those of a step are of like lengths, and to pad them
+        would cost less than it costs whoever draws documents from a set.
 """
+import random
+
 import torch
 from torch.nn.attention.flex_attention import create_block_mask
 
 FORMS = ("packed", "padded")
-IGNORED = -100
+IGNORED, MULTIPLE = -100, 8
 
 
 def tokens_of(spec, device):
@@ -45,9 +49,16 @@ def block_mask(owner):
     return create_block_mask(sees, len(owner), None, owner.shape[1], owner.shape[1], device=owner.device)
 
 
+def dealt(batches):
+    """As many batches of the same documents, in no order, each with as many as the others, or one more."""
+    documents = [tokens for rows in batches for row in rows for tokens in row]
+    random.Random(1).shuffle(documents)
+    return [[documents[index::len(batches)]] for index in range(len(batches))]
+
+
 def padded(rows, device):
     documents = [tokens for row in rows for tokens in row]
-    longest = max(map(len, documents))
+    longest = -(-max(map(len, documents)) // MULTIPLE) * MULTIPLE
     ids, targets = room(len(documents), longest, 0, device), room(len(documents), longest, IGNORED, device)
     for row, tokens in enumerate(documents):
         ids[row, :len(tokens)], targets[row, :len(tokens) - 1] = tokens, tokens[1:]
@@ -58,4 +69,4 @@ def micro_batches(ids, targets, count):
     """Parts of a batch, each with its share of the targets that count: the weighted losses add up to the whole one's."""
     counted = (targets != IGNORED).sum()
     return [((some, theirs), float((theirs != IGNORED).sum() / counted))
-            for some, theirs in zip(ids.chunk(count), targets.chunk(count))]
+            for some, theirs in zip(ids.tensor_split(count), targets.tensor_split(count))]

@@ -4,10 +4,12 @@
 The model is built from the config.json that the bench hands over, so both sides read one description. A step is forward,
 backward, clip of the global norm at 1, and fused AdamW; bf16 and fp16 run under autocast over fp32 weights. The first step is
 timed alone, five more warm up, a GPU rests for two seconds, then blocks of ten run back to back and are synchronised once a block.
+Of documents, a step with each batch warms up, and a block is as many.
 
 With adapters (adapters.py) the weights are frozen in 16 bits. Documents (documents.py) are those of the bench's own batches,
 packed into rows or padded; padded ones that do not fit in memory are cut into micro-batches. With either, `compile` compiles
-the blocks, which share their code, and the loss: the first step of a deep model then takes seconds and not minutes.
+the blocks, which share their code, and the loss: the first step of a deep model then takes seconds and not minutes. Padded
+batches differ in rows and length: torch.compile makes code for any after the first, and may not give up and run eagerly.
 
 Prints one line of JSON: seconds a step of each block, the first step's, peak bytes, losses; or {"error": ...}.
 """
@@ -250,12 +252,18 @@ def data_of(spec, how, form, parts, device):
         return [[(batch, 1.0)] for batch in batches(spec, device)]
     rows = documents.tokens_of(spec, device)
     if form == "padded":
-        return [documents.micro_batches(*documents.padded(some, device), parts) for some in rows]
+        return [documents.micro_batches(*documents.padded(some, device), parts) for some in documents.dealt(rows)]
     blocks = how == "compile" and device == "cuda"
     return [[(documents.packed(some, spec["length"], device, blocks), 1.0)] for some in rows]
 
 
+def compiled_graphs():
+    return torch._dynamo.utils.counters["stats"]["unique_graphs"]
+
+
 def compiled(model, how, by_layer):
+    torch._dynamo.config.recompile_limit = 64
+    torch._dynamo.config.fail_on_recompile_limit_hit = True
     if how == "compile" and by_layer:
         for block in model.blocks:
             block.compile()
@@ -316,19 +324,21 @@ def measure(spec, mode, steps, device, parts=1):
     begun = time.perf_counter()
     first_loss = float(step(0))
     first = time.perf_counter() - begun
-    for index in range(WARM_UP):
+    for index in range(max(WARM_UP, len(data))):
         step(index)
     wait()
     if gpu:
         time.sleep(REST)
-    block, blocks = min(BLOCK, steps), []
-    for _ in range(max(1, steps // BLOCK)):
+    graphs, blocks = compiled_graphs(), []
+    block = len(data) if form else min(BLOCK, steps)
+    for _ in range(max(1, steps // block)):
         begun = time.perf_counter()
         for index in range(block):
             loss = step(index)
         wait()
         blocks.append((time.perf_counter() - begun) / block)
     notes = ["layer by layer"] * by_layer + [f"{parts} micro-batches"] * (parts > 1)
+    notes += ["compiled while it was timed"] * (compiled_graphs() > graphs)
     return {"workload": spec["name"], "mode": mode, "ran_as": ", ".join(notes), "blocks_s": blocks, "first_step_s": first,
             "first_loss": first_loss, "last_loss": float(loss), "parameters": parameters,
             "trained": sum(parameter.numel() for parameter in trained), "peak_bytes": torch.cuda.max_memory_allocated() if gpu else 0, "torch": torch.__version__}

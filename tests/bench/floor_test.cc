@@ -179,8 +179,8 @@ TEST(Floor, counts_attention_by_documents) {
     const auto config = config_of(workload);
     const auto sizes = block_sizes(workload, config);
     EXPECT_EQ(sizes.tokens(), config.train.batch * config.train.length);
-    ASSERT_EQ(sizes.documents.size(), static_cast<size_t>(kRandomBatches));
-    for (int64_t i = 0; i < kRandomBatches; ++i) {  // those that the step trains on
+    ASSERT_EQ(sizes.documents.size(), static_cast<size_t>(random_batches(config)));
+    for (int64_t i = 0; i < random_batches(config); ++i) {  // those that the step trains on
       std::vector<int64_t> expected;
       for (const auto& row : document_lengths(random_batch(config, random_shape(config), 0, i)))
         expected.insert(expected.end(), row.begin(), row.end());

@@ -118,7 +118,7 @@ TEST(Workloads, a_peer_is_told_adapter_and_documents) {
   EXPECT_EQ(json.at("lora").at("scale"), 1.0);
   EXPECT_EQ(json.at("lora").at("quantize"), "nf4");
   EXPECT_GT(json.at("trained"), 0);
-  ASSERT_EQ(json.at("documents").size(), 3u);
+  ASSERT_EQ(json.at("documents").size(), 16u);
   EXPECT_EQ(json.at("documents").at(0).size(), 2u);
   const auto whole = base::parse_json(
       workload_json(*find_workloads("tiny-llama")[0], config_of(*find_workloads("tiny-llama")[0])), "the workload");
@@ -205,9 +205,17 @@ TEST(TrainBench, a_workload_named_twice_is_measured_once) {
 }
 
 TEST(TrainBench, says_how_its_steps_were_timed) {
-  EXPECT_EQ(blocks_text(5), "one block of 5 steps");
-  EXPECT_EQ(blocks_text(15), "one block of 10 steps");
-  EXPECT_EQ(blocks_text(50), "the median of 5 blocks of 10 steps");
+  const auto text = [](const char* name, int64_t steps) {
+    return blocks_text(steps, block_steps(config_of(*find_workloads(name)[0]), steps));
+  };
+  EXPECT_EQ(text("tiny-llama", 5), "one block of 5 steps");
+  EXPECT_EQ(text("tiny-llama", 15), "one block of 10 steps");
+  EXPECT_EQ(text("tiny-llama", 50), "the median of 5 blocks of 10 steps");
+  EXPECT_EQ(text("tiny-llama-packed", 50), "the median of 3 blocks of 16 steps");
+  EXPECT_EQ(text("tiny-llama-packed", 2), "one block of 16 steps") << "one with each batch";
+  const auto outcome = train_outcome(run_train_bench(tiny("tiny-llama,tiny-llama-packed")));
+  EXPECT_NE(outcome.table.find("; one block of 2 steps; documents: one block of 16 steps\n"), std::string::npos)
+      << outcome.table;
 }
 
 TEST(TrainBench, a_setting_that_is_wrong_for_all_is_an_error) {

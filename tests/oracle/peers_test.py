@@ -68,6 +68,15 @@ for quantize in ("none", "nf4"):
         for a, b in zip(found["packed", 1], other):
             torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-6)
 
+# Padded batches have the documents of the rows, dealt out: padding costs what it costs of documents drawn at random, 2.9 times the tokens in the mean.
+lengths = [[[range(count) for count in row] for row in batch] for batch in specs["qwen2.5-3b-packed"]["documents"]]
+batches = [[len(tokens) for row in batch for tokens in row] for batch in documents.dealt(lengths)]
+assert sorted(sum(batches, [])) == sorted(len(tokens) for batch in lengths for row in batch for tokens in row)
+assert len(batches) == len(lengths) == 16 and max(map(len, batches)) - min(map(len, batches)) <= 1, list(map(len, batches))
+padding = [len(batch) * max(batch) / sum(batch) for batch in batches]
+assert 2.5 < sum(padding) / len(padding) < 3, padding
+assert documents.padded(rows, "cpu")[0].shape[1] % documents.MULTIPLE == 0
+
 # 4 bits are near the weight: half of the widest step between two of the 16 values, by the largest of 64.
 linear = torch.nn.Linear(128, 64, bias=False)
 packed = adapters.Nf4Linear(linear)
