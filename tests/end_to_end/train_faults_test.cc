@@ -15,6 +15,7 @@
 #include <sstream>
 #include <thread>
 
+#include "hyperion/base/format.h"
 #include "tests/end_to_end/support_program.h"
 #include "tests/support/seed.h"
 
@@ -144,7 +145,7 @@ Outcome run(const Trial& trial) {
     // Before all have met, some are not waiting for anyone yet and have nothing to tell.
     if (!met_all && (said.empty() || said.find("stopped while starting") != said.npos)) continue;
     if (const auto unsaid = what_is_unsaid(said, trial.culprit); !unsaid.empty())
-      complain("rank " + std::to_string(rank) + " does not tell: " + unsaid + " (" + said + ")");
+      complain(base::format("rank {} does not tell: {} ({})", rank, unsaid, said));
   }
   for (int wait = 0; wait < 300 && ranks_with(mark) > 0; ++wait)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));

@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
 #include "hyperion/base/hash.h"
 #include "hyperion/models/adapt.h"
 #include "hyperion/models/planned_model.h"
@@ -184,7 +185,7 @@ std::map<std::string, double> planned_bytes(models::Model& model, const train::R
     std::replace(operation.begin(), operation.end(), '-', '_');
     const bool tied = collective && plan.groups[static_cast<size_t>(instruction.group)].name == "pp";
     const std::string what = tied ? "tied weights" : base::word_of(instruction.payload);
-    bytes[what + " " + operation + " " + what] += plan.bytes_sent(instruction);
+    bytes[base::format("{} {} {}", what, operation, what)] += plan.bytes_sent(instruction);
   }
   return bytes;
 }

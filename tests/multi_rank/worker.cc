@@ -67,5 +67,8 @@ int main(int argc, char** argv) {
   } catch (const base::Error& error) {
     std::fprintf(stderr, "%s", base::error_text(error).c_str());
     return error.exit_code();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
   }
 }

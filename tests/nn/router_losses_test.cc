@@ -1,5 +1,6 @@
 #include "hyperion/nn/router_losses.h"
 
+#include <ATen/ops/allclose.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/tensor.h>
@@ -65,14 +66,14 @@ TEST(RouterLosses, of_layers_in_several_places_are_those_of_all) {
   for (int i = 0; i < 5; ++i) logits.push_back(at::randn({7, 3}).requires_grad_());
   const auto tokens = counted_tokens(logits.front(), {});
   const auto all = router_sums({}, logits, 2, {}, /*squares=*/true);
-  (balance_loss(all, tokens) + router_z_loss(all, tokens)).backward();
+  balance_loss(all, tokens).add(router_z_loss(all, tokens)).backward();
   std::vector<at::Tensor> expected;
   for (auto& layer : logits) expected.push_back(std::exchange(layer.mutable_grad(), {}));
   const auto first = router_sums({}, {logits[0], logits[1]}, 2, {}, /*squares=*/true);
   const auto handed_on = first.detach().requires_grad_();
   const auto last = router_sums(handed_on, {logits[2], logits[3], logits[4]}, 2, {}, /*squares=*/true);
   EXPECT_TRUE(last.equal(all));
-  (balance_loss(last, tokens) + router_z_loss(last, tokens)).backward();
+  balance_loss(last, tokens).add(router_z_loss(last, tokens)).backward();
   first.backward(handed_on.grad());
   for (size_t i = 0; i < logits.size(); ++i) EXPECT_TRUE(at::allclose(logits[i].grad(), expected[i], 1e-6, 1e-8)) << i;
 }

@@ -1,0 +1,121 @@
+// Runs whose model lies in stages on several processes, as a user starts, stops and changes them.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tests/end_to_end/support_program.h"
+
+namespace hyperion {
+namespace {
+
+using testing::Finished;
+using testing::Program;
+using testing::run;
+using testing::says;
+using testing::Scratch;
+using testing::operator+;
+using Words = std::vector<std::string>;
+
+Words launched(int ranks, const Words& command) { return Words{"launch", "-n", std::to_string(ranks), "--"} + command; }
+
+// On 12 samples a step, in as many parts whatever the layout.
+Words trained(const Scratch& scratch, const std::string& name, const Words& flags) {
+  return Words{"train",
+               testing::tiny_recipe(scratch).string(),
+               "--run",
+               name,
+               "--device",
+               "cpu",
+               "--steps",
+               "8",
+               "--train.batch=12",
+               "--model.layers=3",
+               "--optim.schedule=constant",
+               "--checkpoint.every=4",
+               "--eval.prompts=1+2:,34+5:"} +
+         flags;
+}
+
+struct Told {
+  std::map<int64_t, double> losses, validations;
+  std::map<int64_t, std::string> said;
+};
+
+Told told(const Scratch& scratch, const std::string& name) {
+  Told told;
+  std::ifstream lines(scratch.runs() / name / "metrics.jsonl");
+  for (std::string line; std::getline(lines, line);) {
+    const auto record = nlohmann::json::parse(line);
+    const int64_t step = record["step"];
+    if (!record.contains("split"))
+      told.losses[step] = record["loss"];
+    else
+      told.validations[step] = record["loss"], told.said[step] = record.value("samples", nlohmann::json()).dump();
+  }
+  return told;
+}
+
+void expect_same(const Told& found, const Told& expected) {
+  ASSERT_EQ(found.losses.size(), expected.losses.size());
+  for (const auto& [step, loss] : expected.losses) EXPECT_NEAR(found.losses.at(step), loss, 1e-4) << step;
+  ASSERT_EQ(found.validations.size(), expected.validations.size());
+  for (const auto& [step, loss] : expected.validations) EXPECT_NEAR(found.validations.at(step), loss, 1e-4) << step;
+  EXPECT_EQ(found.said, expected.said);
+}
+
+TEST(PipelineRun, learns_validates_and_answers_as_one_process_does) {
+  Scratch scratch;
+  const auto alone = run(scratch, trained(scratch, "alone", {"--train.accumulate=4"}));
+  ASSERT_EQ(alone.code, 0) << alone.err;
+  const auto staged =
+      run(scratch, launched(3, trained(scratch, "staged", {"--train.accumulate=4", "--parallel", "pp=3"})));
+  ASSERT_EQ(staged.code, 0) << staged.err;
+  EXPECT_TRUE(says(staged.err, "3 stages of 1, 1 and 1 blocks, 1f1b over 4 micro-batches")) << staged.err;
+  const auto both = run(scratch, launched(4, trained(scratch, "both",
+                                                     {"--train.accumulate=2", "--parallel", "pp=2,dp=2", "--zero", "1",
+                                                      "--parallel.schedule=gpipe"})));
+  ASSERT_EQ(both.code, 0) << both.err;
+  const auto expected = told(scratch, "alone");
+  ASSERT_EQ(expected.losses.size(), 8U);
+  ASSERT_FALSE(expected.said.empty());
+  expect_same(told(scratch, "staged"), expected);
+  expect_same(told(scratch, "both"), expected);
+}
+
+TEST(PipelineRun, is_killed_and_goes_on_in_another_layout) {
+  Scratch scratch;
+  ASSERT_EQ(run(scratch, trained(scratch, "alone", {"--train.accumulate=4"})).code, 0);
+  {
+    Program job(scratch, launched(2, trained(scratch, "moved", {"--train.accumulate=4", "--parallel", "pp=2"})),
+                {{"HYPERION_FAULTS", "train.step=kill@7"}});
+    EXPECT_NE(job.wait().code, 0);
+  }
+  const auto moved =
+      run(scratch, launched(4, {"resume", "moved", "--parallel", "pp=2,dp=2", "--zero", "3", "--train.accumulate=2"}));
+  ASSERT_EQ(moved.code, 0) << moved.err;
+  EXPECT_TRUE(says(moved.err, "resuming after step 6")) << moved.err;
+  expect_same(told(scratch, "moved"), told(scratch, "alone"));
+  const Finished further = run(scratch, {"resume", "moved", "--steps", "9", "--parallel", "dp=1", "--zero", "0"});
+  EXPECT_EQ(further.code, 0) << further.err;
+  EXPECT_EQ(run(scratch, {"export", "moved", "--to", (scratch.path() / "hf").string()}).code, 0);
+}
+
+TEST(PipelineRun, that_cannot_be_is_refused_with_what_would_do) {
+  Scratch scratch;
+  const auto refused = [&](int ranks, const Words& flags) {
+    const auto done = run(scratch, launched(ranks, trained(scratch, "refused", flags)));
+    EXPECT_EQ(done.code, 2) << done.err;
+    return done.err;
+  };
+  EXPECT_TRUE(says(refused(4, {"--parallel", "pp=4"}), "at most 3 stages"));
+  EXPECT_TRUE(says(refused(2, {"--parallel", "pp=2", "--parallel.chunks=2"}), "interleaved"));
+  EXPECT_TRUE(says(refused(2, {"--parallel", "tp=2"}), "only pp and dp"));
+  EXPECT_TRUE(says(refused(2, {"--parallel", "pp=2", "--deterministic=layout"}), "same_bits"));
+  EXPECT_TRUE(says(refused(2, {"--parallel", "pp=2", "--train.accumulate=3", "--parallel.schedule=interleaved"}),
+                   "train.accumulate = 2 or train.accumulate = 4"));
+}
+
+}  // namespace
+}  // namespace hyperion
