@@ -11,6 +11,7 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
 #include "hyperion/base/output_file.h"
+#include "hyperion/base/signals.h"
 #include "hyperion/base/words.h"
 #include "hyperion/bench/outcome.h"
 #include "hyperion/cli/commands.h"
@@ -132,7 +133,7 @@ Shown plan_of(const PlanOptions& options) {
               .walk = {},
               .unit = 1};
   shown.step.length = shown.shape.context > 0 ? config.train.length : std::max<int64_t>(1, shown.model.image_tokens);
-  shown.plan = strategy::make_plan(shown.model, shown.step);
+  shown.plan = strategy::make_plan(shown.model, shown.step, [] { base::throw_if_stopped("planning"); });
   strategy::check(shown.plan);
   set_clock(shown);
   return shown;

@@ -1,14 +1,12 @@
 #include "hyperion/strategy/plan.h"
 
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <numeric>
 #include <set>
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
-#include "hyperion/base/signals.h"
 #include "hyperion/base/words.h"
 
 namespace hyperion::strategy {
@@ -347,7 +345,7 @@ double Plan::bytes_sent(const Instruction& instruction) const {
   return (instruction.does == Does::all_reduce ? 2 : 1) * bytes * (size - 1) / size;
 }
 
-Plan make_plan(const PlannedModel& model, const PlannedStep& step) {
+Plan make_plan(const PlannedModel& model, const PlannedStep& step, const std::function<void()>& between) {
   check(model, step);
   Plan plan{.layout = step.layout, .pipeline = {step.schedule, step.layout.pp, step.chunks, step.micro_batches}};
   check(plan.pipeline);
@@ -357,7 +355,7 @@ Plan make_plan(const PlannedModel& model, const PlannedStep& step) {
   refuse_if_long(step.layout, 1);
   plan.ranks.resize(static_cast<size_t>(step.layout.processes()));
   for (int rank = 0; rank < static_cast<int>(plan.ranks.size()); ++rank) {
-    base::throw_if_stopped("planning");
+    if (between) between();
     RankPlan(model, step, plan, rank).write();
     if (rank == 0) refuse_if_long(step.layout, plan.ranks[0].size());
   }

@@ -4,6 +4,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -93,8 +94,8 @@ struct PlannedStep {
 };
 
 // Throws ConfigError where the layout is impossible for the model, with the reason and what would do; and where the
-// lists would have more than kMostInstructions between them.
+// lists would have more than kMostInstructions between them. `between`: called between two ranks' lists.
 constexpr size_t kMostInstructions = 2'000'000;
-Plan make_plan(const PlannedModel& model, const PlannedStep& step);
+Plan make_plan(const PlannedModel& model, const PlannedStep& step, const std::function<void()>& between = {});
 
 }  // namespace hyperion::strategy
