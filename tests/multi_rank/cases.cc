@@ -38,10 +38,16 @@ train::RunConfig config_of(const Case& which, int64_t processes) {
     config.data.source = data::SourceKind::shapes;
     model.preset = which.family == "vit" ? "vit-tiny" : "resnet18-cifar";
   } else {
-    model.preset = which.family == "moe" ? "mixtral-tiny" : which.family == "gpt2" ? "gpt2-tiny" : "llama-tiny";
+    model.preset = which.family == "moe"        ? "mixtral-tiny"
+                   : which.family == "qwen_moe" ? "qwen-moe-tiny"
+                   : which.family == "qwen2"    ? "qwen2.5-0.5b"
+                   : which.family == "gpt2"     ? "gpt2-tiny"
+                                                : "llama-tiny";
     model.heads = 2, model.width = 32, model.context = 32;
     if (which.family == "moe") model.experts = 4, model.inner = 32;
-    if (which.family == "llama" || which.family == "lora" || which.family == "qlora")
+    if (which.family == "qwen2") model.vocabulary = 256;
+    if (which.family == "qwen_moe") model.key_value_heads = 2;
+    if (which.family == "llama" || which.family == "lora" || which.family == "qlora" || which.family == "qwen2")
       model.inner = which.number("inner", 48), model.key_value_heads = 1;
     if (which.family == "gpt2") model.dropout = 0.1;
     config.data.digits = 2;

@@ -75,7 +75,7 @@ double distance(const json& a, const json& b) {
 // adapter, a batch of images or made-up labels do in so few says nothing.
 bool learns(const std::string& text) {
   const auto family = text.substr(0, text.find(' '));
-  return family == "gpt2" || family == "llama" || family == "moe";
+  return family == "gpt2" || family == "llama" || family == "moe" || family == "qwen_moe" || family == "qwen2";
 }
 
 // Prints a line a case, for docs/. `environment` is that of the ranks, not of the one alone.
@@ -94,6 +94,10 @@ void expect_as_alone(int ranks, const Cases& cases, const Environment& environme
     const std::string where = on_gpu() ? " over " + outcome->second["wires"].get<std::string>() : "";
     std::printf("%d ranks%s  %-62s %.1e\n", ranks, where.c_str(), text.c_str(), off);
     EXPECT_LT(off, narrow ? 3e-2 : 1e-5) << text;
+    const auto& norms = reference->second["norms"];
+    for (size_t i = 0; i < norms.size() && !narrow && text.find("pp=") != text.npos; ++i)
+      EXPECT_NEAR(outcome->second["norms"][i].get<double>(), norms[i].get<double>(), 1e-4 * norms[i].get<double>())
+          << text;
     if (!learns(text)) continue;
     EXPECT_LT(outcome->second["losses"].back().get<double>(), outcome->second["losses"].front().get<double>() - 0.5)
         << text;
@@ -137,6 +141,7 @@ TEST(Losses, of_the_stages_of_a_pipeline_are_those_of_one) {
                       "llama layout=pp=2 accumulate=5 steps=10 masked=1 recompute=full",
                       "vit layout=pp=2 accumulate=2 steps=10", "moe layout=pp=2 accumulate=4 steps=10",
                       "moe layout=pp=2 accumulate=2 masked=1 steps=10 layers=4 schedule=interleaved chunks=2",
+                      "qwen2 layout=pp=2 accumulate=4 steps=10", "qwen_moe layout=pp=2 accumulate=3 steps=10 masked=1",
                       "lora layout=pp=2 accumulate=3 steps=10", "qlora layout=pp=2 accumulate=2 steps=10",
                       "llama layout=pp=2 accumulate=2 packed=1 steps=10",
                       "gpt2 layout=pp=2 accumulate=4 precision=bf16 steps=10", "gpt2 layout=pp=2 steps=10"});
