@@ -71,6 +71,7 @@ class Moe final : public CausalDecoder {
   at::Tensor auxiliary_loss(const at::Tensor& hidden, nn::Pass& pass) {
     if (beside_size() == 0) return {};
     const auto sums = beside(pass);
+    if (!sums.defined()) return {};  // all sparse layers ran elsewhere, and nothing was handed on
     const auto tokens = nn::counted_tokens(hidden.flatten(0, 1), pass.token_mask);
     at::Tensor loss;
     if (config_.balance) loss = nn::balance_loss(sums, tokens).mul(config_.balance_coefficient);

@@ -15,10 +15,10 @@ Hidden run_stage(Parts& parts, const Stage& stage, const Hidden& input, const at
   for (int64_t i = stage.begin; i < stage.end; ++i)
     states = nn::run_unit(*blocks[static_cast<size_t>(i)], nn::Unit::block, states, pass);
   if (!stage.last) {
-    auto beside = parts.beside(pass);
     const int64_t size = parts.beside_size();
+    auto beside = size > 0 ? parts.beside(pass) : at::Tensor();
     if (size > 0 && !beside.defined()) beside = at::zeros({size}, states.options().dtype(at::kFloat));
-    return {states, size > 0 ? beside : at::Tensor()};
+    return {states, beside};
   }
   return {targets.defined() ? parts.last_loss(states, targets, pass) : parts.last(states, pass)};
 }

@@ -1,15 +1,12 @@
 #include "hyperion/nn/router_losses.h"
 
 #include <ATen/ops/cat.h>
-#include <ATen/ops/full.h>
 #include <ATen/ops/logsumexp.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/topk.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
-
-#include "hyperion/base/error.h"
 
 namespace hyperion::nn {
 namespace {
