@@ -4,12 +4,17 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/matmul.h>
+#include <ATen/ops/tensor.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <algorithm>
+#include <bit>
 #include <functional>
 #include <numeric>
+#include <utility>
 
 #include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
 #include "hyperion/device/gpu.h"
 #include "hyperion/kernels/nf4_math.h"
 
@@ -22,7 +27,7 @@ int64_t elements_of(const Nf4& weight) {
 
 Nf4Scales scales_of(const Nf4& weight) {
   return {weight.magnitudes.const_data_ptr<int8_t>(), weight.group_scales.const_data_ptr<float>(),
-          weight.mean_magnitude};
+          weight.mean_magnitude, std::countr_zero(static_cast<uint64_t>(weight.group))};
 }
 
 at::Tensor in_rows(const at::Tensor& flat, int64_t width) {
@@ -33,11 +38,24 @@ at::Tensor in_rows(const at::Tensor& flat, int64_t width) {
 void quantize_magnitudes(const at::Tensor& flat, Nf4& out) {
   const auto largest = in_rows(flat, kNf4Block).abs().amax(1).to(at::kFloat);
   out.mean_magnitude = largest.mean().item<float>();
-  const auto rest = in_rows(largest.sub(out.mean_magnitude), kNf4Group);
+  const auto rest = in_rows(largest.sub(out.mean_magnitude), out.group);
   out.group_scales = rest.abs().amax(1);
   const auto parts = rest.div(out.group_scales.unsqueeze(1).clamp_min(1e-38));
   const auto bytes = parts.abs().sqrt().mul(parts.sign()).mul(127).round().to(at::kChar);
   out.magnitudes = bytes.view({-1}).narrow(0, 0, largest.size(0)).clone();
+}
+
+std::vector<int64_t> blocks_of(const Nf4& whole, const std::vector<Nf4Stretch>& stretches) {
+  std::vector<int64_t> blocks;
+  for (const auto& [first, count] : stretches) {
+    HYPERION_CHECK(first >= 0 && count >= 0 && first + count <= elements_of(whole), "a part lies inside of the whole");
+    for (int64_t block = first / kNf4Block; block < (first + count) / kNf4Block; ++block) blocks.push_back(block);
+  }
+  return blocks;
+}
+
+at::Tensor picked(const at::Tensor& from, const std::vector<int64_t>& rows) {
+  return from.index_select(0, at::tensor(rows, at::kLong).to(from.device()));
 }
 
 template <class T>
@@ -79,6 +97,7 @@ struct Matmul : torch::autograd::Function<Matmul> {
     saved["magnitudes"] = weight.magnitudes;
     saved["group_scales"] = weight.group_scales;
     saved["mean_magnitude"] = static_cast<double>(weight.mean_magnitude);
+    saved["group"] = weight.group;
     saved["transposed"] = transposed;
     const auto whole = nf4_dequantize(weight, input.scalar_type());
     return transposed ? at::linear(input, whole) : at::matmul(input, whole);
@@ -86,9 +105,13 @@ struct Matmul : torch::autograd::Function<Matmul> {
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  const torch::autograd::variable_list& gradients) {
     const auto& saved = context->saved_data;
-    const Nf4 weight{saved.at("shape").toIntVector(),     gradients[0].scalar_type(),
-                     saved.at("codes").toTensor(),        saved.at("magnitudes").toTensor(),
-                     saved.at("group_scales").toTensor(), static_cast<float>(saved.at("mean_magnitude").toDouble())};
+    const Nf4 weight{saved.at("shape").toIntVector(),
+                     gradients[0].scalar_type(),
+                     saved.at("codes").toTensor(),
+                     saved.at("magnitudes").toTensor(),
+                     saved.at("group_scales").toTensor(),
+                     static_cast<float>(saved.at("mean_magnitude").toDouble()),
+                     saved.at("group").toInt()};
     const auto whole = nf4_dequantize(weight, gradients[0].scalar_type());
     return {at::matmul(gradients[0], saved.at("transposed").toBool() ? whole : whole.t()), {}, {}};
   }
@@ -139,6 +162,34 @@ Nf4 move(const Nf4& weight, at::Device device) {
   Nf4 moved = weight;
   for (auto* tensor : {&moved.codes, &moved.magnitudes, &moved.group_scales}) *tensor = tensor->to(device);
   return moved;
+}
+
+bool nf4_parts_at(const std::vector<Nf4Stretch>& stretches) {
+  return std::all_of(stretches.begin(), stretches.end(),
+                     [](const auto& each) { return each.first % kNf4Block == 0 && each.count % kNf4Block == 0; });
+}
+
+Nf4 nf4_part(const Nf4& whole, const std::vector<Nf4Stretch>& stretches, std::vector<int64_t> shape) {
+  if (!nf4_parts_at(stretches))
+    throw base::ConfigError(base::format("a block of {} elements in 4 bits would straddle the cut", kNf4Block));
+  const auto blocks = blocks_of(whole, stretches);
+  const auto size = static_cast<int64_t>(blocks.size());
+  Nf4 part;
+  part.shape = std::move(shape);
+  part.type = whole.type;
+  part.mean_magnitude = whole.mean_magnitude;
+  HYPERION_CHECK(elements_of(part) == size * kNf4Block, "a part has as many elements as its shape");
+  // Where the whole's scale is not that of the block before, a group of the part must begin.
+  for (int64_t i = 1; i < size; ++i)
+    if (blocks[i] / whole.group != blocks[i - 1] / whole.group)
+      part.group = std::min(part.group, int64_t{1} << std::countr_zero(static_cast<uint64_t>(i)));
+  std::vector<int64_t> groups;
+  for (int64_t i = 0; i < size; i += part.group) groups.push_back(blocks[i] / whole.group);
+  const int64_t full = elements_of(whole) / kNf4Block;  // a shorter block at the end is in no part
+  part.codes = picked(whole.codes.narrow(0, 0, full * kNf4Block / 2).view({full, kNf4Block / 2}), blocks).view({-1});
+  part.magnitudes = picked(whole.magnitudes, blocks);
+  part.group_scales = picked(whole.group_scales, groups);
+  return part;
 }
 
 at::Tensor nf4_matmul(const at::Tensor& input, const Nf4& weight, bool transposed) {

@@ -6,12 +6,13 @@
 
 namespace hyperion::kernels {
 
-constexpr int64_t kNf4Block = 64, kNf4Group = 256;
+constexpr int64_t kNf4Block = 64;
 
 struct Nf4Scales {
   const int8_t* magnitudes;
   const float* group_scales;
   float mean_magnitude;
+  int group_shift;  // 2^group_shift blocks share a scale
 };
 
 // The sixteen values of the QLoRA paper's appendix E.
@@ -44,8 +45,8 @@ constexpr uint8_t nf4_code(float value) {
 // Signed squares: byte b of a group with scale s stands for s (b/127)^2 with b's sign.
 constexpr float nf4_magnitude(const Nf4Scales& scales, int64_t block) {
   const float part = static_cast<float>(scales.magnitudes[block]) * (1.0f / 127);
-  const float magnitude =
-      scales.mean_magnitude + scales.group_scales[block / kNf4Group] * (part < 0 ? -part * part : part * part);
+  const float magnitude = scales.mean_magnitude +
+                          scales.group_scales[block >> scales.group_shift] * (part < 0 ? -part * part : part * part);
   return magnitude > 0 ? magnitude : 0;
 }
 

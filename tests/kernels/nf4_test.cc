@@ -1,6 +1,7 @@
 #include "hyperion/kernels/nf4.h"
 
 #include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/matmul.h>
@@ -8,7 +9,11 @@
 #include <ATen/ops/zeros.h>
 
 #include <cmath>
+#include <random>
+#include <set>
+#include <utility>
 
+#include "hyperion/base/error.h"
 #include "hyperion/kernels/nf4_math.h"
 #include "tests/support/devices.h"
 
@@ -18,7 +23,9 @@ namespace {
 using kernels::Nf4;
 using kernels::nf4_dequantize;
 using kernels::nf4_matmul;
+using kernels::nf4_part;
 using kernels::nf4_quantize;
+using kernels::Nf4Stretch;
 using testing::OnDevice;
 using testing::relative_error;
 
@@ -133,6 +140,107 @@ TEST_P(Nf4Weight, is_packed_alike_on_every_device) {
   const Nf4 here = nf4_quantize(weight), there = kernels::move(nf4_quantize(weight.to(GetParam())), at::kCPU);
   EXPECT_TRUE(here.codes.equal(there.codes));
   EXPECT_TRUE(here.magnitudes.equal(there.magnitudes));
+}
+
+// One rank's share of a matrix that is cut along `dim`: of each of so many parts that lie beside one another (q|k|v).
+struct Share {
+  int64_t dim, parts, ranks, rank;
+
+  int64_t begin(const Nf4& whole, int64_t part) const { return (part * ranks + rank) * length(whole); }
+  int64_t length(const Nf4& whole) const { return whole.shape[dim] / parts / ranks; }
+
+  Nf4 of(const Nf4& whole) const {
+    const int64_t times = dim == 0 ? 1 : whole.shape[0], each = dim == 0 ? whole.shape[1] : 1;
+    std::vector<Nf4Stretch> stretches;
+    for (int64_t time = 0; time < times; ++time)
+      for (int64_t part = 0; part < parts; ++part)
+        stretches.push_back({(time * whole.shape[dim] + begin(whole, part)) * each, length(whole) * each});
+    auto shape = whole.shape;
+    shape[dim] = parts * length(whole);
+    EXPECT_TRUE(kernels::nf4_parts_at(stretches));
+    return nf4_part(whole, stretches, shape);
+  }
+  at::Tensor of_values(const Nf4& whole, at::ScalarType type) const {
+    const auto values = nf4_dequantize(whole, type);
+    std::vector<at::Tensor> pieces;
+    for (int64_t part = 0; part < parts; ++part)
+      pieces.push_back(values.narrow(dim, begin(whole, part), length(whole)));
+    return at::cat(pieces, dim);
+  }
+};
+
+// each(whole, share) for cuts by rows and columns, of one part and of three, of shapes that are odd in all but that.
+template <class Each>
+void for_shares(at::Device device, const Each& each) {
+  std::mt19937 random(3);
+  const auto odd = [&](int64_t most) { return 2 * std::uniform_int_distribution<int64_t>(0, most / 2)(random) + 1; };
+  for (const int64_t ranks : {2, 3, 4})
+    for (const int64_t parts : {1, 3})
+      for (const int64_t dim : {0, 1}) {
+        std::vector<int64_t> shape{odd(200), odd(200)};
+        shape[dim] = ranks * parts * 64 * (odd(8) + 1) / 2;
+        const Nf4 whole = nf4_quantize(at::randn(shape).to(device));
+        for (int64_t rank = 0; rank < ranks; ++rank) each(whole, Share{dim, parts, ranks, rank});
+      }
+}
+
+TEST_P(Nf4Weight, has_the_same_values_in_its_parts) {
+  std::set<int64_t> groups;
+  for_shares(GetParam(), [&](const Nf4& whole, const Share& share) {
+    const Nf4 part = kernels::move(kernels::move(share.of(whole), at::kCPU), GetParam());
+    groups.insert(part.group);
+    for (const auto type : {at::kFloat, at::kBFloat16})
+      EXPECT_TRUE(nf4_dequantize(part, type).equal(share.of_values(whole, type)))
+          << whole.shape << " along " << share.dim << " by " << share.ranks << ", rank " << share.rank;
+    const int64_t pieces = part.shape[share.dim] / 64;
+    const Share last{share.dim, 1, pieces, pieces - 1};
+    EXPECT_TRUE(nf4_dequantize(last.of(part), at::kFloat).equal(last.of_values(part, at::kFloat))) << "a part's part";
+  });
+  EXPECT_GE(groups.size(), 4U) << ::testing::PrintToString(groups);
+}
+
+TEST_P(Nf4Weight, multiplies_by_its_parts) {
+  for_shares(GetParam(), [&](const Nf4& whole, const Share& share) {
+    const Nf4 part = share.of(whole);
+    const auto values = share.of_values(whole, at::kFloat);
+    for (const bool transposed : {true, false}) {
+      auto x = random({2, 3, part.shape[transposed ? 1 : 0]}).requires_grad_(), y = x.detach().clone().requires_grad_();
+      const auto out = nf4_matmul(x, part, transposed);
+      const auto expected = transposed ? at::linear(y, values) : at::matmul(y, values);
+      const auto upstream = random(out.sizes());
+      out.backward(upstream);
+      expected.backward(upstream);
+      EXPECT_TRUE(out.equal(expected)) << whole.shape << " along " << share.dim;
+      EXPECT_TRUE(x.grad().equal(y.grad())) << whole.shape << " along " << share.dim;
+    }
+  });
+}
+
+// 8 rows of 96 blocks: the whole's scales change at its blocks 256 (the 65th of row 2) and 512 (the 33rd of row 5).
+TEST_P(Nf4Weight, has_as_few_scales_in_a_part_as_may_be) {
+  const Nf4 whole = nf4_quantize(random({8, 6144}));
+  const auto scales_of = [&](const Share& share) {
+    const Nf4 part = share.of(whole);
+    return std::pair(part.group, part.group_scales.numel());
+  };
+  EXPECT_EQ(scales_of({0, 1, 1, 0}), std::pair(int64_t{256}, int64_t{3}));
+  EXPECT_EQ(scales_of({0, 1, 2, 0}), std::pair(int64_t{256}, int64_t{2}));  // 384 blocks; another scale at 256
+  EXPECT_EQ(scales_of({0, 1, 2, 1}), std::pair(int64_t{128}, int64_t{3}));  // at 512 - 384 = 128
+  EXPECT_EQ(scales_of({0, 1, 8, 0}), std::pair(int64_t{256}, int64_t{1}));  // of one row, in one group
+  EXPECT_EQ(scales_of({1, 1, 2, 0}), std::pair(int64_t{16}, int64_t{24}));  // at 3 x 48 and 5 x 48 + 32
+  EXPECT_EQ(scales_of({1, 1, 96, 0}), std::pair(int64_t{1}, int64_t{8}));   // at 3 and 6
+}
+
+TEST_P(Nf4Weight, is_not_cut_through_a_block) {
+  const Nf4 whole = nf4_quantize(random({6, 96}));
+  for (const std::vector<Nf4Stretch>& stretches :
+       {std::vector<Nf4Stretch>{{32, 64}}, {{0, 96}}, {{0, 64}, {96, 64}}, {{0, 32}, {64, 32}}}) {
+    EXPECT_FALSE(kernels::nf4_parts_at(stretches));
+    EXPECT_THROW(nf4_part(whole, stretches, {64}), base::ConfigError);
+  }
+  EXPECT_TRUE(kernels::nf4_parts_at({{0, 192}, {384, 192}}));
+  EXPECT_THROW(nf4_part(whole, {{0, 192}}, {1, 96}), base::Error);  // another shape
+  EXPECT_THROW(nf4_part(whole, {{512, 128}}, {128}), base::Error);  // past its end
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, Nf4Weight, ::testing::ValuesIn(testing::devices()), testing::device_name);
