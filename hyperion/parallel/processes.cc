@@ -118,7 +118,7 @@ std::string Processes::text() const {
 std::map<std::string, comm::Traffic> Processes::traffic_by_caller() const {
   std::map<std::string, comm::Traffic> all;
   for (const auto* group : groups())
-    for (const auto& [key, traffic] : group->traffic()) all[group->name() + " " + key] = traffic;
+    for (const auto& [key, traffic] : group->traffic()) all[group->name() + " " + key] += traffic;
   return all;
 }
 

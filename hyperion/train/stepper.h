@@ -67,6 +67,7 @@ class Stepper {
   MemoryReport measure(const Batch& batch, const MemoryConfig& memory);
   void use(const MemoryConfig& memory);  // from the next step on; an optimizer on the host stays there
   const MemoryConfig& memory() const { return memory_; }
+  MemoryReport held() const;  // between steps, and its gradients until the update
   int64_t accumulate() const { return accumulate_; }
   bool records() const { return graphs_ != nullptr && !graphs_->refused(); }  // its steps as graphs, as far as it knows
 
@@ -111,7 +112,6 @@ class Stepper {
   // The step by a graph; nothing where this run's steps are not such.
   int64_t room_for_documents(int64_t most, const Batch& batch);
   std::optional<StepResult> by_graph(const Batch& all, int64_t step, double lr, profile::StepTimer& timer);
-  MemoryReport held() const;
   void scale_on_host();  // where the device has decided so far
 
   models::Model& model_;

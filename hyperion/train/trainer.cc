@@ -62,7 +62,10 @@ void Trainer::run() {
   while (step_ < config_.train.steps && !ended_early()) {
     stop_if_asked();
     step();
-    if (due(config_.parallel.check_every)) stepper_->check_processes();
+    if (due(config_.parallel.check_every)) {
+      between_steps();
+      stepper_->check_processes();
+    }
     const bool validated = due(config_.eval.every);
     if (validated) validate();
     if ((validated && validations_.best_is(step_)) || due(config_.checkpoint.every)) save();
@@ -76,6 +79,11 @@ void Trainer::step() {
   base::current_activity().step = number;
   doing_ = "training the run";
   base::fault_point("train.step");
+  if (tally_.warmed_up()) {
+    between_steps();
+    tally_.begin_anew();
+  }
+  tally_.resume();
   const double lr = schedule_.at(number);
   const int64_t before = cursor().samples;
   const Batch batch = stoppable([&] { return feed_->next(); });
@@ -95,6 +103,12 @@ std::optional<double> Trainer::accuracy_of(const StepResult& result) {
   const auto right = result.right.to(at::kCPU, at::kDouble).reshape({1});
   if (several()) processes_.control().all_reduce(right, "right answers").wait();
   return right.item<double>() / std::max(result.counted, 1.0);
+}
+
+void Trainer::between_steps() {
+  settle();
+  stepper_->weights().settle();
+  tally_.pause();
 }
 
 void Trainer::settle() {
@@ -128,6 +142,7 @@ void Trainer::settle() {
   const auto memory = profile::memory_use(device_.is_cuda());
   record.memory_allocated = memory.allocated, record.memory_reserved = memory.reserved,
   record.memory_peak = memory.peak;
+  tally_.add_step(record.step_ms / 1e3);
   log_.step(record);
   if (done.result.skipped) return overflowed(record.step, done.result.loss_scale);
   if (!std::isfinite(record.loss) || !std::isfinite(record.grad_norm))
@@ -167,7 +182,7 @@ void Trainer::show_outputs(report::EvalRecord& record) {
 }
 
 void Trainer::validate() {
-  settle();
+  between_steps();
   const EvalRanks among{processes_.control(), &stepper_->weights(), share()};
   const auto of_stages = staged(LogitsGo::to_last);
   auto result = stoppable([&] { return evaluate(of_stages ? *of_stages : *model_, device_, split_, config_, &among); });
@@ -222,7 +237,7 @@ RunState Trainer::state() const {
 }
 
 void Trainer::save() {
-  settle();
+  between_steps();
   if (saved_step_ == step_) return;
   request_.run.check_there(saved_step_);
   check_weights();
@@ -262,6 +277,7 @@ void Trainer::stop_if_asked() {
 
 void Trainer::finish() {
   save();
+  tally_.write(files_, request_.run.path(), stepper_->held());
   if (ended_early()) {
     log_.end_early(validations_.waited_text(config_.train.min_delta));
   } else {

@@ -14,6 +14,7 @@
 #include "hyperion/parallel/processes.h"
 #include "hyperion/train/feed.h"
 #include "hyperion/train/prompts.h"
+#include "hyperion/train/rank_tally.h"
 #include "hyperion/train/run_log.h"
 #include "hyperion/train/run_state.h"
 #include "hyperion/train/staged_model.h"
@@ -58,7 +59,8 @@ class Trainer {
   void plan_memory();
   double restore();  // returns the seconds trained before
   void step();
-  void settle();  // reads and tells the figures of the pending step
+  void settle();         // reads and tells the figures of the pending step
+  void between_steps();  // and nothing of a step is under way, nor counted as a step's, until the next
   std::optional<double> accuracy_of(const StepResult& result);
   void overflowed(int64_t step, double scale);
   void validate();
@@ -109,6 +111,7 @@ class Trainer {
   uint64_t sample_hash_ = 0;  // over all processes
   int stop_ = 0;              // the signal that stops this run, once all processes know of it
   comm::Traffic told_traffic_;
+  RankTally tally_{processes_};
   double peak_tflops_ = 0;
   std::optional<Pending> pending_;
   std::optional<Prompts> prompts_;
