@@ -6,6 +6,8 @@
 // tensor and bf16 output (fast accumulation). Bandwidth: fp32 vectors; copy b = a (8 bytes an element) and triad a = b
 // + s * c (12 bytes), bytes read and written; vectors near the size of the last cache read faster than memory is.
 #pragma once
+#include <string>
+
 #include "hyperion/base/files.h"
 #include "hyperion/bench/hardware_rows.h"
 
@@ -15,5 +17,16 @@ namespace hyperion::bench {
 // asked for and there is none, Interrupted on a stop request. Shows a progress line meanwhile (log lines where there is
 // no terminal).
 HardwareResult run_hardware_bench(const HardwareOptions& options);
+
+// A table for people, JSON and CSV for programs, and plots.
+std::string hardware_table(const HardwareResult& result, bool color);  // one block a kind
+std::string hardware_json(const HardwareResult& result);               // one object, indented; unknown peaks are null
+std::string hardware_csv(const HardwareResult& result);                // one line a row; unknown peaks are empty
+std::string matmul_svg(const HardwareResult& result);
+std::string bandwidth_svg(const HardwareResult& result);
+
+// hardware.json, hardware.csv, and matmul.svg and bandwidth.svg where such rows are; creates the folder.
+void write_hardware_files(const HardwareResult& result, const base::Path& folder,
+                          base::FileSystem& files = base::real_files());
 
 }  // namespace hyperion::bench

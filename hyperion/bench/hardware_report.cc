@@ -1,4 +1,4 @@
-#include "hyperion/bench/hardware_report.h"
+#include "hyperion/bench/hardware.h"
 
 #include <algorithm>
 #include <cmath>

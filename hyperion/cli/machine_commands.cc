@@ -6,7 +6,6 @@
 #include "hyperion/base/log.h"
 #include "hyperion/base/version.h"
 #include "hyperion/bench/hardware.h"
-#include "hyperion/bench/hardware_report.h"
 #include "hyperion/blocks/cpu_precision.h"
 #include "hyperion/cli/commands.h"
 #include "hyperion/cli/registry.h"

@@ -16,7 +16,6 @@
 #include "hyperion/base/signals.h"
 #include "hyperion/bench/cpu_peak.h"
 #include "hyperion/bench/device.h"
-#include "hyperion/bench/hardware_report.h"
 
 namespace hyperion::bench {
 namespace {
