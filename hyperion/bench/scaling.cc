@@ -47,26 +47,17 @@ std::string name_of(const ScalingRow& row) {
   return row.batch > 0 ? format("{}-{}-b{}", row.mode, row.ranks, row.batch) : format("{}-{}", row.mode, row.ranks);
 }
 
-void check_scaling(const ScalingOptions& options) {
-  if (options.ranks.empty() || options.modes.empty())
-    throw base::ConfigError("nothing to run", "write --ranks 1,2,4 --modes ddp,zero3");
-  for (const auto& setting : options.settings)
-    if (setting.find('=') == setting.npos)
-      throw base::ConfigError(format("--set {} has no value", setting), "write --set section.key=VALUE");
-  if (!options.recipe.empty() && !base::real_files().exists(options.recipe))
-    throw base::ConfigError(format("there is no recipe {}", options.recipe), "name a TOML file");
-}
-
 // One process is the same in every mode, so it runs once.
 std::vector<ScalingRow> plan(const ScalingOptions& options) {
-  auto ranks = options.ranks;
+  auto ranks = options.ranks.empty() ? std::vector<int64_t>{1, 2, 4} : options.ranks;
+  const auto modes = options.modes.empty() ? std::vector<std::string>{"ddp", "zero2", "zero3"} : options.modes;
   std::sort(ranks.begin(), ranks.end());
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
   const auto batches = options.batches.empty() ? std::vector<int64_t>{0} : options.batches;
   std::vector<ScalingRow> rows;
   for (const int64_t batch : batches)
     for (const int64_t count : ranks) {
-      for (const auto& mode : options.modes) {
+      for (const auto& mode : modes) {
         ScalingRow row;
         row.mode = count == 1 ? "ddp" : mode, row.ranks = count, row.batch = batch;
         rows.push_back(row);
@@ -76,9 +67,19 @@ std::vector<ScalingRow> plan(const ScalingOptions& options) {
   return rows;
 }
 
-std::vector<std::string> job_words(const ScalingOptions& options, const ScalingRow& row, const base::Path& recipe,
-                                   int64_t threads) {
-  const std::string name = name_of(row);
+ScalingJob job_of(const ScalingRow& row) {
+  ScalingJob job{name_of(row), row.ranks, {"--memory.report=true"}};
+  for (auto& flag : mode_flags(row.mode)) job.flags.push_back(flag);
+  if (row.batch > 0) {
+    job.flags.push_back(format("--train.batch={}", row.batch * row.ranks));
+    job.flags.push_back("--train.batch_per_rank=0");
+  }
+  return job;
+}
+
+std::vector<std::string> job_words(const ScalingOptions& options, const base::Path& recipe, int64_t threads,
+                                   const ScalingJob& job) {
+  const std::string& name = job.name;
   // What the job says goes to a file, from which a failure is told.
   std::vector<std::string> words = {"sh",
                                     "-c",
@@ -90,7 +91,7 @@ std::vector<std::string> job_words(const ScalingOptions& options, const ScalingR
                                     host::own_program(),
                                     "launch",
                                     "-n",
-                                    format("{}", row.ranks),
+                                    format("{}", job.ranks),
                                     "--show",
                                     "none",
                                     "--logs",
@@ -105,17 +106,17 @@ std::vector<std::string> job_words(const ScalingOptions& options, const ScalingR
                                     "--train.epochs=0",  // of a recipe that says those
                                     "--device",
                                     options.device,
-                                    "--memory.report=true",
                                     "--eval.every=0",
                                     "--eval.batches=1",
                                     "--checkpoint.every=0",
                                     "--optim.warmup=0"};
-  for (auto& flag : mode_flags(row.mode)) words.push_back(flag);
-  if (row.batch > 0) {
-    words.push_back(format("--train.batch={}", row.batch * row.ranks));
-    words.push_back("--train.batch_per_rank=0");
+  for (const auto& flag : job.flags) words.push_back(flag);
+  for (const auto& setting : options.settings) {  // in place of ours
+    std::erase_if(words, [own = "--" + setting.substr(0, setting.find('=') + 1)](const auto& word) {
+      return word.starts_with(own);
+    });
+    words.push_back("--" + setting);
   }
-  for (const auto& setting : options.settings) words.push_back("--" + setting);
   return words;
 }
 
@@ -169,6 +170,31 @@ const std::vector<std::string>& scaling_modes() {
   return modes;
 }
 
+void check_scaling(const ScalingOptions& options) {
+  for (const auto& setting : options.settings)
+    if (setting.find('=') == setting.npos)
+      throw base::ConfigError(format("--set {} has no value", setting), "write --set section.key=VALUE");
+  if (!options.recipe.empty() && !base::real_files().exists(options.recipe))
+    throw base::ConfigError(format("there is no recipe {}", options.recipe), "name a TOML file");
+}
+
+base::Path scaling_recipe(const ScalingOptions& options) {
+  if (!options.recipe.empty()) return options.recipe;
+  auto& files = base::real_files();
+  const auto recipe = options.folder / "gpt2.toml", text = options.folder / "text.txt";
+  base::write_atomically(files, text, mixed_text(1'000'000));
+  base::write_atomically(files, recipe, format(kGpt2, std::filesystem::absolute(text).string()));
+  return recipe;
+}
+
+int64_t scaling_warm_up(int64_t steps) { return std::min(std::max<int64_t>(2, steps / 4), steps - 1); }
+
+std::string run_scaling_job(const ScalingOptions& options, const base::Path& recipe, int64_t threads,
+                            const ScalingJob& job) {
+  const int code = run_child(job_words(options, recipe, threads, job), [](std::string_view) {});
+  return code == 0 ? "" : reason(options.folder / (job.name + ".err"), code);
+}
+
 double ScalingRow::hidden() const { return under_way > 0 ? std::clamp(1 - exposed / under_way, 0.0, 1.0) : 0; }
 
 void read_rank_tables(ScalingRow& row, const std::vector<std::string>& tables, int64_t warm_up) {
@@ -211,24 +237,17 @@ const ScalingRow* base_of(const ScalingResult& result, const ScalingRow& row) {
 ScalingResult run_scaling_bench(const ScalingOptions& options) {
   const base::OperationScope operation("bench.scaling");
   check_scaling(options);
-  auto& files = base::real_files();
-  files.create_folders(options.folder);
-  base::Path recipe = options.recipe;
-  if (recipe.empty()) {
-    recipe = options.folder / "gpt2.toml";
-    const auto text = options.folder / "text.txt";
-    base::write_atomically(files, text, mixed_text(1'000'000));
-    base::write_atomically(files, recipe, base::format(kGpt2, std::filesystem::absolute(text).string()));
-  }
-  const int64_t most = *std::max_element(options.ranks.begin(), options.ranks.end());
+  base::real_files().create_folders(options.folder);
+  const base::Path recipe = scaling_recipe(options);
   ScalingResult result{recipe.stem().string(),
                        device::device_text(device::open_device(options.device)),
                        options.steps,
                        options.threads,
                        host::this_cpu().usable_cores(),
                        plan(options)};
+  int64_t most = 1;
+  for (const auto& row : result.rows) most = std::max(most, row.ranks);
   if (result.threads == 0) result.threads = std::max<int64_t>(1, result.cores / most);
-  const int64_t warm_up = std::min(std::max<int64_t>(2, options.steps / 4), options.steps - 1);
   base::ProgressLine progress;
   for (size_t i = 0; i < result.rows.size(); ++i) {
     auto& row = result.rows[i];
@@ -236,11 +255,8 @@ ScalingResult run_scaling_bench(const ScalingOptions& options) {
     const auto doing = format("bench scaling  {}/{}  {} on {} {}", i + 1, result.rows.size(), row.mode, row.ranks,
                               row.ranks == 1 ? "rank" : "ranks");
     progress.live() ? progress.show(doing) : base::log_info(doing);
-    const int code = run_child(job_words(options, row, recipe, result.threads), [](std::string_view) {});
-    if (code == 0)
-      read_run(row, options.folder / "runs" / name_of(row), warm_up);
-    else
-      row.failed = reason(options.folder / (name_of(row) + ".err"), code);
+    row.failed = run_scaling_job(options, recipe, result.threads, job_of(row));
+    if (row.failed.empty()) read_run(row, options.folder / "runs" / name_of(row), scaling_warm_up(options.steps));
   }
   progress.clear();
   return result;

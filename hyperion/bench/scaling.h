@@ -1,6 +1,6 @@
 // `hyperion bench scaling`: one recipe trained on several numbers of ranks and in several modes, each as a job of its
-// own
-// (`hyperion launch`), and what their per-rank tables say: speedup, efficiency, memory, bytes, time spent on others.
+// own (`hyperion launch`), and what their per-rank tables say: speedup, efficiency, memory, bytes, time spent on
+// others. In several layouts: layouts.h.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -14,12 +14,14 @@ namespace hyperion::bench {
 const std::vector<std::string>& scaling_modes();  // ddp, zero1, zero2, zero3, zeropp
 
 struct ScalingOptions {
-  std::string recipe;  // empty: a GPT-2 of a 200th of GPT-2 Large, on made text
-  std::vector<int64_t> ranks = {1, 2, 4};
-  std::vector<std::string> modes = {"ddp", "zero2", "zero3"};
-  std::vector<int64_t> batches;  // samples a rank; empty: the recipe's batch, shared by all ranks
-  int64_t steps = 16;            // the first quarter, two at least, warms up
-  int64_t threads = 0;           // a rank; 0: the cores shared by the most ranks, the same for every job
+  std::string recipe;                 // empty: a GPT-2 of a 200th of GPT-2 Large, on made text
+  std::vector<int64_t> ranks;         // empty: 1, 2 and 4
+  std::vector<std::string> modes;     // empty: ddp, zero2 and zero3
+  std::string layouts;                // in place of both: "dp=4;dp=2,pp=2,zero=1"
+  std::vector<std::string> optimize;  // each layout in each of these modes; empty: the recipe's
+  std::vector<int64_t> batches;       // samples a rank; empty: the recipe's batch, shared by all ranks
+  int64_t steps = 16;                 // the first quarter, two at least, warms up
+  int64_t threads = 0;                // a rank; 0: the cores shared by the most ranks, the same for every job
   std::string device = "auto";
   std::vector<std::string> settings;  // "section.key=value"
   base::Path folder;                  // of the runs, their logs and the results
@@ -50,8 +52,22 @@ struct ScalingResult {
   std::vector<ScalingRow> rows;
 };
 
-// Throws ConfigError for options that cannot be meant. A job that fails becomes a row that says why.
+// Of --ranks and --modes. Throws ConfigError for options that cannot be meant. A job that fails becomes a row that says
+// why.
 ScalingResult run_scaling_bench(const ScalingOptions& options);
+
+// One training among them, whose run is `folder`/runs/`name`.
+struct ScalingJob {
+  std::string name;
+  int64_t ranks = 1;
+  std::vector<std::string> flags = {};  // of `hyperion train`, beside those of all
+};
+// Runs it to its end. Returns why it failed; empty: it did not.
+std::string run_scaling_job(const ScalingOptions& options, const base::Path& recipe, int64_t threads,
+                            const ScalingJob& job);
+void check_scaling(const ScalingOptions& options);         // throws ConfigError
+base::Path scaling_recipe(const ScalingOptions& options);  // where none was named it is written
+int64_t scaling_warm_up(int64_t steps);                    // of so many, those that do not count
 
 // A row's figures from the metrics.rank-N.csv of all ranks, without the first `warm_up` steps. Throws CorruptError
 // where a column is missing.

@@ -4,12 +4,14 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/bench/comm.h"
+#include "hyperion/bench/layouts.h"
 #include "hyperion/bench/scaling.h"
 #include "hyperion/cli/commands.h"
 #include "hyperion/cli/launch_commands.h"
 #include "hyperion/cli/registry.h"
 #include "hyperion/cli/result_folder.h"
 #include "hyperion/cli/usage.h"
+#include "hyperion/interop/find_run.h"
 #include "hyperion/interop/open_model.h"
 
 namespace hyperion::cli {
@@ -18,7 +20,7 @@ namespace {
 using base::format;
 
 struct CommFlags {
-  std::vector<std::string> sizes;
+  std::vector<std::string> sizes, from;
   std::string device = "auto", folder, least = "8", most = "64MiB";
   double timeout = 60;
   bool no_pairs = false, json = false;
@@ -73,17 +75,57 @@ int comm_bench_command(const CommFlags& flags) {
   return 0;
 }
 
+// What is given twice, or has no meaning beside something else.
+void check_scaling_flags(const CommFlags& flags) {
+  const auto& options = flags.scaling;
+  const bool counts = !options.ranks.empty() || !options.modes.empty();
+  const char* which = options.ranks.empty() ? "--modes" : "--ranks";
+  if (!options.layouts.empty() && counts)
+    throw base::ConfigError(format("--layouts and {} are both given", which),
+                            "a layout says how many processes there are, and zero=0..3 in it the mode: leave out "
+                            "--ranks and --modes");
+  if (options.layouts.empty() && flags.from.empty() && !options.optimize.empty())
+    throw base::ConfigError("--optimize is for --layouts", "write --layouts dp=4 in place of --ranks 4");
+  if (flags.from.empty()) return;
+  const char* beside = !options.layouts.empty()    ? "--layouts"
+                       : counts                    ? which
+                       : !options.optimize.empty() ? "--optimize"
+                       : !options.batches.empty()  ? "--batch"
+                       : !options.settings.empty() ? "--set"
+                       : !options.recipe.empty()   ? "RECIPE"
+                                                   : nullptr;
+  if (beside != nullptr)
+    throw base::ConfigError(format("--from shows runs that are there and trains nothing, and {} is given too", beside),
+                            "leave one of them out");
+}
+
+int show_scaling(const CommFlags& flags, const base::Path& folder, const bench::Outcome& outcome, bool complete) {
+  bench::write_outcome(outcome, folder);
+  std::printf("%s", (flags.json ? outcome.json : outcome.table + "\nfiles: " + folder.string() + "\n").c_str());
+  return complete ? 0 : 1;
+}
+
 int scaling_command(const CommFlags& flags) {
+  check_scaling_flags(flags);
   auto options = flags.scaling;
   options.device = flags.device;
+  auto& files = base::real_files();
+  std::vector<base::Path> runs;
+  for (const auto& run : flags.from) runs.push_back(interop::find_run(files, run));
+  if (!options.layouts.empty()) bench::parse_layouts(options.layouts);  // refused before there is a folder
   const auto folder = comm_folder(flags, "bench-scaling");
   options.folder = folder.path();
+  const auto complete = [](const auto& rows, auto why) {
+    return std::all_of(rows.begin(), rows.end(), [&](const auto& row) { return why(row).empty(); });
+  };
+  if (!options.layouts.empty() || !runs.empty()) {
+    const auto result = runs.empty() ? bench::run_layouts_bench(options) : bench::read_layout_runs(files, runs);
+    return show_scaling(flags, options.folder, bench::layouts_outcome(result),
+                        complete(result.rows, [](const auto& row) { return row.figures.failed; }));
+  }
   const auto result = bench::run_scaling_bench(options);
-  const auto outcome = bench::scaling_outcome(result);
-  bench::write_outcome(outcome, options.folder);
-  std::printf("%s", (flags.json ? outcome.json : outcome.table + "\nfiles: " + options.folder.string() + "\n").c_str());
-  const bool all = std::all_of(result.rows.begin(), result.rows.end(), [](auto& row) { return row.failed.empty(); });
-  return all ? 0 : 1;
+  return show_scaling(flags, options.folder, bench::scaling_outcome(result),
+                      complete(result.rows, [](const auto& row) { return row.failed; }));
 }
 
 void add_scaling_flags(CLI::App* scaling, CommFlags& flags) {
@@ -97,10 +139,20 @@ void add_scaling_flags(CLI::App* scaling, CommFlags& flags) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(one_of(bench::scaling_modes()));
+  scaling->add_option(
+      "--layouts", options.layouts,
+      "in place of both, with ; between them: axes as of --parallel, and any of zero=0..3, batch=N, sp, "
+      "recompute=none|selective|full, schedule=1f1b|gpipe|interleaved, chunks=N, accumulate=N");
+  scaling->add_option("--optimize", options.optimize, "each layout in each of reference,fused,graph,max")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(one_of({"reference", "fused", "graph", "max"}));
+  scaling->add_option("--from", flags.from, "the tables of layouts from runs that are there: names or folders");
   scaling
       ->add_option(
           "--batch", options.batches,
-          "samples a rank, several with commas between them (default: the recipe's batch, shared by all ranks)")
+          "samples a rank, several with commas between them (default: the recipe's batch, shared by all ranks); of "
+          "layouts, a data-parallel rank")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(whole_number(1, 1 << 20));
@@ -116,7 +168,9 @@ void add_scaling_flags(CLI::App* scaling, CommFlags& flags) {
   scaling->footer(
       "\nEach job is started with `hyperion launch`; HYPERION_SLOW_LINK makes its links slower.\n\nExamples:\n"
       "  hyperion bench scaling --ranks 1,2,4 --modes ddp,zero2,zero3\n"
-      "  hyperion bench scaling recipes/quickstart.toml --ranks 4 --modes ddp,zero3 --batch 8,32");
+      "  hyperion bench scaling recipes/quickstart.toml --ranks 4 --modes ddp,zero3 --batch 8,32\n"
+      "  hyperion bench scaling --layouts \"dp=4;dp=4,zero=3;dp=2,pp=2,zero=1,accumulate=4\" --batch 8\n"
+      "  hyperion bench scaling --from mine other runs/third");
 }
 
 void add_job_flags(CLI::App* command, CommFlags& flags) {
@@ -169,8 +223,8 @@ void add_comm_check_command(Commands& commands) {
 }
 
 void add_comm_benches(Commands& bench) {
-  bench.add<CommFlags>("scaling", "one recipe on several numbers of ranks, in several modes", add_scaling_flags,
-                       scaling_command);
+  bench.add<CommFlags>("scaling", "one recipe on several numbers of ranks and in several modes, or in several layouts",
+                       add_scaling_flags, scaling_command);
   bench.add<CommFlags>("comm", "each collective over all ranks: time, algorithm and bus bandwidth by size",
                        add_comm_flags, comm_bench_command);
 }
