@@ -160,6 +160,7 @@ TEST_F(Experiments, language_models_run_from_their_files_to_report_and_export) {
   const Words gpt2 = few + kTinyText + Words{"--model.context=64", "--train.batch_per_rank=4"};
   follow("gpt2-large-wikitext103", "gpt2-large-ddp", 2, gpt2);
   follow("gpt2-large-wikitext103", "gpt2-large-zero3", 2, gpt2 + Words{"--zero", "3"});
+  follow("gpt2-large-scaling", "gpt2-large-scaled", 2, gpt2 + Words{"--steps", "2"});  // of the same set
   const Words tiny = kTinyText + grouped + Words{"--steps", "2", "--train.batch=2"};
   int version = 0;
   for (const std::string rung : {"reference", "fused", "graph", "max"})
@@ -197,7 +198,8 @@ TEST_F(Experiments, the_page_names_every_recipe_and_every_experiment) {
   for (const char* name :
        {"wikitext2-transformer", "cifar10-resnet18", "cifar10-resnet50", "cifar10-vit", "llama2-lora-zero3",
         "vit-base-lora-cifar100", "vit-base-lora-food101", "vit-huge-zero2", "vit-huge-zero3", "vit-huge-zeropp",
-        "qwen3b-metamath-1d", "gpt2-large-wikitext103", "tinyllama-v1", "tinyllama-v2", "tinyllama-v3", "tinyllama-v4"})
+        "qwen3b-metamath-1d", "gpt2-large-wikitext103", "gpt2-large-scaling", "gpt2-tiny-scaling", "tinyllama-v1",
+        "tinyllama-v2", "tinyllama-v3", "tinyllama-v4"})
     EXPECT_TRUE(says(page, name)) << name;
 }
 

@@ -56,6 +56,7 @@ inline std::vector<FullForm> full_forms() {
           {"qwen3b-metamath-1d", {}, "3,085,938,688"},
           {"gpt2-large-wikitext103", {}, "774,030,080"},
           {"gpt2-large-wikitext103", {"--zero", "3"}, "774,030,080"},
+          {"gpt2-large-scaling", {}, "774,030,080"},
           {"tinyllama", {}, "32,489,984"},
           {"tinyllama", medium, "190,817,280"}};
 }
