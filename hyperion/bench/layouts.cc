@@ -1,6 +1,7 @@
 #include "hyperion/bench/layouts.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <set>
 
@@ -120,9 +121,13 @@ struct LayoutJob {
 
 std::string run_name(const LayoutRow& row) {
   std::string name;
-  for (const char letter : row.name()) {
-    const bool plain = std::isalnum(static_cast<unsigned char>(letter)) != 0;
-    if (plain || (letter != '=' && !name.empty() && name.back() != '-')) name += plain ? letter : '-';
+  const auto is = [](int (*kind)(int), char letter) { return kind(static_cast<unsigned char>(letter)) != 0; };
+  const std::string text = row.name();
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (is(std::isalnum, text[i]))
+      name += text[i];
+    else if (name.back() != '-' && !(text[i] == '=' && is(std::isdigit, text[i + 1])))
+      name += '-';  // "dp=4" is dp4, and "recompute=full" recompute-full
   }
   return name;
 }

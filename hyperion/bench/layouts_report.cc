@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <tuple>
 
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
