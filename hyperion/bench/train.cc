@@ -30,7 +30,9 @@ constexpr double kRest = 2;                       // seconds
 
 using base::now;
 
-int64_t blocks_of(int64_t steps, int64_t block) { return std::max<int64_t>(1, steps / block); }
+int64_t blocks_of(int64_t steps, int64_t block) {
+  return block > 0 ? std::max<int64_t>(1, steps / block) : 1;  // a row that did not run has no blocks
+}
 
 // Rates from what the row already knows; the same for ours and the peers'.
 void add_rates(TrainRow& row, const train::RunConfig& config, const std::string& device_name) {
