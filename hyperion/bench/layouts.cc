@@ -217,7 +217,8 @@ const char* axis_of(const std::string& group) {
       {"gradients", "dp"},     {"weights", "dp"},          {"replicas", "dp"},     {"node", "dp"},
       {"across nodes", "dp"},  {"statistics", "dp"},       {"stages", "pp"},       {"tied weights", "pp"},
       {"hidden states", "pp"}, {"hidden gradients", "pp"}, {"control", "control"}, {"saves", "control"},
-      {"copies", "control"},   {"tensor", "tp"},           {"sequence", "tp"}};
+      {"copies", "control"},   {"layers", "tp"},           {"model", "pp and tp"}};
+  if (group.ends_with(" shards")) return "tp";
   const auto found = known.find(group);
   return found == known.end() ? nullptr : found->second;
 }

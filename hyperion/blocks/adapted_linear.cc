@@ -373,7 +373,7 @@ void check_linears(const FrozenLinears& linears, const at::Tensor& input) {
 at::Tensor apply(const at::Tensor& input, std::optional<kernels::Activation> kind, const FrozenLinears& linears,
                  const at::Tensor& residual, bool last_use) {
   check_linears(linears, input);
-  HYPERION_CHECK(linears.changes.size() == 1, "a residual is added to one linear");
+  HYPERION_CHECK(linears.changes.size() == 1 || !residual.defined(), "a residual is added to one linear");
   const auto trained = trained_of(linears);
   return AdaptedLinearResidual::apply(input, maybe(residual), at::TensorList(trained), linears, kind, last_use);
 }
@@ -412,6 +412,10 @@ std::pair<at::Tensor, at::Tensor> norm_linear(const at::Tensor& hidden, const ke
   const auto out =
       AdaptedNormLinear::apply(hidden, norm.weight, maybe(norm.bias), at::TensorList(trained), linears, norm.epsilon);
   return {out[0], out[1]};
+}
+
+at::Tensor joined_linears(const at::Tensor& input, const FrozenLinears& linears) {
+  return apply(input, std::nullopt, linears, {}, false);
 }
 
 at::Tensor linear_residual(const at::Tensor& input, const FrozenLinears& linears, const at::Tensor& residual) {

@@ -57,6 +57,7 @@ inline bool wants_rows_beneath(int64_t in, int64_t out) { return in >= 2 * out; 
 
 std::pair<at::Tensor, at::Tensor> norm_linear(const at::Tensor& hidden, const kernels::NormWeights& norm,
                                               const FrozenLinears& linears);
+at::Tensor joined_linears(const at::Tensor& input, const FrozenLinears& linears);
 at::Tensor linear_residual(const at::Tensor& input, const FrozenLinears& linears, const at::Tensor& residual);
 at::Tensor activated_linear_residual(const at::Tensor& input, kernels::Activation kind, const FrozenLinears& linears,
                                      const at::Tensor& residual, bool last_use = false);

@@ -29,6 +29,9 @@ void lay_together(const std::vector<at::Tensor>& tensors);
 std::pair<at::Tensor, at::Tensor> norm_linear(const at::Tensor& hidden, const kernels::NormWeights& norm,
                                               const Linears& linears);
 
+// linears(input): where the norm is another's work. Keeps the input.
+at::Tensor joined_linears(const at::Tensor& input, const Linears& linears);
+
 // residual + linears(activation(input)); without an activation the input itself. Keeps the input alone.
 at::Tensor linear_residual(const at::Tensor& input, const Linears& linears, const at::Tensor& residual);
 // last_use: the input's gradient may take the input's place; a second backward is an error then.

@@ -65,6 +65,41 @@ struct LinearResidual : torch::autograd::Function<LinearResidual> {
   }
 };
 
+struct JoinedLinears : torch::autograd::Function<JoinedLinears> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& input, at::TensorList weights,
+                            at::TensorList biases, bool in_out) {
+    variable_list kept{input};
+    kept.insert(kept.end(), weights.begin(), weights.end());
+    kept.insert(kept.end(), biases.begin(), biases.end());
+    context->save_for_backward(kept);
+    context->saved_data["in_out"] = in_out;
+    context->saved_data["linears"] = static_cast<int64_t>(weights.size());
+    return shaped_like(kernels::gemm({.a = as_rows(input),
+                                      .b = joined(weights, in_out ? 1 : 0),
+                                      .transpose_b = !in_out,
+                                      .bias = joined(biases, 0)}),
+                       input);
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& upstream) {
+    const auto kept = context->get_saved_variables();
+    const auto count = static_cast<size_t>(context->saved_data.at("linears").toInt());
+    const at::TensorList all(kept), weights = all.slice(1, count), biases = all.slice(1 + count);
+    const bool in_out = context->saved_data.at("in_out").toBool();
+    const int64_t side = in_out ? 1 : 0;
+    const auto above = as_rows(upstream[0]);
+    variable_list gradients{
+        shaped_like(kernels::gemm({.a = above, .b = joined(weights, side), .transpose_b = in_out}), kept[0])};
+    gradients.resize(2 + weights.size() + biases.size());  // in_out is the last
+    if (!context->needs_input_grad(1)) return gradients;
+    const auto of_linears =
+        parted_gradients(kernels::weight_gradient(as_rows(kept[0]), above, in_out),
+                         biases.empty() ? at::Tensor() : kernels::column_sums(above), weights, biases, side);
+    std::copy(of_linears.begin(), of_linears.end(), gradients.begin() + 1);
+    return gradients;
+  }
+};
+
 at::Tensor apply(const at::Tensor& input, int64_t kind, const Linears& linears, const at::Tensor& residual,
                  bool last_use) {
   HYPERION_CHECK(linears.weights.size() == 1 && linears.biases.size() <= 1, "a residual is added to one map");
@@ -78,6 +113,11 @@ at::Tensor apply(const at::Tensor& input, int64_t kind, const Linears& linears, 
 }
 
 }  // namespace
+
+at::Tensor joined_linears(const at::Tensor& input, const Linears& linears) {
+  HYPERION_CHECK(!linears.fp8, "8 bits want the norm with the linears");
+  return JoinedLinears::apply(input, at::TensorList(linears.weights), at::TensorList(linears.biases), linears.in_out);
+}
 
 at::Tensor linear_residual(const at::Tensor& input, const Linears& linears, const at::Tensor& residual) {
   return apply(input, kPlainInput, linears, residual, false);

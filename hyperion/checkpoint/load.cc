@@ -47,14 +47,20 @@ int64_t count_of(const std::vector<int64_t>& shape, const std::string& place) {
 
 // `count`: how many elements the part has.
 void check_placement(const strategy::Placement& placement, int64_t count, const std::string& place) {
-  const auto& [whole, begin, offset, size] = placement;
+  const auto& whole = placement.whole;
+  const auto& offset = placement.offset;
+  const auto& size = placement.size;
+  const int64_t begin = placement.begin, parts = placement.parts, across = placement.dim;
   int64_t room = count_of(whole, place);
   if (!offset.empty() || !size.empty()) {
-    bool inside = offset.size() == whole.size() && size.size() == whole.size();
-    for (size_t dim = 0; inside && dim < whole.size(); ++dim)
-      inside = offset[dim] >= 0 && size[dim] > 0 && offset[dim] <= whole[dim] - size[dim];
+    bool inside = offset.size() == whole.size() && size.size() == whole.size() && parts > 0 && across >= 0 &&
+                  across < std::ssize(whole) && whole[static_cast<size_t>(across)] % parts == 0;
+    for (size_t dim = 0; inside && dim < whole.size(); ++dim) {
+      const int64_t length = static_cast<int64_t>(dim) == across ? whole[dim] / parts : whole[dim];
+      inside = offset[dim] >= 0 && size[dim] > 0 && offset[dim] <= length - size[dim];
+    }
     if (!inside) throw CorruptError(place + " is of a box that is not inside its tensor");
-    room = count_of(size, place);
+    room = count_of(size, place) * parts;
   }
   if (begin < 0) throw CorruptError(place + " begins before its tensor");
   if (count > room || begin > room - count) throw CorruptError(place + " reaches beyond its tensor");
@@ -69,6 +75,9 @@ Origin origin_of(const std::string& text, const std::string& place) {
     if (!json.contains("offset") && !json.contains("size")) return origin;
     origin.placement.offset = json.at("offset").get<std::vector<int64_t>>();
     origin.placement.size = json.at("size").get<std::vector<int64_t>>();
+    if (!json.contains("parts") && !json.contains("dim")) return origin;
+    origin.placement.parts = json.at("parts").get<int64_t>();
+    origin.placement.dim = json.at("dim").get<int64_t>();
     return origin;
   } catch (const nlohmann::json::exception&) {
     throw CorruptError(place + " does not say what it is a slice of");

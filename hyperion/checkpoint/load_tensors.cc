@@ -30,8 +30,10 @@ using Needs = std::map<std::string, std::vector<std::vector<Run>>>;
 
 std::string needs_text(const std::vector<nn::Parameter>& into) {
   auto list = base::Json::array();
-  for (const auto& [name, tensor, traits, master, placement] : into)
-    list.push_back({name, tensor.numel(), placement.begin, placement.offset, placement.size});
+  for (const auto& item : into) {
+    const auto& held = item.placement;
+    list.push_back({item.name, item.tensor.numel(), held.begin, held.offset, held.size, held.parts, held.dim});
+  }
   return list.dump();
 }
 
@@ -50,9 +52,12 @@ Needs gather_needs(const OpenedCheckpoint& from, const std::vector<nn::Parameter
   for (size_t rank = 0; rank < texts.size(); ++rank)
     for (const auto& item : base::parse_json(texts[rank], "what a rank needs")) {
       const auto name = item.at(0).get<std::string>();
-      const strategy::Placement placement{from.shape(name), item.at(2).get<int64_t>(),
+      const strategy::Placement placement{from.shape(name),
+                                          item.at(2).get<int64_t>(),
                                           item.at(3).get<std::vector<int64_t>>(),
-                                          item.at(4).get<std::vector<int64_t>>()};
+                                          item.at(4).get<std::vector<int64_t>>(),
+                                          item.at(5).get<int64_t>(),
+                                          item.at(6).get<int64_t>()};
       auto& by_rank = needs[name];
       by_rank.resize(texts.size());
       by_rank[rank] = strategy::runs_of(placement, item.at(1).get<int64_t>());

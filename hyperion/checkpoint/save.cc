@@ -76,13 +76,15 @@ std::string shard_name(int rank) { return format("shard-{}.safetensors", rank); 
 
 // Of a part of a tensor its name in the file, and what the file says of it.
 std::pair<std::string, std::string> describe_part(const nn::Parameter& part) {
-  const auto& [whole, begin, offset, size] = part.placement;
-  base::Json json = {{"of", part.name}, {"begin", std::max<int64_t>(begin, 0)}, {"shape", whole}};
-  if (offset.empty()) return {format("{}@{}", part.name, begin), json.dump()};
-  json["offset"] = offset, json["size"] = size;
+  const auto& held = part.placement;
+  const int64_t begin = std::max<int64_t>(held.begin, 0);
+  base::Json json = {{"of", part.name}, {"begin", begin}, {"shape", held.whole}};
+  if (held.offset.empty()) return {format("{}@{}", part.name, begin), json.dump()};
+  json["offset"] = held.offset, json["size"] = held.size;
+  if (held.parts > 1) json["parts"] = held.parts, json["dim"] = held.dim;
   std::string place;
-  for (const int64_t at : offset) place += format("{}{}", place.empty() ? "" : ",", at);
-  return {format("{}@{}@{}", part.name, place, std::max<int64_t>(begin, 0)), json.dump()};
+  for (const int64_t at : held.offset) place += format("{}{}", place.empty() ? "" : ",", at);
+  return {format("{}@{}@{}", part.name, place, begin), json.dump()};
 }
 
 // A part is a tensor of its own in the file, of one dim; the metadata says what it is a part of.

@@ -8,6 +8,7 @@
 #include "hyperion/models/parted_tree.h"
 #include "hyperion/nn/key_value_cache.h"
 #include "hyperion/nn/pre_norm.h"
+#include "hyperion/nn/shards.h"
 
 namespace hyperion::models {
 namespace {
@@ -108,7 +109,7 @@ class Gpt2 final : public PartedTree {
   at::Tensor first(const at::Tensor& ids, Pass& pass) override {
     check_length(ids, pass);
     const auto embedded = nn::embed_at(*wte_, *wpe_, ids, nn::cached_tokens(pass), pass);
-    return nn::dropout(embedded, config_.embedding_dropout, "embd", 0, pass);
+    return nn::dropout(embedded, config_.embedding_dropout, "embd", 0, pass, nn::own_elements(embedded, pass));
   }
   nn::Stack& blocks() override { return *h_; }
   at::Tensor last(const at::Tensor& hidden, Pass& pass) override { return head_.logits(hidden, pass); }

@@ -5,15 +5,22 @@
 #include "hyperion/models/model.h"
 #include "hyperion/nn/attention.h"
 #include "hyperion/nn/cross_entropy.h"
+#include "hyperion/nn/shards.h"
 
 namespace hyperion::models {
 
+at::Tensor LanguageHead::own_logits(const at::Tensor& hidden, nn::Pass& pass) const {
+  const auto normed = nn::into_shards(run(*norm, hidden, pass), pass);
+  const auto seen = nn::wanted(normed, pass);
+  return linear ? run(*linear, seen, pass) : at::matmul(seen, table->weight().t());
+}
+
 at::Tensor LanguageHead::logits(const at::Tensor& hidden, nn::Pass& pass) const {
-  const auto normed = nn::wanted(run(*norm, hidden, pass), pass);
-  return linear ? run(*linear, normed, pass) : at::matmul(normed, table->weight().t());
+  return nn::logits_of_shards(own_logits(hidden, pass), classes(), pass);
 }
 
 at::Tensor LanguageHead::loss(const at::Tensor& hidden, const at::Tensor& targets, nn::Pass& pass) const {
+  if (pass.shards != nullptr) return nn::cross_entropy_of_shards(own_logits(hidden, pass), classes(), targets, pass);
   if (!pass.fused_blocks || pass.right != nullptr || (linear && !linear->plain()))
     return loss_of_logits(logits(hidden, pass), targets, pass);
   return nn::linear_cross_entropy(run(*norm, hidden, pass), linear ? linear->weight() : table->weight(), targets);

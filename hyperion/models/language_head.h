@@ -16,6 +16,10 @@ struct LanguageHead {
   at::Tensor logits(const at::Tensor& hidden, nn::Pass& pass) const;  // of the tokens that the pass wants
   // As Model::loss; fused, all logits are never held at once.
   at::Tensor loss(const at::Tensor& hidden, const at::Tensor& targets, nn::Pass& pass) const;
+
+  // Of the classes that this process has.
+  at::Tensor own_logits(const at::Tensor& hidden, nn::Pass& pass) const;
+  int64_t classes() const { return linear ? linear->outputs() : table->count(); }
 };
 
 }  // namespace hyperion::models

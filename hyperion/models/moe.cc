@@ -6,6 +6,7 @@
 #include "hyperion/models/decoder_parts.h"
 #include "hyperion/nn/experts.h"
 #include "hyperion/nn/router_losses.h"
+#include "hyperion/nn/shards.h"
 
 namespace hyperion::models {
 namespace {
@@ -72,7 +73,8 @@ class Moe final : public CausalDecoder {
     if (beside_size() == 0) return {};
     const auto sums = beside(pass);
     if (!sums.defined()) return {};  // all sparse layers ran elsewhere, and nothing was handed on
-    const auto tokens = nn::counted_tokens(hidden.flatten(0, 1), pass.token_mask);
+    auto tokens = nn::counted_tokens(hidden.flatten(0, 1), pass.token_mask);
+    if (!pass.token_mask.defined()) tokens = tokens.mul(nn::length_of_all(hidden, pass) / hidden.size(1));
     at::Tensor loss;
     if (config_.balance) loss = nn::balance_loss(sums, tokens).mul(config_.balance_coefficient);
     if (config_.z_coefficient > 0) {

@@ -9,6 +9,7 @@
 #include "hyperion/models/parted_tree.h"
 #include "hyperion/nn/image_layers.h"
 #include "hyperion/nn/pre_norm.h"
+#include "hyperion/nn/shards.h"
 
 namespace hyperion::models {
 namespace {
@@ -146,11 +147,13 @@ class Vit final : public PartedTree {
 
   at::Tensor first(const at::Tensor& images, Pass& pass) override {
     check_images(images, config_.channels, config_.patch_height, config_.patch_width);
-    return run(*embeddings_, images, pass);
+    return nn::own_tokens(run(*embeddings_, images, pass), pass);
   }
   nn::Stack& blocks() override { return *layers_; }
   at::Tensor last(const at::Tensor& hidden, Pass& pass) override {
-    return run(*classifier_, run(*layernorm_, hidden, pass).select(1, 0), pass);
+    const auto normed = run(*layernorm_, hidden, pass);
+    if (!pass.by_sequence) return run(*classifier_, normed.select(1, 0), pass);
+    return nn::one_share(run(*classifier_, nn::into_shards(normed, pass).select(1, 0), pass), pass);
   }
 
   Input input() const override { return Input::images; }

@@ -8,6 +8,7 @@
 #include "hyperion/device/graph.h"
 #include "hyperion/nn/key_value_cache.h"
 #include "hyperion/nn/recompute.h"
+#include "hyperion/nn/shards.h"
 
 namespace hyperion::nn {
 
@@ -39,13 +40,13 @@ at::Tensor Rotation::frequencies_for(const PassInputs& pass, int64_t length, at:
 }
 
 void Rotation::apply_to(Pass& pass, int64_t first, const at::Tensor& hidden) {
-  const Key key{first, hidden.size(1), hidden.scalar_type(), hidden.device(), pass.fused_blocks};
+  const int64_t length = length_of_all(hidden, pass);
+  const Key key{first, length, hidden.scalar_type(), hidden.device(), pass.fused_blocks};
   if (differs_by_pass(pass) || !known_ || *known_ != key) {
-    const auto frequencies = frequencies_for(pass, first + hidden.size(1), hidden.device());
+    const auto frequencies = frequencies_for(pass, first + length, hidden.device());
     const auto tables = [&](at::ScalarType type) {
-      return pass.positions.defined()
-                 ? blocks::rope_tables(frequencies, pass.positions, type, config_.table_scale)
-                 : blocks::rope_tables(frequencies, first, hidden.size(1), type, config_.table_scale);
+      return pass.positions.defined() ? blocks::rope_tables(frequencies, pass.positions, type, config_.table_scale)
+                                      : blocks::rope_tables(frequencies, first, length, type, config_.table_scale);
     };
     std::tie(cosines_, sines_) = tables(hidden.scalar_type());
     if (pass.fused_blocks) {

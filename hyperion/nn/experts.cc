@@ -13,6 +13,7 @@
 #include "hyperion/kernels/activations.h"
 #include "hyperion/kernels/top_k.h"
 #include "hyperion/nn/recompute.h"
+#include "hyperion/nn/shards.h"
 
 namespace hyperion::nn {
 
@@ -87,7 +88,7 @@ void RoutedExperts::lay_out() {
 
 at::Tensor RoutedExperts::forward(const at::Tensor& tokens, Pass& pass) {
   const auto logits = run(*router_, tokens, pass);
-  pass.router_logits.push_back(logits);
+  pass.router_logits.push_back(one_share(logits, pass));
   kernels::Capacity capacity{pass.training ? capacity_of(tokens.size(0), shape_) : 0};
   auto routing = route(logits, shape_.choices, shape_.normalised, pass.reference);
   if (capacity.rows > 0 && pass.token_mask.defined()) {  // padding takes no token's place
@@ -132,13 +133,15 @@ MixtureOfExperts::MixtureOfExperts(const MixtureShape& shape, std::shared_ptr<No
 }
 
 at::Tensor MixtureOfExperts::forward(const at::Tensor& input, Pass& pass) {
-  const auto tokens = (norm_ ? run(*norm_, input, pass) : input).reshape({-1, input.size(-1)});
+  const auto whole = into_shards(norm_ ? run(*norm_, input, pass) : input, pass);
+  const auto tokens = whole.reshape({-1, whole.size(-1)});
   auto out = run(*experts_, tokens, pass);
   if (shared_expert_) {
     const auto gate = at::sigmoid(run(*shared_expert_gate_, tokens, pass));
     out = out.add(gate.mul(run(*shared_expert_, tokens, pass)));
   }
-  return norm_ ? input + out.view(input.sizes()) : out.view(input.sizes());
+  const auto sum = out_of_shards(out.view(whole.sizes()), pass);
+  return norm_ ? input + sum : sum;
 }
 
 }  // namespace hyperion::nn

@@ -6,12 +6,15 @@
 #include <ATen/ops/embedding.h>
 
 #include "hyperion/kernels/embedding.h"
+#include "hyperion/nn/shards.h"
 
 namespace hyperion::nn {
 
-Embedding::Embedding(int64_t count, int64_t width, Init init) : weight_(parameter("weight", {count, width}, init)) {}
+Embedding::Embedding(int64_t count, int64_t width, Init init)
+    : count_(count), weight_(parameter("weight", {count, width}, init)) {}
 
 at::Tensor Embedding::forward(const at::Tensor& ids, Pass& pass) {
+  if (pass.shards != nullptr && weight_.size(0) < count_) return embed_in_shards(weight_, count_, ids, pass);
   return pass.reference ? at::embedding(weight(), ids) : kernels::embedding(weight(), ids);
 }
 
@@ -29,10 +32,11 @@ void Embedding::merge_rows() {
 
 at::Tensor embed_at(Embedding& tokens, Embedding& positions, const at::Tensor& ids, int64_t first, Pass& pass) {
   // One pass over what comes of it instead of three.
-  if (!pass.reference && !pass.positions.defined())
+  if (!pass.reference && !pass.positions.defined() && pass.shards == nullptr)
     return kernels::embedding_at(tokens.weight(), ids, positions.weight(), first);
   const auto places = pass.positions.defined() ? pass.positions : at::arange(first, first + ids.size(1), ids.options());
-  return run(tokens, ids, pass) + run(positions, places, pass);
+  return run(tokens, ids, pass) +
+         run(positions, own_tokens(places.dim() == 1 ? places.unsqueeze(0) : places, pass), pass);
 }
 
 RmsNorm::RmsNorm(int64_t width, double epsilon)

@@ -23,6 +23,7 @@ class Embedding final : public Module {
   Embedding(int64_t count, int64_t width, Init init);
   at::Tensor forward(const at::Tensor& ids, Pass& pass) override;
   at::Tensor weight() const { return rows_ ? rows_->put_into(weight_) : weight_; }
+  int64_t count() const { return count_; }  // of rows, of a shard all the same
 
   // Some rows are trained by themselves from here on, until they are put back into the table.
   void train_rows(const std::vector<int64_t>& tokens);
@@ -30,6 +31,7 @@ class Embedding final : public Module {
   const TokenRows* rows() const { return rows_.get(); }
 
  private:
+  int64_t count_;
   at::Tensor weight_;
   std::shared_ptr<TokenRows> rows_;  // null: none
 };

@@ -21,6 +21,7 @@ struct Parameter {
   Traits traits = {};
   at::Tensor master = {};              // fp32 values that it was narrowed from; undefined: not known, or not kept
   strategy::Placement placement = {};  // which part of it the tensor is
+  int64_t summed = 1;  // neighbours in tensor parallelism that hold the same, each with a part of its gradient's sum
 };
 
 }  // namespace hyperion::nn

@@ -14,6 +14,7 @@ namespace hyperion::nn {
 class BlockHook;
 class BatchStats;
 class KeyValueCache;
+class Shards;
 
 // What of the forward is computed again in the backward instead of kept: nothing; norms, activations and dropout (the
 // outputs of products and of attention are kept); or whole blocks.
@@ -32,6 +33,8 @@ struct PassSettings {
   int64_t recompute_every = 1;        // of Recompute::blocks: each block, each second, each third
   BlockHook* block_hook = nullptr;    // set: blocks run through it
   BatchStats* batch_stats = nullptr;  // set: batch norms train on the statistics of all processes
+  Shards* shards = nullptr;           // set: layers are cut among processes (nn/shards.h)
+  bool by_sequence = false;           // of these: outside of cut layers each has its part of the sequence alone
 };
 
 // Of what, besides the tokens: belongs to the batch, and travels with it.

@@ -10,6 +10,8 @@
 #include "hyperion/blocks/block_ops.h"
 #include "hyperion/nn/activation.h"
 #include "hyperion/nn/fp8_linears.h"
+#include "hyperion/nn/processes.h"
+#include "hyperion/nn/shards.h"
 
 namespace hyperion::nn {
 namespace {
@@ -113,42 +115,62 @@ Form PreNorm::form_in(const Pass& pass) const {
 
 Projected PreNorm::in(const at::Tensor& input, Pass& pass) const {
   Projected projected{norm_ ? input : at::Tensor(), {}, {}, form_in(pass)};
-  if (projected.form == Form::plain) {
+  if (projected.form == Form::plain || cut(pass)) {
     const auto normed = norm_ ? run(*norm_, input, pass) : input;
-    for (const auto& linear : in_) projected.outputs.push_back(run(*linear, normed, pass));
-    for (const auto& output : projected.outputs) projected.widths.push_back(output.size(-1));
-    return projected;
+    const auto whole = cut(pass) ? into_shards(normed, pass) : normed;
+    if (projected.form == Form::fused)
+      projected.outputs = {blocks::joined_linears(whole, linears_for(in_, whole))};
+    else if (projected.form == Form::adapted)
+      projected.outputs = {blocks::joined_linears(whole, frozen_for(in_, room_in_, pass))};
+    else
+      for (const auto& linear : in_) projected.outputs.push_back(run(*linear, whole, pass));
+  } else {
+    auto [residual, packed] = projected.form == Form::fused
+                                  ? blocks::norm_linear(input, norm_->weights(), linears_for(in_, input))
+                                  : blocks::norm_linear(input, norm_->weights(), frozen_for(in_, room_in_, pass));
+    projected.residual = std::move(residual), projected.outputs = {std::move(packed)};
   }
-  auto [residual, packed] = projected.form == Form::fused
-                                ? blocks::norm_linear(input, norm_->weights(), linears_for(in_, input))
-                                : blocks::norm_linear(input, norm_->weights(), frozen_for(in_, room_in_, pass));
-  projected.residual = std::move(residual), projected.outputs = {std::move(packed)};
   for (const auto& linear : in_) projected.widths.push_back(linear->width());
   return projected;
 }
 
 at::Tensor PreNorm::out(const Projected& from, const at::Tensor& mixed, Pass& pass, const PartDropout& dropout) const {
   if (from.form != Form::plain) return onto_residual(from, std::nullopt, mixed, pass, dropout);
-  return joined(from, run(*out_, mixed, pass), pass, dropout);
+  return joined(from, mixed, pass, dropout);
 }
 
 at::Tensor PreNorm::out(const Projected& from, Activation activation, Pass& pass, const PartDropout& dropout) const {
   if (from.form != Form::plain) return onto_residual(from, activation, from.outputs[0], pass, dropout);
-  return joined(from, run(*out_, activated(from, activation, pass), pass), pass, dropout);
+  return joined(from, activated(from, activation, pass), pass, dropout);
 }
 
 at::Tensor PreNorm::onto_residual(const Projected& from, std::optional<Activation> activation, const at::Tensor& input,
                                   const Pass& pass, const PartDropout& dropout) const {
-  const auto how = dropped(dropout.p, dropout.name, dropout.layer, pass);
-  return from.form == Form::fused
-             ? last_linear(input, activation, linears_for({out_}, input), out_->bias(), from.residual, how)
-             : last_linear(input, activation, frozen_for({out_}, room_out_, pass), out_->bias(), from.residual, how);
+  const bool alone = !cut(pass);
+  const auto how = alone ? dropped(dropout.p, dropout.name, dropout.layer, pass) : Dropped{};
+  const auto made = [&](auto linears) {
+    if (!alone) linears.biases.clear();
+    return last_linear(input, activation, linears, alone ? out_->bias() : at::Tensor(),
+                       alone ? from.residual : at::Tensor(), how);
+  };
+  const auto output =
+      from.form == Form::fused ? made(linears_for({out_}, input)) : made(frozen_for({out_}, room_out_, pass));
+  return alone ? output : summed(from, output, pass, dropout);
 }
 
-at::Tensor PreNorm::joined(const Projected& from, const at::Tensor& output, Pass& pass,
+at::Tensor PreNorm::joined(const Projected& from, const at::Tensor& input, Pass& pass,
                            const PartDropout& dropout) const {
-  const auto part = nn::dropout(output, dropout.p, dropout.name, dropout.layer, pass);
+  if (cut(pass)) return summed(from, out_->without_bias(input, pass), pass, dropout);
+  const auto part = nn::dropout(run(*out_, input, pass), dropout.p, dropout.name, dropout.layer, pass);
   return from.residual.defined() ? from.residual + part : part;
+}
+
+at::Tensor PreNorm::summed(const Projected& from, const at::Tensor& part, const PassSettings& pass,
+                           const PartDropout& dropout) const {
+  const auto sum = out_of_shards(part, pass);
+  const auto how = dropped(dropout.p, dropout.name, dropout.layer, pass, own_elements(from.residual, pass));
+  if (how.p > 0) return kernels::bias_dropout_residual(sum, out_->bias(), from.residual, how.p, how.place);
+  return from.residual + (out_->bias().defined() ? sum + out_->bias() : sum);
 }
 
 void PreNorm::lay_out() {
@@ -185,7 +207,10 @@ at::Tensor attend(const Projected& projected, const SelfAttention& attention, si
   };
   const auto turned_queries = turned(heads[0], attention.query_norm),
              turned_keys = turned(heads[1], attention.key_norm);
-  const auto mixed = attend(turned_queries, turned_keys, heads[2].transpose(1, 2), layer, pass, attention.how);
+  auto how = attention.how;
+  if (pass.shards != nullptr)
+    how.first_head = queries * pass.shards->index(), how.all_heads = queries * pass.shards->count();
+  const auto mixed = attend(turned_queries, turned_keys, heads[2].transpose(1, 2), layer, pass, how);
   return mixed.transpose(1, 2).flatten(2);
 }
 

@@ -57,7 +57,11 @@ class PreNorm {
 
  private:
   Form form_in(const Pass& pass) const;
-  at::Tensor joined(const Projected& from, const at::Tensor& output, Pass& pass, const PartDropout& dropout) const;
+  bool cut(const PassSettings& pass) const { return pass.shards != nullptr && norm_ != nullptr; }
+  at::Tensor joined(const Projected& from, const at::Tensor& input, Pass& pass, const PartDropout& dropout) const;
+  // What the processes made of their shards, summed; then bias, dropout and residual.
+  at::Tensor summed(const Projected& from, const at::Tensor& part, const PassSettings& pass,
+                    const PartDropout& dropout) const;
   at::Tensor onto_residual(const Projected& from, std::optional<Activation> activation, const at::Tensor& input,
                            const Pass& pass, const PartDropout& dropout) const;
 

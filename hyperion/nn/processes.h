@@ -26,4 +26,20 @@ class BatchStats {
   virtual at::Tensor gather(const at::Tensor& own) = 0;
 };
 
+// Processes that each hold a shard of the layers of one model: tensor parallelism (Shoeybi et al., 2019). Between
+// `into` and `out_of` weights are cut; outside of that all compute the same or, by sequence (Korthikanti et al., 2022),
+// each its part of the tokens. Tensors are [batch, length, width].
+class Shards {
+ public:
+  virtual ~Shards() = default;
+  virtual int64_t count() const = 0;
+  virtual int64_t index() const = 0;
+  // What all of them need: the same, or the parts of all along the length. Their gradients are added up.
+  virtual at::Tensor into(const at::Tensor& hidden, bool by_sequence) = 0;
+  // The sum of what each has; by sequence, of it this one's part.
+  virtual at::Tensor out_of(const at::Tensor& part, bool by_sequence) = 0;
+  // [count, ...]: what each has, which is of one shape. Not differentiable.
+  virtual at::Tensor gather(const at::Tensor& own) = 0;
+};
+
 }  // namespace hyperion::nn

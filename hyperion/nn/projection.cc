@@ -12,6 +12,7 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/kernels/dropout.h"
+#include "hyperion/nn/processes.h"
 
 namespace hyperion::nn {
 namespace {
@@ -37,8 +38,13 @@ Projection::Projection(int64_t in, int64_t out, bool with_bias, Init init, bool 
       weight_(parameter("weight", in_out ? at::IntArrayRef{in, out} : at::IntArrayRef{out, in}, init, {.decay = true})),
       bias_(with_bias ? parameter("bias", {out}, Init::filled(0)) : at::Tensor()) {}
 
-at::Tensor Projection::forward(const at::Tensor& input, Pass& pass) {
-  const auto output = base(input);
+at::Tensor Projection::forward(const at::Tensor& input, Pass& pass) { return changed(base(input, bias_), input, pass); }
+
+at::Tensor Projection::without_bias(const at::Tensor& input, Pass& pass) const {
+  return changed(base(input, {}), input, pass);
+}
+
+at::Tensor Projection::changed(const at::Tensor& output, const at::Tensor& input, Pass& pass) const {
   if (adapters_.empty()) return output;
   if (pass.adapters.size() > 1) return change_rows(output, input, pass);
   const auto found = adapters_.find(pass.adapters.empty() ? choice_->used : pass.adapters.front());
@@ -48,6 +54,14 @@ at::Tensor Projection::forward(const at::Tensor& input, Pass& pass) {
 int64_t Projection::width() const {
   const size_t side = in_out_ ? 1 : 0;
   return nf4_ ? nf4_->shape[side] : weight_.size(static_cast<int64_t>(side));
+}
+
+// A shard by inputs drops what the whole would drop of them.
+kernels::RandomPlace Projection::place_of(const Adapter& adapter, const Pass& pass) const {
+  kernels::RandomPlace place{base::stream_key(pass.seed, adapter.stream), pass.step, pass.micro_batch};
+  const int64_t held = adapter.a->weight().size(1);
+  if (pass.shards != nullptr && held < in_) place.elements = {held, in_, held * pass.shards->index()};
+  return place;
 }
 
 bool Projection::frozen(const PassInputs& pass) const {
@@ -61,15 +75,14 @@ blocks::LowRank Projection::change_in(const Pass& pass) const {
   if (adapters_.empty()) return {};
   const auto found = adapters_.find(pass.adapters.empty() ? choice_->used : pass.adapters.front());
   if (found == adapters_.end()) return {};
-  const auto& [a, b, scale, dropout, stream] = found->second;
-  const bool drops = pass.training && dropout > 0;
-  return {a->weight(), b->weight(), scale, drops ? dropout : 0,
-          drops ? kernels::RandomPlace{base::stream_key(pass.seed, stream), pass.step, pass.micro_batch}
-                : kernels::RandomPlace{}};
+  const auto& adapter = found->second;
+  const bool drops = pass.training && adapter.dropout > 0;
+  return {adapter.a->weight(), adapter.b->weight(), adapter.scale, drops ? adapter.dropout : 0,
+          drops ? place_of(adapter, pass) : kernels::RandomPlace{}};
 }
 
-at::Tensor Projection::base(const at::Tensor& input) const {
-  const auto bias = bias_.defined() ? std::optional(bias_) : std::nullopt;
+at::Tensor Projection::base(const at::Tensor& input, const at::Tensor& added) const {
+  const auto bias = added.defined() ? std::optional(added) : std::nullopt;
   if (nf4_) {
     const auto output = kernels::nf4_matmul(input, *nf4_, /*transposed=*/!in_out_);
     return bias ? output.add(*bias) : output;
@@ -83,9 +96,7 @@ at::Tensor Projection::base(const at::Tensor& input) const {
 
 at::Tensor Projection::change(const Adapter& adapter, const at::Tensor& input, Pass& pass) const {
   at::Tensor kept = input;
-  if (pass.training && adapter.dropout > 0)
-    kept = kernels::dropout(input, adapter.dropout,
-                            {base::stream_key(pass.seed, adapter.stream), pass.step, pass.micro_batch});
+  if (pass.training && adapter.dropout > 0) kept = kernels::dropout(input, adapter.dropout, place_of(adapter, pass));
   return adapter.b->forward(adapter.a->forward(kept, pass), pass).mul(adapter.scale);
 }
 
@@ -181,6 +192,10 @@ void Projection::quantize_as(const Projection& other) {
   nf4_ = other.nf4_;
   forget_parameter("weight");
   weight_ = at::Tensor();
+}
+
+void Projection::keep_packed(const std::vector<kernels::Nf4Stretch>& stretches, std::vector<int64_t> shape) {
+  nf4_ = kernels::nf4_part(*nf4_, stretches, std::move(shape));
 }
 
 std::vector<at::Tensor> Projection::packed() const {

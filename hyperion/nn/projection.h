@@ -34,8 +34,10 @@ class Projection : public Module {
   // The weight is [out, in], or [in, out] where `in_out`.
   Projection(int64_t in, int64_t out, bool with_bias, Init init, bool in_out);
   at::Tensor forward(const at::Tensor& input, Pass& pass) final;
+  at::Tensor without_bias(const at::Tensor& input, Pass& pass) const;
   bool in_out() const { return in_out_; }
-  int64_t width() const;  // of its output: of a shard, its own
+  int64_t width() const;                    // of its output: of a shard, its own
+  int64_t outputs() const { return out_; }  // of the whole
   // The weight is all there is to it: no adapter, no bias, no 4-bit form.
   bool plain() const { return whole() && !bias_.defined(); }
   // The weight as it is, with no adapter on it; it may have a bias.
@@ -71,6 +73,7 @@ class Projection : public Module {
   std::vector<at::Tensor> packed() const;
   // Replaces the weight by its NF4 form: it is no parameter any more, and gets no gradient.
   void quantize();
+  void keep_packed(const std::vector<kernels::Nf4Stretch>& stretches, std::vector<int64_t> shape);  // and no more of it
   // The same with the NF4 form of another of its shape, which may then have no weight to make it from.
   void quantize_as(const Projection& other);
 
@@ -80,7 +83,9 @@ class Projection : public Module {
     double scale, dropout;
     std::string stream;
   };
-  at::Tensor base(const at::Tensor& input) const;
+  at::Tensor base(const at::Tensor& input, const at::Tensor& bias) const;
+  at::Tensor changed(const at::Tensor& output, const at::Tensor& input, Pass& pass) const;
+  kernels::RandomPlace place_of(const Adapter& adapter, const Pass& pass) const;  // of its dropout
   at::Tensor change(const Adapter& adapter, const at::Tensor& input, Pass& pass) const;
   at::Tensor change_rows(const at::Tensor& output, const at::Tensor& input, Pass& pass) const;
   void move_held(at::Device device) override;

@@ -13,14 +13,15 @@ int64_t aligned(int64_t count, int64_t to) { return (count + to - 1) / to * to; 
 
 std::vector<Bucket> plan_buckets(const std::vector<nn::Parameter>& weights, const std::vector<int>& units,
                                  const BucketOptions& options) {
-  using Key = std::tuple<int, bool, at::ScalarType, bool>;
+  using Key = std::tuple<int, bool, at::ScalarType, bool, int64_t>;
   std::vector<Bucket> buckets;
   std::map<Key, size_t> open;
   for (size_t i = 0; i < weights.size(); ++i) {
     const nn::Parameter& weight = weights[i];
     const bool trained = weight.tensor.requires_grad();
     if (!trained && !options.by_unit) continue;
-    const Key key{options.by_unit ? units[i] : 0, trained, weight.tensor.scalar_type(), weight.name == options.alone};
+    const Key key{options.by_unit ? units[i] : 0, trained, weight.tensor.scalar_type(), weight.name == options.alone,
+                  weight.summed};
     auto found = open.find(key);
     if (found == open.end()) {
       found = open.emplace(key, buckets.size()).first;

@@ -30,7 +30,8 @@ struct BucketOptions {
   int64_t bytes = 25 << 20;  // where not by unit: a bucket this full is closed
   std::string alone = {};    // the name of a weight that has a bucket of its own
 };
-// In the order the forward uses them. `units`: of each weight the block it belongs to, from 1 in the order they run; 0:
+// In the order the forward uses them. Weights whose gradients go on to be summed with neighbours lie apart, so that
+// these have the same pieces of them. `units`: of each weight the block it belongs to, from 1 in the order they run; 0:
 // none.
 std::vector<Bucket> plan_buckets(const std::vector<nn::Parameter>& weights, const std::vector<int>& units,
                                  const BucketOptions& options);

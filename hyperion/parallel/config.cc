@@ -12,11 +12,14 @@ void describe(base::Settings& settings, ParallelConfig& config) {
   settings.section("parallel", "runs on several processes")
       .text("layout", config.layout,
             "as dp=4: processes that share the batch; dp=2x4: what zero cuts is cut among 4, and held twice; "
-            "pp=2,dp=2: the model's blocks lie on 2, one behind the other")
+            "pp=2,dp=2: the model's blocks lie on 2, one behind the other; tp=2,dp=2: each layer is cut between 2; "
+            "auto: pp=2 of 2, pp=2,tp=2 of 4, pp=2,tp=2,dp=2 of 8 processes")
       .choice(
           "schedule", config.schedule,
           "pp: which micro-batch (train.accumulate) a process runs when; interleaved: with several stages a process")
       .integer("chunks", config.chunks, {0, 64}, "pp: stages a process; 0: 2 with interleaved, else 1")
+      .flag("sequence", config.sequence,
+            "tp: between cut layers (norms, dropout, residuals) each process has a part of the sequence: less memory")
       .integer("zero", config.zero, {0, 3},
                "what is cut among them: 0 nothing, 1 optimizer, 2 and gradients, 3 and weights")
       .integer("bucket", config.bucket, {1, 100'000}, "gradients reduced at once while the backward runs", "MB")
@@ -85,7 +88,16 @@ void check_zeropp(const ParallelConfig& config, int64_t processes) {
                           format("start {} of them (hyperion launch -n {}), or write {}", needed, needed, instead));
 }
 
-void check_pipeline(const ParallelConfig& config) {
+// Stages first, whose messages are the fewest; then shards; then shares of the batch.
+strategy::Layout automatic_layout(int64_t processes) {
+  strategy::Layout layout;
+  if (processes % 2 == 0) layout.pp = 2, processes /= 2;
+  if (processes % 2 == 0) layout.tp = 2, processes /= 2;
+  layout.dp_shard = processes;
+  return layout;
+}
+
+void check_model_parallel(const ParallelConfig& config) {
   const auto refuse = [&](const char* what, const char* instead) {
     throw base::ConfigError(format("parallel.layout = \"{}\" cannot be had with {} yet", config.layout, what), instead);
   };
@@ -104,14 +116,14 @@ strategy::Layout layout_of(const ParallelConfig& config, int64_t processes) {
   strategy::Layout layout;
   layout.dp_shard = processes;
   if (config.layout.empty()) return layout;
-  layout = strategy::parse_layout(config.layout);
-  if (layout.cp * layout.tp * layout.ep > 1)
-    throw base::ConfigError(format("parallel.layout = \"{}\": only pp and dp are there yet", config.layout),
+  layout = config.layout == "auto" ? automatic_layout(processes) : strategy::parse_layout(config.layout);
+  if (layout.cp * layout.ep > 1)
+    throw base::ConfigError(format("parallel.layout = \"{}\": only pp, tp and dp are there yet", config.layout),
                             format("use {}", layout.pp > 1 && processes % layout.pp == 0
                                                  ? format("pp={},dp={}", layout.pp, processes / layout.pp)
                                                  : format("dp={}", processes)));
   if (layout.processes() != processes) refuse_count(config.layout, layout, processes);
-  if (layout.pp > 1) check_pipeline(config);
+  if (layout.pp * layout.tp > 1) check_model_parallel(config);
   if (layout.dp_replicate > 1 && !config.zeropp.empty())
     throw base::ConfigError("parallel.zeropp cuts over all processes, and parallel.layout says not to",
                             format("use dp={}", processes));

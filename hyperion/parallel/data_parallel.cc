@@ -3,8 +3,8 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/stack.h>
 
+#include "hyperion/parallel/model_parallel_weights.h"
 #include "hyperion/parallel/processes.h"
-#include "hyperion/parallel/staged_weights.h"
 #include "hyperion/parallel/whole_weights.h"
 
 namespace hyperion::parallel {
@@ -50,8 +50,8 @@ std::unique_ptr<TrainedWeights> make_trained_weights(Processes& processes, const
     own = std::make_unique<WholeWeights>(std::move(weights));
   else
     own = std::make_unique<DataParallel>(processes, config, std::move(weights), root, values, tied);
-  if (processes.stages() == nullptr) return own;
-  return std::make_unique<StagedWeights>(std::move(own), processes, tied);
+  if (processes.model() == nullptr) return own;
+  return std::make_unique<ModelParallelWeights>(std::move(own), processes, tied);
 }
 
 DataParallel::DataParallel(Processes& processes, const ParallelConfig& config, std::vector<nn::Parameter> weights,

@@ -119,7 +119,8 @@ void FlatWeights::make_parts(const std::vector<at::Tensor>& wide) {
     for (const Slice& slice : slices_of(buffers_[i].plan, weights_, options_.rank)) {
       const nn::Parameter& weight = weights_[slice.weight];
       nn::Parameter part{weight.name, buffers_[i].piece.narrow(0, slice.at, slice.count), weight.traits};
-      part.placement = {weight.tensor.sizes().vec(), slice.begin};
+      part.placement = weight.placement, part.placement.begin = slice.begin, part.summed = weight.summed;
+      if (part.placement.whole.empty()) part.placement.whole = weight.tensor.sizes().vec();
       part.master = part.tensor.scalar_type() == at::kFloat ? part.tensor
                     : wide[i].defined()                     ? wide[i].narrow(0, slice.at, slice.count)
                                         : weight.master.reshape(-1).narrow(0, slice.begin, slice.count).clone();

@@ -54,22 +54,30 @@ Processes::Processes(std::shared_ptr<comm::World> world, const ParallelConfig& c
     stages_ = world_->group("stages", wires, peers);
     ends_ =
         world_->group("tied weights", wires, end ? std::vector<int>{peers.front(), peers.back()} : std::vector{rank()});
-    copies_ = world_->group("copies", comm::Backend::host, mesh_.peers(strategy::kBatchAxes));
     wires_ = PipelineWires(*world_, mesh_, config.stages() > 1, wires);
   }
+  if (mesh_.size(Axis::tp) > 1) {
+    layers_ = world_->group("layers", wires, mesh_.peers(Axis::tp));
+    shards_.emplace(*layers_);
+    if (stages_) model_ = world_->group("model", wires, mesh_.peers(Axis::pp | Axis::tp));
+  }
+  if (stages_ || layers_) copies_ = world_->group("copies", comm::Backend::host, mesh_.peers(strategy::kBatchAxes));
   if (config.sync_batch_norm) statistics_ = world_->group("statistics", wires);
   const bool library =
       config.reduce == ReduceChoice::library || (config.reduce == ReduceChoice::automatic && !config.same_bits &&
                                                  wires == comm::Backend::gpu && comm::has_gpu_backend());
-  for (auto* group : step_groups()) group->reduce_by(library ? comm::Reduce::library : comm::Reduce::fixed);
+  backend_ = wires, reduce_ = library ? comm::Reduce::library : comm::Reduce::fixed, check_calls_ = config.check_calls;
+  for (auto* group : step_groups()) group->reduce_by(reduce_);
   if (config.check_calls)
     for (auto* group : groups()) group->check_calls();
 }
 
 std::vector<comm::Group*> Processes::step_groups() const {
   std::vector<comm::Group*> list = {gradients_.get(), weights_.get(),      statistics_.get(), replicas_.get(),
-                                    node_.get(),      across_nodes_.get(), stages_.get(),     ends_.get()};
+                                    node_.get(),      across_nodes_.get(), stages_.get(),     ends_.get(),
+                                    layers_.get(),    model_.get()};
   std::erase(list, nullptr);
+  for (const auto& [count, group] : neighbours_) list.push_back(group.get());
   for (auto* link : wires_.groups()) list.push_back(link);
   return list;
 }
@@ -79,6 +87,18 @@ std::vector<comm::Group*> Processes::groups() const {
   list.insert(list.begin(), {control_.get(), saves_.get()});
   if (copies_) list.push_back(copies_.get());
   return list;
+}
+
+comm::Group& Processes::neighbours(int64_t count) {
+  if (count == layers_->size()) return *layers_;
+  auto& group = neighbours_[count];
+  if (group) return *group;
+  const auto peers = mesh_.peers(strategy::Axis::tp);
+  const auto first = peers.begin() + mesh_.index(strategy::Axis::tp) / count * count;
+  group = world_->group(base::format("{} shards", count), backend_, {first, first + count});
+  group->reduce_by(reduce_);
+  if (check_calls_) group->check_calls();
+  return *group;
 }
 
 void Processes::follow_first(const at::Tensor& tensor, const std::string& caller) {

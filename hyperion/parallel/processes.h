@@ -1,12 +1,15 @@
 // The processes of a run, and the groups they talk in. A run of one process has them too: they talk to no one.
 #pragma once
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "hyperion/comm/world.h"
 #include "hyperion/parallel/config.h"
 #include "hyperion/parallel/pipeline_wires.h"
+#include "hyperion/parallel/tensor_shards.h"
 #include "hyperion/strategy/mesh.h"
 
 namespace hyperion::parallel {
@@ -45,6 +48,12 @@ class Processes {
   comm::Group* ends() { return ends_.get(); }
   const PipelineLinks& links() const { return wires_.links(); }
   int64_t stage() const { return mesh_.index(strategy::Axis::pp); }
+  // Of layers that are cut: what modules see of it, else null. And of its processes `count` that follow each other,
+  // this one among them, which all of them ask for alike.
+  nn::Shards* shards() { return shards_ ? &*shards_ : nullptr; }
+  comm::Group& neighbours(int64_t count);
+  // All that hold one copy of the model between them, in stages, in shards or in both; else null.
+  comm::Group* model() { return model_ ? model_.get() : stages_ ? stages_.get() : layers_.get(); }
   // Those that have the same weights, but for what ZeRO cuts among them; they talk by way of the host.
   comm::Group& copies() { return copies_ ? *copies_ : *control_; }
   // All that share the batch go on with the first one's values.
@@ -83,8 +92,13 @@ class Processes {
   strategy::Mesh mesh_;
   int64_t zero_;
   std::unique_ptr<comm::Group> control_, saves_, gradients_, weights_, statistics_, replicas_, node_, across_nodes_;
-  std::unique_ptr<comm::Group> stages_, ends_, copies_;
+  std::unique_ptr<comm::Group> stages_, ends_, copies_, layers_, model_;
+  std::map<int64_t, std::unique_ptr<comm::Group>> neighbours_;
+  std::optional<TensorShards> shards_;
   PipelineWires wires_;
+  comm::Backend backend_ = comm::Backend::host;
+  comm::Reduce reduce_ = comm::Reduce::fixed;
+  bool check_calls_ = false;
 };
 
 }  // namespace hyperion::parallel

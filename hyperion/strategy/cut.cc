@@ -142,6 +142,15 @@ std::vector<Placement> boxes_of(const Cut& cut, const std::string& name, const s
   return boxes;
 }
 
+Placement placement_of(const Cut& cut, const std::string& name, const std::vector<int64_t>& whole, int64_t size,
+                       int64_t index) {
+  const auto boxes = boxes_of(cut, name, whole, size, index);
+  Placement all = boxes.front();
+  all.parts = static_cast<int64_t>(boxes.size()), all.dim = all.parts > 1 ? cut.dim : 0;
+  all.again = sharers_of(cut, size, index).first != index;
+  return all;
+}
+
 Sharers sharers_of(const Cut& cut, int64_t size, int64_t index) {
   if (!is_cut(cut)) return {0, size};
   if (cut.kind != CutKind::key_value_heads || cut.units >= size) return {index, 1};

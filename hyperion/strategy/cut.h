@@ -53,6 +53,10 @@ FoundCut cut_of(const std::vector<CutRule>& rules, const std::string& name);
 std::vector<Placement> boxes_of(const Cut& cut, const std::string& name, const std::vector<int64_t>& whole,
                                 int64_t size, int64_t index);
 
+// The same as one placement, whose tensor has the boxes side by side.
+Placement placement_of(const Cut& cut, const std::string& name, const std::vector<int64_t>& whole, int64_t size,
+                       int64_t index);
+
 // The processes that hold the same boxes as process `index` of `size`, itself among them: `count` that follow each
 // other. Where copies are partial, their gradients are to be added.
 struct Sharers {

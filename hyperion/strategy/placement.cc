@@ -9,26 +9,37 @@ namespace {
 class Rows {
  public:
   explicit Rows(const Placement& placement) : placement_(placement) {
-    const auto& [whole, begin, offset, size] = placement;
-    outer_ = whole.size();
+    outer_ = placement.whole.size();
     while (outer_ > 0) {
       --outer_;
-      length_ *= size[outer_];
-      if (size[outer_] != whole[outer_]) break;
+      length_ *= placement.size[outer_];
+      if (placement.size[outer_] != placement.whole[outer_] || parts(outer_) > 1) break;
     }
   }
   int64_t length() const { return length_; }
   // Where row `index` begins in the tensor.
   int64_t place(int64_t index) const {
-    const auto& [whole, begin, offset, size] = placement_;
-    std::vector<int64_t> at = offset;
-    for (size_t dim = outer_; dim-- > 0; index /= size[dim]) at[dim] += index % size[dim];
+    const auto& whole = placement_.whole;
+    std::vector<int64_t> at = placement_.offset;
+    if (outer_ < whole.size()) at[outer_] += take(index, parts(outer_)) * apart(outer_);
+    for (size_t dim = outer_; dim-- > 0;) {
+      at[dim] += take(index, placement_.size[dim]);
+      at[dim] += take(index, parts(dim)) * apart(dim);
+    }
     int64_t place = 0;
     for (size_t dim = 0; dim < whole.size(); ++dim) place = place * whole[dim] + at[dim];
     return place;
   }
 
  private:
+  static int64_t take(int64_t& index, int64_t digits) {
+    const int64_t digit = index % digits;
+    index /= digits;
+    return digit;
+  }
+  int64_t parts(size_t dim) const { return static_cast<int64_t>(dim) == placement_.dim ? placement_.parts : 1; }
+  int64_t apart(size_t dim) const { return placement_.whole[dim] / placement_.parts; }
+
   const Placement& placement_;
   size_t outer_ = 0;  // dims that count rows
   int64_t length_ = 1;

@@ -10,6 +10,10 @@ struct Placement {
   std::vector<int64_t> whole = {};              // the shape of the tensor that is cut
   int64_t begin = -1;                           // of the stretch, in the flattened box; -1: the box is held whole
   std::vector<int64_t> offset = {}, size = {};  // of the box, by dim; empty: it is the tensor
+  // Above 1: the tensor is of so many equal parts along `dim`, and of each a box of that size at that offset is held,
+  // side by side.
+  int64_t parts = 1, dim = 0;
+  bool again = false;  // another process of the model has the same, and answers for it
   bool cut() const { return begin >= 0 || !offset.empty(); }
 };
 

@@ -164,22 +164,29 @@ class RankPlan {
   void out_of_cut(bool forward) { hidden(step_.sequence_parallel ? Does::reduce_scatter : Does::all_reduce, forward); }
 
   // Attention, then the feed-forward part; backward in the other order, with the ends' parts exchanged.
-  void block_of_tp(bool forward) {
-    for (int half = 0; half < 2; ++half) into_cut(forward), out_of_cut(forward);
+  // What is computed again ends before the last sum, which nothing in the block needs.
+  void block_of_tp(int64_t unit, bool forward, bool again) {
+    for (int half = 0; half < 2; ++half) {
+      into_cut(forward);
+      const bool nothing_below = !forward && half == 1 && unit == 0 && part(-1).trained == 0;
+      if (!nothing_below && !(again && half == 1)) out_of_cut(forward);
+    }
   }
 
-  void unit_of_tp(int64_t unit, bool forward) {
+  void unit_of_tp(int64_t unit, bool forward, bool again = false) {
     if (tp() == 1) return;
-    if (is_block(unit)) return block_of_tp(forward);
+    if (is_block(unit)) return block_of_tp(unit, forward, again);
     if (unit == -1) {  // a table by rows of the vocabulary: each has some of the tokens
       if (!cuts_vocabulary(-1)) return;
-      return forward ? out_of_cut(true) : into_cut(false);
+      return forward ? out_of_cut(true) : part(-1).trained > 0 ? into_cut(false) : void();
     }
-    if (!cuts_vocabulary(unit) && model_.tied.empty()) return;
+    const bool vocabulary = cuts_vocabulary(unit) || !model_.tied.empty();
+    if (!vocabulary && !step_.sequence_parallel) return;
     if (!forward) return out_of_cut(false);
-    into_cut(true);  // then the largest logit, the sum of exponentials and the target's logit of each token
-    collective(Does::all_reduce, Payload::statistics, group("tp", mesh_.peers(Axis::tp)),
-               {3, step_.samples, step_.length}, 4);
+    into_cut(true);  // then of each token the logarithm of the sum of exponentials, and the target's logit
+    if (vocabulary)
+      collective(Does::all_gather, Payload::statistics, group("tp", mesh_.peers(Axis::tp)),
+                 {tp(), 2, step_.samples, step_.length}, 4);
   }
 
   bool cuts_vocabulary(int64_t unit) const {
@@ -225,18 +232,20 @@ class RankPlan {
     std::reverse(units.begin(), units.end());
     for (const int64_t unit : units) {
       gather(unit);
-      if (step_.recompute && is_block(unit)) unit_of_tp(unit, /*forward=*/true);
+      if (step_.recompute && is_block(unit)) unit_of_tp(unit, /*forward=*/true, /*again=*/true);
       unit_of_tp(unit, /*forward=*/false);
       if (!stays(unit)) there_.erase(unit);
-      if (step_.zero < 2) continue;
-      sum_shared(part(unit));
-      over_shards(Does::reduce_scatter, Payload::gradients, part(unit).trained);
+      if (step_.zero > 1) over_shards(Does::reduce_scatter, Payload::gradients, part(unit).trained);
     }
     if (work.stage > 0) message(Does::send, Payload::hidden_gradients, work.stage - 1);
   }
 
-  void sum_shared(const UnitPart& unit) {
-    for (const auto& [ranks, elements] : unit.shared)
+  // Weights that several shards of a layer use: what is cut among the processes of dp is summed in pieces.
+  void sum_shared(int64_t shards) {
+    std::map<std::vector<int>, int64_t> all;
+    for (const int64_t unit : own_units())
+      for (const auto& [ranks, elements] : part(unit).shared) all[ranks] += round_up(elements, shards) / shards;
+    for (const auto& [ranks, elements] : all)
       collective(Does::all_reduce, Payload::gradients, group("tp", ranks), {elements}, step_.element);
   }
 
@@ -255,10 +264,7 @@ class RankPlan {
   void finish() {
     stage_ = micro_batch_ = -1;
     int64_t trained = 0;
-    for (const int64_t unit : own_units()) {
-      if (step_.zero < 2) sum_shared(part(unit));
-      trained += part(unit).trained;
-    }
+    for (const int64_t unit : own_units()) trained += part(unit).trained;
     const auto& layout = step_.layout;
     if (step_.zero == 0 && layout.dp() > 1 && trained > 0)
       collective(Does::all_reduce, Payload::gradients, group("dp", mesh_.peers(kBatchAxes)), {trained}, step_.element);
@@ -266,6 +272,7 @@ class RankPlan {
     if (step_.zero > 0 && layout.dp_replicate > 1 && trained > 0)
       collective(Does::all_reduce, Payload::gradients, group("dp copies", mesh_.peers(Axis::dp_replicate)),
                  {round_up(trained, layout.dp_shard) / layout.dp_shard}, step_.element);
+    sum_shared(step_.zero > 0 ? layout.dp_shard : 1);
     sum_tied(step_.zero > 0 ? layout.dp_shard : 1);
     if (layout.processes() > 1)  // of the gradients, whose norm is that of all
       collective(Does::all_reduce, Payload::statistics, group("all", mesh_.peers(kAllAxes)), {1}, 4);

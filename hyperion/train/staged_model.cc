@@ -20,25 +20,10 @@ class StagedModel final : public models::Model {
   ~StagedModel() override { sent_.wait(); }
 
   at::Tensor logits(const at::Tensor& input, nn::Pass& pass) override {
-    const auto& links = processes_.links();
-    at::Tensor logits;
-    for (const int64_t number : stages_.own()) {
-      const auto& stage = stages_.stage(number);
-      at::Tensor hidden = input;
-      if (!stage.first) {
-        hidden = at::empty(stages_.hidden_shape(input), model_.parameters().front().tensor.options());
-        links.states_in->receive(hidden, other(*links.states_in), 0, "hidden states").wait();
-      }
-      const auto given = models::run_stage(*model_.parts(), stage, {hidden}, /*targets=*/{}, pass).states;
-      if (stage.last) {
-        logits = given;
-        continue;
-      }
-      sent_.wait();
-      sending_ = given.contiguous();
-      sent_ = links.states_out->send(sending_, other(*links.states_out), 0, "hidden states");
-    }
-    return go_ == LogitsGo::to_all ? told(logits) : logits;
+    pass.shards = processes_.shards();
+    const auto logits = stages_.whole() ? model_.logits(input, pass) : through_stages(input, pass);
+    if (go_ == LogitsGo::to_all) return stages_.whole() ? logits : told(logits);
+    return pass.shards != nullptr && pass.shards->index() > 0 ? at::Tensor() : logits;
   }
 
   models::Input input() const override { return model_.input(); }
@@ -55,6 +40,29 @@ class StagedModel final : public models::Model {
 
  private:
   static int other(const comm::Group& link) { return 1 - link.rank(); }
+
+  at::Tensor through_stages(const at::Tensor& input, nn::Pass& pass) {
+    const auto& links = processes_.links();
+    at::Tensor logits;
+    for (const int64_t number : stages_.own()) {
+      const auto& stage = stages_.stage(number);
+      at::Tensor hidden = input;
+      if (!stage.first) {
+        hidden =
+            at::empty(stages_.hidden_shape(input, /*training=*/false), model_.parameters().front().tensor.options());
+        links.states_in->receive(hidden, other(*links.states_in), 0, "hidden states").wait();
+      }
+      const auto given = models::run_stage(*model_.parts(), stage, {hidden}, /*targets=*/{}, pass).states;
+      if (stage.last) {
+        logits = given;
+        continue;
+      }
+      sent_.wait();
+      sending_ = given.contiguous();
+      sent_ = links.states_out->send(sending_, other(*links.states_out), 0, "hidden states");
+    }
+    return logits;
+  }
 
   // By the last process to all: first how large they are.
   at::Tensor told(at::Tensor logits) {

@@ -1,5 +1,5 @@
-// A model whose stages lie on several processes, run forward as one: each computes its own and hands the hidden states
-// on. All processes of a pipeline call it alike.
+// A model whose stages or shards lie on several processes, run forward as one: each computes its own, and hands hidden
+// states on. All processes that hold the model between them call it alike.
 #pragma once
 #include <memory>
 
@@ -13,7 +13,7 @@ namespace hyperion::train {
 
 class StepStages;
 
-// Who gets the logits: the process of the last stage (the others an undefined tensor), or all.
+// Who gets the logits: one process of the last stage (the others an undefined tensor), or all.
 enum class LogitsGo { to_last, to_all };
 std::unique_ptr<models::Model> make_staged_model(models::Model& model, const StepStages& stages,
                                                  parallel::Processes& processes, LogitsGo logits);

@@ -1,6 +1,7 @@
 #include "hyperion/train/step_stages.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include "hyperion/base/words.h"
 #include "hyperion/models/planned_model.h"
 #include "hyperion/nn/meta.h"
+#include "hyperion/nn/projection.h"
 #include "hyperion/parallel/processes.h"
 #include "hyperion/strategy/plan_check.h"
 
@@ -17,10 +19,67 @@ namespace hyperion::train {
 
 using base::format;
 
+namespace {
+
+// Rows of a tensor, or columns, or of several parts of it.
+at::Tensor held_of(const at::Tensor& whole, const strategy::Placement& placement) {
+  if (placement.offset.empty()) return whole;
+  std::vector<at::Tensor> boxes;
+  for (int64_t part = 0; part < placement.parts; ++part) {
+    at::Tensor box = whole;
+    for (int64_t dim = 0; dim < whole.dim(); ++dim) {
+      const auto i = static_cast<size_t>(dim);
+      const int64_t apart = dim == placement.dim ? placement.whole[i] / placement.parts : 0;
+      box = box.narrow(dim, placement.offset[i] + part * apart, placement.size[i]);
+    }
+    boxes.push_back(box);
+  }
+  return (boxes.size() == 1 ? boxes[0] : at::cat(boxes, placement.dim)).contiguous();
+}
+
+std::vector<int64_t> held_shape(const strategy::Placement& placement) {
+  if (placement.offset.empty()) return placement.whole;
+  auto shape = placement.size;
+  shape[static_cast<size_t>(placement.dim)] *= placement.parts;
+  return shape;
+}
+
+void check_shards(models::Model& model, const RunConfig& config, const strategy::Layout& layout) {
+  const auto refuse = [&](const std::string& what, const std::string& instead) {
+    throw base::ConfigError(format("parallel.layout = \"{}\" {}", config.parallel.layout, what), instead);
+  };
+  const auto rules = model.cuts();
+  const bool can_be_cut = std::any_of(rules.begin(), rules.end(), [](const strategy::CutRule& rule) {
+    return rule.cut.kind != strategy::CutKind::none && rule.cut.kind != strategy::CutKind::row_bias;
+  });
+  if (!can_be_cut)
+    refuse("cuts layers, and this model's cannot be: it is data parallel only",
+           format("use dp={}", layout.processes()));
+  if (config.train.precision == Precision::fp8)
+    refuse("cannot be had with train.precision = \"fp8\" yet", "use bf16, or pp and dp alone");
+  if (config.parallel.sequence && model.input() == models::Input::tokens && config.train.length % layout.tp != 0)
+    refuse(format("does not divide the {} tokens of a sample, which parallel.sequence cuts", config.train.length),
+           format("choose a train.length that {} divides, or leave parallel.sequence out", layout.tp));
+  if (config.parallel.sequence && model.input() == models::Input::images)
+    if (const int64_t tokens = models::planned_model(model, config.train.length).image_tokens; tokens % layout.tp != 0)
+      refuse(format("does not divide the {} patches of an image, which parallel.sequence cuts", tokens),
+             "leave parallel.sequence out");
+  for (const auto& parameter : model.parameters())
+    if (parameter.name.find(".token_adapter.") != parameter.name.npos)
+      refuse("cuts tables, and of this one some tokens are trained by themselves, which cannot be had together yet",
+             "use pp and dp alone, or train the whole table: lora.modules_to_save");
+}
+
+}  // namespace
+
 StepStages::StepStages(models::Model& model, const RunConfig& config, const parallel::Processes& processes)
     : pipeline_{config.parallel.schedule, processes.mesh().size(strategy::Axis::pp), 1, config.train.accumulate},
       index_(processes.stage()),
+      shards_(processes.mesh().size(strategy::Axis::tp)),
+      shard_(processes.mesh().index(strategy::Axis::tp)),
+      by_sequence_(config.parallel.sequence && shards_ > 1),
       stages_{{.begin = 0, .end = 0, .first = true, .last = true}} {
+  if (shards_ > 1) check_shards(model, config, processes.mesh().layout());
   if (pipeline_.ranks == 1) return;
   pipeline_.chunks = config.parallel.stages();
   planned_ = models::planned_model(model, config.train.length);
@@ -51,8 +110,9 @@ std::vector<int64_t> StepStages::own() const {
   return numbers;
 }
 
-std::vector<int64_t> StepStages::hidden_shape(const at::Tensor& inputs) const {
-  return {inputs.size(0), planned_.image_tokens > 0 ? planned_.image_tokens : inputs.size(1), planned_.width};
+std::vector<int64_t> StepStages::hidden_shape(const at::Tensor& inputs, bool training) const {
+  const int64_t length = planned_.image_tokens > 0 ? planned_.image_tokens : inputs.size(1);
+  return {inputs.size(0), training && by_sequence_ ? length / shards_ : length, planned_.width};
 }
 
 bool StepStages::owns(const std::string& parameter) const {
@@ -69,10 +129,61 @@ bool StepStages::owns(const std::string& parameter) const {
   });
 }
 
-std::vector<nn::Parameter> StepStages::take_own(models::Model& model, const models::Values& values, bool pieces) const {
+// What all hold sees, by sequence, other tokens on each.
+void StepStages::cut(nn::Parameter& parameter, const std::vector<strategy::CutRule>& rules) {
+  const auto how = strategy::cut_of(rules, parameter.name).cut;
+  auto& tensor = parameter.tensor;
+  parameter.placement = strategy::placement_of(how, parameter.name, tensor.sizes().vec(), shards_, shard_);
+  const bool whole = how.kind == strategy::CutKind::none || how.kind == strategy::CutKind::row_bias;
+  if (how.copies == strategy::Copies::partial || (whole && by_sequence_))
+    parameter.summed = strategy::sharers_of(how, shards_, shard_).count;
+  if (!parameter.placement.cut()) return;
+  placements_[parameter.name] = parameter.placement;
+  tensor.set_data(nn::is_materialized(tensor) ? held_of(tensor.detach(), parameter.placement)
+                                              : nn::meta_tensor(held_shape(parameter.placement), tensor.options()));
+}
+
+// Weights in 4 bits are no parameters.
+void StepStages::cut_packed(models::Model& model, const std::vector<strategy::CutRule>& rules) const {
+  model.tree()->visit([&](const std::string& path, nn::Module& module) {
+    auto* projection = dynamic_cast<nn::Projection*>(&module);
+    if (projection == nullptr || !projection->nf4()) return;
+    const std::string name = path + ".weight";
+    const auto& shape = projection->nf4()->shape;
+    const auto placement = strategy::placement_of(strategy::cut_of(rules, name).cut, name, shape, shards_, shard_);
+    if (!placement.cut()) return;
+    const auto held = held_shape(placement);
+    std::vector<kernels::Nf4Stretch> stretches;
+    for (const auto& run : strategy::runs_of(placement, c10::multiply_integers(held)))
+      stretches.push_back({run.whole, run.count});
+    if (!kernels::nf4_parts_at(stretches))
+      throw base::ConfigError(
+          format("{} in 4 bits cannot be cut among {} processes: 64 elements share a scale, and would lie on two", name,
+                 shards_),
+          "use a smaller tp, or model.quantize = none");
+    projection->keep_packed(stretches, held);
+  });
+}
+
+models::Values StepStages::values_of_shards(const models::Values& values) const {
+  if (!values || shards_ == 1) return values;
+  return [this, values](const std::string& name, int64_t begin, const at::Tensor& out) {
+    const auto found = placements_.find(name);
+    if (found == placements_.end()) return values(name, begin, out);
+    auto placement = found->second;
+    placement.begin = begin;
+    for (const auto& run : strategy::runs_of(placement, out.numel()))
+      values(name, run.whole, out.narrow(0, run.held, run.count));
+  };
+}
+
+std::vector<nn::Parameter> StepStages::take_own(models::Model& model, const models::Values& values, bool pieces) {
   const at::NoGradGuard no_grad;
   auto parameters = model.parameters();
-  if (whole()) return parameters;
+  if (whole() && shards_ == 1) return parameters;
+  const auto rules = model.cuts();
+  if (shards_ > 1 && model.tree() != nullptr) cut_packed(model, rules);
+  const auto own_values = values_of_shards(values);
   std::vector<nn::Parameter> list;
   for (auto& parameter : parameters) {
     auto& tensor = parameter.tensor;
@@ -81,10 +192,12 @@ std::vector<nn::Parameter> StepStages::take_own(models::Model& model, const mode
       if (there) tensor.set_data(nn::meta_tensor(tensor.sizes(), tensor.options()));
       continue;
     }
+    if (shards_ > 1) cut(parameter, rules);
+    if (parameter.name == planned_.tied && !is_first()) parameter.placement.again = true;
     if (!there && !pieces) {
       HYPERION_CHECK(values != nullptr, "nothing tells the values of " + parameter.name);
       const auto given = at::empty(tensor.sizes(), at::kFloat);
-      values(parameter.name, 0, given.view(-1));
+      own_values(parameter.name, 0, given.view(-1));
       tensor.set_data(given.to(tensor.options().requires_grad(false)));
     }
     list.push_back(std::move(parameter));
@@ -95,7 +208,7 @@ std::vector<nn::Parameter> StepStages::take_own(models::Model& model, const mode
 std::vector<strategy::Instruction> StepStages::list(const Batch& batch, int64_t parts) const {
   auto list = std::move(plan(parts).ranks[static_cast<size_t>(index_)]);
   if (whole()) return list;
-  auto shape = hidden_shape(batch.inputs);
+  auto shape = hidden_shape(batch.inputs, /*training=*/true);
   for (auto& instruction : list) {
     if (instruction.does != strategy::Does::send && instruction.does != strategy::Does::receive) continue;
     shape[0] = batch.rows_of_part(instruction.micro_batch, parts);

@@ -1,5 +1,6 @@
 // What of its model a process runs, and in which order: all of it, or the stages of a pipeline that are its own.
 #pragma once
+#include <map>
 #include <string>
 #include <vector>
 
@@ -26,14 +27,17 @@ class StepStages {
   int64_t chunks() const { return pipeline_.chunks; }             // stages of a process
   std::vector<int64_t> own() const;                               // their numbers, in the forward's order
   const models::Stage& stage(int64_t number) const { return stages_[static_cast<size_t>(number)]; }
-  std::vector<int64_t> hidden_shape(const at::Tensor& inputs) const;  // of what one stage gives to the next
-  int64_t beside() const { return beside_; }                          // numbers that it gives beside that
+  // Of what one stage gives to the next; in training, by sequence, of a part of it.
+  std::vector<int64_t> hidden_shape(const at::Tensor& inputs, bool training) const;
+  int64_t beside() const { return beside_; }  // numbers that it gives beside that
   bool owns(const std::string& parameter) const;
   const std::string& tied() const { return planned_.tied; }  // a table that the first and the last process have
 
-  // Of the parameters those of this process; the others lose their memory. With `values` those that came without get
-  // it, unless they are to be held in pieces.
-  std::vector<nn::Parameter> take_own(models::Model& model, const models::Values& values, bool pieces) const;
+  // Of the parameters those of this process, and of these its shards; the others lose their memory. With `values` those
+  // that came without get it, unless they are to be held in pieces.
+  std::vector<nn::Parameter> take_own(models::Model& model, const models::Values& values, bool pieces);
+  // Of the shards that this process has.
+  models::Values values_of_shards(const models::Values& values) const;
 
   // What this process does of a step, with the shapes of this batch in so many parts.
   std::vector<strategy::Instruction> list(const Batch& batch, int64_t parts) const;
@@ -41,10 +45,15 @@ class StepStages {
 
  private:
   strategy::Plan plan(int64_t micro_batches) const;
+  void cut(nn::Parameter& parameter, const std::vector<strategy::CutRule>& rules);
+  void cut_packed(models::Model& model, const std::vector<strategy::CutRule>& rules) const;
 
   strategy::Pipeline pipeline_;
   int64_t index_ = 0;  // of this process in the pipeline
   int64_t beside_ = 0;
+  int64_t shards_ = 1, shard_ = 0;
+  bool by_sequence_ = false;
+  std::map<std::string, strategy::Placement> placements_;  // of what is cut
   strategy::PlannedModel planned_;
   std::vector<models::Stage> stages_;
 };

@@ -55,8 +55,8 @@ std::vector<nn::Parameter> Stepper::state() const {
 }
 
 bool Stepper::saves(const nn::Parameter& item) const {
-  const bool again = !stages_.is_first() && !stages_.tied().empty() && item.name.ends_with("." + stages_.tied());
-  return !again && (item.placement.cut() ? processes_.first_copy() : processes_.first_of_batch());
+  const bool slice = item.placement.begin >= 0;
+  return !item.placement.again && (slice ? processes_.first_copy() : processes_.first_of_batch());
 }
 
 void Stepper::load(const checkpoint::OpenedCheckpoint& from) {

@@ -65,8 +65,8 @@ Stepper::Stepper(models::Model& model, const RunConfig& config, at::Device devic
       weight.master = weight.tensor.detach().to(device, at::kFloat);
   model.to(device, type_);  // the same tensors, narrowed
   elsewhere_ *= static_cast<int64_t>(c10::elementSize(type_));
-  weights_ = parallel::make_trained_weights(processes_, config.parallel, std::move(weights), model.tree(), values,
-                                            stages_.tied());
+  weights_ = parallel::make_trained_weights(processes_, config.parallel, std::move(weights), model.tree(),
+                                            stages_.values_of_shards(values), stages_.tied());
   if (config.parallel.sync_batch_norm && weights_->travel())
     statistics_ = std::make_unique<parallel::BatchStatistics>(*processes_.statistics());
   optimizer_ = std::make_unique<optim::Optimizer>(weights_->take_parts(), config.optim);
@@ -121,6 +121,7 @@ models::Hidden Stepper::forward(const Batch& part, const Piece& piece, const mod
   pass.micro_batch = static_cast<uint32_t>(piece.index * processes_.batch_count() + processes_.batch_index());
   pass.batch_stats = statistics_.get();
   pass.block_hook = weights_->block_hook();
+  pass.shards = processes_.shards(), pass.by_sequence = pass.shards != nullptr && config_.parallel.sequence;
   if (counts_right_ && !graphs_) pass.right = &right_;
   doing_ = "forward";
   if (base::fault_point("train.forward") == base::Fault::memory) throw std::bad_alloc();
@@ -235,7 +236,8 @@ StepResult Stepper::run(const Batch& batch, int64_t step, double lr, profile::St
     result = update(loss);
     updates_ += result->skipped ? 0 : 1;
     timer.mark(Phase::optimizer);
-    if (counts_right_ && !right_.defined()) right_ = at::zeros({}, at::kLong);  // another stage counts them
+    const bool here = right_.defined() && processes_.mesh().index(strategy::Axis::tp) == 0;
+    if (counts_right_ && !here) right_ = at::zeros({}, at::kLong);  // another stage counts them, or another shard
     result->right = right_, result->counted = counted_;
   }
   result->hash = agreed.hash, result->stop = agreed.stop;

@@ -157,7 +157,7 @@ void Trainer::overflowed(int64_t step, double scale) {
 }
 
 std::unique_ptr<models::Model> Trainer::staged(LogitsGo logits) {
-  return stepper_->stages().whole() ? nullptr : make_staged_model(*model_, stepper_->stages(), processes_, logits);
+  return processes_.model() == nullptr ? nullptr : make_staged_model(*model_, stepper_->stages(), processes_, logits);
 }
 
 // What the model says or sees, for people. Where its weights are cut all processes take part, of a pipeline the first

@@ -96,7 +96,7 @@ std::string Trainer::keep_model_config() {
 void Trainer::make_model() {
   auto start = make_starting_model(
       files_, {config_, model_config_, request_.run.path(), begun() ? &**request_.start : nullptr, first(), new_tokens_,
-               request_.base_digest, config_.parallel.zero == 3 || processes_.stages() != nullptr});
+               request_.base_digest, config_.parallel.zero == 3 || processes_.model() != nullptr});
   model_ = std::move(start.model), values_ = std::move(start.values), base_digest_ = std::move(start.base_digest);
   if (config_.lora.rank == 0) return;
   shape_ = models::adapted_shape(*model_, interop::kRunAdapter, config_.train.length);

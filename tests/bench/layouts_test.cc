@@ -81,7 +81,7 @@ TEST(Layouts, bytes_are_told_apart_by_axis_and_kind) {
                                      rank(1, {{"weights all_gather weights", {8, 8000, 1, 0.5}},
                                               {"hidden states receive hidden states", {4, 0, 1, 1}},
                                               {"tied weights all_reduce gradients", {4, 16, 0, 0}},
-                                              {"tensor all_reduce hidden states", {4, 160, 0, 0}},
+                                              {"layers all_reduce hidden states", {4, 160, 0, 0}},
                                               {"control all_gather step", {4, 8, 0, 0}},
                                               {"of one all_reduce nothing", {4, 0, 0, 0}}})});
   ASSERT_EQ(axes.size(), 5u);

@@ -1,9 +1,10 @@
-// Runs whose model lies in stages on several processes, as a user starts, stops and changes them.
+// Runs whose model lies in stages and shards on several processes, as a user starts, stops and changes them.
 #include <gtest/gtest.h>
 #include <signal.h>
 
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "tests/end_to_end/support_program.h"
 
@@ -84,22 +85,68 @@ TEST(PipelineRun, learns_validates_and_answers_as_one_process_does) {
   expect_same(told(scratch, "both"), expected);
 }
 
-TEST(PipelineRun, is_killed_and_goes_on_in_another_layout) {
+TEST(ShardedRun, learns_validates_and_answers_as_one_process_does) {
   Scratch scratch;
-  ASSERT_EQ(run(scratch, trained(scratch, "alone", {"--train.accumulate=4"})).code, 0);
+  const Words parts{"--train.accumulate=2"};
+  ASSERT_EQ(run(scratch, trained(scratch, "alone", parts)).code, 0);
+  const auto expected = told(scratch, "alone");
+  ASSERT_EQ(expected.losses.size(), 8U);
+  ASSERT_FALSE(expected.said.empty());
+  for (const auto& [name, ranks, flags] : std::vector<std::tuple<std::string, int, Words>>{
+           {"cut", 2, {"--parallel", "tp=2"}},
+           {"sequence", 2, {"--parallel", "tp=2", "--parallel.sequence=true"}},
+           {"auto", 4, {"--parallel", "auto"}}}) {
+    const auto done = run(scratch, launched(ranks, trained(scratch, name, parts + flags)));
+    ASSERT_EQ(done.code, 0) << done.err;
+    expect_same(told(scratch, name), expected);
+    EXPECT_TRUE(name != "auto" || says(done.err, "pp=2,tp=2")) << done.err;
+  }
+}
+
+TEST(ShardedRun, is_killed_and_goes_on_in_another_layout) {
+  Scratch scratch;
+  ASSERT_EQ(run(scratch, trained(scratch, "alone", {"--train.accumulate=2"})).code, 0);
   {
-    Program job(scratch, launched(2, trained(scratch, "moved", {"--train.accumulate=4", "--parallel", "pp=2"})),
+    Program job(scratch,
+                launched(4, trained(scratch, "moved",
+                                    {"--parallel", "tp=2,dp=2", "--zero", "2", "--train.accumulate=1",
+                                     "--parallel.sequence=true"})),
                 {{"HYPERION_FAULTS", "train.step=kill@7"}});
     EXPECT_NE(job.wait().code, 0);
   }
   const auto moved =
-      run(scratch, launched(4, {"resume", "moved", "--parallel", "pp=2,dp=2", "--zero", "3", "--train.accumulate=2"}));
+      run(scratch, launched(4, {"resume", "moved", "--parallel", "pp=2,tp=2", "--zero", "0", "--train.accumulate=2"}));
   ASSERT_EQ(moved.code, 0) << moved.err;
   EXPECT_TRUE(says(moved.err, "resuming after step 6")) << moved.err;
   expect_same(told(scratch, "moved"), told(scratch, "alone"));
-  const Finished further = run(scratch, {"resume", "moved", "--steps", "9", "--parallel", "dp=1", "--zero", "0"});
+  const Finished further =
+      run(scratch, {"resume", "moved", "--steps", "9", "--parallel", "dp=1", "--parallel.sequence=false"});
   EXPECT_EQ(further.code, 0) << further.err;
   EXPECT_EQ(run(scratch, {"export", "moved", "--to", (scratch.path() / "hf").string()}).code, 0);
+  // An adapter beside what that wrote, alone and cut.
+  const auto adapter = [&](const std::string& name, const Words& flags) {
+    testing::write_file(scratch.path() / "adapter.toml", "[data]\ndigits = 2\n");
+    return Words{"train",
+                 (scratch.path() / "adapter.toml").string(),
+                 "--run",
+                 name,
+                 "--device",
+                 "cpu",
+                 "--steps",
+                 "4",
+                 "--train.batch=12",
+                 "--train.accumulate=2",
+                 "--train.length=24",
+                 "--lora.rank=4",
+                 "--lora.dropout=0.1",
+                 "--model.from=" + (scratch.path() / "hf").string()} +
+           flags;
+  };
+  const auto whole = run(scratch, adapter("adapter-alone", {}));
+  ASSERT_EQ(whole.code, 0) << whole.err;
+  const auto cut = run(scratch, launched(2, adapter("adapter", {"--parallel", "tp=2"})));
+  ASSERT_EQ(cut.code, 0) << cut.err;
+  expect_same(told(scratch, "adapter"), told(scratch, "adapter-alone"));
 }
 
 TEST(PipelineRun, that_cannot_be_is_refused_with_what_would_do) {
@@ -111,7 +158,12 @@ TEST(PipelineRun, that_cannot_be_is_refused_with_what_would_do) {
   };
   EXPECT_TRUE(says(refused(4, {"--parallel", "pp=4"}), "at most 3 stages"));
   EXPECT_TRUE(says(refused(2, {"--parallel", "pp=2", "--parallel.chunks=2"}), "interleaved"));
-  EXPECT_TRUE(says(refused(2, {"--parallel", "tp=2"}), "only pp and dp"));
+  EXPECT_TRUE(says(refused(2, {"--parallel", "cp=2"}), "only pp, tp and dp"));
+  EXPECT_TRUE(says(refused(3, {"--parallel", "tp=3"}), "sizes of tp that do: 1, 2"));
+  EXPECT_TRUE(says(refused(2, {"--parallel", "tp=2", "--train.length=23", "--parallel.sequence=true"}),
+                   "does not divide the 23 tokens"));
+  EXPECT_TRUE(says(refused(2, {"--parallel", "tp=2", "--deterministic=layout"}), "same_bits"));
+  EXPECT_TRUE(says(refused(2, {"--parallel", "tp=2", "--train.precision=fp8"}), "fp8"));
   EXPECT_TRUE(says(refused(2, {"--parallel", "pp=2", "--deterministic=layout"}), "same_bits"));
   EXPECT_TRUE(says(refused(2, {"--parallel", "pp=2", "--train.accumulate=3", "--parallel.schedule=interleaved"}),
                    "train.accumulate = 2 or train.accumulate = 4"));

@@ -12,8 +12,10 @@
 #include <sstream>
 
 #include "hyperion/base/error.h"
+#include "hyperion/base/files.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/hash.h"
+#include "hyperion/checkpoint/save.h"
 #include "hyperion/models/adapt.h"
 #include "hyperion/models/planned_model.h"
 #include "hyperion/models/registry.h"
@@ -43,21 +45,21 @@ train::RunConfig config_of(const Case& which, int64_t processes) {
                    : which.family == "qwen2"    ? "qwen2.5-0.5b"
                    : which.family == "gpt2"     ? "gpt2-tiny"
                                                 : "llama-tiny";
-    model.heads = 2, model.width = 32, model.context = 32;
+    model.heads = which.number("heads", 2), model.width = which.number("width", 32), model.context = 32;
     if (which.family == "moe") model.experts = 4, model.inner = 32;
     if (which.family == "qwen2") model.vocabulary = 256;
     if (which.family == "qwen_moe") model.key_value_heads = 2;
     if (which.family == "llama" || which.family == "lora" || which.family == "qlora" || which.family == "qwen2")
-      model.inner = which.number("inner", 48), model.key_value_heads = 1;
+      model.inner = which.number("inner", 48), model.key_value_heads = which.number("keys", 1);
     if (which.family == "gpt2") model.dropout = 0.1;
     config.data.digits = 2;
     config.train.length = 16;
   }
-  if (which.family == "vit") model.width = 32, model.heads = 2, model.inner = 64, model.image = 16;
+  if (which.family == "vit")
+    model.width = 32, model.heads = which.number("heads", 2), model.inner = 64, model.image = 16,
+    model.dropout = which.number("drops", 0) != 0 ? 0.1 : 0;
   if (which.family == "resnet") model.image = 8;
   if (which.family != "resnet") model.layers = which.number("layers", 3);
-  if (which.family == "gpt2" || which.family == "llama" || which.family == "qlora")
-    model.width = which.number("width", 32);
   config.data.reset = which.number("packed", 0) != 0;
   config.train.seed = which.number("seed", 1);
   config.train.batch = which.number("batch", kRows);
@@ -75,6 +77,7 @@ train::RunConfig config_of(const Case& which, int64_t processes) {
   config.parallel.layout = which.layout();
   config.parallel.schedule = which.choice("schedule", config.parallel.schedule);
   config.parallel.chunks = which.number("chunks", 0);
+  config.parallel.sequence = which.number("sequence", 0) != 0;
   config.parallel.bucket = 1;
   config.parallel.prefetch = which.number("prefetch", 1);
   config.parallel.wire = which.choice("wire", config.parallel.wire);
@@ -182,16 +185,27 @@ std::map<std::string, double> planned_bytes(models::Model& model, const train::R
                                     .micro_batches = config.train.accumulate,
                                     .samples = config.train.batch / config.train.accumulate / processes.batch_count(),
                                     .length = planned.image_tokens > 0 ? planned.image_tokens : config.train.length,
-                                    .zero = config.parallel.zero});
+                                    .zero = config.parallel.zero,
+                                    .sequence_parallel = config.parallel.sequence,
+                                    .recompute = config.memory.recompute == nn::Recompute::blocks});
   std::map<std::string, double> bytes;
   for (const auto& instruction : plan.ranks[static_cast<size_t>(processes.rank())]) {
     const bool sends = instruction.does == strategy::Does::send, collective = strategy::is_collective(instruction.does);
-    if ((!sends && !collective) || instruction.payload == strategy::Payload::statistics) continue;
+    const std::string axis = collective ? plan.groups[static_cast<size_t>(instruction.group)].name : "";
+    const bool statistics = instruction.payload == strategy::Payload::statistics;
+    if ((!sends && !collective) || (statistics && axis != "tp")) continue;
     std::string operation = base::word_of(instruction.does);
     std::replace(operation.begin(), operation.end(), '-', '_');
-    const bool tied = collective && plan.groups[static_cast<size_t>(instruction.group)].name == "pp";
-    const std::string what = tied ? "tied weights" : base::word_of(instruction.payload);
-    bytes[base::format("{} {} {}", what, operation, what)] += plan.bytes_sent(instruction);
+    const bool shared = axis == "tp" && instruction.payload == strategy::Payload::gradients;
+    const std::string what = axis == "pp"                 ? "tied weights"
+                             : shared                     ? "shared weights"
+                             : axis == "tp" && statistics ? "logits"
+                                                          : base::word_of(instruction.payload);
+    const auto members = collective ? plan.groups[static_cast<size_t>(instruction.group)].ranks.size() : 0;
+    const std::string group = axis != "tp"                                     ? what
+                              : members == static_cast<size_t>(plan.layout.tp) ? "layers"
+                                                                               : base::format("{} shards", members);
+    bytes[base::format("{} {} {}", group, operation, what)] += plan.bytes_sent(instruction);
   }
   return bytes;
 }
@@ -213,7 +227,8 @@ Trained train_case(const Case& which, parallel::Processes& processes, at::Device
     if (!own) model->initialise(config.train.seed);
   }
   if (which.family == "qlora") model->quantize();
-  if (which.family == "lora" || which.family == "qlora") model->adapters().add("test", {.rank = 4}, config.train.seed);
+  if (which.family == "lora" || which.family == "qlora")
+    model->adapters().add("test", {.rank = 4, .dropout = which.number("drops", 0) != 0 ? 0.1 : 0}, config.train.seed);
   const train::DataShard share{processes.batch_index(), processes.batch_count()};
   data::Split split;
   std::optional<train::Feed> feed;
@@ -255,6 +270,13 @@ Trained train_case(const Case& which, parallel::Processes& processes, at::Device
   trained.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   trained.exposed = processes.traffic().exposed - traffic.exposed;
   trained.under_way = processes.traffic().seconds - traffic.seconds;
+  if (const auto folder = which.value("save", ""); !folder.empty()) {
+    checkpoint::Snapshot snapshot;
+    snapshot.step = steps;
+    for (auto& item : stepper.state())
+      if (stepper.saves(item)) snapshot.tensors.push_back(std::move(item));
+    checkpoint::save_checkpoint(base::real_files(), folder, snapshot, 1, &processes.saves());
+  }
   if (config.parallel.same_bits) {
     const train::EvalRanks among{processes.control(), &stepper.weights(), share};
     trained.validation = train::evaluate(*model, device, split, config, &among).loss;

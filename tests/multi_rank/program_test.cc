@@ -254,7 +254,8 @@ TEST_F(Program, what_cannot_be_shared_is_refused_by_all_before_anything_is_made)
       {{"--parallel", "dp=2x2", "--zero", "3", "--zeropp", "grads"},
        "needs 4 processes, and there are 3\nhint: start 4 of them (hyperion launch -n 4), or write --parallel dp=3"},
       {{"--zero", "2", "--zeropp", "grads"}, "hint: add --zero 3, or go without it: --parallel.zeropp="},
-      {{"--parallel", "tp=3"}, "only pp and dp are there yet"},
+      {{"--parallel", "cp=3"}, "only pp, tp and dp are there yet"},
+      {{"--parallel", "tp=3", "--deterministic=layout"}, "cannot be had with parallel.same_bits"},
       {{"--deterministic=layout"}, "needs 1, 2, 4, 8, ... processes"},
       {{"--memory.on_oom=adapt"}, "would change the parts of one process"},
       {{"--zero", "4"}, "parallel.zero"}};

@@ -84,7 +84,7 @@ void expect_updates_as_plain_code(UpdateRule rule, bool narrow) {
                                 : plain[i].sgd(numbers(gradients[i]), scale, lr, i != 0, config);
   }
   for (size_t i = 0; i < sizes.size(); ++i) {
-    const auto& [name, tensor, traits, master, placement] = parameters[i];
+    const auto &tensor = parameters[i].tensor, &master = parameters[i].master;
     expect_near(master, plain[i].weight, 2e-5);
     EXPECT_TRUE(at::equal(tensor, master.to(tensor.scalar_type()))) << i;
   }

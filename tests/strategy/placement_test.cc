@@ -17,12 +17,18 @@ int64_t product(const std::vector<int64_t>& sizes) {
 
 // Where in the flattened tensor each element of a part is, one by one.
 std::vector<int64_t> places(const Placement& placement, int64_t count) {
-  const auto& box = placement.offset.empty() ? placement.whole : placement.size;
+  auto box = placement.offset.empty() ? placement.whole : placement.size;
+  const auto across = static_cast<size_t>(placement.dim);
+  if (placement.parts > 1) box[across] *= placement.parts;
   std::vector<int64_t> all;
   for (int64_t i = 0; i < product(box); ++i) {
     std::vector<int64_t> at(box.size());
     int64_t rest = i;
     for (size_t dim = box.size(); dim-- > 0; rest /= box[dim]) at[dim] = rest % box[dim];
+    if (placement.parts > 1) {
+      const int64_t size = placement.size[across], part = at[across] / size;
+      at[across] = at[across] % size + part * (placement.whole[across] / placement.parts);
+    }
     int64_t place = 0;
     for (size_t dim = 0; dim < box.size(); ++dim)
       place = place * placement.whole[dim] + at[dim] + (placement.offset.empty() ? 0 : placement.offset[dim]);
@@ -46,6 +52,16 @@ Part random_part(std::mt19937& random, const std::vector<int64_t>& whole) {
       part.placement.size.push_back(1 + below(size - part.placement.offset.back()));
     }
     part.count = product(part.placement.size);
+    if (!whole.empty()) {  // one of its dims in equal parts
+      const auto dim = static_cast<size_t>(below(static_cast<int64_t>(whole.size())));
+      const int64_t parts = 1 + below(whole[dim]), length = whole[dim] / parts;
+      if (whole[dim] % parts == 0 && parts > 1) {
+        part.placement.offset[dim] = below(length);
+        part.placement.size[dim] = 1 + below(length - part.placement.offset[dim]);
+        part.placement.parts = parts, part.placement.dim = static_cast<int64_t>(dim);
+        part.count = product(part.placement.size) * parts;
+      }
+    }
   }
   if (below(2) > 0) {
     part.placement.begin = below(part.count);

@@ -1,21 +1,24 @@
-// The weights of a process that has stages of a pipeline, and not all of the model (parallel/trained_weights.h): a
-// table that both ends have gets the sum of their gradients; norm and loss are those of all stages. What lies below,
-// whole or cut among the processes that share the batch, is another's work.
+// The weights of a process that has stages of a pipeline, shards of layers, or both, and not all of the model
+// (parallel/trained_weights.h): a table that both ends of a pipeline have gets the sum of their gradients, and so do
+// weights that several shards use on parts of what a layer computes; norm and loss are those of the whole model. What
+// lies below, whole or cut among the processes that share the batch, is another's work.
 #pragma once
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "hyperion/comm/group.h"
 #include "hyperion/parallel/trained_weights.h"
 
 namespace hyperion::parallel {
 
-class StagedWeights final : public TrainedWeights {
+class ModelParallelWeights final : public TrainedWeights {
  public:
   // `tied`: that table's name; empty: there is none.
-  StagedWeights(std::unique_ptr<TrainedWeights> own, Processes& processes, std::string tied);
+  ModelParallelWeights(std::unique_ptr<TrainedWeights> own, Processes& processes, std::string tied);
 
   std::vector<nn::Parameter> take_parts() override;
   bool travel() const override { return true; }
@@ -35,11 +38,14 @@ class StagedWeights final : public TrainedWeights {
  private:
   void hold() override { whole_.emplace(*own_); }
   void let_go() override { whole_.reset(); }
+  void add_up(std::vector<at::Tensor>& gradients, const std::vector<size_t>& which, comm::Group& group) const;
 
   std::unique_ptr<TrainedWeights> own_;
-  comm::Group &stages_, &ends_;
+  Processes& processes_;
   std::string tied_;
-  std::optional<size_t> tied_part_;  // which of the parts
+  std::optional<size_t> tied_part_;                // which of the parts
+  std::map<int64_t, std::vector<size_t>> summed_;  // parts by nn::Parameter::summed
+  std::vector<char> counts_;                       // of each part: its norm is not another's to count
   std::optional<Whole> whole_;
 };
 
