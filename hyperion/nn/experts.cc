@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "hyperion/blocks/block_ops.h"
 #include "hyperion/blocks/grouped_linear.h"
@@ -39,9 +40,10 @@ bool all_plain(const ExpertList& experts) {
 }  // namespace
 
 Routing route(const at::Tensor& logits, int64_t choices, bool normalised, bool reference) {
-  const auto [experts, weights] =
+  Routing routing;
+  std::tie(routing.experts, routing.weights) =
       reference ? kernels::top_k_reference(logits, choices, normalised) : kernels::top_k(logits, choices, normalised);
-  return {experts, weights};
+  return routing;
 }
 
 int64_t capacity_of(int64_t tokens, const MixtureShape& shape) {

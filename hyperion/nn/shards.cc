@@ -39,8 +39,8 @@ struct Share : torch::autograd::Function<Share> {
 
 // All processes go on alike with all logits: each keeps the gradient of its own.
 struct GatherLogits : torch::autograd::Function<GatherLogits> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& own, int64_t classes, int64_t pointer) {
-    auto& shards = *reinterpret_cast<Shards*>(pointer);
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& own, int64_t classes, Shards* of) {
+    auto& shards = *of;
     context->saved_data["first"] = first_of(classes, shards, shards.index());
     context->saved_data["count"] = own.size(-1);
     const int64_t most = (classes + shards.count() - 1) / shards.count();
@@ -67,7 +67,7 @@ void in_rows(const at::Tensor& logits, Use use) {
 // own: [tokens, classes here]; targets counted from this process's first class on, out of it where another has them.
 struct CrossEntropyOfShards : torch::autograd::Function<CrossEntropyOfShards> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& own, const at::Tensor& targets,
-                            const at::Tensor& counted, int64_t pointer) {
+                            const at::Tensor& counted, Shards* shards) {
     const auto here = targets.ge(0).logical_and(targets.lt(own.size(1))).logical_and(counted);
     const auto safe = targets.masked_fill(here.logical_not(), 0);
     const auto numbers = at::empty({2, own.size(0)}, own.options().dtype(at::kFloat));
@@ -78,7 +78,7 @@ struct CrossEntropyOfShards : torch::autograd::Function<CrossEntropyOfShards> {
       picked.narrow(0, first, count).copy_(wide.gather(1, safe.narrow(0, first, count).unsqueeze(1)).squeeze(1));
     });
     picked.mul_(here);
-    const auto all = reinterpret_cast<Shards*>(pointer)->gather(numbers);
+    const auto all = shards->gather(numbers);
     const auto whole = at::logsumexp(all.select(1, 0), {0});
     const auto number = counted.sum().clamp_min(1).to(at::kFloat);
     context->save_for_backward({own, safe, here, counted, whole, number});
@@ -149,7 +149,7 @@ at::Tensor embed_in_shards(const at::Tensor& shard, int64_t rows, const at::Tens
 
 at::Tensor logits_of_shards(const at::Tensor& own, int64_t classes, const PassSettings& pass) {
   if (pass.shards == nullptr) return own;
-  return GatherLogits::apply(own, classes, reinterpret_cast<int64_t>(pass.shards));
+  return GatherLogits::apply(own, classes, pass.shards);
 }
 
 at::Tensor cross_entropy_of_shards(const at::Tensor& own, int64_t classes, const at::Tensor& targets, Pass& pass) {
@@ -162,7 +162,7 @@ at::Tensor cross_entropy_of_shards(const at::Tensor& own, int64_t classes, const
     const auto here = right_in_shards(rows, local.masked_fill(flat.eq(kUncounted), -1), shards);
     right = right.defined() ? right.add(here) : here;
   }
-  return CrossEntropyOfShards::apply(rows, local, flat.ne(kUncounted), reinterpret_cast<int64_t>(&shards));
+  return CrossEntropyOfShards::apply(rows, local, flat.ne(kUncounted), &shards);
 }
 
 }  // namespace hyperion::nn

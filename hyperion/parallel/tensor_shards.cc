@@ -1,5 +1,6 @@
 #include "hyperion/parallel/tensor_shards.h"
 
+#include <ATen/core/ivalue.h>
 #include <ATen/ops/empty.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -11,8 +12,17 @@ using torch::autograd::variable_list;
 
 constexpr const char *kStates = "hidden states", *kGradients = "hidden gradients";
 
+struct HeldGroup final : torch::CustomClassHolder {
+  explicit HeldGroup(comm::Group& given) : group(given) {}
+  comm::Group& group;
+};
+
+void keep(AutogradContext* context, comm::Group& group, bool by_sequence) {
+  context->saved_data["group"] = c10::IValue::make_capsule(c10::make_intrusive<HeldGroup>(group));
+  context->saved_data["by_sequence"] = by_sequence;
+}
 comm::Group& group_of(AutogradContext* context) {
-  return *reinterpret_cast<comm::Group*>(context->saved_data.at("group").toInt());
+  return static_cast<HeldGroup&>(*context->saved_data.at("group").toCapsule()).group;
 }
 
 at::Tensor sum_of(const at::Tensor& part, comm::Group& group, const char* caller) {
@@ -38,10 +48,9 @@ at::Tensor own_sum(const at::Tensor& part, comm::Group& group, const char* calle
 }
 
 struct Into : torch::autograd::Function<Into> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& hidden, int64_t group, bool by_sequence) {
-    context->saved_data["group"] = group;
-    context->saved_data["by_sequence"] = by_sequence;
-    return by_sequence ? all_tokens(hidden, group_of(context), kStates) : hidden.view_as(hidden);
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& hidden, comm::Group* group, bool by_sequence) {
+    keep(context, *group, by_sequence);
+    return by_sequence ? all_tokens(hidden, *group, kStates) : hidden.view_as(hidden);
   }
   static variable_list backward(AutogradContext* context, const variable_list& upstream) {
     auto& group = group_of(context);
@@ -53,11 +62,9 @@ struct Into : torch::autograd::Function<Into> {
 };
 
 struct OutOf : torch::autograd::Function<OutOf> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& part, int64_t group, bool by_sequence) {
-    context->saved_data["group"] = group;
-    context->saved_data["by_sequence"] = by_sequence;
-    return by_sequence ? own_sum(part.contiguous(), group_of(context), kStates)
-                       : sum_of(part, group_of(context), kStates);
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& part, comm::Group* group, bool by_sequence) {
+    keep(context, *group, by_sequence);
+    return by_sequence ? own_sum(part.contiguous(), *group, kStates) : sum_of(part, *group, kStates);
   }
   static variable_list backward(AutogradContext* context, const variable_list& upstream) {
     const bool by_sequence = context->saved_data.at("by_sequence").toBool();
@@ -68,11 +75,11 @@ struct OutOf : torch::autograd::Function<OutOf> {
 }  // namespace
 
 at::Tensor TensorShards::into(const at::Tensor& hidden, bool by_sequence) {
-  return Into::apply(hidden, reinterpret_cast<int64_t>(&group_), by_sequence);
+  return Into::apply(hidden, &group_, by_sequence);
 }
 
 at::Tensor TensorShards::out_of(const at::Tensor& part, bool by_sequence) {
-  return OutOf::apply(part, reinterpret_cast<int64_t>(&group_), by_sequence);
+  return OutOf::apply(part, &group_, by_sequence);
 }
 
 at::Tensor TensorShards::gather(const at::Tensor& own) {

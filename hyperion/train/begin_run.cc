@@ -12,6 +12,7 @@
 #include "hyperion/train/model_for_data.h"
 #include "hyperion/train/preflight.h"
 #include "hyperion/train/session.h"
+#include "hyperion/train/step_stages.h"
 #include "hyperion/train/trainer.h"
 
 namespace hyperion::train {
@@ -70,7 +71,9 @@ std::string check_start(const Session& session, const std::string& model, Behind
   const auto split = open_split(config, shape_of_model(config, model));
   const auto said = settle_epochs(config, split, launch.world, behind);
   if (!said.empty() && launch.rank == 0) base::log_warn(said);
-  check_fit(split, shape_of_model(config, model_for_data(config, model, split).config), config);
+  const std::string fitted = model_for_data(config, model, split).config;
+  check_fit(split, shape_of_model(config, fitted), config);
+  check_layout(config, fitted, launch.world);
   return split.digest;
 }
 

@@ -10,9 +10,10 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/words.h"
 #include "hyperion/models/planned_model.h"
+#include "hyperion/models/registry.h"
 #include "hyperion/nn/meta.h"
 #include "hyperion/nn/projection.h"
-#include "hyperion/parallel/processes.h"
+#include "hyperion/parallel/config.h"
 #include "hyperion/strategy/plan_check.h"
 
 namespace hyperion::train {
@@ -72,14 +73,14 @@ void check_shards(models::Model& model, const RunConfig& config, const strategy:
 
 }  // namespace
 
-StepStages::StepStages(models::Model& model, const RunConfig& config, const parallel::Processes& processes)
-    : pipeline_{config.parallel.schedule, processes.mesh().size(strategy::Axis::pp), 1, config.train.accumulate},
-      index_(processes.stage()),
-      shards_(processes.mesh().size(strategy::Axis::tp)),
-      shard_(processes.mesh().index(strategy::Axis::tp)),
+StepStages::StepStages(models::Model& model, const RunConfig& config, const strategy::Mesh& mesh)
+    : pipeline_{config.parallel.schedule, mesh.size(strategy::Axis::pp), 1, config.train.accumulate},
+      index_(mesh.index(strategy::Axis::pp)),
+      shards_(mesh.size(strategy::Axis::tp)),
+      shard_(mesh.index(strategy::Axis::tp)),
       by_sequence_(config.parallel.sequence && shards_ > 1),
       stages_{{.begin = 0, .end = 0, .first = true, .last = true}} {
-  if (shards_ > 1) check_shards(model, config, processes.mesh().layout());
+  if (shards_ > 1) check_shards(model, config, mesh.layout());
   if (pipeline_.ranks == 1) return;
   pipeline_.chunks = config.parallel.stages();
   planned_ = models::planned_model(model, config.train.length);
@@ -226,6 +227,19 @@ std::string StepStages::text() const {
       "{} stages of {} blocks, {} over {} micro-batch{}: {:.0f}% of a step is spent waiting, where stages take as long",
       stages_.size(), blocks, base::word_of(pipeline_.schedule), pipeline_.micro_batches,
       pipeline_.micro_batches == 1 ? "" : "es (train.accumulate)", 100 * strategy::bubble_of(pipeline_));
+}
+
+void check_layout(const RunConfig& config, const std::string& model_config, int64_t processes) {
+  const strategy::Mesh mesh(parallel::layout_of(config.parallel, processes), 0);
+  if (mesh.size(strategy::Axis::pp | strategy::Axis::tp) == 1) return;
+  const nn::MetaScope only_names;
+  const auto model = models::make_model(model_config, "the model");
+  const StepStages stages(*model, config, mesh);
+  const int64_t shards = mesh.size(strategy::Axis::tp);
+  for (const auto& parameter : model->parameters())
+    if (shards > 1)
+      strategy::placement_of(strategy::cut_of(model->cuts(), parameter.name).cut, parameter.name,
+                             parameter.tensor.sizes().vec(), shards, 0);
 }
 
 }  // namespace hyperion::train

@@ -10,16 +10,12 @@
 #include "hyperion/train/config.h"
 #include "hyperion/train/feed.h"
 
-namespace hyperion::parallel {
-class Processes;
-}
-
 namespace hyperion::train {
 
 class StepStages {
  public:
   // Throws ConfigError where the model cannot be cut so.
-  StepStages(models::Model& model, const RunConfig& config, const parallel::Processes& processes);
+  StepStages(models::Model& model, const RunConfig& config, const strategy::Mesh& mesh);
 
   bool whole() const { return stages_.size() == 1; }              // there is no pipeline
   bool is_first() const { return index_ == 0; }                   // of its processes
@@ -57,5 +53,9 @@ class StepStages {
   strategy::PlannedModel planned_;
   std::vector<models::Stage> stages_;
 };
+
+// Throws ConfigError where so many processes cannot train that model (a config.json) in the layout of the config:
+// before any of it is made.
+void check_layout(const RunConfig& config, const std::string& model_config, int64_t processes);
 
 }  // namespace hyperion::train

@@ -54,7 +54,7 @@ Stepper::Stepper(models::Model& model, const RunConfig& config, at::Device devic
       accumulate_(config.train.accumulate),
       alone_(processes == nullptr ? parallel::Processes::alone(config.parallel, device.is_cuda()) : nullptr),
       processes_(processes == nullptr ? *alone_ : *processes),
-      stages_(model, config, processes_) {
+      stages_(model, config, processes_.mesh()) {
   at::NoGradGuard no_grad;
   if (type_ == at::kHalf) loss_scale_.emplace(config.train.loss_scale);
   auto weights = stages_.take_own(model, values, /*pieces=*/config.parallel.zero == 3);
