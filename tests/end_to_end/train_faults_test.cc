@@ -70,6 +70,14 @@ struct Outcome {
   std::string wrong;  // empty: as it should be
 };
 
+// Stages, shards of layers or both, which others may share the batch of.
+template <class Pick>
+std::string any_layout(int world, const Pick& pick) {
+  if (world % 2 != 0) return "pp=" + std::to_string(world);
+  if (world == 4 && pick(3) == 0) return "pp=2,tp=2";
+  return (pick(2) == 0 ? "pp=2,dp=" : "tp=2,dp=") + std::to_string(world / 2);
+}
+
 int train_faults_to_try() {
   const char* told = std::getenv("HYPERION_TRAIN_FAULTS");
   return told == nullptr ? static_cast<int>(kKinds.size()) : std::atoi(told);
@@ -169,10 +177,10 @@ TEST(TrainFaults, at_any_moment_are_named_by_every_other_rank_in_time_and_leave_
   for (int i = 0; i < faults; ++i) {
     const size_t which = static_cast<size_t>(i) % kKinds.size();
     Trial trial{kKinds[which], 2 + pick(3), 0, pick(4), 1 + pick(120), 0.05 + pick(200) * 0.01, false};
+    if (faults >= 50 && pick(10) == 0) trial.world = 8, trial.layout = "pp=2,tp=2,dp=2", trial.zero = pick(4);
     trial.culprit = pick(trial.world);
     trial.checked = pick(2) == 0 || kKinds[which].name.starts_with("asks");
-    if (pick(2) == 0)  // stages, which others may share the batch of
-      trial.layout = trial.world % 2 == 0 ? "pp=2,dp=" + std::to_string(trial.world / 2) : "pp=3";
+    if (trial.layout.empty() && pick(2) == 0) trial.layout = any_layout(trial.world, pick);
     SCOPED_TRACE(trial.text() + ", fault " + std::to_string(i + 1));
     const Outcome outcome = run(trial);
     const bool in_time = outcome.seconds < kInTime + trial.after;
