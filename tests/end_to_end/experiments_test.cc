@@ -47,7 +47,7 @@ class Experiments : public testing::Prepare {
     for (char i = 0; i < 16; ++i) training += pixels({static_cast<char>(i % 20), static_cast<char>(6 * i)});
     for (int i = 0; i < 100; ++i) names += "class_" + std::to_string(i) + "\n";
     write_file(in("cifar-100-binary/train.bin"), training);
-    write_file(in("cifar-100-binary/test.bin"), training.substr(0, 4 * 3074));
+    write_file(in("cifar-100-binary/test.bin"), training.substr(0, size_t{4} * 3074));
     write_file(in("cifar-100-binary/fine_label_names.txt"), names);
   }
   void write_food() {

@@ -15,7 +15,7 @@
 namespace hyperion::optim {
 namespace {
 
-at::Tensor random_tensor(std::vector<int64_t> sizes, const char* name, float deviation = 1, uint64_t seed = 1) {
+at::Tensor random_tensor(const std::vector<int64_t>& sizes, const char* name, float deviation = 1, uint64_t seed = 1) {
   at::Tensor tensor = at::empty(sizes, at::kFloat);
   base::fill_normal(base::stream_key(seed, name), 0, tensor.numel(), deviation, tensor.data_ptr<float>());
   return tensor;
