@@ -23,6 +23,7 @@
 #include "hyperion/train/model_for_data.h"
 #include "hyperion/train/preflight.h"
 #include "hyperion/train/session.h"
+#include "hyperion/train/step_stages.h"
 
 namespace hyperion::cli {
 namespace {
@@ -82,6 +83,7 @@ int dry_run(const train::RunConfig& config, const base::Settings& settings, cons
   train::check_processes(config, launch.world);
   if (launch.rank != 0) return 0;
   const std::string model = train::model_config(base::real_files(), config);
+  train::check_layout(config, model, launch.world);
   const auto shape = shape_of(config, model);
   const int64_t units = config.train.batch * (shape.context > 0 ? config.train.length : 1);
   print_chosen(settings);

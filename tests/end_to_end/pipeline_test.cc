@@ -160,6 +160,7 @@ TEST(PipelineRun, that_cannot_be_is_refused_with_what_would_do) {
   EXPECT_TRUE(says(refused(2, {"--parallel", "pp=2", "--parallel.chunks=2"}), "interleaved"));
   EXPECT_TRUE(says(refused(2, {"--parallel", "cp=2"}), "only pp, tp and dp"));
   EXPECT_TRUE(says(refused(3, {"--parallel", "tp=3"}), "sizes of tp that do: 1, 2"));
+  EXPECT_TRUE(says(refused(3, {"--parallel", "tp=3", "--dry-run"}), "sizes of tp that do: 1, 2"));
   EXPECT_TRUE(says(refused(2, {"--parallel", "tp=2", "--train.length=23", "--parallel.sequence=true"}),
                    "does not divide the 23 tokens"));
   EXPECT_TRUE(says(refused(2, {"--parallel", "tp=2", "--deterministic=layout"}), "same_bits"));
