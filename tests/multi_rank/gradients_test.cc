@@ -106,5 +106,9 @@ TEST_F(Gradients, of_eight_processes_in_three_dimensions_are_those_of_one) {
                       "llama layout=pp=2,tp=2,dp=2 zero=3 accumulate=2 masked=1"});
 }
 
+TEST_F(Gradients, DISABLED_matrix_of_layouts) {
+  for (const int ranks : {2, 4, 8}) expect_as_alone(ranks, all_layouts(ranks));
+}
+
 }  // namespace
 }  // namespace hyperion::testing

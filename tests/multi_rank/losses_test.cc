@@ -34,7 +34,7 @@ bool learns(const std::string& text) {
 }
 
 // Prints a line a case, for docs/. `environment` is that of the ranks, not of the one alone.
-void expect_as_alone(int ranks, const Cases& cases, const Environment& environment = {}) {
+void expect_as_alone(int ranks, const Cases& cases, const Environment& environment = {}, double limit = 1e-5) {
   std::set<std::string> references;
   for (const auto& text : cases) references.insert(alone(text, ranks));
   const auto expected = train(1, Cases(references.begin(), references.end()));
@@ -48,10 +48,11 @@ void expect_as_alone(int ranks, const Cases& cases, const Environment& environme
     const double off = distance(outcome->second["losses"], reference->second["losses"]);
     const std::string where = on_gpu() ? " over " + outcome->second["wires"].get<std::string>() : "";
     std::printf("%d ranks%s  %-62s %.1e\n", ranks, where.c_str(), text.c_str(), off);
-    EXPECT_LT(off, narrow ? 3e-2 : 1e-5) << text;
+    EXPECT_LT(off, narrow ? 3e-2 : limit) << text;
     const auto& norms = reference->second["norms"];
     for (size_t i = 0; i < norms.size() && !narrow && text.find("p=") != text.npos; ++i)
-      EXPECT_NEAR(outcome->second["norms"][i].get<double>(), norms[i].get<double>(), 1e-4 * norms[i].get<double>())
+      EXPECT_NEAR(outcome->second["norms"][i].get<double>(), norms[i].get<double>(),
+                  10 * limit * norms[i].get<double>())
           << text;
     if (!learns(text)) continue;
     EXPECT_LT(outcome->second["losses"].back().get<double>(), outcome->second["losses"].front().get<double>() - 0.5)
@@ -288,6 +289,15 @@ TEST(Losses, DISABLED_matrix) {
           if (family == "resnet" && more.find("accumulate") == more.npos) cases.push_back(cases.back() + " sync=1");
         }
     expect_as_alone(ranks, cases);
+  }
+}
+
+// Adapters in 4 bits and experts go the farthest: where a gradient is next to nothing, Adam makes much of its rounding.
+TEST(Losses, DISABLED_matrix_of_layouts) {
+  for (const int ranks : {2, 4, 8}) {
+    Cases cases;
+    for (const auto& text : all_layouts(ranks)) cases.push_back(text + " steps=10");
+    expect_as_alone(ranks, cases, {}, 1e-4);
   }
 }
 

@@ -50,4 +50,31 @@ std::string alone(const std::string& text, int ranks) {
   return out + " accumulate=" + std::to_string(sync ? accumulate : accumulate * layout.dp());
 }
 
+Cases all_layouts(int ranks) {
+  const Cases of_two{"tp=2", "tp=2 sequence=1", "pp=2 accumulate=4", "pp=2 accumulate=4 schedule=gpipe",
+                     "pp=2 accumulate=4 layers=4 schedule=interleaved chunks=2"};
+  const Cases of_four{"tp=4",
+                      "tp=4 sequence=1",
+                      "pp=4 accumulate=4 layers=4",
+                      "pp=4 accumulate=4 layers=4 schedule=gpipe",
+                      "pp=4 accumulate=4 layers=8 schedule=interleaved chunks=2",
+                      "tp=2,dp=2 zero=0 accumulate=2",
+                      "tp=2,dp=2 zero=1 sequence=1",
+                      "tp=2,dp=2 zero=2 accumulate=2",
+                      "tp=2,dp=2 zero=3 sequence=1 recompute=full",
+                      "pp=2,tp=2 accumulate=2",
+                      "pp=2,tp=2 accumulate=4 sequence=1 schedule=gpipe",
+                      "pp=2,tp=2 accumulate=2 layers=4 schedule=interleaved chunks=2"};
+  const Cases of_eight{"pp=2,tp=2,dp=2 zero=1 accumulate=2 sequence=1", "pp=2,tp=2,dp=2 zero=3 accumulate=2"};
+  Cases cases;
+  for (const std::string family : {"gpt2 heads=4", "llama heads=4 keys=2 masked=1", "qwen2 heads=4",
+                                   "moe heads=4 seed=3", "qwen_moe heads=4 seed=3", "vit heads=4 drops=1",
+                                   "lora heads=4 drops=1", "qlora heads=4 width=256 inner=512 drops=1"})
+    for (const auto& layout : ranks == 2 ? of_two : ranks == 4 ? of_four : of_eight) {
+      const bool patches = family.starts_with("vit") && layout.find("sequence") != layout.npos;  // 17 cannot be cut
+      if (!patches) cases.push_back(family + " layout=" + layout);
+    }
+  return cases;
+}
+
 }  // namespace hyperion::testing

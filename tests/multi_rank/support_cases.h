@@ -19,4 +19,7 @@ Outcomes train(int ranks, const Cases& cases, const Environment& environment = {
 // What one process alone must do to compute the same: as many parts, or with synchronized batch norms one whole batch.
 std::string alone(const std::string& text, int ranks);
 
+// Every family in every layout of so many processes (2, 4 or 8) in which the model itself lies on several.
+Cases all_layouts(int ranks);
+
 }  // namespace hyperion::testing
