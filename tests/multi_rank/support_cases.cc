@@ -6,6 +6,7 @@
 #include <set>
 #include <sstream>
 
+#include "hyperion/base/format.h"
 #include "hyperion/strategy/layout.h"
 
 namespace hyperion::testing {
@@ -72,7 +73,7 @@ Cases all_layouts(int ranks) {
                                    "lora heads=4 drops=1", "qlora heads=4 width=256 inner=512 drops=1"})
     for (const auto& layout : ranks == 2 ? of_two : ranks == 4 ? of_four : of_eight) {
       const bool patches = family.starts_with("vit") && layout.find("sequence") != layout.npos;  // 17 cannot be cut
-      if (!patches) cases.push_back(family + " layout=" + layout);
+      if (!patches) cases.push_back(base::format("{} layout={}", family, layout));
     }
   return cases;
 }
