@@ -91,7 +91,9 @@ struct JoinedLinears : torch::autograd::Function<JoinedLinears> {
     variable_list gradients{
         shaped_like(kernels::gemm({.a = above, .b = joined(weights, side), .transpose_b = in_out}), kept[0])};
     gradients.resize(2 + weights.size() + biases.size());  // in_out is the last
-    if (!context->needs_input_grad(1)) return gradients;
+    bool trained = false;
+    for (size_t i = 1; i < kept.size(); ++i) trained = trained || context->needs_input_grad(i);
+    if (!trained) return gradients;
     const auto of_linears =
         parted_gradients(kernels::weight_gradient(as_rows(kept[0]), above, in_out),
                          biases.empty() ? at::Tensor() : kernels::column_sums(above), weights, biases, side);

@@ -132,6 +132,7 @@ void add_launch_flags(CLI::App* launch, LaunchOptions& options) {
       "A job that --emit printed goes on where it was when it is started again: `train --or-resume`.\n\n"
       "Examples:\n"
       "  hyperion launch -n 4 -- train recipes/quickstart.toml --run mine\n"
+      "  hyperion launch -n 4 -- train recipes/quickstart.toml --parallel pp=2,tp=2 --train.accumulate=4\n"
       "  hyperion launch -n 2 --show all -- sh -c 'echo I am $RANK of $WORLD_SIZE'\n"
       "  hyperion launch --nodes gpu07:4,gpu08:4 --listen gpu07 -- train recipes/quickstart.toml\n"
       "  hyperion launch --emit slurm -n 8 --node-count 2 -- train recipe.toml > job.sh && sbatch job.sh");

@@ -368,7 +368,7 @@ void add_plan_commands(Commands& commands) {
     show->add_flag("--json", options.json, "as JSON, with every instruction");
     show->footer(
         "\nMade, checked and drawn without running anything: memory, traffic, order and bubble of any layout of pp, tp "
-        "and dp.\nTraining carries out dp alone yet.\n\nExamples:\n  hyperion plan show --model.preset=gpt2-124m "
+        "and dp, as\n`train` carries them out.\n\nExamples:\n  hyperion plan show --model.preset=gpt2-124m "
         "--train.batch=32 --train.accumulate=8 --parallel pp=4 --svg plan.svg\n  hyperion plan show "
         "recipes/quickstart.toml --parallel pp=2,tp=2,dp=2 --zero 1 --rank 3");
   };

@@ -40,8 +40,8 @@ class ZeroPlusPlus {
 struct ParallelConfig {
   std::string layout;  // "dp=4"; empty: all processes share the batch
   strategy::PipelineSchedule schedule = strategy::PipelineSchedule::one_forward_one_backward;
-  int64_t chunks = 0;  // stages a process; 0: as the schedule usually has them
-  bool sequence = false;
+  int64_t chunks = 0;     // stages a process; 0: as the schedule usually has them
+  bool sequence = false;  // of tp: sequence parallelism
   int64_t zero = 0, bucket = 25, prefetch = 1, check_every = 100, timeout = 60, stall = 15;
   Wire wire = Wire::own;
   ReduceChoice reduce = ReduceChoice::automatic;

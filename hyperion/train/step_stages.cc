@@ -236,10 +236,11 @@ void check_layout(const RunConfig& config, const std::string& model_config, int6
   const auto model = models::make_model(model_config, "the model");
   const StepStages stages(*model, config, mesh);
   const int64_t shards = mesh.size(strategy::Axis::tp);
+  if (shards == 1) return;
+  const auto rules = model->cuts();
   for (const auto& parameter : model->parameters())
-    if (shards > 1)
-      strategy::placement_of(strategy::cut_of(model->cuts(), parameter.name).cut, parameter.name,
-                             parameter.tensor.sizes().vec(), shards, 0);
+    strategy::placement_of(strategy::cut_of(rules, parameter.name).cut, parameter.name, parameter.tensor.sizes().vec(),
+                           shards, 0);
 }
 
 }  // namespace hyperion::train

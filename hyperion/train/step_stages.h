@@ -1,4 +1,5 @@
-// What of its model a process runs, and in which order: all of it, or the stages of a pipeline that are its own.
+// What of its model a process holds and runs, and in which order: all of it, or the stages of a pipeline that are its
+// own, of each layer all or the shard that is its own.
 #pragma once
 #include <map>
 #include <string>

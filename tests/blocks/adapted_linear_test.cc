@@ -62,6 +62,33 @@ TEST_P(AdaptedLinear, behind_a_norm_adds_the_change_of_each_linear) {
   });
 }
 
+TEST_P(AdaptedLinear, without_a_norm_adds_the_change_of_each_linear) {
+  in_each_type([&](auto type) {
+    for (const auto& [s, with_room] : cross_with_room(kShapes)) {
+      SCOPED_TRACE(::testing::Message() << s.width << (with_room ? ", with room" : ""));
+      const Tensors w{frozen({s.inner, s.width}, type), frozen({3, s.width}, type)};
+      agrees(
+          {random({s.batch, s.length, s.width}), random({4, s.width}, 0.1), random({s.inner, 4}),
+           random({2, s.width}, 0.1), random({3, 2})},
+          [&](const Tensors& t) -> Tensors {
+            FrozenLinears linears{{here(w[0]).clone(), here(w[1]).clone()},
+                                  {},
+                                  {},
+                                  /*in_out=*/false,
+                                  {{t[1], t[2], 2}, {t[3], t[4], 0.5}}};
+            if (with_room) linears.room = LaidRoom(linears.weights, {.columns = 6}).around(linears.weights[0]);
+            return {joined_linears(t[0], linears)};
+          },
+          [&](const Tensors& t) -> Tensors {
+            return {at::cat({at::linear(t[0], wide(w[0])).add(changed(t[0], t[1], t[2], 2)),
+                             at::linear(t[0], wide(w[1])).add(changed(t[0], t[3], t[4], 0.5))},
+                            -1)};
+          },
+          type, /*slack=*/2);
+    }
+  });
+}
+
 TEST_P(AdaptedLinear, of_an_activation_is_added_to_the_residual) {
   using kernels::Activation;
   in_each_type([&](auto type) {

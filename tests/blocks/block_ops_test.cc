@@ -72,6 +72,36 @@ TEST_P(BlockOps, rms_norm_and_three_maps_side_by_side) {
   });
 }
 
+TEST_P(BlockOps, maps_side_by_side_without_a_norm) {
+  in_each_type([&](auto type) {
+    for (const auto& s : kShapes)
+      for (const bool frozen : {false, true}) {  // the first: the second is trained all the same
+        SCOPED_TRACE(::testing::Message() << s.width << (frozen ? ", the first frozen" : ""));
+        agrees(
+            {random({s.batch, s.length, s.width}), random({s.inner, s.width}, 0.1), random({3, s.width}, 0.1),
+             random({s.inner}), random({3})},
+            [&](const Tensors& t) -> Tensors {
+              if (!frozen) return {joined_linears(t[0], {{t[1], t[2]}, {t[3], t[4]}, /*in_out=*/false})};
+              // Its gradient comes by another way, so that both sides have one.
+              const auto out = joined_linears(t[0], {{t[1].detach(), t[2]}, {t[3].detach(), t[4]}, /*in_out=*/false});
+              return {out, t[1].mul(2), t[3].mul(2)};
+            },
+            [&](const Tensors& t) -> Tensors {
+              if (!frozen) return {at::cat({at::linear(t[0], t[1], t[3]), at::linear(t[0], t[2], t[4])}, -1)};
+              return {at::cat({at::linear(t[0], t[1].detach(), t[3].detach()), at::linear(t[0], t[2], t[4])}, -1),
+                      t[1].mul(2), t[3].mul(2)};
+            },
+            type);
+        agrees(
+            {random({s.batch, s.length, s.width}), random({s.width, s.inner}, 0.1)},
+            [](const Tensors& t) -> Tensors {
+              return {joined_linears(t[0], {{t[1]}, {}, /*in_out=*/true})};
+            },
+            [](const Tensors& t) -> Tensors { return {t[0].matmul(t[1])}; }, type);
+      }
+  });
+}
+
 TEST_P(BlockOps, map_of_an_activation_and_a_residual) {
   in_each_type([&](auto type) {
     for (const auto& s : kShapes)
