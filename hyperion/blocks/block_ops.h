@@ -3,6 +3,7 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -58,5 +59,14 @@ void rotate_packed(const at::Tensor& packed, const Heads& heads, const at::Tenso
 // The mean cross entropy of hidden W^T against targets, -100: not counted. hidden: [..., width]; W: [classes, width].
 // Holds a part of the logits at a time; the gradients are found on the way forward and scaled on the way back.
 at::Tensor linear_cross_entropy(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& targets);
+
+// The same where each of several processes has W of some classes only. Of each token two numbers travel. What comes
+// back to hidden is this process's share of a sum.
+struct ClassShards {
+  int64_t first, classes;                                        // that this process has first, and of all
+  std::function<at::Tensor(const at::Tensor& own)> gather = {};  // [processes, ...], in their order
+};
+at::Tensor linear_cross_entropy(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& targets,
+                                const ClassShards& shards);
 
 }  // namespace hyperion::blocks

@@ -20,10 +20,14 @@ at::Tensor LanguageHead::logits(const at::Tensor& hidden, nn::Pass& pass) const 
 }
 
 at::Tensor LanguageHead::loss(const at::Tensor& hidden, const at::Tensor& targets, nn::Pass& pass) const {
-  if (pass.shards != nullptr) return nn::cross_entropy_of_shards(own_logits(hidden, pass), classes(), targets, pass);
-  if (!pass.fused_blocks || pass.right != nullptr || (linear && !linear->plain()))
-    return loss_of_logits(logits(hidden, pass), targets, pass);
-  return nn::linear_cross_entropy(run(*norm, hidden, pass), linear ? linear->weight() : table->weight(), targets);
+  const bool whole = !pass.fused_blocks || pass.right != nullptr || (linear && !linear->plain());
+  if (whole && pass.shards != nullptr)
+    return nn::cross_entropy_of_shards(own_logits(hidden, pass), classes(), targets, pass);
+  if (whole) return loss_of_logits(logits(hidden, pass), targets, pass);
+  const auto normed = nn::into_shards(run(*norm, hidden, pass), pass);
+  const auto& weight = linear ? linear->weight() : table->weight();
+  if (pass.shards == nullptr) return nn::linear_cross_entropy(normed, weight, targets);
+  return nn::linear_cross_entropy_of_shards(normed, weight, classes(), targets, pass);
 }
 
 }  // namespace hyperion::models

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 
+#include "hyperion/blocks/block_ops.h"
 #include "hyperion/kernels/embedding.h"
 #include "hyperion/nn/processes.h"
 
@@ -163,6 +164,14 @@ at::Tensor cross_entropy_of_shards(const at::Tensor& own, int64_t classes, const
     right = right.defined() ? right.add(here) : here;
   }
   return CrossEntropyOfShards::apply(rows, local, flat.ne(kUncounted), &shards);
+}
+
+at::Tensor linear_cross_entropy_of_shards(const at::Tensor& hidden, const at::Tensor& weight, int64_t classes,
+                                          const at::Tensor& targets, const PassSettings& pass) {
+  auto& shards = *pass.shards;
+  return blocks::linear_cross_entropy(
+      hidden, weight, targets,
+      {first_of(classes, shards, shards.index()), classes, [&](const at::Tensor& own) { return shards.gather(own); }});
 }
 
 }  // namespace hyperion::nn

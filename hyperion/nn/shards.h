@@ -30,5 +30,8 @@ at::Tensor logits_of_shards(const at::Tensor& own, int64_t classes, const PassSe
 // As kernels::cross_entropy of all logits, which are never together: of each token the logarithm of its sum of
 // exponentials and the target's logit travel. Where the pass counts right answers, counts them.
 at::Tensor cross_entropy_of_shards(const at::Tensor& own, int64_t classes, const at::Tensor& targets, Pass& pass);
+// The same of hidden W^T, W of this process's classes, that holds a part of its logits at a time.
+at::Tensor linear_cross_entropy_of_shards(const at::Tensor& hidden, const at::Tensor& weight, int64_t classes,
+                                          const at::Tensor& targets, const PassSettings& pass);
 
 }  // namespace hyperion::nn

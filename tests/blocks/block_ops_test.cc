@@ -7,7 +7,11 @@
 #include <ATen/ops/rand.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
+
+#include <barrier>
+#include <thread>
 
 #include "hyperion/blocks/attention.h"
 #include "hyperion/blocks/attention_backend.h"
@@ -356,6 +360,66 @@ TEST_P(BlockOps, cross_entropy_of_a_map_holds_no_logits) {
           {random({1, rows, width}), random({classes, width}, 0.3)},
           [&](const Tensors& t) -> Tensors {
             return {linear_cross_entropy(t[0], t[1], targets.to(GetParam())).mul(3).unsqueeze(0)};
+          },
+          [&](const Tensors& t) -> Tensors {
+            return {
+                kernels::cross_entropy_reference(at::linear(t[0], t[1]), targets).to(at::kDouble).mul(3).unsqueeze(0)};
+          },
+          type, /*slack=*/3);
+    }
+  });
+}
+
+// Processes that each have some of the classes, as threads: what each brings to a gather, all get.
+class Meeting {
+ public:
+  explicit Meeting(int count) : brought_(static_cast<size_t>(count)), all_here_(count) {}
+  at::Tensor gather(size_t index, const at::Tensor& own) {
+    brought_[index] = own;
+    all_here_.arrive_and_wait();
+    const auto all = at::stack(brought_);
+    all_here_.arrive_and_wait();
+    return all;
+  }
+
+ private:
+  Tensors brought_;
+  std::barrier<> all_here_;
+};
+
+// The gradient of the weight is whole, of hidden it is a sum of shares: each loss counts as all of them.
+at::Tensor loss_of_class_shards(const Tensors& t, const at::Tensor& targets, int count) {
+  Meeting meeting(count);
+  const int64_t classes = t[1].size(0);
+  Tensors losses(static_cast<size_t>(count));
+  std::vector<std::thread> threads;
+  for (int i = 0; i < count; ++i)
+    threads.emplace_back([&, i] {
+      const int64_t first = classes * i / count, end = classes * (i + 1) / count;
+      // Of so many classes a piece has 128 rows.
+      const ClassShards shards{first, classes << 20, [&, i](const at::Tensor& own) { return meeting.gather(i, own); }};
+      losses[i] = linear_cross_entropy(t[0], t[1].narrow(0, first, end - first), targets, shards);
+    });
+  for (auto& thread : threads) thread.join();
+  at::Tensor sum = losses[0];
+  for (size_t i = 1; i < losses.size(); ++i) {
+    EXPECT_EQ(losses[i].item<float>(), losses[0].item<float>());
+    sum = sum.add(losses[i]).sub(losses[i].detach());
+  }
+  return sum;
+}
+
+TEST_P(BlockOps, cross_entropy_of_classes_on_several_processes_is_that_of_all) {
+  in_each_type([&](auto type) {
+    for (const auto& [rows, width, classes, count] : std::vector<std::array<int64_t, 4>>{
+             {1, 8, 16, 2}, {37, 24, 1000, 3}, {300, 64, 53, 4}, {129, 16, 4099, 2}, {1000, 8, 50304, 2}}) {
+      SCOPED_TRACE(classes);
+      auto targets = at::randint(classes, {rows}, at::kLong);
+      if (rows > 2) targets[1] = -100, targets[0] = classes - 1;
+      agrees(
+          {random({1, rows, width}), random({classes, width}, 0.3)},
+          [&, shards = static_cast<int>(count)](const Tensors& t) -> Tensors {
+            return {loss_of_class_shards(t, targets.to(GetParam()), shards).mul(3).unsqueeze(0)};
           },
           [&](const Tensors& t) -> Tensors {
             return {
