@@ -7,9 +7,13 @@
 #include <ATen/ops/linear.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
+#include <ATen/ops/stack.h>
+
+#include <optional>
 
 #include "hyperion/bench/operation_shapes.h"
 #include "hyperion/blocks/block_ops.h"
+#include "hyperion/kernels/norm.h"
 
 namespace hyperion::bench {
 namespace {
@@ -28,13 +32,16 @@ void cost_of_product(Operation& operation, const Place& place, int64_t tokens, i
 
 Operation mlp_norm_up(const Place& place) {
   const auto mlp = mlp_of(place);
+  const int64_t inner = mlp.inner / place.shards;
   Operation operation;
-  cost_of_product(operation, place, mlp.tokens, mlp.width, mlp.inner);
+  cost_of_product(operation, place, mlp.tokens, mlp.width, inner);
   operation.inputs = {trained(random(place, {mlp.tokens, mlp.width})), trained(random(place, {mlp.width})),
-                      trained(random(place, {mlp.width})), matrix(place, mlp.inner, mlp.width),
-                      trained(random(place, {mlp.inner}))};
-  operation.ours = [](const Inputs& in) {
-    return blocks::norm_linear(in[0], {in[1], in[2], 1e-5}, {{in[3]}, {in[4]}, false}).second;
+                      trained(random(place, {mlp.width})), matrix(place, inner, mlp.width),
+                      trained(random(place, {inner}))};
+  operation.ours = [cut = place.shards > 1](const Inputs& in) {
+    const kernels::NormWeights norm{in[1], in[2], 1e-5};
+    if (!cut) return blocks::norm_linear(in[0], norm, {{in[3]}, {in[4]}, false}).second;
+    return blocks::joined_linears(kernels::norm(in[0], norm), {{in[3]}, {in[4]}, false});
   };
   operation.aten = [width = mlp.width](const Inputs& in) {
     return at::linear(at::layer_norm(in[0], {width}, in[1], in[2], 1e-5), in[3], in[4]);
@@ -67,32 +74,37 @@ Operation mlp_up_then_bias_gelu(const Place& place) {
   });
 }
 
-Operation mlp_gelu_down(const Place& place) {
+// Out of a shard comes a part of a sum, before bias and residual.
+Operation onto_residual(const Place& place, int64_t in, std::optional<Activation> activation) {
   const auto mlp = mlp_of(place);
+  const int64_t own = in / place.shards;
+  const bool cut = place.shards > 1;
   Operation operation;
-  cost_of_product(operation, place, mlp.tokens, mlp.inner, mlp.width);
-  operation.inputs = {trained(random(place, {mlp.tokens, mlp.inner})), matrix(place, mlp.width, mlp.inner),
-                      trained(random(place, {mlp.width})), trained(random(place, {mlp.tokens, mlp.width}))};
-  operation.ours = [](const Inputs& in) {
-    return blocks::activated_linear_residual(in[0], Activation::gelu_tanh, {{in[1]}, {in[2]}, false}, in[3]);
+  cost_of_product(operation, place, mlp.tokens, own, mlp.width);
+  operation.inputs = {trained(random(place, {mlp.tokens, own})), matrix(place, mlp.width, own)};
+  if (!cut) {
+    operation.inputs.push_back(trained(random(place, {mlp.width})));
+    operation.inputs.push_back(trained(random(place, {mlp.tokens, mlp.width})));
+  }
+  operation.ours = [cut, activation](const Inputs& in) {
+    const blocks::Linears linears{{in[1]}, cut ? Inputs{} : Inputs{in[2]}, false};
+    const auto residual = cut ? at::Tensor() : in[3];
+    return activation ? blocks::activated_linear_residual(in[0], *activation, linears, residual)
+                      : blocks::linear_residual(in[0], linears, residual);
   };
-  operation.aten = [](const Inputs& in) { return at::add(in[3], at::linear(at::gelu(in[0], "tanh"), in[1], in[2])); };
+  operation.aten = [cut, activation](const Inputs& in) {
+    const auto from = activation ? at::gelu(in[0], "tanh") : in[0];
+    return cut ? at::linear(from, in[1]) : at::add(in[3], at::linear(from, in[1], in[2]));
+  };
   return operation;
 }
 
-Operation linear_residual(const Place& place) {
-  const auto mlp = mlp_of(place);
-  Operation operation;
-  cost_of_product(operation, place, mlp.tokens, mlp.width, mlp.width);
-  operation.inputs = {trained(random(place, {mlp.tokens, mlp.width})), matrix(place, mlp.width, mlp.width),
-                      trained(random(place, {mlp.width})), trained(random(place, {mlp.tokens, mlp.width}))};
-  operation.ours = [](const Inputs& in) { return blocks::linear_residual(in[0], {{in[1]}, {in[2]}, false}, in[3]); };
-  operation.aten = [](const Inputs& in) { return at::add(in[3], at::linear(in[0], in[1], in[2])); };
-  return operation;
-}
+Operation mlp_gelu_down(const Place& place) { return onto_residual(place, mlp_of(place).inner, Activation::gelu_tanh); }
+Operation linear_residual(const Place& place) { return onto_residual(place, mlp_of(place).width, std::nullopt); }
 
 Operation packed_attention(const Place& place) {
-  const auto heads = heads_of(place);
+  auto heads = heads_of(place);
+  heads.heads /= place.shards;
   const int64_t width = heads.heads * heads.width;
   const double bytes = heads.elements() * width_of(place);
   const double product = heads.elements() * static_cast<double>(heads.length);
@@ -121,13 +133,19 @@ Head head_of(const Place& place) {
                       {{64, 32, 256}, {128, 64, 1000}, {256, 128, 4096}});
 }
 
+// Of a shard's classes, where all shards bring the same.
 Operation linear_cross_entropy(const Place& place) {
   const auto head = head_of(place);
+  const int64_t own = head.classes / place.shards;
   Operation operation;
-  cost_of_product(operation, place, head.tokens, head.width, head.classes);
-  const auto targets = at::randint(head.classes, {head.tokens}, place.options().dtype(at::kLong));
-  operation.inputs = {trained(random(place, {head.tokens, head.width})), matrix(place, head.classes, head.width)};
-  operation.ours = [targets](const Inputs& in) { return blocks::linear_cross_entropy(in[0], in[1], targets); };
+  cost_of_product(operation, place, head.tokens, head.width, own);
+  const auto targets = at::randint(own, {head.tokens}, place.options().dtype(at::kLong));
+  operation.inputs = {trained(random(place, {head.tokens, head.width})), matrix(place, own, head.width)};
+  operation.ours = [targets, count = place.shards, classes = head.classes](const Inputs& in) {
+    if (count == 1) return blocks::linear_cross_entropy(in[0], in[1], targets);
+    const auto gather = [count](const at::Tensor& one) { return at::stack(Inputs(static_cast<size_t>(count), one)); };
+    return blocks::linear_cross_entropy(in[0], in[1], targets, {0, classes, gather});
+  };
   operation.aten = [targets](const Inputs& in) {
     return at::cross_entropy_loss(at::linear(in[0], in[1]).to(at::kFloat), targets);
   };
@@ -144,17 +162,22 @@ double held_head(const Place& place) {
   return static_cast<double>(head.tokens * head.classes) * 28 + static_cast<double>(head.width * head.classes) * 16;
 }
 
+int64_t cut_inner(const Place& place) { return mlp_of(place).inner; }
+int64_t cut_width(const Place& place) { return mlp_of(place).width; }
+int64_t cut_heads(const Place& place) { return heads_of(place).heads; }
+int64_t cut_classes(const Place& place) { return head_of(place).classes; }
+
 }  // namespace
 
 std::vector<OperationEntry> block_operations() {
   return {
-      {"mlp_norm_up", mlp_norm_up, held_mlp, true},
+      {"mlp_norm_up", mlp_norm_up, held_mlp, true, cut_inner},
       {"mlp_up_bias_gelu", mlp_up_bias_gelu, held_mlp, true},
       {"mlp_up_then_bias_gelu", mlp_up_then_bias_gelu, held_mlp, true},
-      {"mlp_gelu_down", mlp_gelu_down, held_mlp, true},
-      {"linear_residual", linear_residual, held_mlp, true},
-      {"packed_attention", packed_attention, held_heads},
-      {"linear_cross_entropy", linear_cross_entropy, held_head},
+      {"mlp_gelu_down", mlp_gelu_down, held_mlp, true, cut_inner},
+      {"linear_residual", linear_residual, held_mlp, true, cut_width},
+      {"packed_attention", packed_attention, held_heads, false, cut_heads},
+      {"linear_cross_entropy", linear_cross_entropy, held_head, false, cut_classes},
   };
 }
 

@@ -34,7 +34,8 @@ ActivationShape activation_shape(const std::string& text) {
 }
 
 std::string OperationPlace::size_name() const {
-  return shape ? base::format("{}x{}x{}", shape->batch, shape->length, shape->width) : name_of(size);
+  const std::string whole = shape ? base::format("{}x{}x{}", shape->batch, shape->length, shape->width) : name_of(size);
+  return shards > 1 ? base::format("{} tp={}", whole, shards) : whole;
 }
 
 std::vector<OperationEntry> kernel_operations() {

@@ -48,14 +48,20 @@ class KernelBench {
   void measure(const OperationEntry& entry, const OperationPlace& place, const std::string& dtype) {
     const std::string what = format("{} {} {}", entry.name, place.size_name(), dtype);
     progress_.show(what);
+    if (place.shards == 1) whole_.clear();
     profile::release_cached_memory(place.gpu());
     if (entry.held(place) > static_cast<double>(device_.free_bytes()) * 0.8) {
       result_.notes.push_back(what + " left out: there is not enough free memory");
       return;
     }
+    if (place.shards > 1 && entry.cut(place) % place.shards != 0) {
+      result_.notes.push_back(format("{} left out: {} cannot be cut evenly", what, entry.cut(place)));
+      return;
+    }
     const auto operation = entry.make(place);
     if (!operation.ours) return;
     KernelRow row;
+    row.shards = place.shards;
     row.operation = entry.name, row.size = place.size_name(), row.dtype = dtype, row.shape = operation.shape;
     row.matrix = operation.matrix;
     if (operation.together) {
@@ -176,6 +182,10 @@ class KernelBench {
       row.bound_by_products = seconds > row.ceiling;
       row.ceiling = std::max(row.ceiling, seconds);
     }
+    if (row.shards == 1)
+      whole_[row.pass] = row.percent();
+    else if (const auto whole = whole_.find(row.pass); whole != whole_.end())
+      row.percent_of_uncut = 100 * row.percent() / whole->second;
     result_.rows.push_back(row);
   }
 
@@ -183,6 +193,7 @@ class KernelBench {
   KernelResult& result_;
   profile::Budget budget_;
   std::map<int64_t, double> copies_;
+  std::map<std::string, double> whole_;  // by pass: percents of the operation last measured uncut
   base::ProgressLine progress_;
 };
 
@@ -204,6 +215,8 @@ void check_kernel_words(const KernelBenchOptions& options) {
   check_words(options.only, names, "operation");
   if (!options.shapes.empty()) check_words(options.only, shaped, "operation on batch x length x width named");
   for (const auto& shape : options.shapes) activation_shape(shape);
+  for (const int64_t count : options.tp)
+    if (count < 1) throw base::ConfigError(format("--tp {} is no number of shards", count), "name some from 1 on");
   check_words(options.sizes, {"small", "medium", "large"}, "size");
   check_words(options.dtypes, {"fp32", "bf16", "fp16"}, "dtype");
 }
@@ -233,13 +246,20 @@ KernelResult run_kernel_bench(const KernelBenchOptions& options) {
     for (auto place : places)
       for (const auto& dtype : dtypes) place.type = type_of(dtype), measure(place, dtype);
   };
+  const bool cut = !options.tp.empty();
+  const auto in_shards = [&](const OperationEntry& entry, OperationPlace place, const std::string& dtype) {
+    bench.measure(entry, place, dtype);
+    for (const int64_t count : options.tp)
+      if (place.shards = count; count > 1) bench.measure(entry, place, dtype);
+  };
   try {
     for (const auto& entry : kernel_operations()) {
       if (!wanted(options.only, entry.name) || (!options.shapes.empty() && !entry.shaped)) continue;
+      if (cut && entry.cut == nullptr) continue;
       if (!base::is_terminal(STDERR_FILENO)) base::log_info(entry.name);
-      at_each_place([&](const auto& place, const auto& dtype) { bench.measure(entry, place, dtype); });
+      at_each_place([&](const auto& place, const auto& dtype) { in_shards(entry, place, dtype); });
     }
-    if (wanted(options.only, "mlp_norm_up") || wanted(options.only, "mlp_gelu_down"))
+    if (!cut && (wanted(options.only, "mlp_norm_up") || wanted(options.only, "mlp_gelu_down")))
       at_each_place([&](const auto& place, const auto& dtype) {
         for (const double dropout : {0.0, 0.1}) bench.measure_mlp(place, dtype, dropout);
       });

@@ -19,6 +19,7 @@ struct KernelBenchOptions {
   std::vector<std::string> only;  // operations; empty: all
   std::vector<std::string> sizes = {"small", "medium", "large"};
   std::vector<std::string> shapes;  // as 4x512x1024, in place of the sizes; of the operations that follow them
+  std::vector<int64_t> tp;          // also as one shard of so many, of the operations that tensor parallelism cuts
   std::vector<std::string> dtypes;  // of fp32, bf16, fp16; empty: bf16 on a GPU, fp32 on a CPU
   std::string device = "auto";
   double seconds = 0.2;  // for each figure
@@ -30,7 +31,9 @@ struct KernelRow {
   bool matrix = false;
   profile::Spread ours, aten;  // seconds a call; no repeats: PyTorch has none
   double ceiling = 0;          // seconds that the machine would need at the measured ceiling
-  double extra = -1;           // bytes of memory that a call holds at most beside its inputs; -1: not known, on a CPU
+  int64_t shards = 1;
+  double percent_of_uncut = 0;  // of a shard: its percent of the ceiling against that of the whole; 0: not known
+  double extra = -1;            // bytes of memory that a call holds at most beside its inputs; -1: not known, on a CPU
 
   bool bound_by_products = false;
   double rate() const;     // GB/s, or TFLOP/s where bound by products

@@ -15,15 +15,19 @@ namespace {
 using base::format;
 
 std::string table_of(const KernelResult& result) {
+  const bool cut = std::any_of(result.rows.begin(), result.rows.end(), [](const auto& row) { return row.shards > 1; });
   std::vector<std::vector<std::string>> rows = {{"operation", "pass", "size", "dtype", "shape", "us", "+-", "rate", "",
                                                  "of ceiling", "ATen us", "ATen/ours", "extra MiB"}};
-  for (const auto& row : result.rows)
+  if (cut) rows[0].emplace_back("of uncut");
+  for (const auto& row : result.rows) {
     rows.push_back({row.operation, row.pass, row.size, row.dtype, row.shape, format("{:.2f}", 1e6 * row.ours.median),
                     noise_text(row.ours), format("{:.4g}", row.rate()), row.bound_by_products ? "TFLOP/s" : "GB/s",
                     format("{:.1f}%", row.percent()),
                     row.aten.repeats > 0 ? format("{:.2f}", 1e6 * row.aten.median) : "",
                     row.ratio() > 0 ? format("{:.2f}x", row.ratio()) : "",
                     row.extra >= 0 ? format("{:.1f}", row.extra / (1 << 20)) : ""});
+    if (cut) rows.back().push_back(row.percent_of_uncut > 0 ? format("{:.1f}%", row.percent_of_uncut) : "");
+  }
   return aligned(rows, {0, 1, 2, 3, 4, 8});
 }
 
@@ -48,6 +52,7 @@ base::Json row_json(const KernelRow& row) {
           {"rate", row.rate()},
           {"unit", row.bound_by_products ? "TFLOP/s" : "GB/s"},
           {"percent_of_ceiling", row.percent()},
+          {"percent_of_uncut", row.percent_of_uncut > 0 ? base::Json(row.percent_of_uncut) : base::Json(nullptr)},
           {"aten_us", row.aten.repeats > 0 ? base::Json(1e6 * row.aten.median) : base::Json(nullptr)},
           {"aten_over_ours", row.ratio() > 0 ? base::Json(row.ratio()) : base::Json(nullptr)},
           {"extra_bytes", row.extra >= 0 ? base::Json(row.extra) : base::Json(nullptr)}};

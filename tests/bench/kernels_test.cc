@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
 #include "hyperion/bench/figures.h"
 
@@ -40,6 +41,39 @@ TEST(KernelBench, every_operation_agrees_with_atens) {
     const auto ours = operation.ours(operation.inputs), aten = operation.aten(operation.inputs);
     EXPECT_TRUE(at::allclose(ours, aten, 1e-4, 1e-5)) << entry.name;
   }
+}
+
+TEST(KernelBench, a_shard_agrees_with_atens_and_stands_beside_the_whole) {
+  const OperationPlace place{.device = c10::Device(c10::kCPU), .type = at::kFloat, .shards = 2};
+  for (const auto& entry : kernel_operations()) {
+    if (entry.cut == nullptr || std::string(entry.name) == "linear_cross_entropy") continue;
+    const auto operation = entry.make(place);
+    const at::NoGradGuard no_grad;
+    EXPECT_TRUE(at::allclose(operation.ours(operation.inputs), operation.aten(operation.inputs), 1e-4, 1e-5))
+        << entry.name;
+  }
+  auto options = tiny_kernels();
+  options.only = {"gelu", "mlp_norm_up", "packed_attention", "linear_cross_entropy"}, options.tp = {1, 2, 4};
+  const auto result = run_kernel_bench(options);
+  std::map<std::string, double> whole, flops;
+  for (const auto& row : result.rows) {
+    EXPECT_NE(row.operation, "gelu");  // tp does not cut it
+    const auto name = row.operation + row.pass;
+    if (row.shards == 1) {
+      EXPECT_EQ(row.percent_of_uncut, 0) << row.name();
+      whole[name] = row.percent(), flops[name] = row.cost.flops;
+      continue;
+    }
+    EXPECT_DOUBLE_EQ(row.percent_of_uncut, 100 * row.percent() / whole.at(name)) << row.name();
+    EXPECT_DOUBLE_EQ(row.cost.flops * static_cast<double>(row.shards), flops.at(name)) << row.name();
+    EXPECT_EQ(row.size, base::format("small tp={}", row.shards));
+  }
+  EXPECT_EQ(whole.size(), 5u);
+  EXPECT_EQ(result.rows.size(), 5u * 2 + 3);  // of two heads, four cannot have a shard each
+  ASSERT_EQ(result.notes.size(), 1u);
+  EXPECT_NE(result.notes[0].find("packed_attention small tp=4"), std::string::npos) << result.notes[0];
+  options.tp = {0};
+  EXPECT_THROW(run_kernel_bench(options), base::ConfigError);
 }
 
 TEST(KernelBench, each_row_has_time_rate_and_ceiling) {
