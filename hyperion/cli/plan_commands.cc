@@ -24,6 +24,7 @@
 #include "hyperion/nn/meta.h"
 #include "hyperion/report/plan_picture.h"
 #include "hyperion/strategy/plan_check.h"
+#include "hyperion/strategy/plan_memory.h"
 #include "hyperion/train/config.h"
 
 namespace hyperion::cli {
@@ -124,7 +125,7 @@ Shown plan_of(const PlanOptions& options) {
                        .samples = samples_of(config, layout),
                        .length = 1,
                        .zero = config.parallel.zero,
-                       .sequence_parallel = options.sequence_parallel,
+                       .sequence_parallel = options.sequence_parallel || config.parallel.sequence,
                        .recompute = config.memory.recompute == nn::Recompute::blocks,
                        .element = narrow ? 2 : 4},
               .model = models::planned_model(*model, config.train.length),
@@ -139,42 +140,8 @@ Shown plan_of(const PlanOptions& options) {
   return shown;
 }
 
-double blocks_a_stage(const Shown& shown, int rank) {
-  const auto& plan = shown.plan;
-  int64_t count = 0;
-  for (int64_t stage = strategy::Mesh(plan.layout, rank).index(strategy::Axis::pp); stage < plan.pipeline.stages();
-       stage += plan.pipeline.ranks)
-    count += plan.first_blocks[static_cast<size_t>(stage) + 1] - plan.first_blocks[static_cast<size_t>(stage)];
-  return static_cast<double>(count) / static_cast<double>(plan.pipeline.chunks);
-}
-
-struct RankMemory {
-  double weights, gradients, optimizer, activations;
-};
-
-// docs/parallel.md. Activations are a model of them: without sequence parallelism norms and residuals, about 10 of 34
-// parts of a block's (Korthikanti et al., 2022), lie whole on each process of tp.
-RankMemory memory_of(const Shown& shown, size_t rank) {
-  const auto& plan = shown.plan;
-  const auto& step = shown.step;
-  const auto& model = shown.model;
-  const auto shards = static_cast<double>(step.layout.dp_shard), tp = static_cast<double>(step.layout.tp);
-  const auto cut = [&](int64_t from_zero) { return step.zero >= from_zero ? 1 / shards : 1.0; };
-  const auto element = static_cast<double>(step.element), trained = static_cast<double>(plan.trained[rank]);
-  const double wide_sums = step.element == 2 && step.micro_batches > 1 ? 4 : element;
-  const double of_tp = step.sequence_parallel ? 1 / tp : (10 + 24 / tp) / 34;
-  const auto tokens = static_cast<double>(step.samples * step.length);
-  const double whole =
-      shown.shape.activation_bytes(step.samples * (shown.shape.context > 0 ? step.length : 1), step.element) * of_tp;
-  const auto kept = static_cast<double>(plan.kept[rank]);
-  const double blocks = blocks_a_stage(shown, static_cast<int>(rank)),
-               part = model.blocks > 0 ? blocks / static_cast<double>(model.blocks) : 1;
-  const double inputs = tokens * static_cast<double>(model.width) * blocks * element;
-  return {element * (static_cast<double>(plan.parameters[rank]) * cut(3) +
-                     static_cast<double>(plan.gathered[rank]) * (1 - cut(3))),
-          wide_sums * trained * cut(2), static_cast<double>(shown.trained_bytes) * trained * cut(1),
-          step.recompute && model.blocks > 0 ? kept * inputs + whole / static_cast<double>(model.blocks)
-                                             : kept * whole * part};
+strategy::RankMemory memory_of(const Shown& shown, size_t rank) {
+  return strategy::memory_of(shown.plan, shown.step, shown.model, shown.shape, shown.trained_bytes, rank);
 }
 
 std::string mib(double bytes) { return format("{:.1f}", bytes / (1 << 20)); }
@@ -198,11 +165,11 @@ std::string ranks_table(const Shown& shown) {
     const strategy::Mesh mesh(plan.layout, static_cast<int>(rank));
     const auto memory = memory_of(shown, rank);
     const auto index = [&](strategy::Axes axes) { return format("{}", mesh.index(axes)); };
-    rows.push_back({format("{}", rank), index(strategy::Axis::pp), index(strategy::kBatchAxes),
-                    index(strategy::Axis::tp),
-                    shown.model.blocks > 0 ? blocks_text(plan, mesh.index(strategy::Axis::pp)) : "all",
-                    base::with_commas(plan.parameters[rank]), format("{}", plan.kept[rank]), mib(memory.weights),
-                    mib(memory.gradients), mib(memory.optimizer), mib(memory.activations)});
+    rows.push_back(
+        {format("{}", rank), index(strategy::Axis::pp), index(strategy::kBatchAxes), index(strategy::Axis::tp),
+         shown.model.blocks > 0 ? blocks_text(plan, mesh.index(strategy::Axis::pp)) : "all",
+         base::with_commas(plan.parameters[rank]), format("{}", plan.kept[rank]), mib(memory.weights + memory.gathered),
+         mib(memory.gradients), mib(memory.optimizer), mib(memory.activations)});
   }
   std::string table = bench::aligned(rows, {4});
   if (plan.ranks.size() > kMostRanksShown) table += format("and {} more ranks\n", plan.ranks.size() - kMostRanksShown);
@@ -311,6 +278,7 @@ void print_json(const Shown& shown, int64_t only) {
                      {"kept", plan.kept[rank]},
                      {"bytes",
                       {{"weights", memory.weights},
+                       {"gathered", memory.gathered},
                        {"gradients", memory.gradients},
                        {"optimizer", memory.optimizer},
                        {"activations", memory.activations}}},

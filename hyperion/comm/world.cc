@@ -99,6 +99,7 @@ World::~World() = default;
 int World::rank() const { return link_->rank; }
 int World::size() const { return link_->size; }
 int World::local_size() const { return link_->local_size; }
+bool World::wires_for_one() const { return link_->wires_for_one; }
 
 std::unique_ptr<World> World::join(const host::Launch& launch, WorldOptions options) {
   auto link = std::make_unique<Link>();

@@ -34,6 +34,7 @@ class World {
   int size() const;
   bool first() const { return rank() == 0; }
   int local_size() const;  // ranks on this host; 0: not told
+  bool wires_for_one() const;
 
   // A new group of all ranks, or of `members` (this rank among them), with wires of its own. Every rank makes as many
   // groups in the same order, those of the same place with the same name and wires.

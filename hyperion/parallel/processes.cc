@@ -56,7 +56,9 @@ Processes::Processes(std::shared_ptr<comm::World> world, const ParallelConfig& c
         world_->group("tied weights", wires, end ? std::vector<int>{peers.front(), peers.back()} : std::vector{rank()});
     wires_ = PipelineWires(*world_, mesh_, config.stages() > 1, wires);
   }
-  if (mesh_.size(Axis::tp) > 1) {
+  // A shard that is all there is, to try and to time what shards do: their sums then are of one.
+  const bool one_shard = world_->wires_for_one() && config.layout.find("tp=1") != config.layout.npos;
+  if (mesh_.size(Axis::tp) > 1 || one_shard) {
     layers_ = world_->group("layers", wires, mesh_.peers(Axis::tp));
     shards_.emplace(*layers_);
     if (stages_) model_ = world_->group("model", wires, mesh_.peers(Axis::pp | Axis::tp));

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <fstream>
 #include <sstream>
 
@@ -19,8 +20,10 @@
 #include "hyperion/models/adapt.h"
 #include "hyperion/models/planned_model.h"
 #include "hyperion/models/registry.h"
+#include "hyperion/nn/experts.h"
 #include "hyperion/nn/meta.h"
 #include "hyperion/parallel/trained_weights.h"
+#include "hyperion/strategy/plan_memory.h"
 #include "hyperion/train/evaluate.h"
 #include "hyperion/train/stepper.h"
 #include "tests/support/documents.h"
@@ -149,6 +152,64 @@ void mask(Batch& batch) {
   }
 }
 
+// Which experts each token went to, as a number that is the sum of all processes' own.
+class Routes {
+ public:
+  Routes(models::Model& model, parallel::Processes& processes, const Case& which, at::Device device)
+      : processes_(processes) {
+    // Recomputed blocks route again, and 16 bits may round a token to another expert.
+    if (model.tree() == nullptr || !device.is_cpu() || which.settings.count("recompute") != 0 ||
+        which.settings.count("precision") != 0)
+      return;
+    model.tree()->visit([&](const std::string& path, nn::Module& module) {
+      auto* experts = dynamic_cast<nn::RoutedExperts*>(&module);
+      if (experts == nullptr) return;
+      mixture_ = true;
+      experts->set_dispatcher(std::make_shared<Recorder>(*this, base::hash_64(path)));
+    });
+  }
+
+  // Every process asks. Empty: there are no experts. Throws where shards of one layer chose differently.
+  std::string digest() {
+    const auto all = processes_.control().gather_text(base::format("{} {}", mixture_ ? 1 : 0, sum_), "routes");
+    uint64_t sum = 0;
+    std::map<int64_t, std::string> of_first_shards;  // by what else they are
+    for (int rank = 0; rank < processes_.size(); ++rank) {
+      const strategy::Mesh mesh(processes_.mesh().layout(), rank);
+      const auto& text = all[static_cast<size_t>(rank)];
+      const auto [first, fresh] = of_first_shards.try_emplace(rank - mesh.index(strategy::Axis::tp), text);
+      if (fresh) sum += std::stoull(text.substr(2));
+      HYPERION_CHECK(first->second == text, "shards of a layer send their tokens to the same experts");
+    }
+    return all[0].starts_with("1") ? std::to_string(sum) : "";
+  }
+
+ private:
+  class Recorder final : public nn::TokenDispatcher {
+   public:
+    Recorder(Routes& owner, uint64_t layer) : owner_(owner), layer_(layer) {}
+    nn::Dispatched dispatch(const at::Tensor& tokens, const nn::Routing& routing, int64_t experts,
+                            const kernels::Capacity& capacity) override {
+      // Micro-batches come in their order, whatever the schedule.
+      const int64_t part = calls_++ * owner_.processes_.batch_count() + owner_.processes_.batch_index();
+      const auto chosen = std::get<0>(routing.experts.sort(1)).contiguous();
+      const std::string_view bytes(static_cast<const char*>(chosen.const_data_ptr()), chosen.nbytes());
+      owner_.sum_ += base::hash_64(base::format("{} {} {}", layer_, part, base::hash_64(bytes)));
+      return here_.dispatch(tokens, routing, experts, capacity);
+    }
+
+   private:
+    Routes& owner_;
+    uint64_t layer_;
+    int64_t calls_ = 0;
+    nn::LocalDispatcher here_;
+  };
+
+  parallel::Processes& processes_;
+  bool mixture_ = false;
+  uint64_t sum_ = 0;
+};
+
 }  // namespace
 
 std::string Case::value(const std::string& key, const std::string& otherwise) const {
@@ -174,22 +235,32 @@ Case read_case(const std::string& text) {
   return which;
 }
 
-// What strategy/plan.h says that this rank sends, in the words of the groups' own counters.
-std::map<std::string, double> planned_bytes(models::Model& model, const train::RunConfig& config,
-                                            const parallel::Processes& processes) {
-  const auto planned = models::planned_model(model, config.train.length);
-  const auto plan =
-      strategy::make_plan(planned, {.layout = processes.mesh().layout(),
-                                    .schedule = config.parallel.schedule,
-                                    .chunks = config.parallel.stages(),
-                                    .micro_batches = config.train.accumulate,
-                                    .samples = config.train.batch / config.train.accumulate / processes.batch_count(),
-                                    .length = planned.image_tokens > 0 ? planned.image_tokens : config.train.length,
-                                    .zero = config.parallel.zero,
-                                    .sequence_parallel = config.parallel.sequence,
-                                    .recompute = config.memory.recompute == nn::Recompute::blocks});
+// What strategy/plan.h says of this rank.
+struct Planned {
+  Planned(models::Model& given, const train::RunConfig& config, const parallel::Processes& processes)
+      : model(models::planned_model(given, config.train.length)), shape(given.shape(config.train.length)) {
+    step = {.layout = processes.mesh().layout(),
+            .schedule = config.parallel.schedule,
+            .chunks = config.parallel.stages(),
+            .micro_batches = config.train.accumulate,
+            .samples = config.train.batch / config.train.accumulate / processes.batch_count(),
+            .length = model.image_tokens > 0 ? model.image_tokens : config.train.length,
+            .zero = config.parallel.zero,
+            .sequence_parallel = config.parallel.sequence,
+            .recompute = config.memory.recompute == nn::Recompute::blocks};
+    plan = strategy::make_plan(model, step);
+  }
+  strategy::PlannedModel model;
+  strategy::ModelShape shape;
+  strategy::PlannedStep step;
+  strategy::Plan plan;
+};
+
+// What it sends, in the words of the groups' own counters.
+std::map<std::string, double> planned_bytes(const Planned& planned, int rank) {
+  const auto& plan = planned.plan;
   std::map<std::string, double> bytes;
-  for (const auto& instruction : plan.ranks[static_cast<size_t>(processes.rank())]) {
+  for (const auto& instruction : plan.ranks[static_cast<size_t>(rank)]) {
     const bool sends = instruction.does == strategy::Does::send, collective = strategy::is_collective(instruction.does);
     const std::string axis = collective ? plan.groups[static_cast<size_t>(instruction.group)].name : "";
     const bool statistics = instruction.payload == strategy::Payload::statistics;
@@ -208,6 +279,19 @@ std::map<std::string, double> planned_bytes(models::Model& model, const train::R
     bytes[base::format("{} {} {}", group, operation, what)] += plan.bytes_sent(instruction);
   }
   return bytes;
+}
+
+// Weights, gradients and optimizer of fp32 AdamW against the plan's, of the rank that is farthest off: as a part.
+double memory_off(const Planned& planned, const Trained& trained, parallel::Processes& processes) {
+  const auto memory = strategy::memory_of(planned.plan, planned.step, planned.model, planned.shape, /*AdamW*/ 8,
+                                          static_cast<size_t>(processes.rank()));
+  double most = 0;
+  const std::pair<int64_t, double> all[] = {
+      {trained.weights, memory.weights}, {trained.gradients, memory.gradients}, {trained.optimizer, memory.optimizer}};
+  for (const auto& [held, plan] : all) most = std::max(most, std::abs(static_cast<double>(held) / plan - 1));
+  for (const auto& told : processes.control().gather_text(std::to_string(most), "memory"))
+    most = std::max(most, std::stod(told));
+  return most;
 }
 
 Trained train_case(const Case& which, parallel::Processes& processes, at::Device device) {
@@ -238,7 +322,9 @@ Trained train_case(const Case& which, parallel::Processes& processes, at::Device
     feed.emplace(split, config, data::Cursor{}, share);
   }
   Trained trained;
-  if (!own) trained.planned = planned_bytes(*model, config, processes);
+  std::optional<Planned> planned;
+  if (!own) planned.emplace(*model, config, processes), trained.planned = planned_bytes(*planned, processes.rank());
+  Routes routes(*model, processes, which, device);
   train::Stepper stepper(*model, config, device, nullptr, &processes, values);
   trained.made = peak_bytes() - before;
   for (const auto& parameter : model->parameters()) trained.model += static_cast<int64_t>(parameter.tensor.nbytes());
@@ -266,6 +352,7 @@ Trained train_case(const Case& which, parallel::Processes& processes, at::Device
         trained.calls[key] = traffic.calls - found->second.calls;
     stepper.check_processes();
   }
+  trained.routes = routes.digest();
   trained.recorded = stepper.records();
   trained.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   trained.exposed = processes.traffic().exposed - traffic.exposed;
@@ -285,6 +372,10 @@ Trained train_case(const Case& which, parallel::Processes& processes, at::Device
     if (item.name.starts_with("optimizer.")) trained.optimizer += static_cast<int64_t>(item.tensor.nbytes());
   const auto bytes = stepper.weights().bytes(config.train.accumulate);
   trained.weights = bytes.weights, trained.gradients = bytes.gradients;
+  if (trained.weights == 0)  // whole weights are the model's
+    for (const auto& parameter : model->parameters())
+      if (nn::is_materialized(parameter.tensor)) trained.weights += static_cast<int64_t>(parameter.tensor.nbytes());
+  if (planned) trained.memory_off = memory_off(*planned, trained, processes);
   const parallel::TrainedWeights::Whole whole(stepper.weights());
   base::Hasher hasher;
   for (const auto& parameter : model->parameters()) {

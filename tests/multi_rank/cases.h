@@ -31,7 +31,9 @@ struct Trained {
   double seconds = 0, exposed = 0, under_way = 0;     // of the steps after the first; waited for others, and in all
   std::map<std::string, int64_t> sent, calls;         // bytes and calls of a step, by operation and caller
   std::map<std::string, double> planned;              // the bytes that a plan of the layout says, by the same keys
+  double memory_off = 0;                              // of a plan's, as a part: of the rank that is farthest off
   bool recorded = false;                              // as a graph
+  std::string routes;                                 // of mixtures: which tokens went to which experts, in all steps
   int64_t model = 0, made = 0;  // bytes: of all weights, and the most that making model and stepper took here
 };
 
