@@ -19,7 +19,7 @@ namespace hyperion::blocks {
 struct Linears {
   std::vector<at::Tensor> weights, biases;
   bool in_out;
-  Fp8Linear fp8 = {};  // set: the products of norm_linear and of the residual linears are made in 8 bits
+  Fp8Linear fp8 = {};  // set: their products are made in 8 bits
 };
 
 // Moves the tensors' values into one piece of memory, one behind the other; they keep their shapes and names.

@@ -33,6 +33,28 @@ at::ScalarType scalar_of(Part part) { return part == Fp8Scales::gradient ? at::k
 // GPU kernels take bf16; whatever else there is goes the plain way.
 bool is_gpu_bf16(const at::Tensor& tensor) { return tensor.is_cuda() && tensor.scalar_type() == at::kBFloat16; }
 
+void work_out(const Fp8Numbers& numbers, const at::Tensor& like) {
+  if (like.is_cuda()) return on_gpu([&] { fp8_numbers_gpu(numbers, stream_of(like)); });
+  for (int64_t i = numbers.first; i < numbers.first + numbers.count; ++i) fp8_number(numbers, i);
+}
+
+// The factor of a matrix by its own largest value, which `find` raises the number at its argument to.
+template <class Find>
+Fp8Factor measured(const at::Tensor& like, Part part, Find find) {
+  // Of the three parts the inverses, apart as products want them, then a row of scales and one of largest values.
+  const auto own = at::zeros({5, kFp8Apart}, like.options().dtype(at::kFloat));
+  find(own[4][part]);
+  auto* const inverse = pointer<float>(own);
+  work_out({inverse + 3 * kFp8Apart, inverse, inverse + 4 * kFp8Apart, nullptr, part, 1, 3, 0, /*shift=*/false}, own);
+  return {own[3][part], own[part][0]};
+}
+
+template <class Find>
+Fp8Factor factor_of(const at::Tensor& like, const Fp8Linear& map, Part part, const Fp8Forms& forms, Find find) {
+  if (forms.factor.scale.defined()) return forms.factor;
+  return map.measured_first() ? measured(like, part, find) : Fp8Factor{map.scale(part), map.inverse(part)};
+}
+
 // `values` in plain operations.
 Fp8Matrix plain(const at::Tensor& values, const Fp8Linear& map, Part part, Fp8Forms forms) {
   const auto wide = values.to(at::kFloat);
@@ -49,15 +71,17 @@ Fp8Matrix plain(const at::Tensor& values, const Fp8Linear& map, Part part, Fp8Fo
     if (forms.transposed) narrow(wide.t().contiguous(), matrix.transposed, matrix.transposed_inverse);
     return matrix;
   }
-  const auto largest = map.largest(part);
-  const bool first = map.measured_first() && !forms.again;
-  if (first) largest.zero_();
-  largest.copy_(largest.maximum(wide.abs().max()));
-  if (first) map.follow(part);
+  const auto largest = map.largest(part), here = wide.abs().max();
+  largest.copy_(largest.maximum(here));
+  const auto factor = factor_of(wide, map, part, forms, [&](const at::Tensor& own) { own.copy_(here); });
   const double limit = fp8_largest(type_of(part));
-  const auto narrow = (wide * map.scale(part)).clamp(-limit, limit).to(scalar_of(part));
-  return {forms.straight ? narrow : at::Tensor(), forms.transposed ? narrow.t().contiguous() : at::Tensor(),
-          map.inverse(part), map.inverse(part), sums};
+  const auto narrow = (wide * factor.scale).clamp(-limit, limit).to(scalar_of(part));
+  return {forms.straight ? narrow : at::Tensor(),
+          forms.transposed ? narrow.t().contiguous() : at::Tensor(),
+          factor.inverse,
+          factor.inverse,
+          sums,
+          factor};
 }
 
 // Runs `make(tiles)` once, or twice where the scale must first follow the values.
@@ -75,16 +99,13 @@ Fp8Matrix tiled(const at::Tensor& like, int64_t rows, int64_t columns, const Fp8
     tiles.largest_of_columns = pointer<float>(matrix.transposed_inverse);
     make(tiles);
   } else {
+    matrix.factor = factor_of(like, map, part, forms, [&](const at::Tensor& own) {
+      tiles.largest = pointer<float>(own);
+      make(tiles);
+    });
     tiles.largest = pointer<float>(map.largest(part));
-    tiles.scale = pointer<float>(map.scale(part));
-    matrix.inverse = matrix.transposed_inverse = map.inverse(part);
-  }
-  if (!map.by_rows() && map.measured_first() && !forms.again) {
-    tiles.scale = nullptr;
-    map.largest(part).zero_();
-    make(tiles);
-    map.follow(part);
-    tiles.scale = pointer<float>(map.scale(part));
+    tiles.scale = pointer<float>(matrix.factor.scale);
+    matrix.inverse = matrix.transposed_inverse = matrix.factor.inverse;
   }
   const auto options = like.options().dtype(scalar_of(part));
   if (forms.straight) matrix.straight = at::empty({rows, columns}, options);
@@ -113,31 +134,20 @@ Fp8Scales::Fp8Scales(int64_t linears, at::Device device, Fp8Options options) : o
   largest_ = at::zeros({3 * linears}, fp32), history_ = at::zeros({options.history, 3 * linears}, fp32);
 }
 
-void Fp8Scales::follow(int64_t first, int64_t count, bool shift) {
-  const Fp8Numbers numbers{pointer<float>(scale_),
-                           pointer<float>(inverse_),
-                           pointer<float>(largest_),
-                           pointer<float>(history_),
-                           first,
-                           count,
-                           scale_.numel(),
-                           history_.size(0),
-                           shift};
-  if (scale_.is_cuda()) return on_gpu([&] { fp8_numbers_gpu(numbers, stream_of(scale_)); });
-  for (int64_t i = first; i < first + count; ++i) fp8_number(numbers, i);
+void Fp8Scales::follow(const at::Tensor& largest, bool shift) {
+  work_out({pointer<float>(scale_), pointer<float>(inverse_), pointer<float>(largest), pointer<float>(history_), 0,
+            scale_.numel(), scale_.numel(), history_.size(0), shift},
+           scale_);
 }
 
 void Fp8Scales::next_step() {
-  follow(0, scale_.numel(), /*shift=*/true);
+  follow(largest_, /*shift=*/true);
   fresh_ = false;
 }
 
 void Fp8Scales::history_changed() {
   fresh_ = !(history_.max().item<float>() > 0);
-  const auto newest = largest_.clone();
-  largest_.copy_(std::get<0>(history_.max(0)));
-  follow(0, scale_.numel(), /*shift=*/false);
-  largest_.copy_(newest);
+  follow(std::get<0>(history_.max(0)).contiguous(), /*shift=*/false);
 }
 
 at::Tensor Fp8Linear::scale(Part part) const { return scales_->scale_[3 * index_ + part]; }
@@ -145,7 +155,6 @@ at::Tensor Fp8Linear::inverse(Part part) const { return scales_->inverse_[3 * in
 at::Tensor Fp8Linear::largest(Part part) const { return scales_->largest_[3 * index_ + part]; }
 bool Fp8Linear::by_rows() const { return scales_->options_.scale == Fp8Scale::rows; }
 bool Fp8Linear::measured_first() const { return scales_->fresh_ || scales_->options_.scale == Fp8Scale::current; }
-void Fp8Linear::follow(Part part) const { scales_->follow(3 * index_ + part, 1, /*shift=*/false); }
 
 Fp8Matrix fp8_matrix(const at::Tensor& values, const Fp8Linear& map, Part part, Fp8Forms forms) {
   if (!is_gpu_bf16(values)) return plain(values, map, part, forms);
@@ -177,9 +186,10 @@ Fp8Matrix fp8_activation(const at::Tensor& input, kernels::Activation kind, cons
 }
 
 std::pair<at::Tensor, Fp8Matrix> fp8_activation_gradient(const at::Tensor& input, const at::Tensor& upstream,
-                                                         kernels::Activation kind, const Fp8Linear& map) {
+                                                         kernels::Activation kind, const Fp8Linear& map,
+                                                         const Fp8Factor& factor) {
   const auto rows = as_rows(input).contiguous();
-  const Fp8Forms forms{.transposed = true, .again = true};
+  const Fp8Forms forms{.transposed = true, .factor = factor};
   if (!is_gpu_bf16(rows)) {
     const auto found = kernels::activation_gradients(rows, upstream, kind, {.value = true});
     return {found.input, plain(found.again, map, Fp8Scales::input, forms)};

@@ -31,7 +31,7 @@ class Fp8Scales {
 
  private:
   friend class Fp8Linear;
-  void follow(int64_t first, int64_t count, bool shift);
+  void follow(const at::Tensor& largest, bool shift);
 
   Fp8Options options_;
   at::Tensor scale_, inverse_, largest_, history_;
@@ -52,23 +52,29 @@ class Fp8Linear {
   at::Tensor inverse(Fp8Scales::Part part) const;  // what gives the values back
   at::Tensor largest(Fp8Scales::Part part) const;
   bool by_rows() const;
-  bool measured_first() const;              // whether a matrix's scale must follow the matrix itself
-  void follow(Fp8Scales::Part part) const;  // the scale from `largest` alone
+  bool measured_first() const;  // whether a matrix's scale must follow the matrix itself
 
  private:
   Fp8Scales* scales_ = nullptr;
   int64_t index_ = 0;
 };
 
+// What a matrix is multiplied with, and what gives its values back; undefined where rows have their own. Kept from a
+// forward to its backward: others may be measured between the two.
+struct Fp8Factor {
+  at::Tensor scale, inverse;
+};
+
 struct Fp8Forms {
   bool straight = false, transposed = false, sums = false;
-  bool again = false;  // of a matrix made before in this step: its scale stays
+  Fp8Factor factor = {};  // of a matrix made before in this step
 };
 
 struct Fp8Matrix {
   at::Tensor straight, transposed;         // [rows, columns] and [columns, rows] in 8 bits, as asked for
   at::Tensor inverse, transposed_inverse;  // of each form: one number, or one a row of it
   at::Tensor sums;                         // of the columns, in the input's type
+  Fp8Factor factor = {};
 };
 // Of [rows, columns].
 Fp8Matrix fp8_matrix(const at::Tensor& values, const Fp8Linear& map, Fp8Scales::Part part, Fp8Forms forms);
@@ -77,7 +83,8 @@ Fp8Matrix fp8_norm(const at::Tensor& input, const kernels::NormWeights& weights,
 Fp8Matrix fp8_activation(const at::Tensor& input, kernels::Activation kind, const Fp8Linear& map, Fp8Forms forms);
 // The gradient of the activation's input, and the activated value again, transposed.
 std::pair<at::Tensor, Fp8Matrix> fp8_activation_gradient(const at::Tensor& input, const at::Tensor& upstream,
-                                                         kernels::Activation kind, const Fp8Linear& map);
+                                                         kernels::Activation kind, const Fp8Linear& map,
+                                                         const Fp8Factor& factor);
 
 // a b^T, a: [rows, k], b: [columns, k], both in 8 bits, with the inverses of their scales; bias and added may be
 // undefined, and are of the result's type. `fast` sums in fewer bits.

@@ -117,7 +117,7 @@ at::Tensor apply(const at::Tensor& input, int64_t kind, const Linears& linears, 
 }  // namespace
 
 at::Tensor joined_linears(const at::Tensor& input, const Linears& linears) {
-  HYPERION_CHECK(!linears.fp8, "8 bits want the norm with the linears");
+  if (linears.fp8) return joined_linears_fp8(input, linears);
   return JoinedLinears::apply(input, at::TensorList(linears.weights), at::TensorList(linears.biases), linears.in_out);
 }
 

@@ -26,9 +26,10 @@ std::vector<at::Tensor> parted(const at::Tensor& whole, at::TensorList parts, in
 std::vector<at::Tensor> parted_gradients(const at::Tensor& of_weight, const at::Tensor& of_bias, at::TensorList weights,
                                          at::TensorList biases, int64_t dimension);
 
-// In 8 bits, for linears that say so: the same as norm_linear and (activated_)linear_residual.
+// In 8 bits, for linears that say so: the same as norm_linear, joined_linears and (activated_)linear_residual.
 std::pair<at::Tensor, at::Tensor> norm_linear_fp8(const at::Tensor& hidden, const kernels::NormWeights& norm,
                                                   const Linears& linears);
+at::Tensor joined_linears_fp8(const at::Tensor& input, const Linears& linears);
 at::Tensor linear_residual_fp8(const at::Tensor& input, std::optional<kernels::Activation> kind, const Linears& linears,
                                const at::Tensor& residual);
 

@@ -190,7 +190,6 @@ void check_pipeline(const RunConfig& config, const strategy::Layout& layout) {
   const auto refuse = [&](const char* what, const char* instead) {
     throw ConfigError(format("parallel.layout = \"{}\" cannot be had with {} yet", layout.text(), what), instead);
   };
-  if (config.train.precision == Precision::fp8) refuse("train.precision = \"fp8\"", "use bf16, or dp alone");
   if (config.memory.report) refuse("memory.report", "leave it out; hyperion plan show tells what each process holds");
 }
 

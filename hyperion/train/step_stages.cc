@@ -56,8 +56,6 @@ void check_shards(models::Model& model, const RunConfig& config, const strategy:
   if (!can_be_cut)
     refuse("cuts layers, and this model's cannot be: it is data parallel only",
            format("use dp={}", layout.processes()));
-  if (config.train.precision == Precision::fp8)
-    refuse("cannot be had with train.precision = \"fp8\" yet", "use bf16, or pp and dp alone");
   if (config.parallel.sequence && model.input() == models::Input::tokens && config.train.length % layout.tp != 0)
     refuse(format("does not divide the {} tokens of a sample, which parallel.sequence cuts", config.train.length),
            format("choose a train.length that {} divides, or leave parallel.sequence out", layout.tp));

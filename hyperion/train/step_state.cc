@@ -49,7 +49,11 @@ std::vector<nn::Parameter> Stepper::state() const {
   };
   for (const auto& part : optimizer_->parameters()) add("model.", part);
   for (const auto& buffer : model_.buffers()) add("model.", {buffer.name, buffer.tensor});
-  if (fp8_) add("fp8.", {"history", fp8_->scales().history()});
+  if (fp8_) {
+    nn::Parameter history{"history", fp8_->scales().history()};
+    history.placement.again = processes_.mesh().index(strategy::Axis::pp | strategy::Axis::tp) != 0;
+    add("fp8.", std::move(history));
+  }
   for (const auto& item : optimizer_->state()) add("optimizer.", item);
   return list;
 }

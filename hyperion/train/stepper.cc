@@ -89,10 +89,11 @@ void Stepper::make_fp8() {
                                           fp8.measure && !config_.train.deterministic);
 }
 
-// All processes scale alike, by the largest value that any of them met.
+// All processes scale alike, by the largest value that any of them met: of a layer that is cut or lies on one stage,
+// too. They have the same list of layers, so that each goes on as any other would and leaves the same history.
 void Stepper::next_fp8_step() {
   if (!fp8_) return;
-  for (auto* group : {&processes_.gradients(), processes_.replicas()}) {
+  for (auto* group : {&processes_.gradients(), processes_.replicas(), processes_.model()}) {
     if (group == nullptr || group->size() == 1) continue;
     const auto& own = fp8_->scales().largest();
     const auto all = at::empty({group->size() * own.numel()}, own.options());

@@ -1,5 +1,6 @@
 #include "hyperion/blocks/fp8.h"
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/layer_norm.h>
 #include <ATen/ops/randn.h>
@@ -61,9 +62,9 @@ TEST_P(Fp8, both_forms_and_the_sums_are_those_of_the_values) {
       const auto values = random({rows, columns}, 1e-5);
       const auto made = fp8_matrix(values, map, part, {.straight = true, .transposed = true, .sums = true});
       const double limit = part == Fp8Scales::gradient ? 57344 : 448, largest = values.abs().max().item<double>();
-      EXPECT_FLOAT_EQ(map.scale(part).item<float>(), static_cast<float>(limit / largest));
+      EXPECT_FLOAT_EQ(made.factor.scale.item<float>(), static_cast<float>(limit / largest));
       EXPECT_FLOAT_EQ(map.largest(part).item<float>(), static_cast<float>(largest));
-      const auto narrow = values.cpu().to(at::kFloat).mul(map.scale(part).cpu()).clamp(-limit, limit);
+      const auto narrow = values.cpu().to(at::kFloat).mul(made.factor.scale.cpu()).clamp(-limit, limit);
       const auto expected = narrow.to(made.straight.scalar_type()).to(at::kFloat);
       EXPECT_TRUE(made.straight.cpu().to(at::kFloat).equal(expected));
       EXPECT_TRUE(made.transposed.cpu().to(at::kFloat).equal(expected.t()));
@@ -92,7 +93,7 @@ TEST_P(Fp8, norms_and_activations_are_rounded_as_they_are_found) {
       const auto& in = kind == kernels::Activation::gated_silu ? x : same;
       const auto made = fp8_activation(in, kind, map, {.straight = true});
       EXPECT_LT(relative_error(wide(made.straight, made.inverse), kernels::activate(in, kind).cpu()), 4e-2);
-      const auto [gradient, again] = fp8_activation_gradient(in, above, kind, map);
+      const auto [gradient, again] = fp8_activation_gradient(in, above, kind, map, made.factor);
       const auto expected = kernels::activation_gradients(in, above, kind, {.value = true});
       EXPECT_LT(relative_error(gradient.cpu(), expected.input.cpu()), 5e-3);
       EXPECT_LT(relative_error(wide(again.transposed, again.inverse).t(), expected.again.cpu()), 4e-2);
@@ -124,7 +125,7 @@ TEST_P(Fp8, scales_follow_the_largest_of_the_steps_before) {
     scales.next_step();
     return back;
   };
-  EXPECT_NEAR(step(2), 2, 1e-6);  // nothing is known yet: the scale follows the matrix
+  EXPECT_NEAR(step(2), 2, 1e-6);  // nothing is known yet: the scale is the matrix's own
   EXPECT_FLOAT_EQ(map.scale(Fp8Scales::input).item<float>(), 224);
   EXPECT_NEAR(step(8), 2, 1e-6);  // beyond what the scale foresaw: held at the largest
   EXPECT_NEAR(step(8), 8, 1e-6);
@@ -151,6 +152,13 @@ TEST_P(Fp8, current_scales_follow_each_matrix) {
     EXPECT_FLOAT_EQ(made.straight.to(at::kFloat).abs().max().item<float>(), 448);
     scales.next_step();
   }
+  // Of two in a step the first is found again as it was, and the larger one is remembered.
+  const auto large = random({16, 32}, 5), small = random({16, 32}, 0.1);
+  const auto first = fp8_matrix(large, map, Fp8Scales::input, {.straight = true});
+  fp8_matrix(small, map, Fp8Scales::input, {.straight = true});
+  const auto again = fp8_matrix(large, map, Fp8Scales::input, {.transposed = true, .factor = first.factor});
+  EXPECT_TRUE(again.transposed.t().to(at::kFloat).equal(first.straight.to(at::kFloat)));
+  EXPECT_EQ(map.largest(Fp8Scales::input).item<float>(), large.abs().max().item<float>());
 }
 
 // In value and every gradient, within the rounding of 3 and 2 bits, of the same maths in fp64.
@@ -213,6 +221,23 @@ TEST_P(Fp8, a_norm_and_its_maps_have_the_gradients_of_plain_ones) {
         [&](const Tensors& t) -> Tensors {
           const auto normal = at::layer_norm(t[0], {in}, t[1], t[2], 1e-5);
           return {t[0].mul(1), normal.matmul(in_out ? t[3] : t[3].t()).add(t[4])};
+        });
+  }
+}
+
+TEST_P(Fp8, maps_of_one_input_have_the_gradients_of_plain_ones) {
+  for (const auto& [in_out, by_rows] : kMapForms) {
+    Fp8Scales scales(1, GetParam(), {by_rows ? Fp8Scale::rows : Fp8Scale::delayed});
+    const int64_t in = 96, out = 64;
+    const std::vector<int64_t> shape{in_out ? in : out, in_out ? out : in};
+    expect_near(
+        {random({2, 24, in}), random(shape, 0.1), random(shape, 0.1), random({out}), random({out})},
+        [&](const Tensors& t) -> Tensors {
+          return {joined_linears(t[0], {{t[1], t[2]}, {t[3], t[4]}, in_out, Fp8Linear(scales, 0)})};
+        },
+        [&](const Tensors& t) -> Tensors {
+          const auto each = [&](size_t i) { return t[0].matmul(in_out ? t[i] : t[i].t()).add(t[i + 2]); };
+          return {at::cat({each(1), each(2)}, -1)};
         });
   }
 }

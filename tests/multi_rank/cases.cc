@@ -69,6 +69,7 @@ train::RunConfig config_of(const Case& which, int64_t processes) {
   config.train.accumulate = which.number("accumulate", 1);
   config.train.precision = which.choice("precision", config.train.precision);
   config.fp8.measure = false;  // layers this small would all stay in bf16
+  config.fp8.options.scale = which.choice("scale", config.fp8.options.scale);
   config.optim.lr = std::stod(which.value("lr", which.family == "resnet" ? "3e-2" : "3e-3"));
   config.train.length = std::min<int64_t>(32, which.number("length", config.train.length));
   config.optim.clip = which.number("clip", 1);
@@ -369,7 +370,12 @@ Trained train_case(const Case& which, parallel::Processes& processes, at::Device
     trained.validation = train::evaluate(*model, device, split, config, &among).loss;
   }
   for (const auto& item : stepper.state())
-    if (item.name.starts_with("optimizer.")) trained.optimizer += static_cast<int64_t>(item.tensor.nbytes());
+    if (item.name.starts_with("optimizer.")) {
+      trained.optimizer += static_cast<int64_t>(item.tensor.nbytes());
+    } else if (item.name == "fp8.history") {
+      const auto largest = std::get<0>(item.tensor.max(0)).cpu().contiguous();
+      trained.largest.assign(largest.const_data_ptr<float>(), largest.const_data_ptr<float>() + largest.numel());
+    }
   const auto bytes = stepper.weights().bytes(config.train.accumulate);
   trained.weights = bytes.weights, trained.gradients = bytes.gradients;
   if (trained.weights == 0)  // whole weights are the model's

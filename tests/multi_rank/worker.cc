@@ -45,6 +45,7 @@ int main(int argc, char** argv) {
                                          {"norms", trained.norms},
                                          {"validation", trained.validation},
                                          {"digest", trained.digest},
+                                         {"largest", trained.largest},
                                          {"weights", trained.weights},
                                          {"gradients", trained.gradients},
                                          {"optimizer", trained.optimizer},

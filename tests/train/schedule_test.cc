@@ -28,8 +28,13 @@ std::vector<Scheduled> scheduled_runs() {
     }
   list.push_back({"bf16", config});
   list.back().config.train.precision = Precision::bf16;
-  list.push_back({"fp8", config});
-  list.back().config.train.precision = Precision::fp8, list.back().config.fp8.measure = false;
+  using blocks::Fp8Scale;
+  for (const auto scale : {Fp8Scale::delayed, Fp8Scale::current, Fp8Scale::rows}) {
+    list.push_back({std::string("fp8, scales ") + base::word_of(scale), config});
+    auto& fp8 = list.back().config;
+    fp8.train.precision = Precision::fp8, fp8.train.length = 16;  // sides are multiples of 16
+    fp8.fp8.measure = false, fp8.fp8.options.scale = scale;
+  }
   list.push_back({"mixture of experts", config});
   list.back().config.model = {}, list.back().config.model.preset = "mixtral-tiny";
   list.push_back({"activations offloaded", config});
