@@ -20,6 +20,7 @@
 #include "hyperion/parallel/pipeline_trial.h"
 #include "hyperion/parallel/pipeline_wires.h"
 #include "hyperion/report/plan_picture.h"
+#include "hyperion/report/stage_times.h"
 #include "hyperion/strategy/plan_check.h"
 
 namespace hyperion::cli {
@@ -56,22 +57,6 @@ struct Trial {
   double bubble, least, most;
 };
 
-// Every rank's times as one walk; the same on all ranks.
-strategy::PlanWalk gathered(doctor::CommJob& job, const strategy::Plan& plan,
-                            const std::vector<parallel::TrialTime>& own) {
-  base::Json list = base::Json::array();
-  for (const auto& [instruction, begin, end] : own) list.push_back({instruction, begin, end});
-  strategy::PlanWalk walk;
-  for (const auto& text : job.told_by_all(list.dump())) {
-    walk.times.emplace_back(plan.ranks[walk.times.size()].size(), strategy::TimedInstruction{0, 0});
-    for (const auto& time : base::Json::parse(text)) {
-      walk.times.back().at(time[0].get<size_t>()) = {time[1].get<double>(), time[2].get<double>()};
-      walk.end = std::max(walk.end, time[2].get<double>());
-    }
-  }
-  return walk;
-}
-
 Trial run_schedule(doctor::CommJob& job, const PipelineFlags& flags, strategy::PipelineSchedule schedule) {
   Trial trial{.plan = equal_stages(flags, schedule, job.ranks()), .ran = {}, .bubble = 0, .least = 1, .most = 0};
   const strategy::Mesh mesh(trial.plan.layout, job.world->rank());
@@ -80,9 +65,9 @@ Trial run_schedule(doctor::CommJob& job, const PipelineFlags& flags, strategy::P
   const parallel::TrialWork work{forward, 2 * forward, flags.work == "compute"};
   std::vector<strategy::PlanWalk> walks;
   for (int64_t repeat = 0; repeat < flags.repeats; ++repeat)
-    walks.push_back(gathered(
-        job, trial.plan,
-        parallel::run_trial(trial.plan.ranks[static_cast<size_t>(mesh.rank())], work, wires.links(), *job.control)));
+    walks.push_back(report::read_walk(
+        trial.plan, job.told_by_all(report::to_json(parallel::run_trial(
+                        trial.plan.ranks[static_cast<size_t>(mesh.rank())], work, wires.links(), *job.control)))));
   std::sort(walks.begin(), walks.end(),
             [&](const auto& a, const auto& b) { return a.bubble(trial.plan) < b.bubble(trial.plan); });
   trial.ran = walks[walks.size() / 2];

@@ -60,9 +60,11 @@ class Inbox {
 
 class Runner {
  public:
-  Runner(PipelineStages& stages, const PipelineLinks& links, const at::TensorOptions& hidden, int64_t beside)
+  Runner(PipelineStages& stages, const PipelineLinks& links, const at::TensorOptions& hidden, int64_t beside,
+         PipelineTimes* times)
       : stages_(stages),
         links_(links),
+        times_(times),
         states_(links.states_in, hidden, beside),
         gradients_(links.gradients_in, hidden, beside) {}
 
@@ -70,7 +72,12 @@ class Runner {
     for (const auto& instruction : list)
       if (instruction.does == Does::receive) inbox(instruction.payload).expect(instruction);
     states_.ask(), gradients_.ask();
-    for (const auto& instruction : list) step(instruction);
+    for (size_t i = 0; i < list.size(); ++i) {
+      const bool timed = times_ != nullptr && (list[i].does == Does::forward || list[i].does == Does::backward);
+      if (timed) times_->start(i);
+      step(list[i]);
+      if (timed) times_->stop();
+    }
     for (auto& last : last_sent_) last.wait();
     std::vector<at::Tensor> losses;
     for (const auto& [micro_batch, loss] : losses_) losses.push_back(loss);
@@ -160,6 +167,7 @@ class Runner {
 
   PipelineStages& stages_;
   PipelineLinks links_;
+  PipelineTimes* times_;
   Inbox states_, gradients_;
   std::map<Piece, StageTensors> inputs_, gradients_of_, to_send_;
   std::map<Piece, Kept> kept_;
@@ -170,8 +178,9 @@ class Runner {
 }  // namespace
 
 std::vector<at::Tensor> run_pipeline(const std::vector<strategy::Instruction>& list, PipelineStages& stages,
-                                     const PipelineLinks& links, const at::TensorOptions& hidden, int64_t beside) {
-  return Runner(stages, links, hidden, beside).run(list);
+                                     const PipelineLinks& links, const at::TensorOptions& hidden, int64_t beside,
+                                     PipelineTimes* times) {
+  return Runner(stages, links, hidden, beside, times).run(list);
 }
 
 }  // namespace hyperion::parallel

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "hyperion/comm/group.h"
+#include "hyperion/parallel/pipeline_times.h"
 #include "hyperion/strategy/plan.h"
 
 namespace hyperion::parallel {
@@ -36,8 +37,10 @@ struct PipelineLinks {
 // Works through a rank's list; of it, what is computed and what passes between stages. Messages travel beside the
 // computation: one of each kind is received ahead, and nobody waits until what was sent has arrived. Returns the losses
 // of the micro-batches in their order, without their graphs, where this rank has the last stage; else nothing.
-// `hidden`: device and type of what arrives; `beside`: how many numbers come with it.
+// `hidden`: device and type of what arrives; `beside`: how many numbers come with it; `times`: told of each forward and
+// backward, where there are any.
 std::vector<at::Tensor> run_pipeline(const std::vector<strategy::Instruction>& list, PipelineStages& stages,
-                                     const PipelineLinks& links, const at::TensorOptions& hidden, int64_t beside = 0);
+                                     const PipelineLinks& links, const at::TensorOptions& hidden, int64_t beside = 0,
+                                     PipelineTimes* times = nullptr);
 
 }  // namespace hyperion::parallel

@@ -6,7 +6,6 @@
 
 #include <chrono>
 #include <cmath>
-#include <deque>
 #include <thread>
 
 #include "hyperion/base/signals.h"
@@ -52,51 +51,42 @@ class TrialStages : public PipelineStages {
  public:
   TrialStages(const std::vector<strategy::Instruction>& list, const TrialWork& lengths, const Work& work)
       : lengths_(lengths), work_(work) {
-    for (size_t i = 0; i < list.size(); ++i) {
-      if (list[i].does == Does::forward || list[i].does == Does::backward) order_.push_back(i);
-      if (list[i].does == Does::send || list[i].does == Does::receive) shape_ = list[i].shape;
-    }
+    for (const auto& instruction : list)
+      if (instruction.does == Does::send || instruction.does == Does::receive) shape_ = instruction.shape;
   }
-
-  void begin() { start_ = Clock::now(); }
-  const std::vector<TrialTime>& times() const { return times_; }
 
   // Something that depends on what came in, so that there is a gradient of it.
   StageTensors forward(int64_t, int64_t, const StageTensors& hidden) override {
-    timed(lengths_.forward);
+    last(lengths_.forward);
     return {hidden.states.defined() ? hidden.states.mul(1) : at::zeros(shape_).requires_grad_().mul(1)};
   }
   void backward(int64_t, int64_t, const StageTensors& given, const StageTensors& gradient) override {
-    timed(lengths_.backward);
+    last(lengths_.backward);
     (gradient.states.defined() ? given.states : given.states.sum()).backward(gradient.states);
   }
 
  private:
-  void timed(double seconds) {
+  void last(double seconds) {
     base::throw_if_stopped("bench pipeline");
-    const double begin = seconds_since(start_);
     work_.last(seconds);
-    times_.push_back({order_[times_.size()], begin, seconds_since(start_)});
   }
 
   TrialWork lengths_;
   const Work& work_;
-  std::deque<size_t> order_;
   std::vector<int64_t> shape_ = {1};
-  Clock::time_point start_ = Clock::now();
-  std::vector<TrialTime> times_;
 };
 
 }  // namespace
 
-std::vector<TrialTime> run_trial(const std::vector<strategy::Instruction>& list, const TrialWork& work,
-                                 const PipelineLinks& links, comm::Group& all) {
+std::vector<strategy::TimedWork> run_trial(const std::vector<strategy::Instruction>& list, const TrialWork& work,
+                                           const PipelineLinks& links, comm::Group& all) {
   const Work of_stages(work);
   TrialStages stages(list, work, of_stages);
+  PipelineTimes times(at::kCPU);
   all.barrier("trial").wait();
-  stages.begin();
-  run_pipeline(list, stages, links, at::kFloat);
-  return stages.times();
+  times.begin();
+  run_pipeline(list, stages, links, at::kFloat, /*beside=*/0, &times);
+  return times.read();
 }
 
 }  // namespace hyperion::parallel

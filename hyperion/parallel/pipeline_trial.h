@@ -12,11 +12,7 @@ struct TrialWork {
 
 // One step of this rank's list. Times are seconds since all ranks began together; of forwards and backwards, in the
 // order of the list.
-struct TrialTime {
-  size_t instruction;
-  double begin, end;
-};
-std::vector<TrialTime> run_trial(const std::vector<strategy::Instruction>& list, const TrialWork& work,
-                                 const PipelineLinks& links, comm::Group& all);
+std::vector<strategy::TimedWork> run_trial(const std::vector<strategy::Instruction>& list, const TrialWork& work,
+                                           const PipelineLinks& links, comm::Group& all);
 
 }  // namespace hyperion::parallel

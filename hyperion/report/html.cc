@@ -90,6 +90,18 @@ std::string table(const std::vector<std::string>& headings, const std::vector<st
   return out + "</tbody>\n</table></div>\n";
 }
 
+std::string svg_image(const std::string& svg, const std::string& says) {
+  std::string address;
+  for (const char c : svg) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool plain =
+        byte < 0x80 && (std::isalnum(byte) != 0 || std::string_view("-_.").find(c) != std::string_view::npos);
+    address += plain ? std::string(1, c) : format("%{:02X}", byte);
+  }
+  return format("<img alt=\"{}\" style=\"background:#fff;border-radius:8px\" src=\"data:image/svg+xml,{}\">\n",
+                escaped(says), address);
+}
+
 std::string facts(const std::vector<std::pair<std::string, std::string>>& rows) {
   std::string out = "<dl class=\"facts\">\n";
   for (const auto& [name, value] : rows)

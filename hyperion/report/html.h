@@ -28,6 +28,9 @@ std::string plot_grid(const std::vector<Plot>& plots, bool wide_first);
 // themselves.
 std::string table(const std::vector<std::string>& headings, const std::vector<std::vector<std::string>>& rows);
 
+// A picture from a file, on white. As an image it can neither run nor fetch anything, whatever it holds.
+std::string svg_image(const std::string& svg, const std::string& says);
+
 // Names and values, for facts.
 std::string facts(const std::vector<std::pair<std::string, std::string>>& rows);
 

@@ -193,6 +193,8 @@ std::string run_page(const RunPage& page) {
   body += samples_section(page.samples);
   body += continuations_section(page.metrics.evaluations);
   body += predictions_section(page.predictions);
+  if (!page.pipeline.empty())
+    body += section("Stages", format("<div class=\"scroll\">{}</div>\n", svg_image(page.pipeline, "a step by stages")));
   if (!page.environment.empty()) body += section("Environment", facts(page.environment));
   body += checkpoints_section(page.checkpoints);
   body += config_section(page.config);

@@ -40,6 +40,7 @@ struct RunPage {
   std::optional<double> seconds;  // wall time of training
   std::vector<Sample> samples;
   std::optional<PredictionRecord> predictions;
+  std::string pipeline;  // the schedule of its stages, as SVG
   std::vector<ConfigRow> config;
   std::vector<std::pair<std::string, std::string>> environment;
   std::vector<CheckpointRow> checkpoints;

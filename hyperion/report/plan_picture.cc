@@ -27,12 +27,12 @@ void each_work(const strategy::Plan& plan, const strategy::PlanWalk& walk, int r
       use(list[i], walk.times[static_cast<size_t>(rank)][i]);
 }
 
-}  // namespace
-
-std::string plan_svg(const std::string& title, const strategy::Plan& plan, const strategy::PlanWalk& walk) {
+// `name(rank)`: of a row.
+template <class Name>
+std::vector<TimelineRow> rows_of(const strategy::Plan& plan, const strategy::PlanWalk& walk, const Name& name) {
   std::vector<TimelineRow> rows;
   for (const int rank : first_of_each_stage(plan)) {
-    TimelineRow row{format("rank {}", rank), {}};
+    TimelineRow row{name(rank), {}};
     each_work(plan, walk, rank, [&](const strategy::Instruction& work, const strategy::TimedInstruction& when) {
       const bool forward = work.does == Does::forward;
       const int later = work.stage >= plan.pipeline.ranks ? 1 : 0;  // than the rank's first stage
@@ -42,10 +42,29 @@ std::string plan_svg(const std::string& title, const strategy::Plan& plan, const
     });
     rows.push_back(std::move(row));
   }
-  std::vector<TimelineKind> legend = {{"forward", 0}, {"backward", 2}};
-  if (plan.pipeline.chunks > 1)
-    legend = {{"forward", 0}, {"of a later stage", 1}, {"backward", 2}, {"of a later stage", 3}};
-  return timeline_svg(title, rows, legend);
+  return rows;
+}
+
+std::vector<TimelineKind> legend_of(const strategy::Plan& plan) {
+  if (plan.pipeline.chunks == 1) return {{"forward", 0}, {"backward", 2}};
+  return {{"forward", 0}, {"of a later stage", 1}, {"backward", 2}, {"of a later stage", 3}};
+}
+
+}  // namespace
+
+std::string plan_svg(const std::string& title, const strategy::Plan& plan, const strategy::PlanWalk& walk) {
+  return timeline_svg(title, rows_of(plan, walk, [](int rank) { return format("rank {}", rank); }), legend_of(plan));
+}
+
+std::string pipeline_svg(const std::string& title, const strategy::Plan& plan, const strategy::PlanWalk& planned,
+                         const strategy::PlanWalk& ran, const std::vector<int>& ranks) {
+  const auto name = [&](const char* which) {
+    return [&ranks, which](int rank) { return format("rank {}, {}", ranks.at(static_cast<size_t>(rank)), which); };
+  };
+  auto rows = rows_of(plan, planned, name("planned"));
+  rows.push_back({"", {}});
+  for (auto& row : rows_of(plan, ran, name("as it ran"))) rows.push_back(std::move(row));
+  return timeline_svg(title, rows, legend_of(plan));
 }
 
 std::string plan_letters(const strategy::Plan& plan, const strategy::PlanWalk& walk, double unit, size_t most) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <limits>
 #include <map>
 #include <utility>
 
@@ -189,6 +190,35 @@ class Walker {
 }  // namespace
 
 PlanWalk walk(const Plan& plan, const PlanClock& clock) { return Walker(plan, clock).run(); }
+
+PlanWalk walk_of(const Plan& plan, const std::vector<std::vector<TimedWork>>& ranks) {
+  PlanWalk walk;
+  double first = std::numeric_limits<double>::infinity();
+  for (const auto& rank : ranks)
+    for (const auto& work : rank) first = std::min(first, work.begin);
+  for (const auto& rank : ranks) {
+    auto& times = walk.times.emplace_back(plan.ranks.at(walk.times.size()).size(), TimedInstruction{0, 0});
+    for (const auto& work : rank) {
+      times.at(work.instruction) = {work.begin - first, work.end - first};
+      walk.end = std::max(walk.end, work.end - first);
+    }
+  }
+  return walk;
+}
+
+PlanWalk ideal_walk(const Plan& plan, const PlanWalk& ran) {
+  std::map<Does, std::pair<double, double>> all;  // seconds and times
+  for (size_t rank = 0; rank < plan.ranks.size(); ++rank)
+    for (size_t i = 0; i < plan.ranks[rank].size(); ++i) {
+      auto& [seconds, times] = all[plan.ranks[rank][i].does];
+      seconds += ran.times[rank][i].end - ran.times[rank][i].begin, ++times;
+    }
+  return strategy::walk(plan, [&](int, const Instruction& instruction) {
+    const bool computes = instruction.does == Does::forward || instruction.does == Does::backward;
+    const auto& [seconds, times] = all.at(instruction.does);
+    return computes ? seconds / times : 0;
+  });
+}
 
 double PlanWalk::idle(const Plan& plan, int rank) const {
   double busy = 0;

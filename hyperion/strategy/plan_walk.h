@@ -33,4 +33,15 @@ struct PlanWalk {
 using PlanClock = std::function<double(int rank, const Instruction&)>;
 PlanWalk walk(const Plan& plan, const PlanClock& clock);
 
+// What a process computed when, by its place in the process's list.
+struct TimedWork {
+  size_t instruction;
+  double begin, end;
+};
+// A step as processes carried it out and told it, each its forwards and backwards; it begins with the first of them.
+PlanWalk walk_of(const Plan& plan, const std::vector<std::vector<TimedWork>>& ranks);
+// The same step where every forward took as long as one did in the mean, every backward likewise, and nothing else
+// took any time: what the schedule alone costs.
+PlanWalk ideal_walk(const Plan& plan, const PlanWalk& ran);
+
 }  // namespace hyperion::strategy

@@ -135,8 +135,9 @@ bool shows_itself(const std::string& name) {
 
 // What a run writes, and nothing that someone may have put beside it.
 bool is_of_run(const std::string& name) {
-  for (const char* own : {"model.json", "run.json", "metrics.jsonl", "memory.json", "ranks.json", "answers.json",
-                          "predictions.json", "report.html", "checkpoints", "logs", "tokenizer", "processor", "base"})
+  for (const char* own :
+       {"model.json", "run.json", "metrics.jsonl", "memory.json", "ranks.json", "answers.json", "pipeline.svg",
+        "predictions.json", "report.html", "checkpoints", "logs", "tokenizer", "processor", "base"})
     if (name == own) return true;
   return (name.starts_with("metrics.rank-") && name.ends_with(".csv")) || name.find(".partial-") != name.npos;
 }

@@ -44,6 +44,7 @@ class RunFolder {
   base::Path model() const { return path_ / "model.json"; }  // what is trained, as a config.json
   base::Path checkpoints() const { return path_ / "checkpoints"; }
   base::Path metrics() const { return path_ / "metrics.jsonl"; }
+  base::Path pipeline() const { return path_ / "pipeline.svg"; }  // the schedule of its stages
   base::Path report() const { return path_ / "report.html"; }
 
  private:

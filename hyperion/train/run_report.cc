@@ -67,6 +67,7 @@ void write_report(base::FileSystem& files, const RunFolder& run, const RunConfig
   if (auto predictions = report::read_predictions(files, run.path());
       predictions && !evaluations.empty() && predictions->step <= evaluations.back().step)
     page.predictions = std::move(predictions);
+  if (files.exists(run.pipeline())) page.pipeline = base::read_description(files, run.pipeline());
   page.unit = shape.context > 0 ? "token" : "image";
   page.total_steps = record.steps;
   page.parameters = record.parameters;

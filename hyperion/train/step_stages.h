@@ -38,10 +38,10 @@ class StepStages {
 
   // What this process does of a step, with the shapes of this batch in so many parts.
   std::vector<strategy::Instruction> list(const Batch& batch, int64_t parts) const;
+  strategy::Plan plan(int64_t micro_batches) const;  // of one pipeline
   std::string text() const;  // "2 stages of 6 and 6 blocks, 1f1b over 4 micro-batches: 20% of a step is waited"
 
  private:
-  strategy::Plan plan(int64_t micro_batches) const;
   void cut(nn::Parameter& parameter, const std::vector<strategy::CutRule>& rules);
   void cut_packed(models::Model& model, const std::vector<strategy::CutRule>& rules) const;
 

@@ -54,7 +54,8 @@ Stepper::Stepper(models::Model& model, const RunConfig& config, at::Device devic
       accumulate_(config.train.accumulate),
       alone_(processes == nullptr ? parallel::Processes::alone(config.parallel, device.is_cuda()) : nullptr),
       processes_(processes == nullptr ? *alone_ : *processes),
-      stages_(model, config, processes_.mesh()) {
+      stages_(model, config, processes_.mesh()),
+      stage_times_(device) {
   at::NoGradGuard no_grad;
   if (type_ == at::kHalf) loss_scale_.emplace(config.train.loss_scale);
   auto weights = stages_.take_own(model, values, /*pieces=*/config.parallel.zero == 3);
@@ -206,13 +207,20 @@ at::Tensor Stepper::gradients(const Batch& all, int64_t step, profile::StepTimer
   right_.reset();
   parts_here_ = std::min(accumulate_, fewest_);
   MicroBatches micro_batches(*this, all, step, timer);
+  if (times_stages_) timed_step_ = step, timed_parts_ = parts_here_;
   const auto losses = parallel::run_pipeline(stages_.list(all, parts_here_), micro_batches, processes_.links(),
-                                             at::TensorOptions(device_).dtype(type_), stages_.beside());
+                                             at::TensorOptions(device_).dtype(type_), stages_.beside(),
+                                             times_stages_ ? &stage_times_ : nullptr);
   if (losses.empty()) return at::zeros({}, at::TensorOptions(device_).dtype(at::kFloat));
   if (config_.parallel.same_bits) return comm::tree_sum(losses);
   at::Tensor loss = losses.front();
   for (size_t i = 1; i < losses.size(); ++i) loss = loss.add(losses[i]);
   return loss;
+}
+
+Stepper::StageTimes Stepper::stage_times() const {
+  if (timed_step_ == 0) return {};
+  return {timed_step_, timed_parts_, stage_times_.read()};
 }
 
 StepResult Stepper::run(const Batch& batch, int64_t step, double lr, profile::StepTimer& timer) {
@@ -221,8 +229,10 @@ StepResult Stepper::run(const Batch& batch, int64_t step, double lr, profile::St
   profile::Span data("data");
   device::set_tuning(config_.train.optimize == Optimize::max && !config_.train.deterministic);
   Batch all = to_device(batch, device_, type_);
+  if (times_stages_) stage_times_.settle();
   const auto agreed =
       processes_.agree({batch.counted_in_all(), batch.hash, base::stop_signal(), batch.rows(), batch.documents});
+  if (times_stages_) stage_times_.begin();
   all.documents = room_for_documents(agreed.documents, batch);
   counted_ = static_cast<double>(agreed.counted), rows_ = agreed.rows, fewest_ = agreed.fewest;
   timer.mark(Phase::data);

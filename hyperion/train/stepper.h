@@ -9,6 +9,7 @@
 #include "hyperion/nn/saved_tensors.h"
 #include "hyperion/optim/loss_scale.h"
 #include "hyperion/optim/optimizer.h"
+#include "hyperion/parallel/pipeline_times.h"
 #include "hyperion/profile/step_timer.h"
 #include "hyperion/train/config.h"
 #include "hyperion/train/feed.h"
@@ -62,6 +63,14 @@ class Stepper {
 
   // From the next step on, where it is no graph: tokens then go by whole logits, in place of pieces of them.
   void count_right(bool count) { counts_right_ = count; }
+
+  // Whether steps from the next on are timed stage by stage, where there are several; a GPU is waited for before each.
+  void time_stages(bool time) { times_stages_ = time && !stages_.whole(); }
+  struct StageTimes {
+    int64_t step = 0, parts = 0;  // 0: no step was timed
+    std::vector<strategy::TimedWork> work;
+  };
+  StageTimes stage_times() const;  // of the last that was
 
   // Forward and backward of one part of the batch under `memory`, and no update: the state is as it was.
   MemoryReport measure(const Batch& batch, const MemoryConfig& memory);
@@ -142,6 +151,9 @@ class Stepper {
   int64_t rows_ = 0, fewest_ = 0;  // its rows, and those of the process that has the fewest
   int64_t documents_ = 0;          // that a row may have, of all steps so far
   std::unique_ptr<parallel::BatchStatistics> statistics_;
+  bool times_stages_ = false;
+  parallel::PipelineTimes stage_times_;
+  int64_t timed_step_ = 0, timed_parts_ = 0;
 };
 
 }  // namespace hyperion::train

@@ -29,6 +29,7 @@
 #include "hyperion/profile/memory.h"
 #include "hyperion/train/epochs.h"
 #include "hyperion/train/evaluate.h"
+#include "hyperion/train/pipeline_record.h"
 #include "hyperion/train/predict_images.h"
 #include "hyperion/train/preflight.h"
 #include "hyperion/train/prompts.h"
@@ -87,6 +88,8 @@ void Trainer::step() {
   const double lr = schedule_.at(number);
   const int64_t before = cursor().samples;
   const Batch batch = stoppable([&] { return feed_->next(); });
+  // The last step there was on a CPU, where clocks cost nothing; on a GPU that of train.steps, which waits for it.
+  stepper_->time_stages(device_.is_cpu() || number == config_.train.steps);
   auto result = stepper_->run(batch, number, lr, *timer);
   settle();
   sample_hash_ += result.hash;
@@ -278,6 +281,8 @@ void Trainer::stop_if_asked() {
 void Trainer::finish() {
   save();
   tally_.write(files_, request_.run.path(), stepper_->held());
+  if (const auto told = draw_pipeline(files_, request_.run.pipeline(), processes_, *stepper_); !told.empty())
+    base::log_info(told);
   if (ended_early()) {
     log_.end_early(validations_.waited_text(config_.train.min_delta));
   } else {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <tuple>
@@ -66,6 +67,25 @@ void expect_same(const Told& found, const Told& expected) {
   EXPECT_EQ(found.said, expected.said);
 }
 
+// What a run leaves of the schedule of its last step, for the processes of its first pipeline.
+void expect_schedule(const Scratch& scratch, const std::string& name, const std::string& err,
+                     const std::vector<int>& ranks, size_t parts, const std::string& planned) {
+  EXPECT_TRUE(says(err, "step 8: bubble ")) << err;
+  EXPECT_TRUE(says(err, "% as it ran, " + planned)) << err;
+  const auto picture = testing::read_file(scratch.runs() / name / "pipeline.svg");
+  const auto times_in = [&](const std::string& part) {
+    size_t found = 0;
+    for (size_t at = picture.find(part); at != picture.npos; at = picture.find(part, at + 1)) ++found;
+    return found;
+  };
+  for (const int rank : ranks)
+    for (const char* which : {"planned", "as it ran"})
+      EXPECT_EQ(times_in("rank " + std::to_string(rank) + ", " + which), 1U) << which;
+  EXPECT_EQ(times_in("<title>forward of micro-batch"), 2 * ranks.size() * parts);
+  EXPECT_EQ(times_in("<title>backward of micro-batch"), 2 * ranks.size() * parts);
+  EXPECT_TRUE(says(testing::read_file(scratch.runs() / name / "report.html"), "data:image/svg+xml,"));
+}
+
 TEST(PipelineRun, learns_validates_and_answers_as_one_process_does) {
   Scratch scratch;
   const auto alone = run(scratch, trained(scratch, "alone", {"--train.accumulate=4"}));
@@ -81,6 +101,9 @@ TEST(PipelineRun, learns_validates_and_answers_as_one_process_does) {
   const auto expected = told(scratch, "alone");
   ASSERT_EQ(expected.losses.size(), 8U);
   ASSERT_FALSE(expected.said.empty());
+  expect_schedule(scratch, "staged", staged.err, {0, 1, 2}, 4, "33.3% planned");
+  expect_schedule(scratch, "both", both.err, {0, 2}, 2, "33.3% planned");
+  EXPECT_FALSE(std::filesystem::exists(scratch.runs() / "alone" / "pipeline.svg"));
   expect_same(told(scratch, "staged"), expected);
   expect_same(told(scratch, "both"), expected);
 }

@@ -55,6 +55,14 @@ TEST(RunPage, leaves_no_input_unescaped) {
   EXPECT_TRUE(has(html, "&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;&amp;&quot;"));
 }
 
+TEST(RunPage, shows_the_picture_of_its_stages_as_nothing_but_a_picture) {
+  RunPage page;
+  page.pipeline = kHostile;
+  const std::string html = run_page(page);
+  EXPECT_TRUE(has(html, "data:image/svg+xml,%3Cscript%3Ealert%28%27x%27%29%3C%2Fscript%3E"));
+  EXPECT_FALSE(has(html, "<script"));
+}
+
 TEST(RunPage, needs_nothing_from_elsewhere) {
   std::string html = run_page(full_page("quiet"));
   // The name of SVG's namespace is no address that anything is fetched from.

@@ -5,6 +5,7 @@
 #include <regex>
 
 #include "hyperion/report/plan_picture.h"
+#include "hyperion/report/stage_times.h"
 
 namespace hyperion::report {
 namespace {
@@ -53,6 +54,33 @@ TEST(PlanPicture, shows_who_computes_what_when) {
   const auto svg = plan_svg("plan", plan, walk);
   EXPECT_EQ(times_in(svg, "<title>forward of micro-batch"), 6u);
   EXPECT_EQ(times_in(svg, "<title>backward of micro-batch"), 6u);
+}
+
+// What processes tell of a step becomes the walk of a plan, from the first thing done on.
+TEST(PlanPicture, shows_a_step_as_it_ran_beneath_its_plan) {
+  const auto plan = two_stages();
+  std::vector<std::string> told;
+  for (size_t rank = 0; rank < 2; ++rank) {
+    std::vector<strategy::TimedWork> times;
+    double now = 5 + static_cast<double>(rank);
+    for (size_t i = 0; i < plan.ranks[rank].size(); ++i) {
+      const auto does = plan.ranks[rank][i].does;
+      const double takes = does == strategy::Does::forward ? 1 : 3;
+      if (does != strategy::Does::forward && does != strategy::Does::backward) continue;
+      times.push_back({i, now, now + takes});
+      now += takes;
+    }
+    told.push_back(to_json(times));
+  }
+  const auto ran = read_walk(plan, told), planned = strategy::ideal_walk(plan, ran);
+  EXPECT_DOUBLE_EQ(ran.end, 13);  // the second rank begins 1 later, and each works for 3 times 1 + 3
+  EXPECT_DOUBLE_EQ(ran.bubble(plan), 1.0 / 13);
+  EXPECT_DOUBLE_EQ(planned.end, 16);
+  EXPECT_DOUBLE_EQ(planned.bubble(plan), strategy::bubble_of(plan.pipeline));
+  const auto svg = pipeline_svg("both", plan, planned, ran, {0, 4});
+  EXPECT_EQ(times_in(svg, "<title>forward of micro-batch"), 12u);
+  for (const char* name : {"rank 0, planned", "rank 4, planned", "rank 0, as it ran", "rank 4, as it ran"})
+    EXPECT_EQ(times_in(svg, name), 1u) << name;
 }
 
 }  // namespace

@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <exception>
+#include <map>
 #include <set>
 #include <thread>
+#include <tuple>
 
 #include "hyperion/comm/local_transport.h"
 #include "hyperion/models/planned_model.h"
@@ -117,6 +119,34 @@ parallel::PipelineLinks of_rank(const std::vector<Link>& links, int rank, int ra
   return {find(0, before), find(0, rank), find(1, after), find(1, rank)};
 }
 
+// Of what each rank is said to have computed when: all of its list, one after the other, and no micro-batch at a stage
+// before the stage that hands it on was done with it.
+void expect_in_order(const strategy::Plan& plan, const std::vector<parallel::PipelineTimes>& times) {
+  using strategy::Does;
+  std::map<std::tuple<Does, int64_t, int64_t>, strategy::TimedWork> found;
+  for (size_t rank = 0; rank < times.size(); ++rank) {
+    const auto& list = plan.ranks[rank];
+    double last = 0;
+    for (const auto& work : times[rank].read()) {
+      EXPECT_LE(last, work.begin);
+      EXPECT_LT(work.begin, work.end);
+      last = work.end;
+      const auto& instruction = list.at(work.instruction);
+      found[{instruction.does, instruction.stage, instruction.micro_batch}] = work;
+    }
+  }
+  EXPECT_EQ(std::ssize(found), 2 * plan.pipeline.stages() * plan.pipeline.micro_batches);
+  for (const auto& [what, work] : found) {
+    const auto& [does, stage, micro_batch] = what;
+    const bool forward = does == Does::forward;
+    const int64_t before = forward ? stage - 1 : stage + 1;
+    ASSERT_TRUE(forward || does == Does::backward);
+    if (before >= 0 && before < plan.pipeline.stages()) {
+      EXPECT_LE(found.at({does, before, micro_batch}).end, work.begin) << stage << " of " << micro_batch;
+    }
+  }
+}
+
 struct Learned {
   std::vector<at::Tensor> losses;
   std::map<std::string, at::Tensor> gradients;  // sums over the ranks that hold a parameter
@@ -156,13 +186,16 @@ Learned by_stages(const ModelVariant& variant, const strategy::Pipeline& pipelin
   Learned learned;
   std::vector<std::vector<at::Tensor>> losses(static_cast<size_t>(ranks));
   std::vector<std::exception_ptr> errors(static_cast<size_t>(ranks));
+  std::vector<parallel::PipelineTimes> times;
+  for (int rank = 0; rank < ranks; ++rank) times.emplace_back(at::kCPU).begin();
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank)
     threads.emplace_back([&, rank] {
       const auto r = static_cast<size_t>(rank);
       try {
         ModelStages stages(*models[r], plan, batches, recompute);
-        losses[r] = parallel::run_pipeline(plan.ranks[r], stages, of_rank(links, rank, ranks), at::kFloat);
+        losses[r] = parallel::run_pipeline(plan.ranks[r], stages, of_rank(links, rank, ranks), at::kFloat,
+                                           /*beside=*/0, &times[r]);
       } catch (...) {
         errors[r] = std::current_exception();
       }
@@ -171,6 +204,7 @@ Learned by_stages(const ModelVariant& variant, const strategy::Pipeline& pipelin
   for (const auto& error : errors)
     if (error) std::rethrow_exception(error);
   for (size_t rank = 0; rank < losses.size(); ++rank) EXPECT_EQ(losses[rank].empty(), rank + 1 < losses.size());
+  expect_in_order(plan, times);
   learned.losses = losses.back();
   for (const auto& model : models)
     for (auto& parameter : model->parameters()) {
