@@ -54,8 +54,9 @@ void add_short_flags(CLI::App* command, SettingFlags& flags) {
   command->add_option("--zero", flags.zero, "same as --parallel.zero: 0, 1, 2 or 3");
   command->add_option("--zeropp", flags.zeropp, "same as --parallel.zeropp: weights,secondary,grads");
   command
-      ->add_option("--deterministic", flags.deterministic,
-                   "true: repeatable on a GPU too; layout: on any number of processes, a power of two; or false")
+      ->add_option(
+          "--deterministic", flags.deterministic,
+          "true: repeatable on a GPU too; layout: also on other layouts of dp (a power of two) and pp; or false")
       ->check(one_of({"true", "false", "layout"}));
   command->allow_extras();
 }

@@ -41,6 +41,7 @@ thread_local std::optional<Sums> left_sums;
 
 void request_bias_sums(const at::Tensor& output) { wanted.emplace(output); }
 bool bias_sums_requested(const at::Tensor& input) { return wanted && wanted->is(input); }
+void forget_bias_sums() { wanted.reset(); }
 
 void leave_bias_sums(const at::Tensor& gradient, const at::Tensor& sums) {
   left_sums.emplace(Sums{Mark(gradient), sums});

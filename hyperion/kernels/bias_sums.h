@@ -12,6 +12,7 @@ namespace hyperion::kernels {
 
 void request_bias_sums(const at::Tensor& output);
 bool bias_sums_requested(const at::Tensor& input);
+void forget_bias_sums();  // what was said of the last output
 
 void leave_bias_sums(const at::Tensor& gradient, const at::Tensor& sums);
 // Undefined where there are none for this gradient. Taken once.

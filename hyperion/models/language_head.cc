@@ -26,7 +26,9 @@ at::Tensor LanguageHead::loss(const at::Tensor& hidden, const at::Tensor& target
   if (whole) return loss_of_logits(logits(hidden, pass), targets, pass);
   const auto normed = nn::into_shards(run(*norm, hidden, pass), pass);
   const auto& weight = linear ? linear->weight() : table->weight();
-  if (pass.shards == nullptr) return nn::linear_cross_entropy(normed, weight, targets);
+  // As a view of it the table is not known again, and its gradients as embedding and as output are added up apart.
+  if (pass.shards == nullptr)
+    return nn::linear_cross_entropy(normed, pass.apart ? weight.view(weight.sizes()) : weight, targets);
   return nn::linear_cross_entropy_of_shards(normed, weight, classes(), targets, pass);
 }
 

@@ -26,6 +26,7 @@ struct PassSettings {
   bool training = false;      // dropout is on, and batch norms learn
   bool reference = false;     // plain operations in place of fused ones
   bool fused_blocks = false;  // the steps of nn/pre_norm.h as single operations, where they can be
+  bool apart = false;         // blocks give each other hidden states alone: the same bits wherever a stage begins
   bool last_only = false;     // logits of each row's last token alone: [batch, 1, vocabulary]
   uint64_t seed = 0;
   uint32_t step = 0, micro_batch = 0;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "hyperion/base/error.h"
+#include "hyperion/kernels/bias_sums.h"
 #include "hyperion/nn/module.h"
 #include "hyperion/nn/processes.h"
 #include "hyperion/nn/region.h"
@@ -54,6 +55,7 @@ at::Tensor run_as_told(Module& child, Unit unit, const at::Tensor& input, Pass& 
   const bool block = unit == Unit::block;
   const int64_t index = block ? pass.blocks++ : 0;
   if (block && !pass.recomputing) enter_block();
+  if (block && pass.apart) kernels::forget_bias_sums();
   const bool on = pass.recompute != Recompute::none && pass.cache == nullptr && c10::GradMode::is_enabled();
   if (!on || unit == Unit::plain) return child.forward(input, pass);
   const auto now = [&](const std::vector<at::Tensor>& inputs) { return child.forward(inputs[0], pass); };

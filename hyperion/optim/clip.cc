@@ -8,8 +8,15 @@
 namespace hyperion::optim {
 
 ClipResult clip_factor(const std::vector<at::Tensor>& gradients, double limit, double loss_scale) {
-  const auto norms = at::_foreach_norm(gradients, 2, at::kFloat);
-  return clip_to(at::linalg_vector_norm(at::stack(norms)).div_(loss_scale), limit, loss_scale);
+  return clip_norms(norms_of(gradients), limit, loss_scale);
+}
+
+at::Tensor norms_of(const std::vector<at::Tensor>& gradients) {
+  return at::stack(at::_foreach_norm(gradients, 2, at::kFloat));
+}
+
+ClipResult clip_norms(const at::Tensor& norms, double limit, double loss_scale) {
+  return clip_to(at::linalg_vector_norm(norms).div_(loss_scale), limit, loss_scale);
 }
 
 ClipResult clip_to(const at::Tensor& norm, double limit, double loss_scale) {

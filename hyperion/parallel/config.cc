@@ -35,7 +35,8 @@ void describe(base::Settings& settings, ParallelConfig& config) {
       .integer("node_size", config.node_size, {0, 1 << 20}, "processes a machine; 0: as the launcher says")
       .flag("sync_batch_norm", config.sync_batch_norm, "batch norms train on the batch of all processes")
       .flag("same_bits", config.same_bits,
-            "the same bits on 1, 2, 4, ... processes and for every zero, at some cost: --deterministic=layout")
+            "the same bits on 1, 2, 4, ... processes that share the batch, any number of stages and for every zero, at "
+            "some cost: --deterministic=layout")
       .flag("check_calls", config.check_calls, "compare what the processes ask of each other before it is done")
       .integer("check_every", config.check_every, {0, 1'000'000'000},
                "compare the weights of all processes; 0: only at the start", "steps")
@@ -97,12 +98,20 @@ strategy::Layout automatic_layout(int64_t processes) {
   return layout;
 }
 
-void check_model_parallel(const ParallelConfig& config) {
-  const auto refuse = [&](const char* what, const char* instead) {
-    throw base::ConfigError(format("parallel.layout = \"{}\" cannot be had with {} yet", config.layout, what), instead);
+bool is_power_of_two(int64_t number) { return (number & (number - 1)) == 0; }
+
+void check_model_parallel(const ParallelConfig& config, const strategy::Layout& layout) {
+  const auto refuse = [&](const std::string& what, const std::string& instead) {
+    throw base::ConfigError(format("parallel.layout = \"{}\" cannot be had with {}", config.layout, what), instead);
   };
-  if (!config.zeropp.empty()) refuse("parallel.zeropp", "leave one of them out");
-  if (config.same_bits) refuse("parallel.same_bits", "use dp alone for the same bits on any number of processes");
+  if (!config.zeropp.empty())
+    refuse("parallel.zeropp, which cuts among machines whose processes all share the batch",
+           format("use --parallel dp={}, or leave parallel.zeropp out", layout.processes()));
+  if (!config.same_bits || layout.tp == 1) return;
+  strategy::Layout other = layout;
+  other.tp = 1, (is_power_of_two(layout.dp() * layout.tp) ? other.dp_shard : other.pp) *= layout.tp;
+  refuse("parallel.same_bits: of a layer that tp cuts, parts of a product are added up in another order",
+         format("use --parallel {}, or leave parallel.same_bits out", other.text()));
 }
 
 }  // namespace
@@ -123,14 +132,17 @@ strategy::Layout layout_of(const ParallelConfig& config, int64_t processes) {
                                                  ? format("pp={},dp={}", layout.pp, processes / layout.pp)
                                                  : format("dp={}", processes)));
   if (layout.processes() != processes) refuse_count(config.layout, layout, processes);
-  if (layout.pp * layout.tp > 1) check_model_parallel(config);
+  if (layout.pp * layout.tp > 1) check_model_parallel(config, layout);
   if (layout.dp_replicate > 1 && !config.zeropp.empty())
     throw base::ConfigError("parallel.zeropp cuts over all processes, and parallel.layout says not to",
                             format("use dp={}", processes));
-  if (layout.dp_replicate > 1 && config.same_bits)
+  if (layout.dp_replicate > 1 && config.same_bits) {
+    strategy::Layout other = layout;
+    other.dp_replicate = 1, other.dp_shard = layout.dp();
     throw base::ConfigError(
         format("parallel.layout = \"{}\" sums in another order than parallel.same_bits", config.layout),
-        format("use dp={}", processes));
+        format("use {}", other.text()));
+  }
   return layout;
 }
 

@@ -1,7 +1,10 @@
 #include "hyperion/parallel/data_parallel.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/stack.h>
+
+#include <algorithm>
 
 #include "hyperion/parallel/model_parallel_weights.h"
 #include "hyperion/parallel/processes.h"
@@ -26,10 +29,11 @@ at::ScalarType type_of(Wire wire) {
   return at::ScalarType::Undefined;
 }
 
-ReduceOptions reduce_options(Processes& processes, const ParallelConfig& config) {
+ReduceOptions reduce_options(Processes& processes, const ParallelConfig& config, const std::string& tied) {
   ReduceOptions options{.scatter = config.zero > 0, .each = config.zero > 1};
   options.wire = type_of(config.wire);
   options.same_bits = config.same_bits;
+  if (config.same_bits) options.ends = processes.ends(), options.tied = tied;
   options.replicas = processes.replicas();
   if (config.zeropp.grads()) options.node = processes.node(), options.across_nodes = processes.across_nodes();
   return options;
@@ -43,25 +47,32 @@ GatherOptions gather_options(Processes& processes, const ParallelConfig& config)
 
 std::unique_ptr<TrainedWeights> make_trained_weights(Processes& processes, const ParallelConfig& config,
                                                      std::vector<nn::Parameter> weights, nn::Module* root,
-                                                     const Values& values, const std::string& tied) {
+                                                     const Values& values, const StagedWeights& staged) {
   const bool alone = processes.size() == 1 ? processes.gradients().alone() : processes.batch_count() == 1;
+  NormPlaces norms{.count = std::ssize(staged.trained)};
+  for (const auto& weight : weights) {
+    if (!weight.tensor.requires_grad() || !config.same_bits) continue;
+    const auto found = std::find(staged.trained.begin(), staged.trained.end(), weight.name);
+    norms.places.push_back(weight.placement.again ? NormPlaces::kElsewhere : found - staged.trained.begin());
+  }
   std::unique_ptr<TrainedWeights> own;
   if (alone && config.zero == 0 && !config.same_bits)
     own = std::make_unique<WholeWeights>(std::move(weights));
   else
-    own = std::make_unique<DataParallel>(processes, config, std::move(weights), root, values, tied);
+    own = std::make_unique<DataParallel>(processes, config, std::move(weights), root, values, staged.tied);
   if (processes.model() == nullptr) return own;
-  return std::make_unique<ModelParallelWeights>(std::move(own), processes, tied);
+  if (config.same_bits) return std::make_unique<ModelParallelWeights>(std::move(own), processes, std::move(norms));
+  return std::make_unique<ModelParallelWeights>(std::move(own), processes, staged.tied);
 }
 
 DataParallel::DataParallel(Processes& processes, const ParallelConfig& config, std::vector<nn::Parameter> weights,
-                           nn::Module* root, const Values& values, const std::string& alone)
+                           nn::Module* root, const Values& values, const std::string& tied)
     : group_(processes.gradients()),
       replicas_(processes.replicas()),
       same_bits_(config.same_bits),
       weights_(std::move(weights), root,
-               {group_.rank(), group_.size(), held_by(config.zero), config.bucket << 20, alone, values}),
-      reducer_(weights_, group_, reduce_options(processes, config)),
+               {group_.rank(), group_.size(), held_by(config.zero), config.bucket << 20, tied, values}),
+      reducer_(weights_, group_, reduce_options(processes, config, tied)),
       gatherer_(make_gatherer(weights_, processes.weights(), gather_options(processes, config),
                               [this](int unit) { reducer_.block_is_over(unit); })) {}
 
@@ -76,16 +87,7 @@ std::vector<at::Tensor> DataParallel::gradients() {
 optim::ClipResult DataParallel::clip(optim::Optimizer& /*optimizer*/, const std::vector<at::Tensor>& gradients,
                                      double limit, double loss_scale, at::Tensor& loss) {
   const at::NoGradGuard no_grad;
-  const bool whole = weights_.held() == Held::apart;
-  if (whole || same_bits_) {
-    const auto sum = loss.to(at::kFloat).reshape({1}).clone();
-    group_.all_reduce(sum, "loss").wait();
-    loss = sum[0];
-    if (whole) return optim::clip_factor(gradients, limit, loss_scale);
-    // Of whole weights in their own order, as one rank alone would find it.
-    const auto norm = optim::clip_factor(weights_.by_weight(reducer_.whole_sums()), 0).norm;
-    return optim::clip_to(norm.div(loss_scale), limit, loss_scale);
-  }
+  if (weights_.held() == Held::apart || same_bits_) return optim::clip_norms(norms(gradients, loss), limit, loss_scale);
   const auto square = gradients.empty() ? loss.to(at::kFloat).mul(0) : optim::clip_factor(gradients, 0).norm.square();
   const auto both = at::stack({loss.to(at::kFloat), square});
   group_.all_reduce(both, "loss and norm").wait();
@@ -96,6 +98,16 @@ optim::ClipResult DataParallel::clip(optim::Optimizer& /*optimizer*/, const std:
   }
   loss = both[0];
   return optim::clip_to(both[1].sqrt().div_(loss_scale), limit, loss_scale);
+}
+
+// Of whole weights in their own order, as one process alone finds them.
+at::Tensor DataParallel::norms(const std::vector<at::Tensor>& gradients, at::Tensor& loss) {
+  const at::NoGradGuard no_grad;
+  const auto sum = loss.to(at::kFloat).reshape({1}).clone();
+  group_.all_reduce(sum, "loss").wait();
+  loss = sum[0];
+  const auto whole = weights_.held() == Held::apart ? gradients : weights_.by_weight(reducer_.whole_sums());
+  return whole.empty() ? at::empty({0}, sum.options()) : optim::norms_of(whole);
 }
 
 void DataParallel::updated() {

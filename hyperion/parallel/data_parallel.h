@@ -12,7 +12,7 @@ namespace hyperion::parallel {
 class DataParallel final : public TrainedWeights {
  public:
   DataParallel(Processes& processes, const ParallelConfig& config, std::vector<nn::Parameter> weights, nn::Module* root,
-               const Values& values, const std::string& alone = {});
+               const Values& values, const std::string& tied = {});
   ~DataParallel() override;
 
   std::vector<nn::Parameter> take_parts() override { return weights_.take_parts(); }
@@ -20,12 +20,13 @@ class DataParallel final : public TrainedWeights {
   nn::BlockHook* block_hook() override { return gatherer_->block_hook(); }
   void begin_pass() override { gatherer_->begin_pass(); }
   void end_pass() override { gatherer_->end_pass(); }
-  void begin_backward(int64_t index, int64_t count) override { reducer_.begin(index, count); }
+  void begin_backward(int64_t index, int64_t count, int64_t part) override { reducer_.begin(index, count, part); }
   void end_backward() override { reducer_.end(); }
   std::vector<at::Tensor> gradients() override;
   void drop_gradients() override { reducer_.drop(); }
   optim::ClipResult clip(optim::Optimizer& optimizer, const std::vector<at::Tensor>& gradients, double limit,
                          double loss_scale, at::Tensor& loss) override;
+  at::Tensor norms(const std::vector<at::Tensor>& gradients, at::Tensor& loss) override;
   void updated() override;
   void settle() override { gatherer_->settle(); }
   Bytes bytes(int64_t micro_batches) const override;

@@ -4,6 +4,8 @@
 #include <ATen/ops/empty.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
+
 #include "hyperion/base/error.h"
 #include "hyperion/parallel/quantized.h"
 
@@ -38,6 +40,10 @@ GradientReducer::GradientReducer(FlatWeights& weights, comm::Group& group, const
   for (size_t i = 0; i < weights.weights().size(); ++i)
     if (const auto& tensor = weights.weights()[i].tensor; tensor.requires_grad())
       torch::autograd::impl::set_post_acc_grad_hooks(tensor, std::make_unique<ReadyHook>(*this, i));
+  if (options_.ends == nullptr || options_.ends->size() == 1) return;
+  for (size_t i = 0; i < weights.weights().size(); ++i)
+    if (const auto& weight = weights.weights()[i]; weight.name == options_.tied && weight.tensor.requires_grad())
+      tied_ = weights.place_of(i).first;
 }
 
 GradientReducer::~GradientReducer() {
@@ -45,11 +51,14 @@ GradientReducer::~GradientReducer() {
     if (weight.tensor.requires_grad()) torch::autograd::impl::set_post_acc_grad_hooks(weight.tensor, nullptr);
 }
 
-void GradientReducer::begin(int64_t index, int64_t count) {
-  backward_ = {index, count, buckets_.size(), {}};
-  for (const auto& buffer : weights_.buffers()) {
-    const size_t places = buffer.plan.places.size();
-    backward_.progress.push_back({std::vector<char>(places), places, !buffer.plan.trained, false});
+void GradientReducer::begin(int64_t index, int64_t count, int64_t part) {
+  backward_ = {index, count, part, buckets_.size(), {}};
+  for (size_t i = 0; i < buckets_.size(); ++i) {
+    const auto& plan = weights_.buffers()[i].plan;
+    backward_.progress.push_back({std::vector<char>(plan.places.size()), plan.places.size(), !plan.trained});
+    // Also where no weight of it is used: a tree of fewer parts has another shape.
+    auto& parts = buckets_[i].parts;
+    parts.resize(std::max(parts.size(), options_.same_bits ? static_cast<size_t>(part) + 1 : 1));
   }
 }
 
@@ -57,33 +66,30 @@ bool GradientReducer::reduces_now() const {
   return backward_.index + 1 == backward_.count || (options_.each && !options_.same_bits);
 }
 
-at::Tensor GradientReducer::flat_gradient(size_t bucket) {
-  at::Tensor& gradient = buckets_[bucket].gradient;
-  if (!gradient.defined()) {
+GradientReducer::Flat& GradientReducer::begun(size_t bucket, size_t part) {
+  Flat& flat = buckets_[bucket].parts[part];
+  if (!flat.values.defined()) {
     const auto& plan = weights_.buffers()[bucket].plan;
     const bool wide = options_.same_bits || (backward_.count > 1 && !options_.each);
     const auto like = weights_.weights()[plan.places.front().weight].tensor.options().requires_grad(false);
-    gradient = at::empty({plan.length}, wide ? like.dtype(at::kFloat) : like);
-    backward_.progress[bucket].fresh = true;
+    flat = {at::empty({plan.length}, wide ? like.dtype(at::kFloat) : like), std::vector<char>(plan.places.size())};
   }
-  return gradient;
+  return flat;
 }
 
 // Weights without a gradient count as zero, and so does what lies between them.
-void GradientReducer::fill_gaps(size_t bucket) {
-  const at::Tensor gradient = flat_gradient(bucket);
-  Progress& progress = backward_.progress[bucket];
-  if (!progress.fresh) return;
-  progress.fresh = false;
+at::Tensor GradientReducer::filled(size_t bucket, size_t part) {
+  const Flat& flat = begun(bucket, part);
   const auto& plan = weights_.buffers()[bucket].plan;
-  int64_t filled = 0;
+  int64_t end = 0;
   for (size_t place = 0; place < plan.places.size(); ++place) {
-    if (progress.taken[place] == 0) continue;
+    if (flat.filled[place] == 0) continue;
     const int64_t begin = plan.places[place].begin;
-    if (begin > filled) gradient.narrow(0, filled, begin - filled).zero_();
-    filled = begin + weights_.weights()[plan.places[place].weight].tensor.numel();
+    if (begin > end) flat.values.narrow(0, end, begin - end).zero_();
+    end = begin + weights_.weights()[plan.places[place].weight].tensor.numel();
   }
-  if (plan.length > filled) gradient.narrow(0, filled, plan.length - filled).zero_();
+  if (plan.length > end) flat.values.narrow(0, end, plan.length - end).zero_();
+  return flat.values;
 }
 
 void GradientReducer::ready(size_t weight) {
@@ -103,8 +109,10 @@ void GradientReducer::take(size_t bucket, size_t place) {
   const Place& where = weights_.buffers()[bucket].plan.places[place];
   at::Tensor& gradient = weights_.weights()[where.weight].tensor.mutable_grad();
   Progress& progress = backward_.progress[bucket];
-  const auto room = flat_gradient(bucket).narrow(0, where.begin, gradient.numel()).view(gradient.sizes());
-  progress.fresh ? room.copy_(gradient) : room.add_(gradient);
+  Flat& flat = begun(bucket, options_.same_bits ? static_cast<size_t>(backward_.part) : 0);
+  const auto room = flat.values.narrow(0, where.begin, gradient.numel()).view(gradient.sizes());
+  flat.filled[place] == 0 ? room.copy_(gradient) : room.add_(gradient);
+  flat.filled[place] = 1;
   gradient.reset();
   progress.missing -= progress.taken[place] == 0 ? 1 : 0;
   progress.taken[place] = 1;
@@ -121,20 +129,16 @@ void GradientReducer::reduce_ready() {
   if (!reduces_now()) return;
   while (backward_.left > 0 && backward_.progress[backward_.left - 1].closed) {
     --backward_.left;
-    if (weights_.buffers()[backward_.left].plan.trained) reduce(backward_.left);
+    if (weights_.buffers()[backward_.left].plan.trained && tied_ != backward_.left) reduce(backward_.left);
   }
 }
 
 void GradientReducer::reduce(size_t index) {
   Bucket& bucket = buckets_[index];
-  fill_gaps(index);
-  at::Tensor flat = flat_gradient(index);
-  bucket.gradient.reset();
-  if (options_.same_bits) {
-    bucket.kept.push_back(flat);
-    flat = comm::tree_sum(bucket.kept);
-    bucket.kept.clear();
-  }
+  std::vector<at::Tensor> parts;
+  for (size_t part = 0; part < bucket.parts.size(); ++part) parts.push_back(filled(index, part));
+  const at::Tensor flat = comm::tree_sum(parts);
+  bucket.parts.assign(1, {});
   const at::Tensor sent = options_.wire == at::ScalarType::Undefined ? flat : flat.to(options_.wire);
   if (!options_.scatter) {
     bucket.sum = sent;
@@ -159,17 +163,26 @@ void GradientReducer::end() {
   const at::NoGradGuard no_grad;
   for (auto& progress : backward_.progress) progress.closed = true;
   reduce_ready();
-  if (reduces_now()) return;
-  for (size_t i = 0; i < buckets_.size(); ++i) {
-    if (!weights_.buffers()[i].plan.trained) continue;
-    fill_gaps(i);
-    if (!options_.same_bits) continue;
-    buckets_[i].kept.push_back(flat_gradient(i));
-    buckets_[i].gradient.reset();
+}
+
+// In one process the two gradients of a micro-batch meet before any other sum, in the weight's own type.
+void GradientReducer::add_ends() {
+  const auto type = weights_.buffers()[*tied_].plan.type;
+  auto& parts = buckets_[*tied_].parts;
+  std::vector<at::Tensor> sums;
+  std::vector<comm::Pending> pending;
+  for (size_t part = 0; part < parts.size(); ++part) {
+    sums.push_back(filled(*tied_, part).to(type));
+    pending.push_back(options_.ends->all_reduce(sums.back(), "tied weights"));
+  }
+  for (size_t part = 0; part < parts.size(); ++part) {
+    pending[part].wait();
+    parts[part] = {sums[part].to(at::kFloat), std::vector<char>(parts[part].filled.size(), 1)};
   }
 }
 
 std::vector<at::Tensor> GradientReducer::sums() {
+  if (tied_) add_ends(), reduce(*tied_);
   std::vector<at::Tensor> list;
   for (size_t i = 0; i < buckets_.size(); ++i) {
     Bucket& bucket = buckets_[i];
@@ -196,8 +209,7 @@ std::vector<at::Tensor> GradientReducer::whole_sums() {
 void GradientReducer::drop() {
   for (const auto& weight : weights_.weights()) weight.tensor.mutable_grad().reset();
   for (auto& bucket : buckets_) {
-    bucket.gradient.reset();
-    bucket.kept.clear();
+    bucket.parts.clear();
     bucket.sum.reset();
   }
 }

@@ -2,6 +2,7 @@
 // same order, so that ranks whose gradients come in another still meet.
 #pragma once
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "hyperion/comm/group.h"
@@ -16,6 +17,9 @@ struct ReduceOptions {
   // One tree over all micro-batches, so that the bits depend on neither ranks (a power of two) nor on what is cut.
   // Costs memory for the gradients of every micro-batch.
   bool same_bits = false;
+  // Of those: the first and the last process of a pipeline, and the weight that both have (FlatWeights keeps it apart).
+  comm::Group* ends = nullptr;
+  std::string tied = {};
   comm::Group* replicas = nullptr;  // the sums go on over these, who hold the same pieces (hybrid sharding)
   comm::Group *node = nullptr, *across_nodes = nullptr;  // ZeRO++: in 8 bits, within nodes first
 };
@@ -27,8 +31,9 @@ class GradientReducer {
   GradientReducer(const GradientReducer&) = delete;
   GradientReducer& operator=(const GradientReducer&) = delete;
 
-  // Around each backward, the `index`-th of `count` in a step. Micro-batches may be between forward and backward.
-  void begin(int64_t index, int64_t count);
+  // Around each backward, the `index`-th of `count` in a step, of micro-batch `part`: a process that has several stages
+  // goes through each of its micro-batches as often. Micro-batches may be between forward and backward.
+  void begin(int64_t index, int64_t count, int64_t part);
   void block_is_over(int unit);  // none of its weights gets a gradient any more
   void end();
   // After the last: one flat sum a buffer, for FlatWeights::by_part. Waits for them.
@@ -40,9 +45,12 @@ class GradientReducer {
 
  private:
   class ReadyHook;
+  struct Flat {
+    at::Tensor values;         // undefined: nothing yet
+    std::vector<char> filled;  // by place; what is not counts as zero
+  };
   struct Bucket {
-    at::Tensor gradient;           // flat, being filled by this micro-batch or several
-    std::vector<at::Tensor> kept;  // same_bits: one a micro-batch
+    std::vector<Flat> parts;  // same_bits: one a micro-batch; else one, in which they add up
     at::Tensor sum;
     std::vector<comm::Pending> reductions;
   };
@@ -51,10 +59,9 @@ class GradientReducer {
     std::vector<char> taken;  // by place
     size_t missing = 0;
     bool closed = false;
-    bool fresh = false;  // nothing of an earlier micro-batch is in its gradient: what is not taken is not filled
   };
   struct Backward {
-    int64_t index, count;
+    int64_t index, count, part;
     size_t left;  // buckets that have not gone yet: from the last to the first
     std::vector<Progress> progress;
   };
@@ -64,14 +71,16 @@ class GradientReducer {
   void take(size_t bucket, size_t place);
   void reduce_ready();
   void reduce(size_t bucket);
-  at::Tensor flat_gradient(size_t bucket);
-  void fill_gaps(size_t bucket);
+  Flat& begun(size_t bucket, size_t part);
+  at::Tensor filled(size_t bucket, size_t part);
+  void add_ends();
 
   FlatWeights& weights_;
   comm::Group& group_;
   ReduceOptions options_;
   std::vector<Bucket> buckets_;
-  Backward backward_{0, 1, 0, {}};
+  std::optional<size_t> tied_;  // the bucket that the ends add up first
+  Backward backward_{0, 1, 0, 0, {}};
 };
 
 }  // namespace hyperion::parallel

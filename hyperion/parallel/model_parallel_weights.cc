@@ -3,6 +3,10 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
 
 #include "hyperion/parallel/processes.h"
 
@@ -10,6 +14,9 @@ namespace hyperion::parallel {
 
 ModelParallelWeights::ModelParallelWeights(std::unique_ptr<TrainedWeights> own, Processes& processes, std::string tied)
     : own_(std::move(own)), processes_(processes), tied_(std::move(tied)) {}
+
+ModelParallelWeights::ModelParallelWeights(std::unique_ptr<TrainedWeights> own, Processes& processes, NormPlaces places)
+    : own_(std::move(own)), processes_(processes), places_(std::move(places)) {}
 
 std::vector<nn::Parameter> ModelParallelWeights::take_parts() {
   auto parts = own_->take_parts();
@@ -55,6 +62,7 @@ std::vector<at::Tensor> ModelParallelWeights::gradients() {
 optim::ClipResult ModelParallelWeights::clip(optim::Optimizer& optimizer, const std::vector<at::Tensor>& gradients,
                                              double limit, double loss_scale, at::Tensor& loss) {
   const at::NoGradGuard no_grad;
+  if (places_) return clip_in_order(gradients, limit, loss_scale, loss);
   std::vector<at::Tensor> counted;
   for (size_t i = 0; i < gradients.size(); ++i)
     if (counts_[i] != 0) counted.push_back(gradients[i]);
@@ -66,6 +74,24 @@ optim::ClipResult ModelParallelWeights::clip(optim::Optimizer& optimizer, const 
   processes_.model()->all_reduce(both, "loss and norm").wait();
   loss = both[0];
   return optim::clip_to(both[1].sqrt(), limit, loss_scale);
+}
+
+// One process adds up the squares of its weights' norms one after the other: all get all of them, and do the same. Only
+// zeros are added on the way.
+optim::ClipResult ModelParallelWeights::clip_in_order(const std::vector<at::Tensor>& gradients, double limit,
+                                                      double loss_scale, at::Tensor& loss) {
+  const auto own = own_->norms(gradients, loss);
+  const int64_t count = places_->count;
+  if (!index_.defined()) {
+    auto list = places_->places;
+    std::replace(list.begin(), list.end(), NormPlaces::kElsewhere, count + 1);  // behind what is read
+    index_ = at::tensor(at::IntArrayRef(list), at::kLong).to(own.device());
+  }
+  const auto all = at::zeros({count + 2}, own.options()).index_copy_(0, index_, own);
+  all[count].copy_(loss);
+  processes_.model()->all_reduce(all, "loss and norm").wait();
+  loss = all[count];
+  return optim::clip_norms(all.narrow(0, 0, count), limit, loss_scale);
 }
 
 }  // namespace hyperion::parallel

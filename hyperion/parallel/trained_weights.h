@@ -11,6 +11,7 @@
 // until the last micro-batch for 0 and 1; 2 and 3 reduce each, as they have no room for a sum.
 #pragma once
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "hyperion/nn/processes.h"
@@ -38,8 +39,9 @@ class TrainedWeights {
   // Around each forward; the end only where no backward follows.
   virtual void begin_pass() {}
   virtual void end_pass() {}
-  // Around each backward, the `index`-th of `count` in a step; micro-batches may be between forward and backward.
-  virtual void begin_backward(int64_t index, int64_t count) = 0;
+  // Around each backward, the `index`-th of `count` in a step, of micro-batch `part`; others may be between forward and
+  // backward.
+  virtual void begin_backward(int64_t index, int64_t count, int64_t part) = 0;
   virtual void end_backward() = 0;
   // After the last: one a part.
   virtual std::vector<at::Tensor> gradients() = 0;
@@ -47,6 +49,9 @@ class TrainedWeights {
   // The norm of the whole gradient; the loss becomes that of the whole batch on the way.
   virtual optim::ClipResult clip(optim::Optimizer& optimizer, const std::vector<at::Tensor>& gradients, double limit,
                                  double loss_scale, at::Tensor& loss) = 0;
+  // same_bits: what `clip` makes the norm of: those of whole gradients of trained weights, in their order, with the
+  // loss.
+  virtual at::Tensor norms(const std::vector<at::Tensor>& /*gradients*/, at::Tensor& /*loss*/) { return {}; }
   virtual void updated() {}  // after the optimizer, or a load, changed the parts
   virtual void settle() {}   // waits for what `updated` has sent: nothing of a step is under way after it
 
@@ -73,12 +78,18 @@ class TrainedWeights {
   virtual void let_go() {}
 };
 
+// What a process that has some stages of a model must know of it.
+struct StagedWeights {
+  std::string tied = {};                  // the weight that the first and the last process both have; empty: none
+  std::vector<std::string> trained = {};  // all that the model trains, in its order
+};
+
 // As the config and the number of processes say. `root`: the tree whose blocks run one by one; null: it has none.
 // `weights`: with the values that each trained one was narrowed from as its master, but where it came without memory.
 // `values`: of weights without memory, which only zero = 3 takes. Of a pipeline, `weights` are those of this process's
-// stages, and `tied` names the one that its first and its last process both have.
+// stages.
 std::unique_ptr<TrainedWeights> make_trained_weights(Processes& processes, const ParallelConfig& config,
                                                      std::vector<nn::Parameter> weights, nn::Module* root,
-                                                     const Values& values = {}, const std::string& tied = {});
+                                                     const Values& values = {}, const StagedWeights& staged = {});
 
 }  // namespace hyperion::parallel

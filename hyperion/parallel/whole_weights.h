@@ -11,7 +11,7 @@ class WholeWeights final : public TrainedWeights {
   explicit WholeWeights(std::vector<nn::Parameter> weights);
 
   std::vector<nn::Parameter> take_parts() override { return std::move(parts_); }
-  void begin_backward(int64_t index, int64_t count) override { index_ = index, count_ = count; }
+  void begin_backward(int64_t index, int64_t count, int64_t /*part*/) override { index_ = index, count_ = count; }
   void end_backward() override;
   std::vector<at::Tensor> gradients() override { return std::exchange(sums_, {}); }
   void drop_gradients() override;

@@ -214,9 +214,13 @@ void check_processes(const RunConfig& config, int64_t processes) {
     throw ConfigError(
         "the scales of train.precision = \"fp8\" follow how a batch is cut; its bits do not stay the same",
         "use bf16 or fp32 with --deterministic=layout");
-  if (config.parallel.same_bits && (processes & (processes - 1)) != 0)
-    throw ConfigError(format("parallel.same_bits needs 1, 2, 4, 8, ... processes, and there are {}", processes),
-                      "use a power of two");
+  if (config.parallel.same_bits && (sharers & (sharers - 1)) != 0) {
+    strategy::Layout other = layout;
+    for (other.dp_shard = 1; other.dp_shard * 2 < sharers;) other.dp_shard *= 2;
+    throw ConfigError(
+        format("parallel.same_bits needs 1, 2, 4, 8, ... processes that share the batch, and there are {}", sharers),
+        format("start {} processes for --parallel {}", other.processes(), other.text()));
+  }
   if (config.memory.on_oom == OnOom::adapt && processes == 1 && (config.parallel.zero > 0 || config.parallel.same_bits))
     throw ConfigError(format("memory.on_oom = \"adapt\" cannot try a step again whose gradients went into shards, as "
                              "with parallel.{}",

@@ -111,7 +111,7 @@ MemoryReport Stepper::measure(const Batch& batch, const MemoryConfig& memory) {
   report.peak_forward = peak(fixed + report.activations);
   report.after_forward = now(fixed + report.activations);
   profile::reset_peak(gpu);
-  backward({loss}, {}, 0, 1);
+  backward({loss}, {}, 0, 1, 0);
   loss.reset();
   right_.reset();
   report.peak_backward = peak(fixed + report.gradients + meter.peak());

@@ -14,6 +14,7 @@
 #include "hyperion/nn/meta.h"
 #include "hyperion/nn/projection.h"
 #include "hyperion/parallel/config.h"
+#include "hyperion/parallel/trained_weights.h"
 #include "hyperion/strategy/plan_check.h"
 
 namespace hyperion::train {
@@ -126,6 +127,13 @@ bool StepStages::owns(const std::string& parameter) const {
     return (found->block >= here.begin && found->block < here.end) || (here.first && found->block < 0) ||
            (here.last && found->block == planned_.blocks);
   });
+}
+
+parallel::StagedWeights StepStages::weights() const {
+  parallel::StagedWeights staged{.tied = planned_.tied};
+  for (const auto& tensor : planned_.tensors)
+    if (tensor.trained) staged.trained.push_back(tensor.name);
+  return staged;
 }
 
 // What all hold sees, by sequence, other tokens on each.

@@ -11,6 +11,10 @@
 #include "hyperion/train/config.h"
 #include "hyperion/train/feed.h"
 
+namespace hyperion::parallel {
+struct StagedWeights;
+}
+
 namespace hyperion::train {
 
 class StepStages {
@@ -28,7 +32,7 @@ class StepStages {
   std::vector<int64_t> hidden_shape(const at::Tensor& inputs, bool training) const;
   int64_t beside() const { return beside_; }  // numbers that it gives beside that
   bool owns(const std::string& parameter) const;
-  const std::string& tied() const { return planned_.tied; }  // a table that the first and the last process have
+  parallel::StagedWeights weights() const;  // of all stages
 
   // Of the parameters those of this process, and of these its shards; the others lose their memory. With `values` those
   // that came without get it, unless they are to be held in pieces.

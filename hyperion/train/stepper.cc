@@ -67,7 +67,7 @@ Stepper::Stepper(models::Model& model, const RunConfig& config, at::Device devic
   model.to(device, type_);  // the same tensors, narrowed
   elsewhere_ *= static_cast<int64_t>(c10::elementSize(type_));
   weights_ = parallel::make_trained_weights(processes_, config.parallel, std::move(weights), model.tree(),
-                                            stages_.values_of_shards(values), stages_.tied());
+                                            stages_.values_of_shards(values), stages_.weights());
   if (config.parallel.sync_batch_norm && weights_->travel())
     statistics_ = std::make_unique<parallel::BatchStatistics>(*processes_.statistics());
   optimizer_ = std::make_unique<optim::Optimizer>(weights_->take_parts(), config.optim);
@@ -118,6 +118,7 @@ models::Hidden Stepper::forward(const Batch& part, const Piece& piece, const mod
   pass.training = true;
   pass.reference = config_.train.optimize == Optimize::reference;
   pass.fused_blocks = !pass.reference && (fp8_ || fuses_blocks(config_.train.optimize, device_.is_cuda()));
+  pass.apart = config_.parallel.same_bits;
   pass.seed = config_.train.seed;
   pass.step = static_cast<uint32_t>(piece.step);
   pass.micro_batch = static_cast<uint32_t>(piece.index * processes_.batch_count() + processes_.batch_index());
@@ -145,10 +146,11 @@ models::Hidden Stepper::forward(const Batch& part, const Piece& piece, const mod
   return {pass.auxiliary_loss.defined() ? loss.add(pass.auxiliary_loss.div(parts_like(part.rows()))) : loss};
 }
 
-void Stepper::backward(const models::Hidden& given, const models::Hidden& gradient, int64_t index, int64_t count) {
+void Stepper::backward(const models::Hidden& given, const models::Hidden& gradient, int64_t index, int64_t count,
+                       int64_t part) {
   const profile::Span span("backward");
   doing_ = "backward";
-  weights_->begin_backward(index, count);
+  weights_->begin_backward(index, count, part);
   // Our own models use a weight once; a loss of the caller's may use it again, and hooks read gradients on the way.
   const bool ours = !weights_->travel() && !loss_ && model_.tree() != nullptr &&
                     std::none_of(optimizer_->parameters().begin(), optimizer_->parameters().end(),
@@ -190,7 +192,7 @@ class Stepper::MicroBatches final : public parallel::PipelineStages {
   void backward(int64_t stage, int64_t index, const parallel::StageTensors& given,
                 const parallel::StageTensors& gradient) override {
     stepper_.backward({given.states, given.beside}, {gradient.states, gradient.beside}, done_++,
-                      stepper_.parts_here_ * stepper_.stages_.chunks());
+                      stepper_.parts_here_ * stepper_.stages_.chunks(), index);
     timer_.mark(Phase::backward);
     parts_.erase({stage, index});
   }

@@ -111,7 +111,8 @@ class Stepper {
   models::Hidden forward(const Batch& part, const Piece& piece, const models::Stage& stage,
                          const models::Hidden& hidden, nn::SavedBytesMeter* meter);
   // The index-th of the step's. `gradient`: of what the forward gave; undefined: that is the loss.
-  void backward(const models::Hidden& given, const models::Hidden& gradient, int64_t index, int64_t count);
+  void backward(const models::Hidden& given, const models::Hidden& gradient, int64_t index, int64_t count,
+                int64_t part);
   void equalise_buffers();
   double parts_like(int64_t rows) const;  // so many rows, that the batch of all processes has
   // What a part's mean loss is divided by: it weighs by how many of the batch's targets are its own.

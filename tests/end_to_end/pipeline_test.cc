@@ -209,8 +209,10 @@ TEST(PipelineRun, that_cannot_be_is_refused_with_what_would_do) {
   EXPECT_TRUE(says(refused(3, {"--parallel", "tp=3", "--dry-run"}), "sizes of tp that do: 1, 2"));
   EXPECT_TRUE(says(refused(2, {"--parallel", "tp=2", "--train.length=23", "--parallel.sequence=true"}),
                    "does not divide the 23 tokens"));
-  EXPECT_TRUE(says(refused(2, {"--parallel", "tp=2", "--deterministic=layout"}), "same_bits"));
-  EXPECT_TRUE(says(refused(2, {"--parallel", "pp=2", "--deterministic=layout"}), "same_bits"));
+  const auto bits = refused(2, {"--parallel", "tp=2", "--deterministic=layout"});
+  EXPECT_TRUE(says(bits, "same_bits: of a layer that tp cuts, parts of a product are added up in another order"))
+      << bits;
+  EXPECT_TRUE(says(bits, "use --parallel dp=2, or leave parallel.same_bits out")) << bits;
   EXPECT_TRUE(says(refused(2, {"--parallel", "pp=2", "--train.accumulate=3", "--parallel.schedule=interleaved"}),
                    "train.accumulate = 2 or train.accumulate = 4"));
 }

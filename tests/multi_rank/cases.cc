@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cmath>
 #include <fstream>
+#include <set>
 #include <sstream>
 
 #include "hyperion/base/error.h"
@@ -25,6 +26,7 @@
 #include "hyperion/parallel/trained_weights.h"
 #include "hyperion/strategy/plan_memory.h"
 #include "hyperion/train/evaluate.h"
+#include "hyperion/train/staged_model.h"
 #include "hyperion/train/stepper.h"
 #include "tests/support/documents.h"
 
@@ -211,6 +213,26 @@ class Routes {
   uint64_t sum_ = 0;
 };
 
+// Of the weights of all processes, each by its name; those that several have must be the same.
+std::string digest_of(models::Model& model, comm::Group& group) {
+  std::string own;
+  for (const auto& parameter : model.parameters()) {
+    if (!nn::is_materialized(parameter.tensor)) continue;  // another stage's
+    const auto values = parameter.tensor.detach().cpu().contiguous();
+    base::Hasher hasher;
+    hasher.update({static_cast<const char*>(values.const_data_ptr()), values.nbytes()});
+    own += base::format("{} {}\n", parameter.name, hasher.hex());
+  }
+  std::set<std::string> lines;
+  for (const auto& text : group.gather_text(own, "digests")) {
+    std::istringstream words(text);
+    for (std::string line; std::getline(words, line);) lines.insert(line);
+  }
+  base::Hasher hasher;
+  for (const auto& line : lines) hasher.update(line);
+  return hasher.hex();
+}
+
 }  // namespace
 
 std::string Case::value(const std::string& key, const std::string& otherwise) const {
@@ -367,7 +389,10 @@ Trained train_case(const Case& which, parallel::Processes& processes, at::Device
   }
   if (config.parallel.same_bits) {
     const train::EvalRanks among{processes.control(), &stepper.weights(), share};
-    trained.validation = train::evaluate(*model, device, split, config, &among).loss;
+    const auto staged = processes.model() == nullptr
+                            ? nullptr
+                            : train::make_staged_model(*model, stepper.stages(), processes, train::LogitsGo::to_last);
+    trained.validation = train::evaluate(staged ? *staged : *model, device, split, config, &among).loss;
   }
   for (const auto& item : stepper.state())
     if (item.name.starts_with("optimizer.")) {
@@ -383,13 +408,7 @@ Trained train_case(const Case& which, parallel::Processes& processes, at::Device
       if (nn::is_materialized(parameter.tensor)) trained.weights += static_cast<int64_t>(parameter.tensor.nbytes());
   if (planned) trained.memory_off = memory_off(*planned, trained, processes);
   const parallel::TrainedWeights::Whole whole(stepper.weights());
-  base::Hasher hasher;
-  for (const auto& parameter : model->parameters()) {
-    if (!nn::is_materialized(parameter.tensor)) continue;  // another stage's
-    const auto values = parameter.tensor.detach().cpu().contiguous();
-    hasher.update({static_cast<const char*>(values.const_data_ptr()), values.nbytes()});
-  }
-  trained.digest = hasher.hex();
+  trained.digest = digest_of(*model, processes.control());
   return trained;
 }
 

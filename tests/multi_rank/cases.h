@@ -26,7 +26,7 @@ Case read_case(const std::string& text);
 struct Trained {
   std::vector<double> losses, norms;
   double validation = 0;                              // with same_bits: the loss afterwards
-  std::string digest;                                 // of all trained weights, whole
+  std::string digest;                                 // of all weights, whole, wherever they are
   std::vector<double> largest;                        // in fp8: of each layer's matrices, over all steps
   int64_t weights = 0, gradients = 0, optimizer = 0;  // bytes this rank holds
   double seconds = 0, exposed = 0, under_way = 0;     // of the steps after the first; waited for others, and in all

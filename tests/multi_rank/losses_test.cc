@@ -405,6 +405,60 @@ TEST(SameBits, on_one_two_and_four_processes_for_every_zero) {
   for (const auto& [family, values] : digests) EXPECT_EQ(values.size(), 1u) << family;
 }
 
+// Of each family the 8 parts of a batch on one process, and in layouts of several.
+void expect_bits_of_one(const Cases& families, const std::map<int, Cases>& layouts,
+                        const Environment& environment = {}) {
+  const auto name = [](const std::string& family, const std::string& more) {
+    return base::format("{} layers=4 steps=4 same_bits=1{}", family, more);
+  };
+  Cases alone;
+  for (const auto& family : families) alone.push_back(name(family, " accumulate=8"));
+  const auto expected = train(1, alone, environment);
+  for (const auto& [ranks, list] : layouts) {
+    Cases cases;
+    for (const auto& family : families)
+      for (const auto& layout : list) cases.push_back(name(family, " layout=" + layout));
+    const auto found = train(ranks, cases, environment);
+    for (size_t i = 0; i < cases.size(); ++i) {
+      ASSERT_TRUE(found.contains(cases[i])) << cases[i];
+      for (const char* what : {"losses", "norms", "validation", "digest"})
+        EXPECT_EQ(found.at(cases[i]).at(what).dump(), expected.at(alone[i / list.size()]).at(what).dump())
+            << cases[i] << ": " << what;
+    }
+  }
+}
+
+const Cases kFamilies = {"gpt2", "llama heads=4 keys=2 masked=1", "moe", "vit drops=1"};
+
+TEST(SameBits, of_the_stages_of_a_pipeline_in_every_schedule) {
+  expect_bits_of_one(
+      kFamilies, {{2,
+                   {"pp=2 accumulate=8", "pp=2 accumulate=8 schedule=gpipe zero=1",
+                    "pp=2 accumulate=8 schedule=interleaved chunks=2", "pp=2 accumulate=8 schedule=gpipe chunks=2"}},
+                  {3, {"pp=3 accumulate=8"}},
+                  {4, {"pp=4 accumulate=8", "pp=4 accumulate=8 schedule=gpipe"}}});
+}
+
+TEST(SameBits, of_stages_whose_batch_is_shared_for_every_zero) {
+  Cases layouts;
+  for (const char* zero : {"0", "1", "2", "3"})
+    for (const char* schedule : {"1f1b", "gpipe", "interleaved chunks=2"})
+      layouts.push_back(base::format("pp=2,dp=2 accumulate=4 zero={} schedule={}", zero, schedule));
+  expect_bits_of_one(kFamilies, {{4, layouts}});
+}
+
+// As on a GPU, and in a type in which a sum rounds to another bit wherever it is cut.
+TEST(SameBits, of_stages_whose_blocks_are_fused_or_whose_weights_are_narrow) {
+  const std::map<int, Cases> layouts{
+      {2, {"pp=2 accumulate=8", "pp=2 accumulate=8 zero=3 schedule=interleaved chunks=2"}},
+      {4, {"pp=2,dp=2 accumulate=4 zero=2"}}};
+  const Cases families = {
+      "gpt2",        "gpt2 precision=bf16",           "qwen2 precision=bf16", "qwen_moe precision=bf16",
+      "vit drops=1", "lora drops=1 masked=1 inner=80"};
+  expect_bits_of_one(families, layouts);
+  expect_bits_of_one(families, layouts, {{"HYPERION_FUSED_BLOCKS", "1"}});
+}
+
 // A sum of two gradients has but one order. Only the norm is added up by pieces, in another order for each zero; where
 // nothing is clipped it changes nothing, and any other bit is a fault that differences within rounding would hide.
 TEST(SameBits, of_two_processes_that_clip_nothing_are_those_of_one_for_every_zero) {

@@ -322,5 +322,27 @@ TEST_F(Program, gives_the_same_bits_on_one_two_and_four_processes) {
   EXPECT_EQ(losses("bits-4", true), losses("bits-1", true));
 }
 
+// Killed on two pipelines of two stages, it goes on as one pipeline; weights are compared on the way.
+TEST_F(Program, keeps_its_bits_where_it_goes_on_with_other_stages) {
+  const Words same{"--deterministic=layout", "--train.batch=16", "--parallel.check_every=2"};
+  const auto flags = [&](const Words& more) {
+    Words all = same;
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  expect_fine(1, train("bits-1", flags({"--train.accumulate=4"})));
+  const auto killed =
+      Ranks(4, train("moved", flags({"--parallel", "pp=2,dp=2", "--zero", "2", "--train.accumulate=2"})), environment(),
+            {{3, {{"HYPERION_FAULTS", "train.step=kill@7"}}}})
+          .wait();
+  EXPECT_EQ(killed[3].code, 128 + SIGKILL);
+  const auto results =
+      Ranks(2, resume("moved", {"--parallel", "pp=2", "--zero", "0", "--train.accumulate=4"}), environment()).wait();
+  ASSERT_EQ(results[0].code, 0) << results[0].err;
+  EXPECT_NE(results[0].err.find("resuming after step"), std::string::npos) << results[0].err;
+  EXPECT_EQ(losses("moved"), losses("bits-1"));
+  EXPECT_EQ(losses("moved", true), losses("bits-1", true));
+}
+
 }  // namespace
 }  // namespace hyperion::testing

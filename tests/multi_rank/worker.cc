@@ -35,6 +35,7 @@ int main(int argc, char** argv) {
         auto own = config;
         own.layout = which.layout(), own.chunks = which.number("chunks", 0);
         own.zero = which.number("zero", 0), own.reduce = which.choice("reduce", own.reduce);
+        own.same_bits = which.number("same_bits", 0) != 0;
         own.zeropp = parallel::ZeroPlusPlus(which.value("zeropp", "")), own.node_size = which.number("node_size", 0);
         laid_out.emplace(world, own, nccl);
       }

@@ -53,5 +53,21 @@ TEST(ParallelSettings, zeropp_is_a_form_of_zero_3) {
   EXPECT_EQ(refusal(config, 4), "");
 }
 
+TEST(ParallelSettings, same_bits_go_with_stages_and_not_with_shards) {
+  const auto refused = [](const std::string& layout, int64_t processes) {
+    ParallelConfig config;
+    config.same_bits = true, config.layout = layout;
+    return refusal(config, processes);
+  };
+  EXPECT_EQ(refused("pp=3,dp=2", 6), "");
+  EXPECT_EQ(
+      refused("pp=2,tp=2,dp=2", 8),
+      "error: parallel.layout = \"pp=2,tp=2,dp=2\" cannot be had with parallel.same_bits: of a layer that tp cuts, "
+      "parts of a product are added up in another order\nhint: use --parallel pp=2,dp=4, or leave "
+      "parallel.same_bits out\n");
+  EXPECT_NE(refused("tp=3", 3).find("use --parallel pp=3"), std::string::npos);
+  EXPECT_NE(refused("pp=2,dp=2x2", 8).find("hint: use pp=2,dp=4"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace hyperion::parallel
