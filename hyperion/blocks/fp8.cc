@@ -56,7 +56,7 @@ Fp8Factor factor_of(const at::Tensor& like, const Fp8Linear& map, Part part, con
 }
 
 // `values` in plain operations.
-Fp8Matrix plain(const at::Tensor& values, const Fp8Linear& map, Part part, Fp8Forms forms) {
+Fp8Matrix plain(const at::Tensor& values, const Fp8Linear& map, Part part, const Fp8Forms& forms) {
   const auto wide = values.to(at::kFloat);
   const auto sums = forms.sums ? wide.sum(0).to(values.scalar_type()) : at::Tensor();
   if (map.by_rows()) {
@@ -86,8 +86,8 @@ Fp8Matrix plain(const at::Tensor& values, const Fp8Linear& map, Part part, Fp8Fo
 
 // Runs `make(tiles)` once, or twice where the scale must first follow the values.
 template <class Make>
-Fp8Matrix tiled(const at::Tensor& like, int64_t rows, int64_t columns, const Fp8Linear& map, Part part, Fp8Forms forms,
-                Make make) {
+Fp8Matrix tiled(const at::Tensor& like, int64_t rows, int64_t columns, const Fp8Linear& map, Part part,
+                const Fp8Forms& forms, Make make) {
   HYPERION_CHECK(rows % 4 == 0 && columns % 8 == 0, "matrices in 8 bits have sides of multiples of 16");
   Fp8Tiles tiles{rows, columns, type_of(part), nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr};
   Fp8Matrix matrix;
@@ -156,7 +156,7 @@ at::Tensor Fp8Linear::largest(Part part) const { return scales_->largest_[3 * in
 bool Fp8Linear::by_rows() const { return scales_->options_.scale == Fp8Scale::rows; }
 bool Fp8Linear::measured_first() const { return scales_->fresh_ || scales_->options_.scale == Fp8Scale::current; }
 
-Fp8Matrix fp8_matrix(const at::Tensor& values, const Fp8Linear& map, Part part, Fp8Forms forms) {
+Fp8Matrix fp8_matrix(const at::Tensor& values, const Fp8Linear& map, Part part, const Fp8Forms& forms) {
   if (!is_gpu_bf16(values)) return plain(values, map, part, forms);
   const auto rows = values.contiguous();
   return tiled(rows, rows.size(0), rows.size(1), map, part, forms, [&](const Fp8Tiles& tiles) {
@@ -165,7 +165,7 @@ Fp8Matrix fp8_matrix(const at::Tensor& values, const Fp8Linear& map, Part part, 
 }
 
 Fp8Matrix fp8_norm(const at::Tensor& input, const kernels::NormWeights& weights,
-                   const kernels::NormStatistics& statistics, const Fp8Linear& map, Fp8Forms forms) {
+                   const kernels::NormStatistics& statistics, const Fp8Linear& map, const Fp8Forms& forms) {
   if (!is_gpu_bf16(input))
     return plain(as_rows(kernels::normalize_again(input, weights, statistics)), map, Fp8Scales::input, forms);
   const auto rows = as_rows(input).contiguous();
@@ -176,7 +176,8 @@ Fp8Matrix fp8_norm(const at::Tensor& input, const kernels::NormWeights& weights,
                [&](const Fp8Tiles& tiles) { on_gpu([&] { fp8_norm_gpu(norm, tiles, stream_of(rows)); }); });
 }
 
-Fp8Matrix fp8_activation(const at::Tensor& input, kernels::Activation kind, const Fp8Linear& map, Fp8Forms forms) {
+Fp8Matrix fp8_activation(const at::Tensor& input, kernels::Activation kind, const Fp8Linear& map,
+                         const Fp8Forms& forms) {
   const auto rows = as_rows(input).contiguous();
   if (!is_gpu_bf16(rows)) return plain(kernels::activate(rows, kind), map, Fp8Scales::input, forms);
   const int64_t columns = rows.size(1) / (kind == kernels::Activation::gated_silu ? 2 : 1);

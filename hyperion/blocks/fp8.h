@@ -77,10 +77,11 @@ struct Fp8Matrix {
   Fp8Factor factor = {};
 };
 // Of [rows, columns].
-Fp8Matrix fp8_matrix(const at::Tensor& values, const Fp8Linear& map, Fp8Scales::Part part, Fp8Forms forms);
+Fp8Matrix fp8_matrix(const at::Tensor& values, const Fp8Linear& map, Fp8Scales::Part part, const Fp8Forms& forms);
 Fp8Matrix fp8_norm(const at::Tensor& input, const kernels::NormWeights& weights,
-                   const kernels::NormStatistics& statistics, const Fp8Linear& map, Fp8Forms forms);
-Fp8Matrix fp8_activation(const at::Tensor& input, kernels::Activation kind, const Fp8Linear& map, Fp8Forms forms);
+                   const kernels::NormStatistics& statistics, const Fp8Linear& map, const Fp8Forms& forms);
+Fp8Matrix fp8_activation(const at::Tensor& input, kernels::Activation kind, const Fp8Linear& map,
+                         const Fp8Forms& forms);
 // The gradient of the activation's input, and the activated value again, transposed.
 std::pair<at::Tensor, Fp8Matrix> fp8_activation_gradient(const at::Tensor& input, const at::Tensor& upstream,
                                                          kernels::Activation kind, const Fp8Linear& map,
