@@ -59,7 +59,8 @@ void check_shards(models::Model& model, const RunConfig& config, const strategy:
            format("use dp={}", layout.processes()));
   if (config.parallel.sequence && model.input() == models::Input::tokens && config.train.length % layout.tp != 0)
     refuse(format("does not divide the {} tokens of a sample, which parallel.sequence cuts", config.train.length),
-           format("choose a train.length that {} divides, or leave parallel.sequence out", layout.tp));
+           format("choose train.length = {}, which {} divides, or leave parallel.sequence out",
+                  std::max(config.train.length / layout.tp, int64_t{1}) * layout.tp, layout.tp));
   if (config.parallel.sequence && model.input() == models::Input::images)
     if (const int64_t tokens = models::planned_model(model, config.train.length).image_tokens; tokens % layout.tp != 0)
       refuse(format("does not divide the {} patches of an image, which parallel.sequence cuts", tokens),
