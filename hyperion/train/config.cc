@@ -187,10 +187,6 @@ bool needs_equal_shares(const RunConfig& config) {
 void check_pipeline(const RunConfig& config, const strategy::Layout& layout) {
   strategy::check(
       strategy::Pipeline{config.parallel.schedule, layout.pp, config.parallel.stages(), config.train.accumulate});
-  const auto refuse = [&](const char* what, const char* instead) {
-    throw ConfigError(format("parallel.layout = \"{}\" cannot be had with {} yet", layout.text(), what), instead);
-  };
-  if (config.memory.report) refuse("memory.report", "leave it out; hyperion plan show tells what each process holds");
 }
 
 void check_processes(const RunConfig& config, int64_t processes) {

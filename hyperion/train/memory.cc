@@ -113,10 +113,11 @@ std::string memory_table(const MemoryReport& report) {
   row("activations", report.activations);
   row("temporary", report.temporary);
   row("before the forward", report.before);
-  row("peak of the forward", report.peak_forward);
-  row("after the forward", report.after_forward);
-  row("peak of the backward", report.peak_backward);
-  row("after the backward", report.after_backward);
+  const bool staged = report.after_forward == 0;  // forwards and backwards of micro-batches in turns
+  if (!staged) row("peak of the forward", report.peak_forward);
+  if (!staged) row("after the forward", report.after_forward);
+  row(staged ? "peak" : "peak of the backward", report.peak_backward);
+  row(staged ? "after the backwards" : "after the backward", report.after_backward);
   return out;
 }
 

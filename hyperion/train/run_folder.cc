@@ -139,6 +139,7 @@ bool is_of_run(const std::string& name) {
        {"model.json", "run.json", "metrics.jsonl", "memory.json", "ranks.json", "answers.json", "pipeline.svg",
         "predictions.json", "report.html", "checkpoints", "logs", "tokenizer", "processor", "base"})
     if (name == own) return true;
+  if (name.starts_with("memory.rank-") && name.ends_with(".json")) return true;
   return (name.starts_with("metrics.rank-") && name.ends_with(".csv")) || name.find(".partial-") != name.npos;
 }
 

@@ -104,8 +104,25 @@ MemoryReport Stepper::measure(const Batch& batch, const MemoryConfig& memory) {
   const int64_t fixed = report.weights + report.optimizer;
   const auto now = [&](int64_t counted) { return gpu ? profile::memory_use(true).allocated.value_or(0) : counted; };
   const auto peak = [&](int64_t counted) { return gpu ? profile::memory_use(true).peak.value_or(0) : counted; };
+  const auto measured = [&] {
+    right_.reset();
+    report.after_backward = now(fixed + report.gradients);
+    weights_->gradients();  // which may be on their way
+    weights_->drop_gradients();
+    report.temporary = std::max<int64_t>(0, report.peak() - fixed - report.gradients - report.activations);
+    const at::NoGradGuard no_grad;
+    for (size_t i = 0; i < buffers.size(); ++i) model_.buffers()[i].tensor.copy_(buffers[i]);
+    return report;
+  };
   profile::reset_peak(gpu);
   report.before = now(fixed);
+  if (!stages_.whole()) {  // the whole step's passes: how many micro-batches are held at once is part of the answer
+    fewest_ = all.rows(), counted_ = static_cast<double>(all.counted_in_all() * processes_.batch_count());
+    gradients(all, 1, *profile::make_step_timer(gpu), &meter);
+    report.activations = meter.peak();
+    report.peak_backward = peak(fixed + report.gradients + report.activations);
+    return measured();
+  }
   auto loss = forward(part, {1, 0, static_cast<double>(parts_here_)}, stages_.stage(0), {}, &meter).states;
   report.activations = meter.bytes();
   report.peak_forward = peak(fixed + report.activations);
@@ -113,16 +130,8 @@ MemoryReport Stepper::measure(const Batch& batch, const MemoryConfig& memory) {
   profile::reset_peak(gpu);
   backward({loss}, {}, 0, 1, 0);
   loss.reset();
-  right_.reset();
   report.peak_backward = peak(fixed + report.gradients + meter.peak());
-  report.after_backward = now(fixed + report.gradients);
-  weights_->gradients();  // which may be on their way
-  weights_->drop_gradients();
-  const int64_t counted = fixed + report.gradients + report.activations;
-  report.temporary = std::max<int64_t>(0, report.peak() - counted);
-  at::NoGradGuard no_grad;
-  for (size_t i = 0; i < buffers.size(); ++i) model_.buffers()[i].tensor.copy_(buffers[i]);
-  return report;
+  return measured();
 }
 
 }  // namespace hyperion::train

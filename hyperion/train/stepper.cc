@@ -176,15 +176,15 @@ void Stepper::backward(const models::Hidden& given, const models::Hidden& gradie
 // The parts of a batch, on their way through this process's stages.
 class Stepper::MicroBatches final : public parallel::PipelineStages {
  public:
-  MicroBatches(Stepper& stepper, const Batch& all, int64_t step, profile::StepTimer& timer)
-      : stepper_(stepper), all_(all), step_(step), timer_(timer) {}
+  MicroBatches(Stepper& stepper, const Batch& all, int64_t step, profile::StepTimer& timer, nn::SavedBytesMeter* meter)
+      : stepper_(stepper), all_(all), step_(step), timer_(timer), meter_(meter) {}
 
   parallel::StageTensors forward(int64_t stage, int64_t index, const parallel::StageTensors& hidden) override {
     const int64_t count = stepper_.parts_here_;
     const auto& part = parts_[{stage, index}] = all_.part(index, count);
     const Piece piece{step_, index, stepper_.share_of(part.rows(), part.counted_in_all())};
     auto [states, beside] =
-        stepper_.forward(part, piece, stepper_.stages_.stage(stage), {hidden.states, hidden.beside}, nullptr);
+        stepper_.forward(part, piece, stepper_.stages_.stage(stage), {hidden.states, hidden.beside}, meter_);
     timer_.mark(Phase::forward);
     return {std::move(states), std::move(beside)};
   }
@@ -202,13 +202,14 @@ class Stepper::MicroBatches final : public parallel::PipelineStages {
   const Batch& all_;
   int64_t step_, done_ = 0;
   profile::StepTimer& timer_;
+  nn::SavedBytesMeter* meter_;
   std::map<std::pair<int64_t, int64_t>, Batch> parts_;  // from a forward to its backward
 };
 
-at::Tensor Stepper::gradients(const Batch& all, int64_t step, profile::StepTimer& timer) {
+at::Tensor Stepper::gradients(const Batch& all, int64_t step, profile::StepTimer& timer, nn::SavedBytesMeter* meter) {
   right_.reset();
   parts_here_ = std::min(accumulate_, fewest_);
-  MicroBatches micro_batches(*this, all, step, timer);
+  MicroBatches micro_batches(*this, all, step, timer, meter);
   if (times_stages_) timed_step_ = step, timed_parts_ = parts_here_;
   const auto losses = parallel::run_pipeline(stages_.list(all, parts_here_), micro_batches, processes_.links(),
                                              at::TensorOptions(device_).dtype(type_), stages_.beside(),

@@ -99,7 +99,7 @@ class Stepper {
   void make_fp8();
   void make_graphs();
   void next_fp8_step();
-  at::Tensor gradients(const Batch& all, int64_t step, profile::StepTimer& timer);
+  at::Tensor gradients(const Batch& all, int64_t step, profile::StepTimer& timer, nn::SavedBytesMeter* meter = nullptr);
   at::Tensor gradients_in_memory(const Batch& all, int64_t step, profile::StepTimer& timer);
   StepResult update(at::Tensor loss);  // once gradients are there, and the optimizer has its numbers
   class MicroBatches;

@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <cstdlib>
+#include <numeric>
 #include <optional>
 
 #include "hyperion/base/error.h"
@@ -109,9 +110,20 @@ void Trainer::plan_memory() {
   if (memory.budget.empty() && !memory.report) return;
   const Batch batch = batch_at(split_, config_, 0, share());
   const auto keep = [&](const MemoryReport& report) {
-    if (!memory.report || !first()) return;
-    base::print_lines("memory of a step:\n" + memory_table(report));
-    base::write_atomically(files_, request_.run.path() / "memory.json", to_json(report));
+    if (!memory.report) return;
+    const bool parts = processes_.model() != nullptr;  // each that has other weights tells of its own
+    const bool tells = parts ? processes_.first_of_batch() : first();
+    std::string text = tells ? format("memory of a step{}:\n{}", parts ? format(", rank {}", processes_.rank()) : "",
+                                      memory_table(report))
+                             : "";
+    if (parts) {
+      const auto all = processes_.control().gather_text(text, "memory");
+      text = std::accumulate(all.begin(), all.end(), std::string());
+    }
+    if (first()) base::print_lines(text);
+    if (!tells) return;
+    const std::string name = first() ? "memory.json" : format("memory.rank-{}.json", processes_.rank());
+    base::write_atomically(files_, request_.run.path() / name, to_json(report));
   };
   if (memory.budget.empty()) return keep(stepper_->measure(batch, memory));
   const MemoryChoice choice = choose_memory(*stepper_, batch, memory);

@@ -322,6 +322,28 @@ TEST_F(Program, gives_the_same_bits_on_one_two_and_four_processes) {
   EXPECT_EQ(losses("bits-4", true), losses("bits-1", true));
 }
 
+// The first stage holds two micro-batches at once, the last one; each has the weights of its own blocks. Nothing of the
+// run changes by it.
+TEST_F(Program, tells_the_memory_of_each_stage) {
+  const Words layout{"--parallel", "pp=2", "--train.accumulate=4"};
+  expect_fine(2, train("plain", layout));
+  Words flags = layout;
+  flags.push_back("--memory.report=true");
+  const auto results = Ranks(2, train("told", flags), environment()).wait();
+  ASSERT_EQ(results[0].code, 0) << results[0].err;
+  for (const char* words : {"memory of a step, rank 0:", "memory of a step, rank 1:"})
+    EXPECT_NE(results[0].err.find(words), std::string::npos) << results[0].err;
+  EXPECT_EQ(losses("told"), losses("plain"));
+  const auto first = nlohmann::json::parse(read(run("told") / "memory.json")),
+             last = nlohmann::json::parse(read(run("told") / "memory.rank-1.json"));
+  const auto bytes = [](const nlohmann::json& report, const char* what) { return report.at(what).get<double>(); };
+  EXPECT_EQ(bytes(first, "weights"), 4 * bytes(first, "optimizer") / 8) << "fp32, and two moments";
+  // 256 + 32 rows of tables before the block, a norm and the same table behind it.
+  EXPECT_EQ(bytes(first, "weights") - bytes(last, "weights"), 4 * (32 * 32 - 2 * 32));
+  EXPECT_GT(bytes(first, "activations"), bytes(last, "activations"));
+  EXPECT_GT(bytes(last, "activations"), 0);
+}
+
 // Killed on two pipelines of two stages, it goes on as one pipeline; weights are compared on the way.
 TEST_F(Program, keeps_its_bits_where_it_goes_on_with_other_stages) {
   const Words same{"--deterministic=layout", "--train.batch=16", "--parallel.check_every=2"};
