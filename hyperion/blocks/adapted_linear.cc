@@ -1,10 +1,8 @@
 #include "hyperion/blocks/adapted_linear.h"
 
-#include <ATen/core/grad_mode.h>
 #include <ATen/core/ivalue.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
@@ -50,9 +48,6 @@ int64_t input_width(const FrozenLinears& linears) {
   const size_t side = linears.in_out ? 0 : 1;
   return linears.packed.empty() ? linears.weights[0].size(static_cast<int64_t>(side)) : linears.packed[0].shape[side];
 }
-
-// Rows of a matrix begin where a GPU likes to read.
-int64_t with_pitch(int64_t width) { return (width + 63) / 64 * 64; }
 
 // The weights one beneath the other, [out, in] (unless in_out), with room for so many rows and columns besides; or none
 // at all where they have no such room.
@@ -145,21 +140,31 @@ at::Tensor lowered(const at::Tensor& x, const Change& change) {
 struct AdaptedOutput {
   at::Tensor out, low;  // low: undefined where there is no change
 };
+struct AdaptedProduct {
+  kernels::Gemm last;  // which gives the output
+  at::Tensor low;
+};
 
 // The change is made first, so that the sum with the frozen product is rounded once.
-AdaptedOutput forward_product(const at::Tensor& x, const FrozenLinears& linears, const at::Tensor& added) {
+AdaptedProduct begin_forward(const at::Tensor& x, const FrozenLinears& linears, const at::Tensor& added) {
   const auto change = change_of(linears);
-  AdaptedOutput made{added, {}};
+  AdaptedProduct made{{}, {}};
+  at::Tensor sum = added;
   if (change.down.defined()) {
     made.low = lowered(x, change);
-    made.out = kernels::gemm({.a = made.low, .b = change.up, .transpose_b = true, .added = added});
+    sum = kernels::gemm({.a = made.low, .b = change.up, .transpose_b = true, .added = added});
   }
-  made.out = kernels::gemm({.a = x,
-                            .b = whole_weight(linears, x.scalar_type()),
-                            .transpose_b = !linears.in_out,
-                            .bias = joined(linears.biases, 0),
-                            .added = made.out});
+  made.last = {.a = x,
+               .b = whole_weight(linears, x.scalar_type()),
+               .transpose_b = !linears.in_out,
+               .bias = joined(linears.biases, 0),
+               .added = sum};
   return made;
+}
+
+AdaptedOutput forward_product(const at::Tensor& x, const FrozenLinears& linears, const at::Tensor& added) {
+  const auto made = begin_forward(x, linears, added);
+  return {kernels::gemm(made.last), made.low};
 }
 
 struct AdaptedNormOutput {
@@ -192,8 +197,8 @@ AdaptedNormOutput forward_normed(const at::Tensor& hidden, const kernels::NormWe
 
 struct Backward {
   Change change;
-  at::Tensor of_low;    // gradient of the low products
-  at::Tensor of_input;  // and of the input
+  at::Tensor of_low;       // gradient of the low products
+  kernels::Gemm of_input;  // gives that of the input
 };
 
 // With A beneath the weight, and what came from above copied once beside the low products' gradient.
@@ -209,12 +214,11 @@ std::optional<Backward> backward_beside(const at::Tensor& above, const FrozenLin
   made.of_low = beside.narrow(1, out, ranks);
   kernels::gemm_into(made.of_low, {.a = above, .b = made.change.up, .scale = made.change.scale});
   put_together(weight.narrow(0, out, ranks).narrow(1, 0, in), {{made.change.down}});
-  made.of_input =
-      kernels::gemm({.a = beside.narrow(1, 0, out + ranks), .b = weight.narrow(0, 0, out + ranks).narrow(1, 0, in)});
+  made.of_input = {.a = beside.narrow(1, 0, out + ranks), .b = weight.narrow(0, 0, out + ranks).narrow(1, 0, in)};
   return made;
 }
 
-Backward backward_product(const at::Tensor& above, const FrozenLinears& linears) {
+Backward begin_backward(const at::Tensor& above, const FrozenLinears& linears) {
   if (auto made = backward_beside(above, linears)) return *std::move(made);
   const auto weight = whole_weight(linears, above.scalar_type());
   const bool laid = linears.room.defined() && linears.room.size(1) >= input_width(linears) + ranks_of(linears);
@@ -234,7 +238,7 @@ Backward backward_product(const at::Tensor& above, const FrozenLinears& linears)
       }
     }
   }
-  made.of_input = kernels::gemm({.a = above, .b = weight, .transpose_b = linears.in_out, .added = added});
+  made.of_input = {.a = above, .b = weight, .transpose_b = linears.in_out, .added = added};
   return made;
 }
 
@@ -305,10 +309,10 @@ struct AdaptedNormLinear : torch::autograd::Function<AdaptedNormLinear> {
     if (!upstream[1].defined()) return gradients;
     const auto linears = kept_linears(context, trained);
     const auto above = as_rows(upstream[1]);
-    const auto made = backward_product(above, linears);
+    const auto made = begin_backward(above, linears);
     const auto found =
         kernels::norm_gradients(kept[0], {kept[1], kept[2], context->saved_data.at("epsilon").toDouble()},
-                                {kept[3], kept[4]}, shaped_like(made.of_input, kept[0]), upstream[0],
+                                {kept[3], kept[4]}, shaped_like(kernels::gemm(made.of_input), kept[0]), upstream[0],
                                 {.output = !trained.empty(),
                                  .weights = kept[1].requires_grad() || (kept[2].defined() && kept[2].requires_grad())});
     gradients[0] = found.input, gradients[1] = found.weight, gradients[2] = found.bias;
@@ -319,38 +323,54 @@ struct AdaptedNormLinear : torch::autograd::Function<AdaptedNormLinear> {
   }
 };
 
+// Of the linears in (`travel` without `later`), or of one out, that are cut among processes; see block_ops.h.
 struct AdaptedLinearResidual : torch::autograd::Function<AdaptedLinearResidual> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input,
                             const std::optional<at::Tensor>& residual, at::TensorList trained,
-                            const FrozenLinears& linears, std::optional<kernels::Activation> kind, bool last_use) {
-    const auto active = kind ? kernels::activate(input, *kind) : input;
-    const auto made = forward_product(as_rows(active), linears, residual ? as_rows(*residual) : at::Tensor());
-    keep(context, linears, {input, made.low}, trained);
+                            const FrozenLinears& linears, std::optional<kernels::Activation> kind, bool last_use,
+                            Travel* travel, LaterSum* later) {
+    const bool in = travel != nullptr && later == nullptr;
+    const auto whole = in ? travel->gather(input, {}, Sent::states).whole : input;
+    const auto active = kind ? kernels::activate(whole, *kind) : whole;
+    const auto made = begin_forward(as_rows(active), linears, residual ? as_rows(*residual) : at::Tensor());
+    keep(context, linears, {whole, made.low}, trained);
     context->saved_data["kind"] = kind ? static_cast<int64_t>(*kind) : int64_t{-1};
     context->saved_data["last_use"] = last_use;
     context->saved_data["residual"] = residual.has_value();
-    return shaped_like(made.out, input);
+    context->saved_data["in"] = in;
+    keep_travel(context, travel);
+    if (later != nullptr) return later->begin(*travel, input, made.last);
+    return shaped_like(kernels::gemm(made.last), whole);
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& upstream) {
     const auto kept = context->get_saved_variables();
     const at::TensorList trained = at::TensorList(kept).slice(2);
     const auto linears = kept_linears(context, trained);
-    const auto above = as_rows(upstream[0]);
-    auto made = backward_product(above, linears);
+    auto* travel = kept_travel(context);
+    const bool in = context->saved_data.at("in").toBool();
+    const auto above =
+        as_rows(travel == nullptr || in ? upstream[0] : travel->gather(upstream[0], {}, Sent::gradients).whole);
+    const auto made = begin_backward(above, linears);
+    variable_list gradients{{}, context->saved_data.at("residual").toBool() ? upstream[0] : at::Tensor()};
     at::Tensor active = as_rows(kept[0]);
+    Travel::Finish arrive = [] {};
     if (const int64_t kind = context->saved_data.at("kind").toInt(); kind >= 0) {
       const bool last_use = context->saved_data.at("last_use").toBool();
-      const auto found = kernels::activation_gradients(active, made.of_input, static_cast<kernels::Activation>(kind),
-                                                       {.value = !trained.empty(), .in_place = last_use});
+      const auto found =
+          kernels::activation_gradients(active, kernels::gemm(made.of_input), static_cast<kernels::Activation>(kind),
+                                        {.value = !trained.empty(), .in_place = last_use});
       if (last_use) kept[0].unsafeGetTensorImpl()->bump_version();  // whoever else kept it is told
-      made.of_input = found.input, active = found.again;
+      gradients[0] = found.input.view(kept[0].sizes()), active = found.again;
+    } else if (in) {
+      arrive = begin_input_gradient(context, made.of_input, kept[0], gradients[0]);
+    } else {
+      gradients[0] = shaped_like(kernels::gemm(made.of_input), kept[0]);
     }
-    variable_list gradients{made.of_input.view(kept[0].sizes()),
-                            context->saved_data.at("residual").toBool() ? upstream[0] : at::Tensor()};
     if (!trained.empty())
       for (auto& gradient : change_gradients(active, kept[1], above, made)) gradients.push_back(std::move(gradient));
-    gradients.resize(2 + trained.size() + 3);  // the linears, the kind and last_use are the last
+    gradients.resize(2 + trained.size() + 5);  // the linears, the kind, last_use, travel and later are the last
+    arrive();
     return gradients;
   }
 };
@@ -371,39 +391,15 @@ void check_linears(const FrozenLinears& linears, const at::Tensor& input) {
 }
 
 at::Tensor apply(const at::Tensor& input, std::optional<kernels::Activation> kind, const FrozenLinears& linears,
-                 const at::Tensor& residual, bool last_use) {
+                 const at::Tensor& residual, bool last_use, Travel* travel = nullptr, LaterSum* later = nullptr) {
   check_linears(linears, input);
   HYPERION_CHECK(linears.changes.size() == 1 || !residual.defined(), "a residual is added to one linear");
   const auto trained = trained_of(linears);
-  return AdaptedLinearResidual::apply(input, maybe(residual), at::TensorList(trained), linears, kind, last_use);
+  return AdaptedLinearResidual::apply(input, maybe(residual), at::TensorList(trained), linears, kind, last_use, travel,
+                                      later);
 }
 
 }  // namespace
-
-LaidRoom::LaidRoom(const std::vector<at::Tensor>& weights, RoomBeside room) {
-  const at::NoGradGuard no_grad;
-  int64_t out = 0;
-  for (const auto& weight : weights) out += weight.size(0);
-  const int64_t in = weights[0].size(1);
-  auto whole = at::zeros({out + room.rows, room.columns > 0 ? with_pitch(in + room.columns) : in},
-                         weights[0].options().requires_grad(false));
-  int64_t row = 0;
-  for (const auto& weight : weights) {
-    const auto place = whole.narrow(0, row, weight.size(0)).narrow(1, 0, in);
-    place.copy_(weight.detach());
-    at::Tensor(weight).set_data(place);
-    row += weight.size(0);
-  }
-  storage_.emplace(whole.storage().getWeakStorageImpl());
-  rows_ = whole.size(0), columns_ = whole.size(1);
-}
-
-at::Tensor LaidRoom::around(const at::Tensor& weight) const {
-  if (!storage_ || !weight.defined() || weight.storage_offset() != 0) return {};
-  const auto storage = storage_->lock();
-  if (!storage || storage.get() != weight.storage().unsafeGetStorageImpl()) return {};
-  return weight.detach().as_strided({rows_, columns_}, {columns_, 1}, 0);
-}
 
 std::pair<at::Tensor, at::Tensor> norm_linear(const at::Tensor& hidden, const kernels::NormWeights& norm,
                                               const FrozenLinears& linears) {
@@ -414,8 +410,18 @@ std::pair<at::Tensor, at::Tensor> norm_linear(const at::Tensor& hidden, const ke
   return {out[0], out[1]};
 }
 
-at::Tensor joined_linears(const at::Tensor& input, const FrozenLinears& linears) {
-  return apply(input, std::nullopt, linears, {}, false);
+at::Tensor joined_linears(const at::Tensor& input, const FrozenLinears& linears, Travel* travel) {
+  return apply(input, std::nullopt, linears, {}, false, travel);
+}
+
+at::Tensor summed_linear(const at::Tensor& input, std::optional<kernels::Activation> kind, const FrozenLinears& linears,
+                         Travel& travel, bool last_use) {
+  HYPERION_CHECK(linears.changes.size() == 1 && linears.biases.empty(),
+                 "a sum is of one map, without a bias that would count several times");
+  LaterSum later;
+  const auto out = apply(input, kind, linears, {}, last_use, &travel, &later);
+  later.make();
+  return out;
 }
 
 at::Tensor linear_residual(const at::Tensor& input, const FrozenLinears& linears, const at::Tensor& residual) {

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "hyperion/blocks/travel.h"
 #include "hyperion/kernels/activations_math.h"
 #include "hyperion/kernels/dropout.h"
 #include "hyperion/kernels/nf4.h"
@@ -57,7 +58,9 @@ inline bool wants_rows_beneath(int64_t in, int64_t out) { return in >= 2 * out; 
 
 std::pair<at::Tensor, at::Tensor> norm_linear(const at::Tensor& hidden, const kernels::NormWeights& norm,
                                               const FrozenLinears& linears);
-at::Tensor joined_linears(const at::Tensor& input, const FrozenLinears& linears);
+at::Tensor joined_linears(const at::Tensor& input, const FrozenLinears& linears, Travel* travel = nullptr);
+at::Tensor summed_linear(const at::Tensor& input, std::optional<kernels::Activation> kind, const FrozenLinears& linears,
+                         Travel& travel, bool last_use = false);
 at::Tensor linear_residual(const at::Tensor& input, const FrozenLinears& linears, const at::Tensor& residual);
 at::Tensor activated_linear_residual(const at::Tensor& input, kernels::Activation kind, const FrozenLinears& linears,
                                      const at::Tensor& residual, bool last_use = false);

@@ -4,11 +4,13 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "hyperion/blocks/fp8.h"
 #include "hyperion/blocks/segments.h"
+#include "hyperion/blocks/travel.h"
 #include "hyperion/kernels/activations_math.h"
 #include "hyperion/kernels/norm.h"
 
@@ -30,8 +32,12 @@ void lay_together(const std::vector<at::Tensor>& tensors);
 std::pair<at::Tensor, at::Tensor> norm_linear(const at::Tensor& hidden, const kernels::NormWeights& norm,
                                               const Linears& linears);
 
-// linears(input): where the norm is another's work. Keeps the input.
-at::Tensor joined_linears(const at::Tensor& input, const Linears& linears);
+// linears(input): where the norm is another's work. Keeps the input. Where the weights are shards: of the input of all
+// processes, whose gradients are summed.
+at::Tensor joined_linears(const at::Tensor& input, const Linears& linears, Travel* travel = nullptr);
+// The sum over processes of linears(activation(input)), where the weights are shards.
+at::Tensor summed_linear(const at::Tensor& input, std::optional<kernels::Activation> kind, const Linears& linears,
+                         Travel& travel, bool last_use = false);
 
 // residual + linears(activation(input)); without an activation the input itself. Keeps the input alone.
 at::Tensor linear_residual(const at::Tensor& input, const Linears& linears, const at::Tensor& residual);

@@ -67,20 +67,24 @@ struct LinearResidual : torch::autograd::Function<LinearResidual> {
 
 struct JoinedLinears : torch::autograd::Function<JoinedLinears> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input, at::TensorList weights,
-                            at::TensorList biases, bool in_out) {
-    variable_list kept{input};
+                            at::TensorList biases, bool in_out, Travel* travel) {
+    const kernels::Gemm product{.a = travel == nullptr ? as_rows(input) : at::Tensor(),
+                                .b = joined(weights, in_out ? 1 : 0),
+                                .transpose_b = !in_out,
+                                .bias = joined(biases, 0)};
+    const auto [whole, rows] = travel == nullptr ? Travel::Gathered{input, kernels::gemm(product)}
+                                                 : travel->gather(input, product, Sent::states);
+    variable_list kept{whole};
     kept.insert(kept.end(), weights.begin(), weights.end());
     kept.insert(kept.end(), biases.begin(), biases.end());
     context->save_for_backward(kept);
     context->saved_data["in_out"] = in_out;
     context->saved_data["linears"] = static_cast<int64_t>(weights.size());
-    return shaped_like(kernels::gemm({.a = as_rows(input),
-                                      .b = joined(weights, in_out ? 1 : 0),
-                                      .transpose_b = !in_out,
-                                      .bias = joined(biases, 0)}),
-                       input);
+    keep_travel(context, travel);
+    return shaped_like(rows, whole);
   }
 
+  // The gradient of the input is made first: it travels while those of the weights are made.
   static variable_list backward(AutogradContext* context, const variable_list& upstream) {
     const auto kept = context->get_saved_variables();
     const auto count = static_cast<size_t>(context->saved_data.at("linears").toInt());
@@ -88,17 +92,56 @@ struct JoinedLinears : torch::autograd::Function<JoinedLinears> {
     const bool in_out = context->saved_data.at("in_out").toBool();
     const int64_t side = in_out ? 1 : 0;
     const auto above = as_rows(upstream[0]);
-    variable_list gradients{
-        shaped_like(kernels::gemm({.a = above, .b = joined(weights, side), .transpose_b = in_out}), kept[0])};
-    gradients.resize(2 + weights.size() + biases.size());  // in_out is the last
+    variable_list gradients(3 + weights.size() + biases.size());  // in_out and travel are the last
+    const auto arrive = begin_input_gradient(context, {.a = above, .b = joined(weights, side), .transpose_b = in_out},
+                                             kept[0], gradients[0]);
     bool trained = false;
     for (size_t i = 1; i < kept.size(); ++i) trained = trained || context->needs_input_grad(i);
-    if (!trained) return gradients;
-    const auto of_linears =
-        parted_gradients(kernels::weight_gradient(as_rows(kept[0]), above, in_out),
-                         biases.empty() ? at::Tensor() : kernels::column_sums(above), weights, biases, side);
-    std::copy(of_linears.begin(), of_linears.end(), gradients.begin() + 1);
+    if (trained) {
+      const auto of_linears =
+          parted_gradients(kernels::weight_gradient(as_rows(kept[0]), above, in_out),
+                           biases.empty() ? at::Tensor() : kernels::column_sums(above), weights, biases, side);
+      std::copy(of_linears.begin(), of_linears.end(), gradients.begin() + 1);
+    }
+    arrive();
     return gradients;
+  }
+};
+
+struct SummedLinear : torch::autograd::Function<SummedLinear> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const at::Tensor& weight, bool in_out,
+                            int64_t kind, bool last_use, Travel* travel, LaterSum* later) {
+    const auto active = kind == kPlainInput ? input : kernels::activate(input, static_cast<kernels::Activation>(kind));
+    context->save_for_backward({input, weight});
+    context->saved_data["in_out"] = in_out;
+    context->saved_data["kind"] = kind;
+    context->saved_data["last_use"] = last_use;
+    keep_travel(context, travel);
+    return later->begin(*travel, input, {.a = as_rows(active), .b = weight, .transpose_b = !in_out});
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& upstream) {
+    const auto kept = context->get_saved_variables();
+    const bool in_out = context->saved_data.at("in_out").toBool();
+    const int64_t kind = context->saved_data.at("kind").toInt();
+    const bool trained = context->needs_input_grad(1);
+    auto [above, of_input] =
+        kept_travel(context)->gather(upstream[0], {.a = {}, .b = kept[1], .transpose_b = in_out}, Sent::gradients);
+    at::Tensor active = kept[0];
+    if (kind != kPlainInput) {
+      const bool last_use = context->saved_data.at("last_use").toBool();
+      const auto found = kernels::activation_gradients(
+          as_rows(kept[0]), of_input, static_cast<kernels::Activation>(kind), {.value = trained, .in_place = last_use});
+      if (last_use) kept[0].unsafeGetTensorImpl()->bump_version();  // whoever else kept it is told
+      of_input = found.input, active = found.again;
+    }
+    return {of_input.view(kept[0].sizes()),
+            trained ? kernels::weight_gradient(as_rows(active), as_rows(above), in_out) : at::Tensor(),
+            {},
+            {},
+            {},
+            {},
+            {}};
   }
 };
 
@@ -116,9 +159,24 @@ at::Tensor apply(const at::Tensor& input, int64_t kind, const Linears& linears, 
 
 }  // namespace
 
-at::Tensor joined_linears(const at::Tensor& input, const Linears& linears) {
-  if (linears.fp8) return joined_linears_fp8(input, linears);
-  return JoinedLinears::apply(input, at::TensorList(linears.weights), at::TensorList(linears.biases), linears.in_out);
+at::Tensor joined_linears(const at::Tensor& input, const Linears& linears, Travel* travel) {
+  if (linears.fp8) {
+    HYPERION_CHECK(travel == nullptr, "in 8 bits, what enters shards has arrived");
+    return joined_linears_fp8(input, linears);
+  }
+  return JoinedLinears::apply(input, at::TensorList(linears.weights), at::TensorList(linears.biases), linears.in_out,
+                              travel);
+}
+
+at::Tensor summed_linear(const at::Tensor& input, std::optional<kernels::Activation> kind, const Linears& linears,
+                         Travel& travel, bool last_use) {
+  HYPERION_CHECK(!linears.fp8 && linears.weights.size() == 1 && linears.biases.empty(),
+                 "a sum is of one map, without a bias that would count several times");
+  LaterSum later;
+  const auto out = SummedLinear::apply(input, linears.weights[0], linears.in_out,
+                                       kind ? static_cast<int64_t>(*kind) : kPlainInput, last_use, &travel, &later);
+  later.make();
+  return out;
 }
 
 at::Tensor linear_residual(const at::Tensor& input, const Linears& linears, const at::Tensor& residual) {

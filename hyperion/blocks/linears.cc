@@ -1,6 +1,8 @@
 #include "hyperion/blocks/linears.h"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
 
 namespace hyperion::blocks {
 namespace {
@@ -45,6 +47,42 @@ std::vector<at::Tensor> parted_gradients(const at::Tensor& of_weight, const at::
   if (biases.empty()) return gradients;
   for (auto& part : parted(of_bias, biases, 0)) gradients.push_back(std::move(part));
   return gradients;
+}
+
+void keep_travel(torch::autograd::AutogradContext* context, Travel* travel) {
+  context->saved_data["travel"] = reinterpret_cast<int64_t>(travel);
+}
+
+Travel* kept_travel(torch::autograd::AutogradContext* context) {
+  return reinterpret_cast<Travel*>(context->saved_data.at("travel").toInt());
+}
+
+Travel::Finish begin_input_gradient(torch::autograd::AutogradContext* context, const kernels::Gemm& product,
+                                    const at::Tensor& whole, at::Tensor& gradient) {
+  auto* travel = kept_travel(context);
+  if (travel == nullptr) {
+    gradient = shaped_like(kernels::gemm(product), whole);
+    return [] {};
+  }
+  if (!context->needs_input_grad(0)) return [] {};
+  auto sizes = whole.sizes().vec();
+  sizes[1] /= travel->parts();
+  gradient = at::empty(sizes, whole.options());
+  return travel->sum(gradient, product, Sent::gradients);
+}
+
+at::Tensor LaterSum::begin(Travel& travel, const at::Tensor& input, kernels::Gemm product) {
+  auto sizes = input.sizes().vec();
+  sizes[1] /= travel.parts();
+  sizes.back() = product.b.size(product.transpose_b ? 0 : 1);
+  const auto out = at::empty(sizes, input.options());
+  travel_ = &travel, out_ = out.detach(), product_ = std::move(product);
+  return out;
+}
+
+void LaterSum::make() const {
+  const at::NoGradGuard no_grad;
+  travel_->sum(out_, product_, Sent::states)();
 }
 
 }  // namespace hyperion::blocks

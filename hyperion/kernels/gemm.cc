@@ -88,6 +88,12 @@ void gemm_into(at::Tensor out, const Gemm& p) {
   out.copy_(by_torch(p));
 }
 
+Gemm rows_of(Gemm p, int64_t first, int64_t count) {
+  p.a = p.a.narrow(p.transpose_a ? 1 : 0, first, count);
+  if (p.added.defined()) p.added = p.added.narrow(0, first, count);
+  return p;
+}
+
 void gemm_add(const at::Tensor& out, const Gemm& p, bool first) {
   if (ours(p)) {
     const auto a = in_rows_for_product(p.a), b = in_rows_for_product(p.b);

@@ -15,6 +15,8 @@ struct Gemm {
 };
 at::Tensor gemm(const Gemm& p);
 void gemm_into(at::Tensor out, const Gemm& p);
+// So many rows of it.
+Gemm rows_of(Gemm p, int64_t first, int64_t count);
 
 // out (fp32) += a b, or = where `first`.
 void gemm_add(const at::Tensor& out, const Gemm& product, bool first);

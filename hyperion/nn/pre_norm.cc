@@ -70,6 +70,14 @@ bool can_fuse(const Projections& list) {
          alike(list, [](const auto& one) { return one.bias().defined(); });
 }
 
+bool in_8_bits(const Projections& list) { return list.front()->fp8() != nullptr && c10::GradMode::is_enabled(); }
+
+// Of linears cut among processes, also where steps are not fused otherwise: hidden states travel while products are
+// made. `reference` has it apart, one after the other, and so have products in 8 bits.
+bool travels(const Projections& list, const PassSettings& pass) {
+  return !pass.reference && can_fuse(list) && !in_8_bits(list);
+}
+
 bool can_adapt(const Projections& list, const Pass& pass) {
   return count_of(list, [&](const auto& one) { return one.frozen(pass); }) == list.size() &&
          alike(list, [](const auto& one) { return one.bias().defined(); }) &&
@@ -115,23 +123,35 @@ Form PreNorm::form_in(const Pass& pass) const {
 
 Projected PreNorm::in(const at::Tensor& input, Pass& pass) const {
   Projected projected{norm_ ? input : at::Tensor(), {}, {}, form_in(pass)};
-  if (projected.form == Form::plain || cut(pass)) {
+  for (const auto& linear : in_) projected.widths.push_back(linear->width());
+  if (cut(pass)) {
+    projected.outputs = in_shards(run(*norm_, input, pass), projected, pass);
+  } else if (projected.form == Form::plain) {
     const auto normed = norm_ ? run(*norm_, input, pass) : input;
-    const auto whole = cut(pass) ? into_shards(normed, pass) : normed;
-    if (projected.form == Form::fused)
-      projected.outputs = {blocks::joined_linears(whole, linears_for(in_, whole))};
-    else if (projected.form == Form::adapted)
-      projected.outputs = {blocks::joined_linears(whole, frozen_for(in_, room_in_, pass))};
-    else
-      for (const auto& linear : in_) projected.outputs.push_back(run(*linear, whole, pass));
+    for (const auto& linear : in_) projected.outputs.push_back(run(*linear, normed, pass));
   } else {
     auto [residual, packed] = projected.form == Form::fused
                                   ? blocks::norm_linear(input, norm_->weights(), linears_for(in_, input))
                                   : blocks::norm_linear(input, norm_->weights(), frozen_for(in_, room_in_, pass));
     projected.residual = std::move(residual), projected.outputs = {std::move(packed)};
   }
-  for (const auto& linear : in_) projected.widths.push_back(linear->width());
   return projected;
+}
+
+std::vector<at::Tensor> PreNorm::in_shards(const at::Tensor& normed, const Projected& projected, Pass& pass) const {
+  auto& travel = pass.shards->travel(pass.by_sequence);
+  if (projected.form == Form::adapted)
+    return {blocks::joined_linears(normed, frozen_for(in_, room_in_, pass), &travel)};
+  if (!travels(in_, pass)) {
+    const auto whole = into_shards(normed, pass);
+    if (projected.form == Form::fused) return {blocks::joined_linears(whole, linears_for(in_, whole))};
+    std::vector<at::Tensor> outputs;
+    for (const auto& linear : in_) outputs.push_back(run(*linear, whole, pass));
+    return outputs;
+  }
+  const auto packed = blocks::joined_linears(normed, linears_for(in_, normed), &travel);
+  if (projected.form == Form::fused || in_.size() == 1) return {packed};
+  return packed.split_with_sizes(projected.widths, -1);
 }
 
 at::Tensor PreNorm::out(const Projected& from, const at::Tensor& mixed, Pass& pass, const PartDropout& dropout) const {
@@ -149,25 +169,33 @@ at::Tensor PreNorm::onto_residual(const Projected& from, std::optional<Activatio
   const bool alone = !cut(pass);
   const auto how = alone ? dropped(dropout.p, dropout.name, dropout.layer, pass) : Dropped{};
   const auto made = [&](auto linears) {
-    if (!alone) linears.biases.clear();
-    return last_linear(input, activation, linears, alone ? out_->bias() : at::Tensor(),
-                       alone ? from.residual : at::Tensor(), how);
+    if (alone) return last_linear(input, activation, linears, out_->bias(), from.residual, how);
+    linears.biases.clear();
+    if (from.form == Form::fused && !travels({out_}, pass))
+      return out_of_shards(last_linear(input, activation, linears, {}, {}, {}), pass);
+    return blocks::summed_linear(input, activation, linears, pass.shards->travel(pass.by_sequence), /*last_use=*/true);
   };
   const auto output =
       from.form == Form::fused ? made(linears_for({out_}, input)) : made(frozen_for({out_}, room_out_, pass));
-  return alone ? output : summed(from, output, pass, dropout);
+  return alone ? output : onto_residual(from, output, pass, dropout);
 }
 
 at::Tensor PreNorm::joined(const Projected& from, const at::Tensor& input, Pass& pass,
                            const PartDropout& dropout) const {
-  if (cut(pass)) return summed(from, out_->without_bias(input, pass), pass, dropout);
+  if (cut(pass)) return onto_residual(from, sum_of_shards(input, pass), pass, dropout);
   const auto part = nn::dropout(run(*out_, input, pass), dropout.p, dropout.name, dropout.layer, pass);
   return from.residual.defined() ? from.residual + part : part;
 }
 
-at::Tensor PreNorm::summed(const Projected& from, const at::Tensor& part, const PassSettings& pass,
-                           const PartDropout& dropout) const {
-  const auto sum = out_of_shards(part, pass);
+at::Tensor PreNorm::sum_of_shards(const at::Tensor& input, Pass& pass) const {
+  if (!travels({out_}, pass)) return out_of_shards(out_->without_bias(input, pass), pass);
+  auto linears = linears_for({out_}, input);
+  linears.biases.clear();
+  return blocks::summed_linear(input, std::nullopt, linears, pass.shards->travel(pass.by_sequence));
+}
+
+at::Tensor PreNorm::onto_residual(const Projected& from, const at::Tensor& sum, const PassSettings& pass,
+                                  const PartDropout& dropout) const {
   const auto how = dropped(dropout.p, dropout.name, dropout.layer, pass, own_elements(from.residual, pass));
   if (how.p > 0) return kernels::bias_dropout_residual(sum, out_->bias(), from.residual, how.p, how.place);
   return from.residual + (out_->bias().defined() ? sum + out_->bias() : sum);

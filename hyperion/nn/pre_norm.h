@@ -58,10 +58,13 @@ class PreNorm {
  private:
   Form form_in(const Pass& pass) const;
   bool cut(const PassSettings& pass) const { return pass.shards != nullptr && norm_ != nullptr; }
+  // What the linears give where they are cut among processes, and what the one out gives on all of them together.
+  std::vector<at::Tensor> in_shards(const at::Tensor& normed, const Projected& projected, Pass& pass) const;
+  at::Tensor sum_of_shards(const at::Tensor& input, Pass& pass) const;
   at::Tensor joined(const Projected& from, const at::Tensor& input, Pass& pass, const PartDropout& dropout) const;
-  // What the processes made of their shards, summed; then bias, dropout and residual.
-  at::Tensor summed(const Projected& from, const at::Tensor& part, const PassSettings& pass,
-                    const PartDropout& dropout) const;
+  // Of such a sum bias, dropout and residual.
+  at::Tensor onto_residual(const Projected& from, const at::Tensor& sum, const PassSettings& pass,
+                           const PartDropout& dropout) const;
   at::Tensor onto_residual(const Projected& from, std::optional<Activation> activation, const at::Tensor& input,
                            const Pass& pass, const PartDropout& dropout) const;
 

@@ -5,6 +5,8 @@
 
 #include <functional>
 
+#include "hyperion/blocks/travel.h"
+
 namespace hyperion::nn {
 
 class Module;
@@ -26,6 +28,8 @@ class BatchStats {
   virtual at::Tensor gather(const at::Tensor& own) = 0;
 };
 
+using blocks::Sent, blocks::Travel;
+
 // Processes that each hold a shard of the layers of one model: tensor parallelism (Shoeybi et al., 2019). Between
 // `into` and `out_of` weights are cut; outside of that all compute the same or, by sequence (Korthikanti et al., 2022),
 // each its part of the tokens. Tensors are [batch, length, width].
@@ -34,6 +38,8 @@ class Shards {
   virtual ~Shards() = default;
   virtual int64_t count() const = 0;
   virtual int64_t index() const = 0;
+  // For linears that take what enters and leaves them into their own hands, so that it travels while they compute.
+  virtual Travel& travel(bool by_sequence) = 0;
   // What all of them need: the same, or the parts of all along the length. Their gradients are added up.
   virtual at::Tensor into(const at::Tensor& hidden, bool by_sequence) = 0;
   // The sum of what each has; by sequence, of it this one's part.
