@@ -46,7 +46,7 @@ std::string alone(const std::string& text, int ranks) {
     if (key == "layout" && word.find("p=", 7) != word.npos) layout = strategy::parse_layout(word.substr(7));
     const std::set<std::string> same{"masked",    "packed", "inner", "lr",    "clip",   "rule",
                                      "precision", "steps",  "seed",  "batch", "layers", "recompute",
-                                     "heads",     "width",  "keys",  "drops", "scale"};
+                                     "heads",     "width",  "keys",  "drops", "length", "scale"};
     if (same.count(key) != 0) out += " " + word;
   }
   return out + " accumulate=" + std::to_string(sync ? accumulate : accumulate * layout.dp());
