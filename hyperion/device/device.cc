@@ -3,6 +3,9 @@
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/detail/CUDAHooksInterface.h>
+#include <ATen/ops/exp.h>
+#include <ATen/ops/log.h>
+#include <ATen/ops/zeros.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/Exception.h>
 
@@ -23,6 +26,11 @@ class ToOurLog final : public c10::WarningHandler {
   }
 };
 
+// The vector functions of MKL (exp, log and the like, on x86) find out at their first call what the CPU can do. Where
+// two threads call first at the same time, one in some forty processes went on with functions that are less exact, and
+// the bits of a run did not repeat. So one thread alone calls first.
+void begin_vector_functions() { [[maybe_unused]] static const auto called = at::log(at::exp(at::zeros({64}))); }
+
 }  // namespace
 
 void log_library_warnings() {
@@ -33,6 +41,7 @@ void log_library_warnings() {
 int gpu_count() { return at::hasCUDA() ? at::detail::getCUDAHooks().deviceCount() : 0; }
 
 c10::Device open_device(const std::string& name) {
+  begin_vector_functions();
   const int count = gpu_count();
   if (name == "cpu" || (name == "auto" && count == 0)) return c10::kCPU;
   int index = 0;
