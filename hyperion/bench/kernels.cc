@@ -207,14 +207,16 @@ double KernelRow::ratio() const { return aten.repeats > 0 ? aten.median / ours.m
 std::string KernelRow::name() const { return format("{} {} {} {}", operation, pass, size, dtype); }
 
 void check_kernel_words(const KernelBenchOptions& options) {
-  std::vector<std::string> names, shaped;
+  std::vector<std::string> names, shaped, cut;
   for (const auto& entry : kernel_operations()) {
     names.emplace_back(entry.name);
     if (entry.shaped) shaped.emplace_back(entry.name);
+    if (entry.cut != nullptr) cut.emplace_back(entry.name);
   }
   check_words(options.only, names, "operation");
   if (!options.shapes.empty()) check_words(options.only, shaped, "operation on batch x length x width named");
   for (const auto& shape : options.shapes) activation_shape(shape);
+  if (!options.tp.empty()) check_words(options.only, cut, "operation that tp cuts named");
   for (const int64_t count : options.tp)
     if (count < 1) throw base::ConfigError(format("--tp {} is no number of shards", count), "name some from 1 on");
   check_words(options.sizes, {"small", "medium", "large"}, "size");
