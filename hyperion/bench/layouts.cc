@@ -15,6 +15,7 @@
 #include "hyperion/host/cpu.h"
 #include "hyperion/report/metrics.h"
 #include "hyperion/report/run_record.h"
+#include "hyperion/strategy/stage_work.h"
 #include "hyperion/train/config.h"
 #include "hyperion/train/run_settings.h"
 
@@ -214,10 +215,11 @@ void read_figures_of(LayoutRow& row, base::FileSystem& files, const base::Path& 
 
 const char* axis_of(const std::string& group) {
   static const std::map<std::string, const char*> known = {
-      {"gradients", "dp"},     {"weights", "dp"},          {"replicas", "dp"},     {"node", "dp"},
-      {"across nodes", "dp"},  {"statistics", "dp"},       {"stages", "pp"},       {"tied weights", "pp"},
-      {"hidden states", "pp"}, {"hidden gradients", "pp"}, {"control", "control"}, {"saves", "control"},
-      {"copies", "control"},   {"layers", "tp"},           {"model", "pp and tp"}};
+      {"gradients", "dp"},     {"weights", "dp"},          {"replicas", "dp"},       {"node", "dp"},
+      {"across nodes", "dp"},  {"statistics", "dp"},       {"stages", "pp"},         {"tied weights", "pp"},
+      {"hidden states", "pp"}, {"hidden gradients", "pp"}, {"control", "control"},   {"saves", "control"},
+      {"copies", "control"},   {"layers", "tp"},           {"model", "pp and tp"},   {"context", "cp"},
+      {"experts", "ep"},       {"expert gradients", "dp"}, {"expert weights", "dp"}, {"expert copies", "control"}};
   if (group.ends_with(" shards")) return "tp";
   const auto found = known.find(group);
   return found == known.end() ? nullptr : found->second;

@@ -16,12 +16,15 @@
 
 namespace hyperion::blocks {
 
+class LaterGradients;
+
 // x W + b of one or several linears over the same input, side by side. Weights [in, out] each, or [out, in]; biases as
 // many, or none. Weights that lie one behind the other in memory (see `lay_together`) are taken as one.
 struct Linears {
   std::vector<at::Tensor> weights, biases;
   bool in_out;
-  Fp8Linear fp8 = {};  // set: their products are made in 8 bits
+  Fp8Linear fp8 = {};               // set: their products are made in 8 bits
+  LaterGradients* later = nullptr;  // set: the backward leaves the weights' gradients there
 };
 
 // Moves the tensors' values into one piece of memory, one behind the other; they keep their shapes and names.

@@ -71,6 +71,11 @@ at::Tensor fp8_weight_gradient(const Fp8Matrix& x, const Fp8Matrix& above, bool 
                 : fp8_gemm({above.transposed, above.transposed_inverse, x.transposed, x.transposed_inverse}, type);
 }
 
+std::function<at::Tensor()> later_product(const Fp8Matrix& x, const Fp8Matrix& above, bool in_out,
+                                          at::ScalarType type) {
+  return [x, above, in_out, type] { return fp8_weight_gradient(x, above, in_out, type); };
+}
+
 Fp8Linear keep_map(AutogradContext* context, int64_t scales, int64_t map) {
   context->saved_data["scales"] = scales;
   context->saved_data["map"] = map;
@@ -80,8 +85,10 @@ Fp8Linear keep_map(AutogradContext* context, int64_t scales, int64_t map) {
 struct Fp8NormLinear : torch::autograd::Function<Fp8NormLinear> {
   static variable_list forward(AutogradContext* context, const at::Tensor& hidden, const at::Tensor& norm_weight,
                                const std::optional<at::Tensor>& norm_bias, double epsilon, at::TensorList weights,
-                               at::TensorList biases, bool in_out, int64_t scales, int64_t index) {
+                               at::TensorList biases, bool in_out, int64_t scales, int64_t index,
+                               LaterGradients* later) {
     const auto map = keep_map(context, scales, index);
+    keep_later(context, later, weights);
     const kernels::NormWeights norm{norm_weight, or_none(norm_bias), epsilon};
     const auto statistics = kernels::norm_statistics(hidden, norm);
     const auto x = fp8_norm(hidden, norm, statistics, map, {.straight = true});
@@ -108,7 +115,7 @@ struct Fp8NormLinear : torch::autograd::Function<Fp8NormLinear> {
     const kernels::NormStatistics statistics{kept[3], kept[4]};
     const auto use = kept_use(context);
     variable_list gradients{upstream[0], {}, {}, {}};
-    gradients.resize(7 + weights.size() + biases.size());
+    gradients.resize(8 + weights.size() + biases.size());
     if (!upstream[1].defined()) return gradients;
     bool trained = false;
     const size_t first = kept[2].defined() ? 3 : 2;  // of the linears, among the inputs that are there
@@ -119,8 +126,8 @@ struct Fp8NormLinear : torch::autograd::Function<Fp8NormLinear> {
     const auto weight = joined(weights, side);
     if (trained) {
       const auto x = fp8_norm(kept[0], norm, statistics, use.map, {.transposed = true, .factor = use.input});
-      const auto of_weight = fp8_weight_gradient(x, above, in_out, weight.scalar_type());
-      const auto of_linears = parted_gradients(of_weight, above.sums, weights, biases, side);
+      const auto of_linears = gradients_of_linears(context, later_product(x, above, in_out, weight.scalar_type()),
+                                                   above.sums, weights, biases, side);
       std::copy(of_linears.begin(), of_linears.end(), gradients.begin() + 4);
     }
     const auto of_normal = input_gradient(above, weight, in_out, use);
@@ -132,8 +139,9 @@ struct Fp8NormLinear : torch::autograd::Function<Fp8NormLinear> {
 
 struct Fp8JoinedLinears : torch::autograd::Function<Fp8JoinedLinears> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input, at::TensorList weights,
-                            at::TensorList biases, bool in_out, int64_t scales, int64_t index) {
+                            at::TensorList biases, bool in_out, int64_t scales, int64_t index, LaterGradients* later) {
     const auto map = keep_map(context, scales, index);
+    keep_later(context, later, weights);
     const auto x = fp8_matrix(as_rows(input), map, Fp8Scales::input, {.straight = true});
     variable_list kept{input};
     kept.insert(kept.end(), weights.begin(), weights.end());
@@ -159,11 +167,11 @@ struct Fp8JoinedLinears : torch::autograd::Function<Fp8JoinedLinears> {
                                   {.straight = true, .transposed = trained, .sums = trained && !biases.empty()});
     const auto weight = joined(weights, side);
     variable_list gradients{shaped_like(input_gradient(above, weight, in_out, use), kept[0])};
-    gradients.resize(4 + weights.size() + biases.size());
+    gradients.resize(5 + weights.size() + biases.size());
     if (!trained) return gradients;
     const auto x = fp8_matrix(as_rows(kept[0]), use.map, Fp8Scales::input, {.transposed = true, .factor = use.input});
-    const auto of_weight = fp8_weight_gradient(x, above, in_out, weight.scalar_type());
-    const auto of_linears = parted_gradients(of_weight, above.sums, weights, biases, side);
+    const auto of_linears = gradients_of_linears(context, later_product(x, above, in_out, weight.scalar_type()),
+                                                 above.sums, weights, biases, side);
     std::copy(of_linears.begin(), of_linears.end(), gradients.begin() + 1);
     return gradients;
   }
@@ -174,8 +182,9 @@ constexpr int64_t kNoActivation = -1;
 struct Fp8LinearResidual : torch::autograd::Function<Fp8LinearResidual> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const at::Tensor& weight,
                             const std::optional<at::Tensor>& bias, const std::optional<at::Tensor>& residual,
-                            bool in_out, int64_t kind, int64_t scales, int64_t index) {
+                            bool in_out, int64_t kind, int64_t scales, int64_t index, LaterGradients* later) {
     const auto map = keep_map(context, scales, index);
+    keep_later(context, later, weight);
     const Fp8Forms forms{.straight = true};
     const auto x = kind == kNoActivation ? fp8_matrix(as_rows(input), map, Fp8Scales::input, forms)
                                          : fp8_activation(input, static_cast<kernels::Activation>(kind), map, forms);
@@ -206,10 +215,15 @@ struct Fp8LinearResidual : torch::autograd::Function<Fp8LinearResidual> {
     } else if (trained) {
       x = fp8_matrix(as_rows(kept[0]), use.map, Fp8Scales::input, {.transposed = true, .factor = use.input});
     }
+    at::Tensor of_weight;
+    if (trained)
+      of_weight =
+          gradients_of_linears(context, later_product(x, above, in_out, kept[1].scalar_type()), {}, kept[1], {}, 0)[0];
     return {of_input.view(kept[0].sizes()),
-            trained ? fp8_weight_gradient(x, above, in_out, kept[1].scalar_type()) : at::Tensor(),
+            of_weight,
             above.sums,
             context->saved_data.at("residual").toBool() ? upstream[0] : at::Tensor(),
+            {},
             {},
             {},
             {},
@@ -221,22 +235,23 @@ struct Fp8LinearResidual : torch::autograd::Function<Fp8LinearResidual> {
 
 std::pair<at::Tensor, at::Tensor> norm_linear_fp8(const at::Tensor& hidden, const kernels::NormWeights& norm,
                                                   const Linears& linears) {
-  const auto out =
-      Fp8NormLinear::apply(hidden, norm.weight, maybe(norm.bias), norm.epsilon, at::TensorList(linears.weights),
-                           at::TensorList(linears.biases), linears.in_out, linears.fp8.address(), linears.fp8.index());
+  const auto out = Fp8NormLinear::apply(hidden, norm.weight, maybe(norm.bias), norm.epsilon,
+                                        at::TensorList(linears.weights), at::TensorList(linears.biases), linears.in_out,
+                                        linears.fp8.address(), linears.fp8.index(), linears.later);
   return {out[0], out[1]};
 }
 
 at::Tensor joined_linears_fp8(const at::Tensor& input, const Linears& linears) {
   return Fp8JoinedLinears::apply(input, at::TensorList(linears.weights), at::TensorList(linears.biases), linears.in_out,
-                                 linears.fp8.address(), linears.fp8.index());
+                                 linears.fp8.address(), linears.fp8.index(), linears.later);
 }
 
 at::Tensor linear_residual_fp8(const at::Tensor& input, std::optional<kernels::Activation> kind, const Linears& linears,
                                const at::Tensor& residual) {
-  return Fp8LinearResidual::apply(
-      input, linears.weights[0], linears.biases.empty() ? std::nullopt : maybe(linears.biases[0]), maybe(residual),
-      linears.in_out, kind ? static_cast<int64_t>(*kind) : kNoActivation, linears.fp8.address(), linears.fp8.index());
+  return Fp8LinearResidual::apply(input, linears.weights[0],
+                                  linears.biases.empty() ? std::nullopt : maybe(linears.biases[0]), maybe(residual),
+                                  linears.in_out, kind ? static_cast<int64_t>(*kind) : kNoActivation,
+                                  linears.fp8.address(), linears.fp8.index(), linears.later);
 }
 
 }  // namespace hyperion::blocks

@@ -15,10 +15,17 @@ using torch::autograd::variable_list;
 
 constexpr int64_t kPlainInput = -1;
 
+// Now or later.
+at::Tensor of_weight(AutogradContext* context, const at::Tensor& input, const at::Tensor& above, bool in_out) {
+  return now_or_later(context, [input, above, in_out] {
+    return variable_list{kernels::weight_gradient(as_rows(input), as_rows(above), in_out)};
+  })[0];
+}
+
 struct LinearResidual : torch::autograd::Function<LinearResidual> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const at::Tensor& weight,
                             const std::optional<at::Tensor>& bias, const std::optional<at::Tensor>& residual,
-                            bool in_out, int64_t kind, bool last_use) {
+                            bool in_out, int64_t kind, bool last_use, LaterGradients* later) {
     const auto active = kind == kPlainInput ? input : kernels::activate(input, static_cast<kernels::Activation>(kind));
     const auto out = kernels::gemm({.a = as_rows(active),
                                     .b = weight,
@@ -26,6 +33,7 @@ struct LinearResidual : torch::autograd::Function<LinearResidual> {
                                     .bias = or_none(bias),
                                     .added = residual ? as_rows(*residual) : at::Tensor()});
     context->save_for_backward({input, weight});
+    keep_later(context, later, weight);
     context->saved_data["in_out"] = in_out;
     context->saved_data["kind"] = kind;
     context->saved_data["last_use"] = last_use;
@@ -56,9 +64,10 @@ struct LinearResidual : torch::autograd::Function<LinearResidual> {
       if (found.sums.defined()) kernels::leave_bias_sums(of_input, found.sums);
     }
     return {of_input.view(kept[0].sizes()),
-            trained ? kernels::weight_gradient(as_rows(active), above, in_out) : at::Tensor(),
+            trained ? of_weight(context, active, above, in_out) : at::Tensor(),
             with_bias && !sums.defined() ? kernels::column_sums(above) : sums,
             context->saved_data.at("residual").toBool() ? upstream[0] : at::Tensor(),
+            {},
             {},
             {},
             {}};
@@ -67,7 +76,7 @@ struct LinearResidual : torch::autograd::Function<LinearResidual> {
 
 struct JoinedLinears : torch::autograd::Function<JoinedLinears> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input, at::TensorList weights,
-                            at::TensorList biases, bool in_out, Travel* travel) {
+                            at::TensorList biases, bool in_out, Travel* travel, LaterGradients* later) {
     const kernels::Gemm product{.a = travel == nullptr ? as_rows(input) : at::Tensor(),
                                 .b = joined(weights, in_out ? 1 : 0),
                                 .transpose_b = !in_out,
@@ -81,6 +90,7 @@ struct JoinedLinears : torch::autograd::Function<JoinedLinears> {
     context->saved_data["in_out"] = in_out;
     context->saved_data["linears"] = static_cast<int64_t>(weights.size());
     keep_travel(context, travel);
+    keep_later(context, later, weights);
     return shaped_like(rows, whole);
   }
 
@@ -92,15 +102,15 @@ struct JoinedLinears : torch::autograd::Function<JoinedLinears> {
     const bool in_out = context->saved_data.at("in_out").toBool();
     const int64_t side = in_out ? 1 : 0;
     const auto above = as_rows(upstream[0]);
-    variable_list gradients(3 + weights.size() + biases.size());  // in_out and travel are the last
+    variable_list gradients(4 + weights.size() + biases.size());  // in_out, travel and later are the last
     const auto arrive = begin_input_gradient(context, {.a = above, .b = joined(weights, side), .transpose_b = in_out},
                                              kept[0], gradients[0]);
     bool trained = false;
     for (size_t i = 1; i < kept.size(); ++i) trained = trained || context->needs_input_grad(i);
     if (trained) {
-      const auto of_linears =
-          parted_gradients(kernels::weight_gradient(as_rows(kept[0]), above, in_out),
-                           biases.empty() ? at::Tensor() : kernels::column_sums(above), weights, biases, side);
+      const auto of_linears = gradients_of_linears(
+          context, [above, rows = as_rows(kept[0]), in_out] { return kernels::weight_gradient(rows, above, in_out); },
+          biases.empty() ? at::Tensor() : kernels::column_sums(above), weights, biases, side);
       std::copy(of_linears.begin(), of_linears.end(), gradients.begin() + 1);
     }
     arrive();
@@ -110,14 +120,15 @@ struct JoinedLinears : torch::autograd::Function<JoinedLinears> {
 
 struct SummedLinear : torch::autograd::Function<SummedLinear> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const at::Tensor& weight, bool in_out,
-                            int64_t kind, bool last_use, Travel* travel, LaterSum* later) {
+                            int64_t kind, bool last_use, Travel* travel, LaterSum* sum, LaterGradients* later) {
     const auto active = kind == kPlainInput ? input : kernels::activate(input, static_cast<kernels::Activation>(kind));
     context->save_for_backward({input, weight});
     context->saved_data["in_out"] = in_out;
     context->saved_data["kind"] = kind;
     context->saved_data["last_use"] = last_use;
     keep_travel(context, travel);
-    return later->begin(*travel, input, {.a = as_rows(active), .b = weight, .transpose_b = !in_out});
+    keep_later(context, later, weight);
+    return sum->begin(*travel, input, {.a = as_rows(active), .b = weight, .transpose_b = !in_out});
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& upstream) {
@@ -136,7 +147,8 @@ struct SummedLinear : torch::autograd::Function<SummedLinear> {
       of_input = found.input, active = found.again;
     }
     return {of_input.view(kept[0].sizes()),
-            trained ? kernels::weight_gradient(as_rows(active), as_rows(above), in_out) : at::Tensor(),
+            trained ? of_weight(context, active, above, in_out) : at::Tensor(),
+            {},
             {},
             {},
             {},
@@ -154,7 +166,7 @@ at::Tensor apply(const at::Tensor& input, int64_t kind, const Linears& linears, 
         residual);
   return LinearResidual::apply(input, linears.weights[0],
                                linears.biases.empty() ? std::nullopt : maybe(linears.biases[0]), maybe(residual),
-                               linears.in_out, kind, last_use);
+                               linears.in_out, kind, last_use, linears.later);
 }
 
 }  // namespace
@@ -165,17 +177,18 @@ at::Tensor joined_linears(const at::Tensor& input, const Linears& linears, Trave
     return joined_linears_fp8(input, linears);
   }
   return JoinedLinears::apply(input, at::TensorList(linears.weights), at::TensorList(linears.biases), linears.in_out,
-                              travel);
+                              travel, linears.later);
 }
 
 at::Tensor summed_linear(const at::Tensor& input, std::optional<kernels::Activation> kind, const Linears& linears,
                          Travel& travel, bool last_use) {
   HYPERION_CHECK(!linears.fp8 && linears.weights.size() == 1 && linears.biases.empty(),
                  "a sum is of one map, without a bias that would count several times");
-  LaterSum later;
-  const auto out = SummedLinear::apply(input, linears.weights[0], linears.in_out,
-                                       kind ? static_cast<int64_t>(*kind) : kPlainInput, last_use, &travel, &later);
-  later.make();
+  LaterSum sum;
+  const auto out =
+      SummedLinear::apply(input, linears.weights[0], linears.in_out, kind ? static_cast<int64_t>(*kind) : kPlainInput,
+                          last_use, &travel, &sum, linears.later);
+  sum.make();
   return out;
 }
 

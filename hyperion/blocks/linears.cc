@@ -41,9 +41,11 @@ std::vector<at::Tensor> parted(const at::Tensor& whole, at::TensorList parts, in
   return views;
 }
 
-std::vector<at::Tensor> parted_gradients(const at::Tensor& of_weight, const at::Tensor& of_bias, at::TensorList weights,
-                                         at::TensorList biases, int64_t dimension) {
-  auto gradients = parted(of_weight, weights, dimension);
+std::vector<at::Tensor> gradients_of_linears(torch::autograd::AutogradContext* context,
+                                             const std::function<at::Tensor()>& of_weight, const at::Tensor& of_bias,
+                                             at::TensorList weights, at::TensorList biases, int64_t dimension) {
+  auto gradients = now_or_later(
+      context, [of_weight, kept = weights.vec(), dimension] { return parted(of_weight(), kept, dimension); });
   if (biases.empty()) return gradients;
   for (auto& part : parted(of_bias, biases, 0)) gradients.push_back(std::move(part));
   return gradients;

@@ -3,11 +3,13 @@
 #include <ATen/core/Tensor.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <functional>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "hyperion/blocks/block_ops.h"
+#include "hyperion/blocks/later_gradients.h"
 #include "hyperion/blocks/travel.h"
 #include "hyperion/kernels/tensor_forms.h"
 
@@ -24,9 +26,10 @@ at::Tensor joined(at::TensorList parts, int64_t dimension);
 // Views of `whole`, shaped as the parts are.
 std::vector<at::Tensor> parted(const at::Tensor& whole, at::TensorList parts, int64_t dimension);
 
-// The gradients of linears taken as one, cut apart: the weights', then the biases'.
-std::vector<at::Tensor> parted_gradients(const at::Tensor& of_weight, const at::Tensor& of_bias, at::TensorList weights,
-                                         at::TensorList biases, int64_t dimension);
+// The gradients of linears taken as one, cut apart: the weights', which may be left for later, then the biases'.
+std::vector<at::Tensor> gradients_of_linears(torch::autograd::AutogradContext* context,
+                                             const std::function<at::Tensor()>& of_weight, const at::Tensor& of_bias,
+                                             at::TensorList weights, at::TensorList biases, int64_t dimension);
 
 // Rows of a matrix begin where a GPU likes to read.
 inline int64_t with_pitch(int64_t width) { return (width + 63) / 64 * 64; }

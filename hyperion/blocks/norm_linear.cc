@@ -17,7 +17,7 @@ using torch::autograd::variable_list;
 struct NormLinear : torch::autograd::Function<NormLinear> {
   static variable_list forward(AutogradContext* context, const at::Tensor& hidden, const at::Tensor& norm_weight,
                                const std::optional<at::Tensor>& norm_bias, double epsilon, at::TensorList weights,
-                               at::TensorList biases, bool in_out) {
+                               at::TensorList biases, bool in_out, LaterGradients* later) {
     const auto normal = kernels::normalize(hidden, {norm_weight, or_none(norm_bias), epsilon});
     const int64_t side = in_out ? 1 : 0;
     const auto out = kernels::gemm(
@@ -27,6 +27,7 @@ struct NormLinear : torch::autograd::Function<NormLinear> {
     kept.insert(kept.end(), biases.begin(), biases.end());
     context->save_for_backward(kept);
     context->set_materialize_grads(false);
+    keep_later(context, later, weights);
     context->saved_data["epsilon"] = epsilon;
     context->saved_data["in_out"] = in_out;
     context->saved_data["linears"] = static_cast<int64_t>(weights.size());
@@ -46,7 +47,7 @@ struct NormLinear : torch::autograd::Function<NormLinear> {
     const kernels::NormWeights norm{kept[1], kept[2], context->saved_data.at("epsilon").toDouble()};
     const kernels::NormStatistics statistics{kept[3], kept[4]};
     variable_list gradients{upstream[0], {}, {}, {}};
-    gradients.resize(5 + weights.size() + biases.size());  // in_out is the last
+    gradients.resize(6 + weights.size() + biases.size());  // in_out and later are the last
     if (!upstream[1].defined()) return gradients;
     const auto above = as_rows(upstream[1]);
     bool trained = false;
@@ -61,9 +62,11 @@ struct NormLinear : torch::autograd::Function<NormLinear> {
         dropped ? at::Tensor() : upstream[0], {.output = trained, .sums = context->saved_data.at("sums").toBool()});
     if (found.sums.defined()) kernels::leave_bias_sums(found.input, found.sums);
     if (trained) {
-      const auto of_weight = kernels::weight_gradient(as_rows(found.output), above, in_out);
       const auto of_bias = biases.empty() || sums.defined() ? sums : kernels::column_sums(above);
-      const auto of_linears = parted_gradients(of_weight, of_bias, weights, biases, side);
+      const auto of_linears = gradients_of_linears(
+          context,
+          [above, normal = as_rows(found.output), in_out] { return kernels::weight_gradient(normal, above, in_out); },
+          of_bias, weights, biases, side);
       std::copy(of_linears.begin(), of_linears.end(), gradients.begin() + 4);
     }
     gradients[0] = found.input, gradients[1] = found.weight, gradients[2] = found.bias;
@@ -76,8 +79,9 @@ struct NormLinear : torch::autograd::Function<NormLinear> {
 std::pair<at::Tensor, at::Tensor> norm_linear(const at::Tensor& hidden, const kernels::NormWeights& norm,
                                               const Linears& linears) {
   if (linears.fp8) return norm_linear_fp8(hidden, norm, linears);
-  const auto out = NormLinear::apply(hidden, norm.weight, maybe(norm.bias), norm.epsilon,
-                                     at::TensorList(linears.weights), at::TensorList(linears.biases), linears.in_out);
+  const auto out =
+      NormLinear::apply(hidden, norm.weight, maybe(norm.bias), norm.epsilon, at::TensorList(linears.weights),
+                        at::TensorList(linears.biases), linears.in_out, linears.later);
   return {out[0], out[1]};
 }
 

@@ -1,19 +1,14 @@
 #include <ATen/ops/_flash_attention_backward.h>
 #include <ATen/ops/_flash_attention_forward.h>
-#include <ATen/ops/_scaled_dot_product_cudnn_attention.h>
-#include <ATen/ops/_scaled_dot_product_cudnn_attention_backward.h>
-#include <ATen/ops/_scaled_dot_product_flash_attention.h>
-#include <ATen/ops/_scaled_dot_product_flash_attention_backward.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "hyperion/base/error.h"
-#include "hyperion/base/format.h"
 #include "hyperion/blocks/attention.h"
-#include "hyperion/blocks/attention_backend.h"
 #include "hyperion/blocks/block_ops.h"
+#include "hyperion/blocks/library_attention.h"
 #include "hyperion/blocks/packed_attention_math.h"
 #include "hyperion/blocks/rope.h"
 #include "hyperion/kernels/bias_sums.h"
@@ -35,11 +30,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-struct Views {
-  at::Tensor queries, keys, values;  // [batch, heads, length, width]
-};
-
-Views views_of(const at::Tensor& packed, const Heads& heads) {
+AttentionInputs views_of(const at::Tensor& packed, const Heads& heads) {
   const auto by_head = packed.view({packed.size(0), packed.size(1), heads.queries + 2 * heads.keys, heads.width});
   const auto parts = by_head.split_with_sizes({heads.queries, heads.keys, heads.keys}, 2);
   return {parts[0].transpose(1, 2), parts[1].transpose(1, 2), parts[2].transpose(1, 2)};
@@ -50,18 +41,13 @@ Rotation rotation_of(const at::Tensor& cosines, const at::Tensor& sines) {
   return {pointer<float>(cosines), pointer<float>(sines), cosines.size(0)};
 }
 
-// What the library's forward leaves for its backward.
-struct Attended {
-  at::Tensor output, sums, seed, offset;
-};
-
 // The tokens of all rows behind each other, as what goes by bounds wants them: [tokens, heads, width].
-Views tokens_of(const Views& v) {
+AttentionInputs tokens_of(const AttentionInputs& v) {
   const auto flat = [](const at::Tensor& heads) { return heads.transpose(1, 2).flatten(0, 1); };
   return {flat(v.queries), flat(v.keys), flat(v.values)};
 }
 
-at::Tensor rows_of(const at::Tensor& tokens, const Views& v) {
+at::Tensor rows_of(const at::Tensor& tokens, const AttentionInputs& v) {
   return tokens.view({v.queries.size(0), v.queries.size(2), tokens.size(1), tokens.size(2)}).transpose(1, 2);
 }
 
@@ -73,7 +59,7 @@ struct Sight {
   LibraryWindow by_library() const { return library_window(causal, window); }
 };
 
-Attended attended_within(const Views& v, const Sight& sight) {
+LibraryAttention attended_within(const AttentionInputs& v, const Sight& sight) {
   const auto tokens = tokens_of(v);
   const int64_t longest = v.queries.size(2);
   const auto window = sight.by_library();
@@ -83,7 +69,8 @@ Attended attended_within(const Views& v, const Sight& sight) {
   return {rows_of(std::get<0>(all), v), std::get<1>(all), std::get<2>(all), std::get<3>(all)};
 }
 
-Views gradients_within(const Views& v, const at::Tensor& above, const Attended& a, const Sight& sight) {
+AttentionInputs gradients_within(const AttentionInputs& v, const at::Tensor& above, const LibraryAttention& a,
+                                 const Sight& sight) {
   const auto tokens = tokens_of(v);
   const auto flat = [](const at::Tensor& heads) { return heads.transpose(1, 2).flatten(0, 1); };
   const int64_t longest = v.queries.size(2);
@@ -92,40 +79,6 @@ Views gradients_within(const Views& v, const at::Tensor& above, const Attended& 
       flat(above), tokens.queries, tokens.keys, tokens.values, flat(a.output), a.sums, sight.bounds, sight.bounds,
       longest, longest, 0, sight.causal, a.seed, a.offset, std::nullopt, window.left, window.right);
   return {rows_of(std::get<0>(all), v), rows_of(std::get<1>(all), v), rows_of(std::get<2>(all), v)};
-}
-
-Attended attended(const Views& v, bool causal, AttentionBackend backend) {
-  const double no_dropout = 0;
-  if (backend == AttentionBackend::cudnn) {
-    const auto all = at::_scaled_dot_product_cudnn_attention(v.queries, v.keys, v.values, std::nullopt,
-                                                             /*compute_log_sumexp=*/true, no_dropout, causal);
-    return {std::get<0>(all), std::get<1>(all), std::get<6>(all), std::get<7>(all)};
-  }
-  const auto all = at::_scaled_dot_product_flash_attention(v.queries, v.keys, v.values, no_dropout, causal);
-  return {std::get<0>(all), std::get<1>(all), std::get<6>(all), std::get<7>(all)};
-}
-
-Views gradients(const Views& v, const at::Tensor& above, const Attended& a, bool causal, AttentionBackend backend) {
-  const int64_t length = v.queries.size(2);
-  const auto all = backend == AttentionBackend::cudnn
-                       ? at::_scaled_dot_product_cudnn_attention_backward(
-                             above, v.queries, v.keys, v.values, a.output, a.sums, a.seed, a.offset, at::Tensor(),
-                             at::Tensor(), at::Tensor(), length, length, 0, causal)
-                       : at::_scaled_dot_product_flash_attention_backward(above, v.queries, v.keys, v.values, a.output,
-                                                                          a.sums, at::Tensor(), at::Tensor(), length,
-                                                                          length, 0, causal, a.seed, a.offset);
-  return {std::get<0>(all), std::get<1>(all), std::get<2>(all)};
-}
-
-AttentionBackend backend_for(const Views& v, bool causal) {
-  const auto& q = v.queries;
-  const auto what =
-      base::format("{}attention {}x{} of {} heads, {} for keys, {} wide, {}", causal ? "causal " : "", q.size(0),
-                   q.size(2), q.size(1), v.keys.size(1), q.size(3), c10::toString(q.scalar_type()));
-  return attention_backend(q.device(), what, [&](AttentionBackend backend) {
-    const auto above = q.transpose(1, 2).contiguous().transpose(1, 2);
-    gradients(v, above, attended(v, causal, backend), causal, backend);
-  });
 }
 
 template <class T>
@@ -140,8 +93,9 @@ struct PackedAttention : torch::autograd::Function<PackedAttention> {
                             const Heads& heads, const Sight& sight) {
     if (cosines) rotate_packed(packed, heads, *cosines, *sines);
     const auto views = views_of(packed, heads);
-    const auto backend = sight.bounds.defined() ? AttentionBackend::flash : backend_for(views, sight.causal);
-    const auto a = sight.bounds.defined() ? attended_within(views, sight) : attended(views, sight.causal, backend);
+    const auto backend = sight.bounds.defined() ? AttentionBackend::flash : library_backend(views, sight.causal);
+    const auto a =
+        sight.bounds.defined() ? attended_within(views, sight) : library_attention(views, sight.causal, backend);
     context->save_for_backward(
         {packed, or_none(cosines), or_none(sines), a.output, a.sums, a.seed, a.offset, sight.bounds});
     auto& data = context->saved_data;
@@ -160,12 +114,12 @@ struct PackedAttention : torch::autograd::Function<PackedAttention> {
     const auto above =
         upstream[0].reshape({packed.size(0), packed.size(1), heads.queries, heads.width}).transpose(1, 2);
     const Sight sight{data.at("causal").toBool(), kept[7], data.at("window").toInt()};
-    const Attended a{kept[3], kept[4], kept[5], kept[6]};
+    const LibraryAttention a{kept[3], kept[4], kept[5], kept[6]};
     const auto views = views_of(packed, heads);
-    const auto found = sight.bounds.defined()
-                           ? gradients_within(views, above, a, sight)
-                           : gradients(views, above, a, sight.causal,
-                                       data.at("cudnn").toBool() ? AttentionBackend::cudnn : AttentionBackend::flash);
+    const auto found = sight.bounds.defined() ? gradients_within(views, above, a, sight)
+                                              : library_gradients(views, above, a, sight.causal,
+                                                                  data.at("cudnn").toBool() ? AttentionBackend::cudnn
+                                                                                            : AttentionBackend::flash);
     auto out = at::empty(packed.sizes(), packed.options());
     at::Tensor sums, partial;
     if (data.at("sums").toBool() && packed.numel() > 0) {

@@ -142,7 +142,7 @@ void add_scaling_flags(CLI::App* scaling, CommFlags& flags) {
   scaling->add_option(
       "--layouts", options.layouts,
       "in place of both, with ; between them: axes as of --parallel, and any of zero=0..3, batch=N, sp, "
-      "recompute=none|selective|full, schedule=1f1b|gpipe|interleaved, chunks=N, accumulate=N");
+      "recompute=none|selective|full, schedule=1f1b|gpipe|interleaved|zb-h1|zbv|dualpipev, chunks=N, accumulate=N");
   scaling->add_option("--optimize", options.optimize, "each layout in each of reference,fused,graph,max")
       ->delimiter(',')
       ->allow_extra_args(false)

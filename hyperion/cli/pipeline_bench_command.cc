@@ -22,6 +22,7 @@
 #include "hyperion/report/plan_picture.h"
 #include "hyperion/report/stage_times.h"
 #include "hyperion/strategy/plan_check.h"
+#include "hyperion/strategy/stage_work.h"
 
 namespace hyperion::cli {
 namespace {
@@ -41,7 +42,8 @@ struct PipelineFlags {
 
 // A model of equal stages, whose hidden states are as large as asked.
 strategy::Plan equal_stages(const PipelineFlags& flags, strategy::PipelineSchedule schedule, int64_t ranks) {
-  const int64_t chunks = schedule == strategy::PipelineSchedule::interleaved ? flags.chunks : 1;
+  const int64_t chunks =
+      schedule == strategy::PipelineSchedule::interleaved ? flags.chunks : strategy::usual_chunks(schedule);
   strategy::PlannedModel model{.blocks = ranks * chunks,
                                .width = std::max<int64_t>(1, doctor::message_size(flags.message) / 4)};
   model.costs.blocks.assign(static_cast<size_t>(model.blocks), 1);
@@ -60,7 +62,7 @@ struct Trial {
 Trial run_schedule(doctor::CommJob& job, const PipelineFlags& flags, strategy::PipelineSchedule schedule) {
   Trial trial{.plan = equal_stages(flags, schedule, job.ranks()), .ran = {}, .bubble = 0, .least = 1, .most = 0};
   const strategy::Mesh mesh(trial.plan.layout, job.world->rank());
-  const parallel::PipelineWires wires(*job.world, mesh, trial.plan.pipeline.chunks > 1);
+  const parallel::PipelineWires wires(*job.world, mesh, schedule, trial.plan.pipeline.chunks);
   const double forward = flags.forward_ms / 1000 / static_cast<double>(trial.plan.pipeline.chunks);
   const parallel::TrialWork work{forward, 2 * forward, flags.work == "compute"};
   std::vector<strategy::PlanWalk> walks;
@@ -79,7 +81,7 @@ Trial run_schedule(doctor::CommJob& job, const PipelineFlags& flags, strategy::P
 strategy::PlanWalk planned(const PipelineFlags& flags, const strategy::Plan& plan) {
   const double forward = flags.forward_ms / 1000 / static_cast<double>(plan.pipeline.chunks);
   return strategy::walk(plan, [&](int, const strategy::Instruction& instruction) {
-    return instruction.does == Does::forward ? forward : instruction.does == Does::backward ? 2 * forward : 0;
+    return instruction.does == Does::backward ? 2 * forward : computes(instruction.does) ? forward : 0;
   });
 }
 
@@ -149,7 +151,9 @@ int pipeline_bench_command(const PipelineFlags& flags) {
 }
 
 void add_pipeline_flags(CLI::App* command, PipelineFlags& flags) {
-  command->add_option("--schedule", flags.schedules, "with commas between them (default gpipe,1f1b,interleaved)")
+  command
+      ->add_option("--schedule", flags.schedules,
+                   "with commas between them, also zb-h1, zbv and dualpipev (default gpipe,1f1b,interleaved)")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(one_word_of<strategy::PipelineSchedule>());
@@ -157,8 +161,9 @@ void add_pipeline_flags(CLI::App* command, PipelineFlags& flags) {
   command->add_option("--chunks", flags.chunks, "stages of a process, of interleaved (default 2)")
       ->check(whole_number(1, 64));
   command
-      ->add_option("--forward-ms", flags.forward_ms,
-                   "of all stages of a process; a backward takes twice as long (default 20)")
+      ->add_option(
+          "--forward-ms", flags.forward_ms,
+          "of all stages of a process; a backward takes twice as long, each half of a divided one as long (default 20)")
       ->check(number(0.1, 1e5));
   command->add_option("--message", flags.message, "hidden states that pass from stage to stage (default 1MiB)");
   command

@@ -22,10 +22,13 @@
 #include "hyperion/models/registry.h"
 #include "hyperion/nn/lora.h"
 #include "hyperion/nn/meta.h"
+#include "hyperion/parallel/config.h"
 #include "hyperion/report/plan_picture.h"
 #include "hyperion/strategy/plan_check.h"
 #include "hyperion/strategy/plan_memory.h"
+#include "hyperion/strategy/stage_work.h"
 #include "hyperion/train/config.h"
+#include "hyperion/train/step_stages.h"
 
 namespace hyperion::cli {
 namespace {
@@ -41,6 +44,7 @@ struct PlanOptions {
   std::vector<Override> overrides;
   SettingFlags given;
   int64_t chunks = 0, rank = -1;  // likewise
+  int64_t ranks = 0;              // 0: as many as the layout has
   bool sequence_parallel = false, json = false;
 };
 
@@ -80,17 +84,19 @@ double stage_cost(const Shown& shown, int64_t stage) {
   return sum + (stage + 1 == shown.plan.pipeline.stages() ? costs.last : 0);
 }
 
-// By operations alone: a backward is two forwards, what travels takes no time.
+// By operations alone: a backward is two forwards, either half of it one; what travels takes no time.
 void set_clock(Shown& shown) {
   const int64_t stages = shown.plan.pipeline.stages();
   double all = 0;
   for (int64_t stage = 0; stage < stages; ++stage) all += stage_cost(shown, stage);
   shown.unit = all > 0 ? all / static_cast<double>(stages) : 1;
-  const double backward = shown.step.recompute ? 3 : 2;
+  const auto times = [&](Does does) {
+    const double again = shown.step.recompute ? 1 : 0;
+    return does == Does::backward ? 2 + again : does == Does::backward_input ? 1 + again : computes(does) ? 1 : 0;
+  };
   shown.walk = strategy::walk(shown.plan, [&](int, const strategy::Instruction& instruction) {
-    return instruction.does == Does::forward    ? stage_cost(shown, instruction.stage)
-           : instruction.does == Does::backward ? backward * stage_cost(shown, instruction.stage)
-                                                : 0;
+    const double length = times(instruction.does);
+    return length > 0 ? length * stage_cost(shown, instruction.stage) : 0;
   });
 }
 
@@ -99,6 +105,14 @@ void refuse_unplanned(const train::RunConfig& config) {
     throw ConfigError("plans have no weights in 4 bits yet",
                       "leave model.quantize out: weights count in the precision");
   if (!config.parallel.zeropp.empty()) throw ConfigError("plans have no ZeRO++ yet", "leave --zeropp out");
+}
+
+strategy::Layout layout_of(train::RunConfig& config, int64_t ranks) {
+  const auto& text = config.parallel.layout;
+  if (ranks > 0 && text == "auto") train::settle_layout(config, train::model_config(base::real_files(), config), ranks);
+  if (ranks > 0) return parallel::layout_of(config.parallel, ranks);
+  if (text == "auto") throw ConfigError("--parallel auto depends on how many processes there are", "say it: --ranks 8");
+  return text.empty() ? strategy::Layout{} : strategy::parse_layout(text);
 }
 
 Shown plan_of(const PlanOptions& options) {
@@ -113,8 +127,7 @@ Shown plan_of(const PlanOptions& options) {
   if (parallel.schedule == strategy::PipelineSchedule::interleaved && parallel.stages() == 1)
     throw ConfigError("the schedule interleaved with one stage a process keeps more than 1f1b for the same bubble",
                       "use --chunks 2 or more, or --schedule 1f1b");
-  const auto layout =
-      config.parallel.layout.empty() ? strategy::Layout{} : strategy::parse_layout(config.parallel.layout);
+  const auto layout = layout_of(config, options.ranks);
   const auto model = outline_of(config);
   const bool narrow = train::compute_type(config.train.precision) != at::kFloat;
   Shown shown{.plan = {},
@@ -126,6 +139,7 @@ Shown plan_of(const PlanOptions& options) {
                        .length = 1,
                        .zero = config.parallel.zero,
                        .sequence_parallel = options.sequence_parallel || config.parallel.sequence,
+                       .context = parallel.context,
                        .recompute = config.memory.recompute == nn::Recompute::blocks,
                        .element = narrow ? 2 : 4},
               .model = models::planned_model(*model, config.train.length),
@@ -148,7 +162,7 @@ std::string mib(double bytes) { return format("{:.1f}", bytes / (1 << 20)); }
 
 std::string blocks_text(const strategy::Plan& plan, int64_t index) {
   std::string text;
-  for (int64_t stage = index; stage < plan.pipeline.stages(); stage += plan.pipeline.ranks) {
+  for (const int64_t stage : plan.pipeline.stages_of(index)) {
     const auto begin = plan.first_blocks[static_cast<size_t>(stage)],
                end = plan.first_blocks[static_cast<size_t>(stage) + 1];
     text += format("{}{}", text.empty() ? "" : " ",
@@ -171,7 +185,16 @@ std::string ranks_table(const Shown& shown) {
          base::with_commas(plan.parameters[rank]), format("{}", plan.kept[rank]), mib(memory.weights + memory.gathered),
          mib(memory.gradients), mib(memory.optimizer), mib(memory.activations)});
   }
-  std::string table = bench::aligned(rows, {4});
+  size_t blocks = 4;
+  const auto add = [&](const char* axis, size_t column, const auto& index) {
+    ++blocks;
+    for (size_t row = 0; row < rows.size(); ++row)
+      rows[row].insert(rows[row].begin() + static_cast<int64_t>(column),
+                       row == 0 ? axis : format("{}", index(strategy::Mesh(plan.layout, static_cast<int>(row) - 1))));
+  };
+  if (plan.layout.ep > 1) add("ep", 4, [](const auto& mesh) { return mesh.expert_index(); });
+  if (plan.layout.cp > 1) add("cp", 3, [](const auto& mesh) { return mesh.index(strategy::Axis::cp); });
+  std::string table = bench::aligned(rows, {blocks});
   if (plan.ranks.size() > kMostRanksShown) table += format("and {} more ranks\n", plan.ranks.size() - kMostRanksShown);
   return table;
 }
@@ -233,14 +256,17 @@ void print(const Shown& shown) {
   std::printf("%s\n\n%s", heading(shown).c_str(), ranks_table(shown).c_str());
   std::printf(
       "kept: micro-batches of a stage whose activations wait for their backward; activations are a model of them\n%s",
-      shown.step.zero == 3 && shown.plan.layout.dp_shard > 1
+      shown.step.zero == 3 && shown.plan.layout.dp_shard * shown.plan.layout.cp > 1
           ? "weights: the pieces, and what is gathered at most at once\n"
           : "");
   std::printf("%s", traffic_table(plan, 0).c_str());
   if (plan.pipeline.stages() > 1) {
     const auto letters = report::plan_letters(plan, shown.walk, shown.unit);
     std::printf("\n%s%s%s\n", letters.c_str(),
-                letters.empty() ? "" : "0, 1, ...: forward of a micro-batch; a, b, ...: its backward\n",
+                letters.empty() ? ""
+                : strategy::splits_backward(plan.pipeline.schedule)
+                    ? "0, 1, ...: forward of a micro-batch; a, b, ...: its backward; A, B, ...: that of weights apart\n"
+                    : "0, 1, ...: forward of a micro-batch; a, b, ...: its backward\n",
                 bubble_text(shown).c_str());
   }
   size_t count = 0;
@@ -323,12 +349,15 @@ void add_plan_commands(Commands& commands) {
   const auto add_flags = [](CLI::App* show, PlanOptions& options) {
     show->add_option("RECIPE", options.recipe, "a TOML file; defaults without");
     add_short_flags(show, options.given);
-    show->add_option("--schedule", options.schedule, "same as --parallel.schedule: gpipe, 1f1b or interleaved")
+    show->add_option("--schedule", options.schedule,
+                     "same as --parallel.schedule: gpipe, 1f1b, interleaved, zb-h1, zbv or dualpipev")
         ->check(one_word_of<strategy::PipelineSchedule>());
     show->add_option("--chunks", options.chunks, "same as --parallel.chunks: stages of a process")
         ->check(whole_number(1, 1024));
     show->add_flag("--sequence-parallel", options.sequence_parallel,
                    "of tp: norms and dropout each on a part of the sequence");
+    show->add_option("--ranks", options.ranks, "of so many processes: a layout that does not say it, or auto")
+        ->check(whole_number(1, 1 << 20));
     show->add_option("--rank", options.rank,
                      "only what this rank does, one instruction a line; what is set in is part of the pass above it")
         ->check(whole_number(0, 1 << 20));

@@ -78,11 +78,12 @@ void check_data(const train::RunConfig& config, const std::string& model) {
   train::check_fit(*split, shape_of(config, train::model_for_data(config, model, *split).config), config);
 }
 
-int dry_run(const train::RunConfig& config, const base::Settings& settings, const std::string& name, bool or_resume) {
+int dry_run(train::RunConfig config, const base::Settings& settings, const std::string& name, bool or_resume) {
   const auto launch = host::find_launch();
+  const std::string model = train::model_config(base::real_files(), config);
+  train::settle_layout(config, model, launch.world);
   train::check_processes(config, launch.world);
   if (launch.rank != 0) return 0;
-  const std::string model = train::model_config(base::real_files(), config);
   train::check_layout(config, model, launch.world);
   const auto shape = shape_of(config, model);
   const int64_t units = config.train.batch * (shape.context > 0 ? config.train.length : 1);

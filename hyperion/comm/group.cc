@@ -171,9 +171,10 @@ void Group::check_calls() { checked_ = true; }
 
 void Group::compare_calls(const std::string& operation, const at::Tensor& like, const std::string& caller) {
   constexpr int64_t kWords = 128;
+  const std::string numbers = operation == "all_to_all" ? "any" : like.defined() ? format("{}", like.numel()) : "";
   const std::string own =
       format("{} of {} for {}", operation,
-             like.defined() ? format("{} x {}", like.numel(), c10::toString(like.scalar_type())) : "nothing", caller)
+             like.defined() ? format("{} x {}", numbers, c10::toString(like.scalar_type())) : "nothing", caller)
           .substr(0, kWords - 1);
   const auto here = at::zeros({kWords}, at::kByte);
   std::memcpy(here.mutable_data_ptr(), own.data(), own.size());

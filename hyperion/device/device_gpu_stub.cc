@@ -12,7 +12,7 @@ void* current_gpu_stream(int) { return nullptr; }
 void no_gpu_kernels() { throw base::Error("this build has no GPU kernels", "build the cuda preset"); }
 
 struct Graph::Form {};
-Graph::Graph() = default;
+Graph::Graph(const Graph*) {}
 Graph::~Graph() = default;
 void Graph::record(const std::function<void()>&) {
   throw base::Error("this build has no GPU graphs", "build the cuda preset");

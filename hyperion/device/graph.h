@@ -8,7 +8,9 @@ namespace hyperion::device {
 
 class Graph {
  public:
-  Graph();
+  // Memory of `other`, which was recorded before, serves this one too: for graphs that are replayed in the order in
+  // which they were recorded.
+  explicit Graph(const Graph* other = nullptr);
   ~Graph();
   // Runs `work` on a stream of its own, which records what it launches and runs none of it. What it throws, this
   // throws.

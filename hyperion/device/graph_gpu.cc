@@ -32,16 +32,19 @@ void beside(Work work) {
 
 struct Graph::Form {
   at::cuda::CUDAGraph graph{/*keep_graph=*/true};
+  c10::MempoolId_t pool{0, 0};  // which the graph takes its memory of; zeros: one of its own
 };
 
-Graph::Graph() : form_(std::make_unique<Form>()) {}
+Graph::Graph(const Graph* other) : form_(std::make_unique<Form>()) {
+  if (other != nullptr) form_->pool = other->form_->graph.pool();
+}
 Graph::~Graph() = default;
 
 void Graph::record(const std::function<void()>& work) {
   c10::cuda::CUDACachingAllocator::emptyCache();  // the recording takes memory of its own: let go of what is idle
   beside([&] {
     // Thread-local: the autograd engine's threads record too, other threads may go on allocating.
-    form_->graph.capture_begin({0, 0}, gpu::kCaptureThreadLocal);
+    form_->graph.capture_begin(form_->pool, gpu::kCaptureThreadLocal);
     now_recording = true;
     try {
       work();

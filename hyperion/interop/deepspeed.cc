@@ -34,7 +34,7 @@ const DeepSpeedNotes kWithoutCounterpart = {
     {"zero_allow_untested_optimizer", "each rule of optim.rule works with each parallel.zero"},
     {"zero_force_ds_cpu_optimizer", "there is one optimizer, on the GPU and on the host"},
     {"checkpoint", "checkpoints are whole, and can be read by any number of processes"},
-    {"use_data_before_expert_parallel", "experts are not cut among processes"},
+    {"use_data_before_expert_parallel", "parallel.layout shares out experts among neighbours of dp and cp: dp=4,ep=2"},
     {"disable_allgather", "weights are gathered as parallel.zero asks"},
     {"seq_parallel_communication_data_type", "sequences are not cut among processes"},
     {"compile", "train.optimize chooses how a step is made faster"},

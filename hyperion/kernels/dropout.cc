@@ -46,17 +46,20 @@ struct Kept {
             recorded ? pointer<const uint32_t>(step_on(device)) : nullptr,
             elements};
   }
+  std::vector<int64_t> elements_list() const {
+    return {elements.run, elements.stride, elements.offset, elements.second};
+  }
   void save(AutogradContext* context) const {
     auto& data = context->saved_data;
     data["p"] = p, data["key"] = key, data["counter"] = counter;
-    if (!elements.whole()) data["elements"] = std::vector<int64_t>{elements.run, elements.stride, elements.offset};
+    if (!elements.whole()) data["elements"] = elements_list();
   }
   static Kept of(AutogradContext* context) {
     const auto& data = context->saved_data;
     Kept kept{data.at("p").toDouble(), data.at("key").toInt(), data.at("counter").toInt(), {}};
     if (const auto found = data.find("elements"); found != data.end()) {
       const auto list = found->second.toIntVector();
-      kept.elements = {list[0], list[1], list[2]};
+      kept.elements = {list[0], list[1], list[2], list[3]};
     }
     return kept;
   }

@@ -10,12 +10,21 @@ namespace hyperion::kernels {
 // Which elements of a whole tensor a part of it holds: runs of so many, one each `stride`, the first from `offset` on.
 // Columns [c, c + n) of [rows, width] are {n, width, c}; positions [s, s + n) of [batch, length, width] are {n * width,
 // length * width, s * width}, and heads likewise.
+// Where runs begin in two places of each stride in turn, `second` is the other one.
 struct ElementMap {
   int64_t run = 0, stride = 0, offset = 0;  // run 0: it is the whole
+  int64_t second = -1;                      // -1: there is one place alone
 
   bool whole() const { return run == 0; }
-  constexpr int64_t whole_element(int64_t i) const { return run == 0 ? i : i / run * stride + offset + i % run; }
-  bool multiple_of(int64_t n) const { return run % n == 0 && stride % n == 0 && offset % n == 0; }
+  constexpr int64_t whole_element(int64_t i) const {
+    if (run == 0) return i;
+    const int64_t number = i / run, within = i % run;
+    if (second < 0) return number * stride + offset + within;
+    return number / 2 * stride + (number % 2 == 0 ? offset : second) + within;
+  }
+  bool multiple_of(int64_t n) const {
+    return run % n == 0 && stride % n == 0 && offset % n == 0 && (second < 0 || second % n == 0);
+  }
 };
 
 struct DropoutNumbers {

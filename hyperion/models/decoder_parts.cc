@@ -84,7 +84,9 @@ nn::GatedShape gated_shape(const LlamaConfig& config, int64_t inner, bool bias) 
 }
 
 CausalDecoder::CausalDecoder(const LlamaConfig& config, const FeedForwardPart& part)
-    : context_(config.reach()), rotation_(config.head_width, config.rope) {
+    : context_(config.reach()),
+      mixing_{config.heads, config.key_value_heads, config.head_width},
+      rotation_(config.head_width, config.rope) {
   if (config.heads % config.key_value_heads != 0 || config.head_width % 2 != 0)
     throw base::ConfigError("key and value heads must divide the heads, and a head's width must be even");
   const auto model = register_module("model", std::make_shared<nn::Branch>());

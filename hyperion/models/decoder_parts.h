@@ -31,9 +31,11 @@ class CausalDecoder : public PartedTree {
   at::Tensor last(const at::Tensor& hidden, nn::Pass& pass) override;
   at::Tensor last_loss(const at::Tensor& hidden, const at::Tensor& targets, nn::Pass& pass) override;
   int64_t context() const override { return context_; }
+  strategy::TokenMixing mixing() const override { return mixing_; }
 
  private:
   int64_t context_;
+  strategy::TokenMixing mixing_;
   nn::Rotation rotation_;
   std::shared_ptr<nn::Embedding> embed_tokens_;
   std::shared_ptr<nn::Stack> layers_;

@@ -122,6 +122,9 @@ class Gpt2 final : public PartedTree {
 
   strategy::ModelShape shape(int64_t length) const override { return shape_of(config_, length); }
   std::vector<strategy::CutRule> cuts() const override { return cuts_of(config_); }
+  strategy::TokenMixing mixing() const override {
+    return {config_.heads, config_.heads, config_.width / config_.heads};
+  }
 
  private:
   void check_length(const at::Tensor& ids, const Pass& pass) const {

@@ -1,7 +1,5 @@
 #include "hyperion/models/language_head.h"
 
-#include <ATen/ops/matmul.h>
-
 #include "hyperion/models/model.h"
 #include "hyperion/nn/attention.h"
 #include "hyperion/nn/cross_entropy.h"
@@ -12,7 +10,7 @@ namespace hyperion::models {
 at::Tensor LanguageHead::own_logits(const at::Tensor& hidden, nn::Pass& pass) const {
   const auto normed = nn::into_shards(run(*norm, hidden, pass), pass);
   const auto seen = nn::wanted(normed, pass);
-  return linear ? run(*linear, seen, pass) : at::matmul(seen, table->weight().t());
+  return linear ? run(*linear, seen, pass) : table->as_output(seen, pass);
 }
 
 at::Tensor LanguageHead::logits(const at::Tensor& hidden, nn::Pass& pass) const {

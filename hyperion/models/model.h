@@ -10,7 +10,9 @@
 #include "hyperion/nn/adapters.h"
 #include "hyperion/nn/parameter.h"
 #include "hyperion/nn/pass.h"
+#include "hyperion/strategy/context.h"
 #include "hyperion/strategy/cut.h"
+#include "hyperion/strategy/expert_parallel.h"
 #include "hyperion/strategy/model_shape.h"
 
 namespace hyperion::nn {
@@ -65,6 +67,8 @@ class Model {
   virtual strategy::ModelShape shape(int64_t length) const = 0;  // of sequences; images have the config's size
   // How each of its parameters may be cut among processes; none: it shares its batch and its state alone.
   virtual std::vector<strategy::CutRule> cuts() const { return {}; }
+  virtual strategy::TokenMixing mixing() const { return {}; }
+  virtual strategy::ExpertUse experts() const { return {}; }
   // How often the linear layer at `path` is multiplied with for a token, or for an image.
   virtual double uses(const std::string& /*path*/) const { return 1; }
   // The name Hugging Face's files give a parameter or buffer: its own, but for families whose classes were renamed.

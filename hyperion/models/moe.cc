@@ -1,9 +1,12 @@
 #include "hyperion/models/moe.h"
 
+#include <ATen/ops/cat.h>
+
 #include <algorithm>
 
 #include "hyperion/base/error.h"
 #include "hyperion/models/decoder_parts.h"
+#include "hyperion/nn/context.h"
 #include "hyperion/nn/experts.h"
 #include "hyperion/nn/router_losses.h"
 #include "hyperion/nn/shards.h"
@@ -63,6 +66,12 @@ class Moe final : public CausalDecoder {
   std::string config_json() const override { return to_json(config_); }
   strategy::ModelShape shape(int64_t length) const override { return shape_of(config_, length); }
   std::vector<strategy::CutRule> cuts() const override { return cuts_of(config_); }
+  strategy::TokenMixing mixing() const override {
+    auto mixing = CausalDecoder::mixing();
+    mixing.crowding = config_.capacity_factor > 0;
+    return mixing;
+  }
+  strategy::ExpertUse experts() const override { return {config_.experts, config_.choices, config_.capacity_factor}; }
   double uses(const std::string& path) const override {  // a token's experts are as likely these as others
     const bool routed = path.find(".experts.") != path.npos;
     return routed ? static_cast<double>(config_.choices) / static_cast<double>(config_.experts) : 1;
@@ -71,17 +80,23 @@ class Moe final : public CausalDecoder {
  private:
   at::Tensor auxiliary_loss(const at::Tensor& hidden, nn::Pass& pass) {
     if (beside_size() == 0) return {};
-    const auto sums = beside(pass);
-    if (!sums.defined()) return {};  // all sparse layers ran elsewhere, and nothing was handed on
+    const auto own = beside(pass);
+    if (!own.defined()) return {};  // all sparse layers ran elsewhere, and nothing was handed on
     auto tokens = nn::counted_tokens(hidden.flatten(0, 1), pass.token_mask);
     if (!pass.token_mask.defined()) tokens = tokens.mul(nn::length_of_all(hidden, pass) / hidden.size(1));
+    auto sums = own;
+    if (pass.context != nullptr) {  // all count the same layers, each of its own tokens
+      const int64_t last = own.numel() - 1;
+      const auto all = nn::sum_over_context(at::cat({own.narrow(0, 0, last), tokens.reshape({1})}), pass);
+      sums = at::cat({all.narrow(0, 0, last), own.narrow(0, last, 1)}), tokens = all[last];
+    }
     at::Tensor loss;
     if (config_.balance) loss = nn::balance_loss(sums, tokens).mul(config_.balance_coefficient);
     if (config_.z_coefficient > 0) {
       const auto z = nn::router_z_loss(sums, tokens).mul(config_.z_coefficient);
       loss = loss.defined() ? loss.add(z) : z;
     }
-    return loss;
+    return loss.defined() ? nn::share_in_context(loss, pass) : loss;
   }
 
   MoeConfig config_;

@@ -82,17 +82,20 @@ strategy::ModelShape shape_of(const MoeConfig& config, int64_t length) {
   const int64_t width = config.decoder.width, expert = 3 * width * config.expert_inner;
   int64_t beside = config.experts * width;  // the router, and what of a sparse layer every token uses
   if (config.shared_inner > 0) beside += 3 * width * config.shared_inner + width;
-  int64_t all = 0, used = 0, kept = 0;
+  int64_t all = 0, used = 0, kept = 0, of_experts = 0;
   for (int64_t layer = 0; layer < config.decoder.layers; ++layer) {
     const int64_t dense = 3 * width * config.decoder.inner;
     all += config.sparse(layer) ? config.experts * expert + beside : dense;
+    of_experts += config.sparse(layer) ? config.experts * expert : 0;
     used += config.sparse(layer) ? config.choices * expert + beside : dense;
     // An expert keeps its row, its answer, and four tensors of the gated part.
     kept += config.sparse(layer)
                 ? config.choices * (2 * width + 4 * config.expert_inner) + 4 * config.shared_inner + config.experts
                 : 4 * config.decoder.inner;
   }
-  return decoder_shape(config.decoder, {all, used, kept}, length);
+  auto shape = decoder_shape(config.decoder, {all, used, kept}, length);
+  shape.of_experts = of_experts;
+  return shape;
 }
 
 }  // namespace hyperion::models

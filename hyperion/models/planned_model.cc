@@ -49,7 +49,8 @@ int64_t positions_of(const strategy::PlannedModel& planned) {
 
 strategy::PlannedModel planned_model(Model& model, int64_t length) {
   const auto shape = model.shape(length);
-  strategy::PlannedModel planned{.cuts = model.cuts(), .width = shape.width};
+  strategy::PlannedModel planned{
+      .cuts = model.cuts(), .mixing = model.mixing(), .experts = model.experts(), .width = shape.width};
   if (model.parts() == nullptr) {  // one part
     for (const auto& parameter : model.parameters())
       planned.tensors.push_back({parameter.name, parameter.tensor.sizes().vec(), 0, parameter.tensor.requires_grad()});

@@ -3,9 +3,11 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
 
+#include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/blocks/attention.h"
 #include "hyperion/device/graph.h"
+#include "hyperion/nn/context.h"
 #include "hyperion/nn/key_value_cache.h"
 #include "hyperion/nn/recompute.h"
 #include "hyperion/nn/shards.h"
@@ -33,9 +35,10 @@ at::Tensor Rotation::frequencies_for(const PassInputs& pass, int64_t length, at:
   if (config_.scaling != RopeScaling::dynamic || (!pass.positions.defined() && length <= config_.original_context))
     return frequencies_ = frequencies_.to(device);
   const auto whole = at::TensorOptions().dtype(at::kLong).device(device);
-  const auto farthest = pass.positions.defined() ? pass.positions.max().add(1)
-                        : has_padded_ends(pass)  ? at::arange(1, length + 1, whole).mul(pass.token_mask.any(0)).max()
-                                                 : at::full({}, length, whole);
+  const auto farthest = pass.reach.defined()       ? pass.reach
+                        : pass.positions.defined() ? pass.positions.max().add(1)
+                        : has_padded_ends(pass)    ? at::arange(1, length + 1, whole).mul(pass.token_mask.any(0)).max()
+                                                   : at::full({}, length, whole);
   return rope_frequencies(head_width_, config_, farthest);
 }
 
@@ -74,6 +77,11 @@ at::Tensor wanted(const at::Tensor& hidden, const PassSettings& pass) {
 
 at::Tensor attend(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values, size_t layer, Pass& pass,
                   Attending how) {
+  if (pass.context != nullptr) {
+    HYPERION_CHECK(how.causal && !(pass.training && how.dropout > 0),
+                   "what is cut by tokens is plain causal attention");
+    return attend_in_context(queries, keys, values, how.window, pass);
+  }
   at::Tensor all_keys = keys, all_values = values;
   if (pass.cache != nullptr) std::tie(all_keys, all_values) = pass.cache->extend(layer, keys, values);
   const blocks::AttentionMask mask{pass.key_mask, pass.segments, how.window};

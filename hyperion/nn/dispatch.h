@@ -1,5 +1,5 @@
-// Bringing tokens to their experts and back. Here for experts that all live on one device; parallel code fills the same
-// interface where they live on several.
+// Bringing tokens to their experts and back, as if all experts lived on one device; where they live on several, rows
+// that are sorted so go on to them (nn/expert_exchange.h).
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -32,7 +32,7 @@ class TokenDispatcher {
                               const kernels::Capacity& capacity) = 0;
 };
 
-// All experts are here. Nothing waits for the device, and sums are the same in every run.
+// Nothing waits for the device, and sums are the same in every run.
 class LocalDispatcher final : public TokenDispatcher {
  public:
   Dispatched dispatch(const at::Tensor& tokens, const Routing& routing, int64_t experts,

@@ -6,15 +6,16 @@
 #include <ATen/ops/sigmoid.h>
 
 #include <algorithm>
-#include <cmath>
 #include <tuple>
 
 #include "hyperion/blocks/block_ops.h"
 #include "hyperion/blocks/grouped_linear.h"
 #include "hyperion/kernels/activations.h"
 #include "hyperion/kernels/top_k.h"
+#include "hyperion/nn/expert_exchange.h"
 #include "hyperion/nn/recompute.h"
 #include "hyperion/nn/shards.h"
+#include "hyperion/strategy/expert_parallel.h"
 
 namespace hyperion::nn {
 
@@ -37,6 +38,13 @@ bool all_plain(const ExpertList& experts) {
   });
 }
 
+bool any_trained(const ExpertList& experts) {
+  return std::any_of(experts.begin(), experts.end(), [](const auto& expert) {
+    const auto all = expert->parameters();
+    return std::any_of(all.begin(), all.end(), [](const at::Tensor& each) { return each.requires_grad(); });
+  });
+}
+
 }  // namespace
 
 Routing route(const at::Tensor& logits, int64_t choices, bool normalised, bool reference) {
@@ -47,9 +55,7 @@ Routing route(const at::Tensor& logits, int64_t choices, bool normalised, bool r
 }
 
 int64_t capacity_of(int64_t tokens, const MixtureShape& shape) {
-  if (shape.capacity_factor <= 0) return 0;
-  const double fair = static_cast<double>(tokens * shape.choices) / static_cast<double>(shape.experts);
-  return std::clamp<int64_t>(std::llround(std::ceil(shape.capacity_factor * fair)), 1, tokens);
+  return strategy::expert_capacity({shape.experts, shape.choices, shape.capacity_factor}, tokens);
 }
 
 at::Tensor capacity_of(const at::Tensor& mask, const MixtureShape& shape) {
@@ -61,10 +67,10 @@ at::Tensor capacity_of(const at::Tensor& mask, const MixtureShape& shape) {
 at::Tensor grouped_experts(const at::Tensor& rows, const at::Tensor& ends, const ExpertList& experts,
                            const PassSettings& pass) {
   const auto [in, out] = weights_of(experts);
-  const auto packed = blocks::grouped_linear(rows, ends, in);
+  const auto packed = blocks::grouped_linear(rows, ends, in, pass.later);
   const auto active = cheap(
       pass, {packed}, [](const auto& each) { return kernels::activation(each[0], kernels::Activation::gated_silu); });
-  return blocks::grouped_linear(active, ends, out);
+  return blocks::grouped_linear(active, ends, out, pass.later);
 }
 
 bool grouping_helps(const at::Tensor& rows, const ExpertList& experts) {
@@ -102,23 +108,26 @@ at::Tensor RoutedExperts::forward(const at::Tensor& tokens, Pass& pass) {
   TokenDispatcher& dispatcher = dispatcher_      ? *dispatcher_
                                 : pass.reference ? static_cast<TokenDispatcher&>(plain)
                                                  : here;
-  const auto dispatched = dispatcher.dispatch(tokens, routing, shape_.experts, capacity);
-  const bool grouped = !pass.reference && grouping_helps(dispatched.rows, experts_);
-  return dispatched.combine(grouped ? grouped_experts(dispatched.rows, dispatched.ends, experts_, pass)
-                                    : looped(dispatched, pass));
+  auto dispatched = dispatcher.dispatch(tokens, routing, shape_.experts, capacity);
+  if (pass.experts != nullptr) dispatched = among_peers(dispatched, *pass.experts, any_trained(experts_));
+  const auto [first, count] = own_experts(shape_.experts, pass.experts);
+  const ExpertList own(experts_.begin() + first, experts_.begin() + first + count);
+  const bool grouped = !pass.reference && dispatched.rows.size(0) > 0 && grouping_helps(dispatched.rows, own);
+  return dispatched.combine(grouped ? grouped_experts(dispatched.rows, dispatched.ends, own, pass)
+                                    : looped(dispatched, own, pass));
 }
 
-at::Tensor RoutedExperts::looped(const Dispatched& dispatched, Pass& pass) {
+at::Tensor RoutedExperts::looped(const Dispatched& dispatched, const ExpertList& experts, Pass& pass) {
   const auto ends = dispatched.ends.to(at::kCPU);
   const bool training = at::GradMode::is_enabled();
   std::vector<at::Tensor> answers;
   int64_t first = 0;
-  for (size_t i = 0; i < experts_.size(); ++i) {
+  for (size_t i = 0; i < experts.size(); ++i) {
     const int64_t count = ends.const_data_ptr<int32_t>()[i] - first;
-    if (count > 0 || training) answers.push_back(run(*experts_[i], dispatched.rows.narrow(0, first, count), pass));
+    if (count > 0 || training) answers.push_back(run(*experts[i], dispatched.rows.narrow(0, first, count), pass));
     first += count;
   }
-  return at::cat(answers);
+  return answers.empty() ? dispatched.rows : at::cat(answers);
 }
 
 MixtureOfExperts::MixtureOfExperts(const MixtureShape& shape, std::shared_ptr<Norm> norm) : norm_(std::move(norm)) {

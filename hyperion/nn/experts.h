@@ -32,7 +32,7 @@ at::Tensor grouped_experts(const at::Tensor& rows, const at::Tensor& ends, const
 bool grouping_helps(const at::Tensor& rows, const ExpertList& experts);
 
 // The experts, named 0, 1, 2 and so on. Every expert's parameters get a gradient, be it zero, whether or not a token
-// came by.
+// came by. Where the pass has peers, this process computes with its own experts alone, of all processes' tokens.
 class RoutedExperts final : public Module {
  public:
   // The router belongs to the parent, under a name of its own.
@@ -41,13 +41,13 @@ class RoutedExperts final : public Module {
   void set_dispatcher(std::shared_ptr<TokenDispatcher> dispatcher) { dispatcher_ = std::move(dispatcher); }
 
  private:
-  at::Tensor looped(const Dispatched& dispatched, Pass& pass);
+  at::Tensor looped(const Dispatched& dispatched, const ExpertList& experts, Pass& pass);
   void lay_out() override;  // behind each other in memory, so that products of all take them where they are
 
   MixtureShape shape_;
   std::shared_ptr<Linear> router_;
   ExpertList experts_;
-  std::shared_ptr<TokenDispatcher> dispatcher_;  // null: all experts are here
+  std::shared_ptr<TokenDispatcher> dispatcher_;  // null: one of nn/dispatch.h
 };
 
 // Router `gate`, `experts`, and where there is a shared one `shared_expert` and `shared_expert_gate`. Capacity holds in

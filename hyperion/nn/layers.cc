@@ -5,6 +5,7 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/embedding.h>
 
+#include "hyperion/blocks/later_gradients.h"
 #include "hyperion/kernels/embedding.h"
 #include "hyperion/nn/shards.h"
 
@@ -16,6 +17,10 @@ Embedding::Embedding(int64_t count, int64_t width, Init init)
 at::Tensor Embedding::forward(const at::Tensor& ids, Pass& pass) {
   if (pass.shards != nullptr && weight_.size(0) < count_) return embed_in_shards(weight_, count_, ids, pass);
   return pass.reference ? at::embedding(weight(), ids) : kernels::embedding(weight(), ids);
+}
+
+at::Tensor Embedding::as_output(const at::Tensor& hidden, const PassSettings& pass) const {
+  return blocks::plain_linear(hidden, weight(), {}, /*in_out=*/false, pass.later);
 }
 
 void Embedding::train_rows(const std::vector<int64_t>& tokens) {

@@ -23,7 +23,8 @@ class Embedding final : public Module {
   Embedding(int64_t count, int64_t width, Init init);
   at::Tensor forward(const at::Tensor& ids, Pass& pass) override;
   at::Tensor weight() const { return rows_ ? rows_->put_into(weight_) : weight_; }
-  int64_t count() const { return count_; }  // of rows, of a shard all the same
+  int64_t count() const { return count_; }                                         // of rows, of a shard all the same
+  at::Tensor as_output(const at::Tensor& hidden, const PassSettings& pass) const;  // hidden times the table
 
   // Some rows are trained by themselves from here on, until they are put back into the table.
   void train_rows(const std::vector<int64_t>& tokens);

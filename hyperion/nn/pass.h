@@ -8,11 +8,18 @@
 #include <vector>
 
 #include "hyperion/blocks/segments.h"
+#include "hyperion/strategy/context.h"
+
+namespace hyperion::blocks {
+class LaterGradients;
+}
 
 namespace hyperion::nn {
 
 class BlockHook;
 class BatchStats;
+class Context;
+class ExpertPeers;
 class KeyValueCache;
 class Shards;
 
@@ -31,11 +38,14 @@ struct PassSettings {
   uint64_t seed = 0;
   uint32_t step = 0, micro_batch = 0;
   Recompute recompute = Recompute::none;
-  int64_t recompute_every = 1;        // of Recompute::blocks: each block, each second, each third
-  BlockHook* block_hook = nullptr;    // set: blocks run through it
-  BatchStats* batch_stats = nullptr;  // set: batch norms train on the statistics of all processes
-  Shards* shards = nullptr;           // set: layers are cut among processes (nn/shards.h)
-  bool by_sequence = false;           // of these: outside of cut layers each has its part of the sequence alone
+  int64_t recompute_every = 1;              // of Recompute::blocks: each block, each second, each third
+  BlockHook* block_hook = nullptr;          // set: blocks run through it
+  BatchStats* batch_stats = nullptr;        // set: batch norms train on the statistics of all processes
+  Shards* shards = nullptr;                 // set: layers are cut among processes (nn/shards.h)
+  bool by_sequence = false;                 // of these: outside of cut layers each has its part of the sequence alone
+  blocks::LaterGradients* later = nullptr;  // set: the backward leaves gradients of linears' weights there
+  Context* context = nullptr;      // set: each process has PassInputs::tokens of each sample alone (nn/context.h)
+  ExpertPeers* experts = nullptr;  // set: each holds some of the experts of mixtures (nn/expert_exchange.h)
 };
 
 // Of what, besides the tokens: belongs to the batch, and travels with it.
@@ -45,8 +55,11 @@ struct PassInputs {
   // bool [batch, length], false: padding, which routers pass over; undefined: none. Attention asks key_mask, which
   // padding behind a row's tokens does not need.
   at::Tensor token_mask;
-  blocks::Segments segments;  // documents that lie in one row and do not see each other
-  at::Tensor positions;       // int64 [batch, length]: each token's; undefined: counted on from the cache's length
+  blocks::Segments segments;  // documents that lie in one row and do not see each other; always of whole rows
+  // int64 [batch or 1, length]: each token's; undefined: counted on from the cache's length.
+  at::Tensor positions;
+  strategy::TokenCut tokens;  // which of each sample's the input is, where others have the rest
+  at::Tensor reach;           // int64: of such, how many tokens all together reach over, padding aside
   // Of each row of the batch, by Adapters::index, -1: none; one: of every row; empty: as Adapters::use said.
   std::vector<int64_t> adapters;
 };

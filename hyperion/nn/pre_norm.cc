@@ -34,8 +34,9 @@ blocks::Fp8Linear fp8_of(const Projection& first, const at::Tensor& input, const
   return first.fp8()->take(first.fp8_index(), {input.numel() / input.size(-1), in, out, linears.in_out});
 }
 
-blocks::Linears linears_for(const Projections& list, const at::Tensor& input) {
+blocks::Linears linears_for(const Projections& list, const at::Tensor& input, const PassSettings& pass) {
   auto linears = linears_of(list);
+  linears.later = pass.later;
   linears.fp8 = fp8_of(*list.front(), input, linears);
   return linears;
 }
@@ -96,6 +97,12 @@ at::Tensor last_linear(const at::Tensor& input, std::optional<Activation> activa
   return drops ? kernels::bias_dropout_residual(out, bias, residual, dropped.p, dropped.place) : out;
 }
 
+// What is dropped of a part's output, as of the residual it is added to: at those places of the whole.
+Dropped dropped_of(const at::Tensor& residual, const Pass& pass, const PartDropout& dropout) {
+  if (dropout.p == 0) return {};
+  return dropped(dropout.p, dropout.name, dropout.layer, pass, own_elements(residual, pass));
+}
+
 at::Tensor activated(const Projected& from, Activation activation, const PassSettings& pass) {
   switch (activation) {
     case Activation::gelu_tanh:
@@ -131,7 +138,7 @@ Projected PreNorm::in(const at::Tensor& input, Pass& pass) const {
     for (const auto& linear : in_) projected.outputs.push_back(run(*linear, normed, pass));
   } else {
     auto [residual, packed] = projected.form == Form::fused
-                                  ? blocks::norm_linear(input, norm_->weights(), linears_for(in_, input))
+                                  ? blocks::norm_linear(input, norm_->weights(), linears_for(in_, input, pass))
                                   : blocks::norm_linear(input, norm_->weights(), frozen_for(in_, room_in_, pass));
     projected.residual = std::move(residual), projected.outputs = {std::move(packed)};
   }
@@ -144,12 +151,12 @@ std::vector<at::Tensor> PreNorm::in_shards(const at::Tensor& normed, const Proje
     return {blocks::joined_linears(normed, frozen_for(in_, room_in_, pass), &travel)};
   if (!travels(in_, pass)) {
     const auto whole = into_shards(normed, pass);
-    if (projected.form == Form::fused) return {blocks::joined_linears(whole, linears_for(in_, whole))};
+    if (projected.form == Form::fused) return {blocks::joined_linears(whole, linears_for(in_, whole, pass))};
     std::vector<at::Tensor> outputs;
     for (const auto& linear : in_) outputs.push_back(run(*linear, whole, pass));
     return outputs;
   }
-  const auto packed = blocks::joined_linears(normed, linears_for(in_, normed), &travel);
+  const auto packed = blocks::joined_linears(normed, linears_for(in_, normed, pass), &travel);
   if (projected.form == Form::fused || in_.size() == 1) return {packed};
   return packed.split_with_sizes(projected.widths, -1);
 }
@@ -167,7 +174,7 @@ at::Tensor PreNorm::out(const Projected& from, Activation activation, Pass& pass
 at::Tensor PreNorm::onto_residual(const Projected& from, std::optional<Activation> activation, const at::Tensor& input,
                                   const Pass& pass, const PartDropout& dropout) const {
   const bool alone = !cut(pass);
-  const auto how = alone ? dropped(dropout.p, dropout.name, dropout.layer, pass) : Dropped{};
+  const auto how = alone ? dropped_of(from.residual, pass, dropout) : Dropped{};
   const auto made = [&](auto linears) {
     if (alone) return last_linear(input, activation, linears, out_->bias(), from.residual, how);
     linears.biases.clear();
@@ -176,27 +183,28 @@ at::Tensor PreNorm::onto_residual(const Projected& from, std::optional<Activatio
     return blocks::summed_linear(input, activation, linears, pass.shards->travel(pass.by_sequence), /*last_use=*/true);
   };
   const auto output =
-      from.form == Form::fused ? made(linears_for({out_}, input)) : made(frozen_for({out_}, room_out_, pass));
+      from.form == Form::fused ? made(linears_for({out_}, input, pass)) : made(frozen_for({out_}, room_out_, pass));
   return alone ? output : onto_residual(from, output, pass, dropout);
 }
 
 at::Tensor PreNorm::joined(const Projected& from, const at::Tensor& input, Pass& pass,
                            const PartDropout& dropout) const {
   if (cut(pass)) return onto_residual(from, sum_of_shards(input, pass), pass, dropout);
-  const auto part = nn::dropout(run(*out_, input, pass), dropout.p, dropout.name, dropout.layer, pass);
+  auto part = run(*out_, input, pass);
+  if (dropout.p > 0) part = nn::dropout(part, dropout.p, dropout.name, dropout.layer, pass, own_elements(part, pass));
   return from.residual.defined() ? from.residual + part : part;
 }
 
 at::Tensor PreNorm::sum_of_shards(const at::Tensor& input, Pass& pass) const {
   if (!travels({out_}, pass)) return out_of_shards(out_->without_bias(input, pass), pass);
-  auto linears = linears_for({out_}, input);
+  auto linears = linears_for({out_}, input, pass);
   linears.biases.clear();
   return blocks::summed_linear(input, std::nullopt, linears, pass.shards->travel(pass.by_sequence));
 }
 
-at::Tensor PreNorm::onto_residual(const Projected& from, const at::Tensor& sum, const PassSettings& pass,
+at::Tensor PreNorm::onto_residual(const Projected& from, const at::Tensor& sum, const Pass& pass,
                                   const PartDropout& dropout) const {
-  const auto how = dropped(dropout.p, dropout.name, dropout.layer, pass, own_elements(from.residual, pass));
+  const auto how = dropped_of(from.residual, pass, dropout);
   if (how.p > 0) return kernels::bias_dropout_residual(sum, out_->bias(), from.residual, how.p, how.place);
   return from.residual + (out_->bias().defined() ? sum + out_->bias() : sum);
 }
@@ -223,7 +231,8 @@ at::Tensor attend(const Projected& projected, const SelfAttention& attention, si
   const int64_t queries = (widths.size() == 1 ? widths[0] / 3 : widths[0]) / attention.head_width;
   const int64_t keys = (widths.size() == 1 ? widths[0] / 3 : widths[1]) / attention.head_width;
   const bool drops = pass.training && attention.how.dropout > 0;
-  if (projected.form != Form::plain && attention.query_norm == nullptr && !pass.key_mask.defined() && !drops)
+  const bool here = pass.context == nullptr && !pass.key_mask.defined();
+  if (projected.form != Form::plain && attention.query_norm == nullptr && here && !drops)
     return blocks::packed_attention(projected.outputs[0], {queries, keys, attention.head_width}, pass.half_cosines,
                                     pass.half_sines, {attention.how.causal, attention.how.window, pass.segments});
   std::vector<at::Tensor> heads;

@@ -63,7 +63,7 @@ class PreNorm {
   at::Tensor sum_of_shards(const at::Tensor& input, Pass& pass) const;
   at::Tensor joined(const Projected& from, const at::Tensor& input, Pass& pass, const PartDropout& dropout) const;
   // Of such a sum bias, dropout and residual.
-  at::Tensor onto_residual(const Projected& from, const at::Tensor& sum, const PassSettings& pass,
+  at::Tensor onto_residual(const Projected& from, const at::Tensor& sum, const Pass& pass,
                            const PartDropout& dropout) const;
   at::Tensor onto_residual(const Projected& from, std::optional<Activation> activation, const at::Tensor& input,
                            const Pass& pass, const PartDropout& dropout) const;

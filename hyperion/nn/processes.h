@@ -4,8 +4,10 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <vector>
 
 #include "hyperion/blocks/travel.h"
+#include "hyperion/strategy/context.h"
 
 namespace hyperion::nn {
 
@@ -46,6 +48,36 @@ class Shards {
   virtual at::Tensor out_of(const at::Tensor& part, bool by_sequence) = 0;
   // [count, ...]: what each has, which is of one shape. Not differentiable.
   virtual at::Tensor gather(const at::Tensor& own) = 0;
+};
+
+// Processes that each compute a part of every sample's tokens with the same weights: context parallelism. What they
+// bring each other; what is made of it, forward and backward: nn/context.h. Not differentiable.
+class Context {
+ public:
+  virtual ~Context() = default;
+  virtual int64_t count() const = 0;
+  virtual int64_t index() const = 0;
+  virtual strategy::ContextMethod method() const = 0;
+  // Round a ring: `own` begins its way to the next process, and must stay as it is until the answer is there, which is
+  // what the process before gave, of the same shape. `caller`: who the bytes are counted for.
+  using Answer = std::function<at::Tensor()>;
+  virtual Answer pass_on(const at::Tensor& own, const char* caller) = 0;
+  // [count, ...]: the i-th is for process i; and of process i what it had for this one.
+  virtual at::Tensor exchange(const at::Tensor& for_each, const char* caller) = 0;
+  virtual at::Tensor sum(const at::Tensor& own, const char* caller) = 0;
+};
+
+// Processes that each hold some of the experts of every mixture, in their order, and send each other the tokens for
+// them: expert parallelism. What is made of it: nn/expert_exchange.h. Not differentiable.
+class ExpertPeers {
+ public:
+  virtual ~ExpertPeers() = default;
+  virtual int64_t count() const = 0;
+  virtual int64_t index() const = 0;
+  // Of [rows, width] the first sent[0] are for process 0, and so on; and received[i] of process i's for this one, in
+  // that order.
+  virtual at::Tensor exchange(const at::Tensor& rows, const std::vector<int64_t>& sent,
+                              const std::vector<int64_t>& received, const char* caller) = 0;
 };
 
 }  // namespace hyperion::nn

@@ -1,8 +1,6 @@
 #include "hyperion/nn/projection.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/addmm.h>
-#include <ATen/ops/linear.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/tensor.h>
 
@@ -11,7 +9,9 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/blocks/later_gradients.h"
 #include "hyperion/kernels/dropout.h"
+#include "hyperion/nn/context.h"
 #include "hyperion/nn/processes.h"
 
 namespace hyperion::nn {
@@ -28,7 +28,9 @@ void register_side(Module& owner, const char* name, const std::string& adapter,
 
 }  // namespace
 
-at::Tensor LowRankSide::forward(const at::Tensor& input, Pass&) { return at::linear(input, weight_); }
+at::Tensor LowRankSide::forward(const at::Tensor& input, Pass& pass) {
+  return blocks::plain_linear(input, weight_, {}, /*in_out=*/false, pass.later);
+}
 
 // register_parameter keeps the handle that `to` and `set_data` act on, so these copies stay the same parameter.
 Projection::Projection(int64_t in, int64_t out, bool with_bias, Init init, bool in_out)
@@ -38,10 +40,12 @@ Projection::Projection(int64_t in, int64_t out, bool with_bias, Init init, bool 
       weight_(parameter("weight", in_out ? at::IntArrayRef{in, out} : at::IntArrayRef{out, in}, init, {.decay = true})),
       bias_(with_bias ? parameter("bias", {out}, Init::filled(0)) : at::Tensor()) {}
 
-at::Tensor Projection::forward(const at::Tensor& input, Pass& pass) { return changed(base(input, bias_), input, pass); }
+at::Tensor Projection::forward(const at::Tensor& input, Pass& pass) {
+  return changed(base(input, bias_, pass), input, pass);
+}
 
 at::Tensor Projection::without_bias(const at::Tensor& input, Pass& pass) const {
-  return changed(base(input, {}), input, pass);
+  return changed(base(input, {}, pass), input, pass);
 }
 
 at::Tensor Projection::changed(const at::Tensor& output, const at::Tensor& input, Pass& pass) const {
@@ -56,10 +60,11 @@ int64_t Projection::width() const {
   return nf4_ ? nf4_->shape[side] : weight_.size(static_cast<int64_t>(side));
 }
 
-// A shard by inputs drops what the whole would drop of them.
+// A shard by inputs drops what the whole would drop of them, and so does a part of the tokens.
 kernels::RandomPlace Projection::place_of(const Adapter& adapter, const Pass& pass) const {
   kernels::RandomPlace place{base::stream_key(pass.seed, adapter.stream), pass.step, pass.micro_batch};
   const int64_t held = adapter.a->weight().size(1);
+  place.elements = elements_of(pass.tokens, in_);
   if (pass.shards != nullptr && held < in_) place.elements = {held, in_, held * pass.shards->index()};
   return place;
 }
@@ -81,17 +86,12 @@ blocks::LowRank Projection::change_in(const Pass& pass) const {
           drops ? place_of(adapter, pass) : kernels::RandomPlace{}};
 }
 
-at::Tensor Projection::base(const at::Tensor& input, const at::Tensor& added) const {
-  const auto bias = added.defined() ? std::optional(added) : std::nullopt;
+at::Tensor Projection::base(const at::Tensor& input, const at::Tensor& bias, const PassSettings& pass) const {
   if (nf4_) {
     const auto output = kernels::nf4_matmul(input, *nf4_, /*transposed=*/!in_out_);
-    return bias ? output.add(*bias) : output;
+    return bias.defined() ? output.add(bias) : output;
   }
-  if (!in_out_) return at::linear(input, rows_ ? rows_->put_into(weight_) : weight_, bias);
-  auto shape = input.sizes().vec();
-  shape.back() = weight_.size(1);
-  const auto rows = input.reshape({-1, weight_.size(0)});
-  return (bias ? at::addmm(*bias, rows, weight_) : at::matmul(rows, weight_)).view(shape);
+  return blocks::plain_linear(input, rows_ ? rows_->put_into(weight_) : weight_, bias, in_out_, pass.later);
 }
 
 at::Tensor Projection::change(const Adapter& adapter, const at::Tensor& input, Pass& pass) const {

@@ -83,7 +83,7 @@ class Projection : public Module {
     double scale, dropout;
     std::string stream;
   };
-  at::Tensor base(const at::Tensor& input, const at::Tensor& bias) const;
+  at::Tensor base(const at::Tensor& input, const at::Tensor& bias, const PassSettings& pass) const;
   at::Tensor changed(const at::Tensor& output, const at::Tensor& input, Pass& pass) const;
   kernels::RandomPlace place_of(const Adapter& adapter, const Pass& pass) const;  // of its dropout
   at::Tensor change(const Adapter& adapter, const at::Tensor& input, Pass& pass) const;

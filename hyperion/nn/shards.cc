@@ -14,6 +14,7 @@
 
 #include "hyperion/blocks/block_ops.h"
 #include "hyperion/kernels/embedding.h"
+#include "hyperion/nn/context.h"
 #include "hyperion/nn/processes.h"
 
 namespace hyperion::nn {
@@ -134,10 +135,11 @@ int64_t length_of_all(const at::Tensor& hidden, const PassSettings& pass) {
   return pass.by_sequence ? hidden.size(1) * pass.shards->count() : hidden.size(1);
 }
 
-kernels::ElementMap own_elements(const at::Tensor& hidden, const PassSettings& pass) {
-  if (!pass.by_sequence) return {};
-  const int64_t run = hidden.size(1) * hidden.size(2);
-  return {run, run * pass.shards->count(), run * pass.shards->index()};
+kernels::ElementMap own_elements(const at::Tensor& hidden, const Pass& pass) {
+  if (!pass.by_sequence) return elements_of(pass.tokens, hidden.size(2));
+  const int64_t all = length_of_all(hidden, pass);
+  const auto tokens = pass.tokens.whole() ? strategy::TokenCut{all, all} : pass.tokens;
+  return elements_of(strategy::part_of(tokens, pass.shards->count(), pass.shards->index()), hidden.size(2));
 }
 
 at::Tensor embed_in_shards(const at::Tensor& shard, int64_t rows, const at::Tensor& ids, const PassSettings& pass) {

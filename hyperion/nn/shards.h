@@ -18,8 +18,9 @@ at::Tensor one_share(const at::Tensor& tensor, const PassSettings& pass);
 // By sequence: this process's tokens of [batch, length, ...], and of its own tokens how many all have together.
 at::Tensor own_tokens(const at::Tensor& all, const PassSettings& pass);
 int64_t length_of_all(const at::Tensor& hidden, const PassSettings& pass);
-// Which elements of the whole's [batch, length, width] this process's hidden states are.
-kernels::ElementMap own_elements(const at::Tensor& hidden, const PassSettings& pass);
+// Which elements of the whole's [batch, length, width] this process's hidden states are, of a part of the samples'
+// tokens (nn/context.h) too.
+kernels::ElementMap own_elements(const at::Tensor& hidden, const Pass& pass);
 
 // Rows of a table by ids, where this process has `shard` of its `rows`; the others' are summed to them.
 at::Tensor embed_in_shards(const at::Tensor& shard, int64_t rows, const at::Tensor& ids, const PassSettings& pass);

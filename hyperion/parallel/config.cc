@@ -3,6 +3,8 @@
 #include "hyperion/base/config.h"
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/strategy/automatic_layout.h"
+#include "hyperion/strategy/expert_parallel.h"
 
 namespace hyperion::parallel {
 
@@ -13,13 +15,19 @@ void describe(base::Settings& settings, ParallelConfig& config) {
       .text("layout", config.layout,
             "as dp=4: processes that share the batch; dp=2x4: what zero cuts is cut among 4, and held twice; "
             "pp=2,dp=2: the model's blocks lie on 2, one behind the other; tp=2,dp=2: each layer is cut between 2; "
-            "auto: pp=2 of 2, pp=2,tp=2 of 4, pp=2,tp=2,dp=2 of 8 processes")
-      .choice(
-          "schedule", config.schedule,
-          "pp: which micro-batch (train.accumulate) a process runs when; interleaved: with several stages a process")
-      .integer("chunks", config.chunks, {0, 64}, "pp: stages a process; 0: 2 with interleaved, else 1")
+            "cp=2,dp=2: the tokens of each sample are; dp=4,ep=2: of every mixture's experts each has half; "
+            "auto: pp=2 of 2, pp=2,tp=2 of 4, pp=2,tp=2,dp=2 of 8 processes, with ep for mixtures and cp for long "
+            "samples, as far as the model and the batch can be laid out so")
+      .choice("schedule", config.schedule,
+              "pp: which micro-batch (train.accumulate) a process runs when; interleaved: with several stages a "
+              "process; zb-h1, zbv, dualpipev: gradients of weights fill the waits, the last two with stages in a V")
+      .integer("chunks", config.chunks, {0, 64},
+               "pp: stages a process; 0: 2 with interleaved, zbv and dualpipev, else 1")
       .flag("sequence", config.sequence,
             "tp: between cut layers (norms, dropout, residuals) each process has a part of the sequence: less memory")
+      .choice("context", config.context,
+              "cp: how queries meet other processes' keys; ring: these go round; ulysses: around attention tokens are "
+              "exchanged for heads, of which each process has some")
       .integer("zero", config.zero, {0, 3},
                "what is cut among them: 0 nothing, 1 optimizer, 2 and gradients, 3 and weights")
       .integer("bucket", config.bucket, {1, 100'000}, "gradients reduced at once while the backward runs", "MB")
@@ -89,15 +97,6 @@ void check_zeropp(const ParallelConfig& config, int64_t processes) {
                           format("start {} of them (hyperion launch -n {}), or write {}", needed, needed, instead));
 }
 
-// Stages first, whose messages are the fewest; then shards; then shares of the batch.
-strategy::Layout automatic_layout(int64_t processes) {
-  strategy::Layout layout;
-  if (processes % 2 == 0) layout.pp = 2, processes /= 2;
-  if (processes % 2 == 0) layout.tp = 2, processes /= 2;
-  layout.dp_shard = processes;
-  return layout;
-}
-
 bool is_power_of_two(int64_t number) { return (number & (number - 1)) == 0; }
 
 void check_model_parallel(const ParallelConfig& config, const strategy::Layout& layout) {
@@ -107,11 +106,17 @@ void check_model_parallel(const ParallelConfig& config, const strategy::Layout& 
   if (!config.zeropp.empty())
     refuse("parallel.zeropp, which cuts among machines whose processes all share the batch",
            format("use --parallel dp={}, or leave parallel.zeropp out", layout.processes()));
-  if (!config.same_bits || layout.tp == 1) return;
+  const int64_t cut = layout.tp * layout.cp;
+  if (!config.same_bits || cut * layout.ep == 1) return;
   strategy::Layout other = layout;
-  other.tp = 1, (is_power_of_two(layout.dp() * layout.tp) ? other.dp_shard : other.pp) *= layout.tp;
-  refuse("parallel.same_bits: of a layer that tp cuts, parts of a product are added up in another order",
-         format("use --parallel {}, or leave parallel.same_bits out", other.text()));
+  other.tp = other.cp = other.ep = 1, (is_power_of_two(layout.dp() * cut) ? other.dp_shard : other.pp) *= cut;
+  refuse(
+      layout.tp > 1 ? "parallel.same_bits: of a layer that tp cuts, parts of a product are added up in another order"
+      : layout.cp > 1
+          ? "parallel.same_bits: of samples that cp cuts, parts of gradients are added up in another order"
+          : "parallel.same_bits: an expert of ep sees the tokens of several processes at once, and sums over them in "
+            "another order",
+      format("use --parallel {}, or leave parallel.same_bits out", other.text()));
 }
 
 }  // namespace
@@ -125,14 +130,11 @@ strategy::Layout layout_of(const ParallelConfig& config, int64_t processes) {
   strategy::Layout layout;
   layout.dp_shard = processes;
   if (config.layout.empty()) return layout;
-  layout = config.layout == "auto" ? automatic_layout(processes) : strategy::parse_layout(config.layout);
-  if (layout.cp * layout.ep > 1)
-    throw base::ConfigError(format("parallel.layout = \"{}\": only pp, tp and dp are there yet", config.layout),
-                            format("use {}", layout.pp > 1 && processes % layout.pp == 0
-                                                 ? format("pp={},dp={}", layout.pp, processes / layout.pp)
-                                                 : format("dp={}", processes)));
+  layout = config.layout == "auto" ? strategy::automatic_layouts(processes, {}).front()
+                                   : strategy::parse_layout(config.layout);
+  strategy::check_expert_processes(layout);
   if (layout.processes() != processes) refuse_count(config.layout, layout, processes);
-  if (layout.pp * layout.tp > 1) check_model_parallel(config, layout);
+  if (layout.pp * layout.tp * layout.cp * layout.ep > 1) check_model_parallel(config, layout);
   if (layout.dp_replicate > 1 && !config.zeropp.empty())
     throw base::ConfigError("parallel.zeropp cuts over all processes, and parallel.layout says not to",
                             format("use dp={}", processes));

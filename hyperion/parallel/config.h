@@ -5,6 +5,7 @@
 #include <string>
 
 #include "hyperion/comm/nccl_settings.h"
+#include "hyperion/strategy/context.h"
 #include "hyperion/strategy/layout.h"
 #include "hyperion/strategy/pipeline.h"
 
@@ -42,6 +43,7 @@ struct ParallelConfig {
   strategy::PipelineSchedule schedule = strategy::PipelineSchedule::one_forward_one_backward;
   int64_t chunks = 0;     // stages a process; 0: as the schedule usually has them
   bool sequence = false;  // of tp: sequence parallelism
+  strategy::ContextMethod context = strategy::ContextMethod::ring;
   int64_t zero = 0, bucket = 25, prefetch = 1, check_every = 100, timeout = 60, stall = 15;
   Wire wire = Wire::own;
   ReduceChoice reduce = ReduceChoice::automatic;
@@ -51,7 +53,7 @@ struct ParallelConfig {
   bool sync_batch_norm = false, same_bits = false, check_calls = false;
 
   int64_t stages() const {  // of a process
-    return chunks > 0 ? chunks : schedule == strategy::PipelineSchedule::interleaved ? 2 : 1;
+    return chunks > 0 ? chunks : strategy::usual_chunks(schedule);
   }
 };
 void describe(base::Settings& settings, ParallelConfig& config);

@@ -5,7 +5,9 @@
 #include <ATen/ops/stack.h>
 
 #include <algorithm>
+#include <iterator>
 
+#include "hyperion/parallel/expert_weights.h"
 #include "hyperion/parallel/model_parallel_weights.h"
 #include "hyperion/parallel/processes.h"
 #include "hyperion/parallel/whole_weights.h"
@@ -43,12 +45,11 @@ GatherOptions gather_options(Processes& processes, const ParallelConfig& config)
   return {config.prefetch, config.zeropp.weights(), config.zeropp.secondary() ? processes.node() : nullptr};
 }
 
-}  // namespace
-
-std::unique_ptr<TrainedWeights> make_trained_weights(Processes& processes, const ParallelConfig& config,
-                                                     std::vector<nn::Parameter> weights, nn::Module* root,
-                                                     const Values& values, const StagedWeights& staged) {
-  const bool alone = processes.size() == 1 ? processes.gradients().alone() : processes.batch_count() == 1;
+// Of weights that all of these groups have alike.
+std::unique_ptr<TrainedWeights> shared_among(Processes& processes, const SharingGroups& groups,
+                                             const ParallelConfig& config, std::vector<nn::Parameter> weights,
+                                             nn::Module* root, const Values& values, const StagedWeights& staged) {
+  const bool alone = processes.size() == 1 ? groups.gradients.alone() : groups.gradients.size() == 1;
   NormPlaces norms{.count = std::ssize(staged.trained)};
   for (const auto& weight : weights) {
     if (!weight.tensor.requires_grad() || !config.same_bits) continue;
@@ -59,21 +60,42 @@ std::unique_ptr<TrainedWeights> make_trained_weights(Processes& processes, const
   if (alone && config.zero == 0 && !config.same_bits)
     own = std::make_unique<WholeWeights>(std::move(weights));
   else
-    own = std::make_unique<DataParallel>(processes, config, std::move(weights), root, values, staged.tied);
+    own = std::make_unique<DataParallel>(processes, groups, config, std::move(weights), root, values, staged.tied);
   if (processes.model() == nullptr) return own;
   if (config.same_bits) return std::make_unique<ModelParallelWeights>(std::move(own), processes, std::move(norms));
   return std::make_unique<ModelParallelWeights>(std::move(own), processes, staged.tied);
 }
 
-DataParallel::DataParallel(Processes& processes, const ParallelConfig& config, std::vector<nn::Parameter> weights,
-                           nn::Module* root, const Values& values, const std::string& tied)
-    : group_(processes.gradients()),
+}  // namespace
+
+std::unique_ptr<TrainedWeights> make_trained_weights(Processes& processes, const ParallelConfig& config,
+                                                     std::vector<nn::Parameter> weights, nn::Module* root,
+                                                     const Values& values, const StagedWeights& staged) {
+  const SharingGroups all{processes.gradients(), processes.weights()};
+  if (processes.expert_peers() == nullptr)
+    return shared_among(processes, all, config, std::move(weights), root, values, staged);
+  const auto middle = std::stable_partition(weights.begin(), weights.end(),
+                                            [](const nn::Parameter& weight) { return !weight.placement.expert; });
+  std::vector<nn::Parameter> experts(std::make_move_iterator(middle), std::make_move_iterator(weights.end()));
+  weights.erase(middle, weights.end());
+  auto shared = shared_among(processes, all, config, std::move(weights), root, values, staged);
+  return std::make_unique<ExpertWeights>(
+      std::move(shared),
+      shared_among(processes, {processes.expert_gradients(), processes.expert_weights()}, config, std::move(experts),
+                   root, values, staged),
+      *processes.expert_peers());
+}
+
+DataParallel::DataParallel(Processes& processes, const SharingGroups& groups, const ParallelConfig& config,
+                           std::vector<nn::Parameter> weights, nn::Module* root, const Values& values,
+                           const std::string& tied)
+    : group_(groups.gradients),
       replicas_(processes.replicas()),
       same_bits_(config.same_bits),
       weights_(std::move(weights), root,
                {group_.rank(), group_.size(), held_by(config.zero), config.bucket << 20, tied, values}),
       reducer_(weights_, group_, reduce_options(processes, config, tied)),
-      gatherer_(make_gatherer(weights_, processes.weights(), gather_options(processes, config),
+      gatherer_(make_gatherer(weights_, groups.weights, gather_options(processes, config),
                               [this](int unit) { reducer_.block_is_over(unit); })) {}
 
 DataParallel::~DataParallel() = default;

@@ -9,10 +9,16 @@
 
 namespace hyperion::parallel {
 
+// Of processes that hold one copy of the state between them.
+struct SharingGroups {
+  comm::Group &gradients, &weights;
+};
+
 class DataParallel final : public TrainedWeights {
  public:
-  DataParallel(Processes& processes, const ParallelConfig& config, std::vector<nn::Parameter> weights, nn::Module* root,
-               const Values& values, const std::string& tied = {});
+  DataParallel(Processes& processes, const SharingGroups& groups, const ParallelConfig& config,
+               std::vector<nn::Parameter> weights, nn::Module* root, const Values& values,
+               const std::string& tied = {});
   ~DataParallel() override;
 
   std::vector<nn::Parameter> take_parts() override { return weights_.take_parts(); }
@@ -24,6 +30,8 @@ class DataParallel final : public TrainedWeights {
   void end_backward() override { reducer_.end(); }
   std::vector<at::Tensor> gradients() override;
   void drop_gradients() override { reducer_.drop(); }
+  SumsSoFar sums_so_far() const override { return reducer_.so_far(); }
+  void go_on_from(const SumsSoFar& before) override { reducer_.go_on_from(before); }
   optim::ClipResult clip(optim::Optimizer& optimizer, const std::vector<at::Tensor>& gradients, double limit,
                          double loss_scale, at::Tensor& loss) override;
   at::Tensor norms(const std::vector<at::Tensor>& gradients, at::Tensor& loss) override;
@@ -35,7 +43,7 @@ class DataParallel final : public TrainedWeights {
   void hold() override { gatherer_->hold(); }
   void let_go() override { gatherer_->let_go(); }
 
-  comm::Group& group_;     // of those that hold one copy of the state between them
+  comm::Group& group_;     // of the gradients
   comm::Group* replicas_;  // of those that hold the same part of it; null: there are none
   bool same_bits_;
   FlatWeights weights_;

@@ -94,6 +94,7 @@ at::Tensor GradientReducer::filled(size_t bucket, size_t part) {
 
 void GradientReducer::ready(size_t weight) {
   const at::NoGradGuard no_grad;
+  if (!weights_.weights()[weight].tensor.grad().defined()) return;  // it was left for later
   const auto [bucket, place] = weights_.place_of(weight);
   Progress& progress = backward_.progress.at(bucket);
   HYPERION_CHECK(!progress.closed || progress.taken[place] == 0, "a weight has one gradient a backward");
@@ -204,6 +205,19 @@ std::vector<at::Tensor> GradientReducer::whole_sums() {
     group_.all_gather(list[i], buckets_[i].sum, kGradients).wait();
   }
   return list;
+}
+
+SumsSoFar GradientReducer::so_far() const {
+  SumsSoFar so_far;
+  for (const auto& bucket : buckets_) {
+    const auto flat = bucket.parts.empty() ? Flat{} : bucket.parts.front();
+    so_far.sums.push_back(flat.values), so_far.filled.push_back(flat.filled);
+  }
+  return so_far;
+}
+
+void GradientReducer::go_on_from(const SumsSoFar& before) {
+  for (size_t i = 0; i < buckets_.size(); ++i) buckets_[i].parts.assign(1, {before.sums[i], before.filled[i]});
 }
 
 void GradientReducer::drop() {

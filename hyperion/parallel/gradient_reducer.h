@@ -7,6 +7,7 @@
 
 #include "hyperion/comm/group.h"
 #include "hyperion/parallel/flat_weights.h"
+#include "hyperion/parallel/sums_so_far.h"
 
 namespace hyperion::parallel {
 
@@ -40,6 +41,9 @@ class GradientReducer {
   std::vector<at::Tensor> sums();
   std::vector<at::Tensor> whole_sums();  // of scattered ones, gathered: for FlatWeights::by_weight
   void drop();
+  // Of stages 0 and 1, between two backwards: what they added up here, one sum a bucket.
+  SumsSoFar so_far() const;
+  void go_on_from(const SumsSoFar& before);
 
   int64_t bytes(int64_t micro_batches) const;  // of gradients, until the update
 

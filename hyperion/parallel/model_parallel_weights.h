@@ -39,6 +39,8 @@ class ModelParallelWeights final : public TrainedWeights {
   void end_backward() override { own_->end_backward(); }
   std::vector<at::Tensor> gradients() override;
   void drop_gradients() override { own_->drop_gradients(); }
+  SumsSoFar sums_so_far() const override { return own_->sums_so_far(); }
+  void go_on_from(const SumsSoFar& before) override { own_->go_on_from(before); }
   optim::ClipResult clip(optim::Optimizer& optimizer, const std::vector<at::Tensor>& gradients, double limit,
                          double loss_scale, at::Tensor& loss) override;
   void updated() override { own_->updated(); }

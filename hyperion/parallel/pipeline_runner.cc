@@ -22,11 +22,21 @@ const char* caller_of(Payload payload) {
 
 int other(const comm::Group& link) { return 1 - link.rank(); }
 
+// Over which one of these passes.
+comm::Group* link_of(const PipelineLinks& links, const Instruction& letter) {
+  const auto& own = links.of(letter.stage);
+  const bool states = letter.payload == Payload::hidden_states;
+  return letter.does == Does::send ? (states ? own.states_out : own.gradients_out)
+                                   : (states ? own.states_in : own.gradients_in);
+}
+
 // What arrives from one neighbour, in its order, the next one always asked for already.
 class Inbox {
  public:
   Inbox(comm::Group* link, const at::TensorOptions& options, int64_t beside)
-      : link_(link), options_(options), beside_(beside) {}
+      : link_(link), options_(options), beside_(beside) {
+    HYPERION_CHECK(link_ != nullptr && link_->size() == 2, "a letter comes over a link");
+  }
 
   void expect(const Instruction& letter) { expected_.push_back(&letter); }
 
@@ -34,7 +44,6 @@ class Inbox {
     if (expected_.empty()) return;
     const auto& letter = *expected_.front();
     expected_.pop_front();
-    HYPERION_CHECK(link_ != nullptr && link_->size() == 2, "a letter comes over a link");
     next_.states = at::empty(letter.shape, options_);
     pending_ = link_->receive(next_.states, other(*link_), 0, caller_of(letter.payload));
     if (beside_ == 0) return;
@@ -62,23 +71,19 @@ class Runner {
  public:
   Runner(PipelineStages& stages, const PipelineLinks& links, const at::TensorOptions& hidden, int64_t beside,
          PipelineTimes* times)
-      : stages_(stages),
-        links_(links),
-        times_(times),
-        states_(links.states_in, hidden, beside),
-        gradients_(links.gradients_in, hidden, beside) {}
+      : stages_(stages), links_(links), times_(times), hidden_(hidden), beside_(beside) {}
 
   std::vector<at::Tensor> run(const std::vector<Instruction>& list) {
     for (const auto& instruction : list)
-      if (instruction.does == Does::receive) inbox(instruction.payload).expect(instruction);
-    states_.ask(), gradients_.ask();
+      if (instruction.does == Does::receive) inbox(instruction).expect(instruction);
+    for (auto& [link, letters] : inboxes_) letters.ask();
     for (size_t i = 0; i < list.size(); ++i) {
-      const bool timed = times_ != nullptr && (list[i].does == Does::forward || list[i].does == Does::backward);
+      const bool timed = times_ != nullptr && strategy::computes(list[i].does);
       if (timed) times_->start(i);
       step(list[i]);
       if (timed) times_->stop();
     }
-    for (auto& last : last_sent_) last.wait();
+    for (auto& [link, last] : last_sent_) last.wait();
     std::vector<at::Tensor> losses;
     for (const auto& [micro_batch, loss] : losses_) losses.push_back(loss);
     return losses;
@@ -90,14 +95,17 @@ class Runner {
     StageTensors hidden, given;
   };
 
-  Inbox& inbox(Payload payload) { return payload == Payload::hidden_states ? states_ : gradients_; }
+  Inbox& inbox(const Instruction& letter) {
+    auto* link = link_of(links_, letter);
+    return inboxes_.try_emplace(link, link, hidden_, beside_).first->second;
+  }
 
   void step(const Instruction& instruction) {
     const Piece piece = {instruction.stage, instruction.micro_batch};
     switch (instruction.does) {
       case Does::receive: {
         auto& arrived = instruction.payload == Payload::hidden_states ? inputs_ : gradients_of_;
-        arrived[piece] = inbox(instruction.payload).take();
+        arrived[piece] = inbox(instruction).take();
         break;
       }
       case Does::forward:
@@ -105,6 +113,13 @@ class Runner {
         break;
       case Does::backward:
         backward(piece);
+        stages_.backward_weights(piece.first, piece.second);
+        break;
+      case Does::backward_input:
+        backward(piece);
+        break;
+      case Does::backward_weights:
+        stages_.backward_weights(piece.first, piece.second);
         break;
       case Does::send:
         send(instruction, piece);
@@ -154,12 +169,12 @@ class Runner {
 
   void send(const Instruction& instruction, const Piece& piece) {
     const bool states = instruction.payload == Payload::hidden_states;
-    auto* link = states ? links_.states_out : links_.gradients_out;
+    auto* link = link_of(links_, instruction);
     HYPERION_CHECK(link != nullptr && link->size() == 2, "a letter goes over a link");
     const auto tensors = states ? apart(kept_.at(piece).given) : to_send_.extract(piece).mapped();
     HYPERION_CHECK(tensors.states.sizes() == at::IntArrayRef(instruction.shape),
                    "what is sent has the shape of the plan");
-    auto& last = last_sent_[states ? 0 : 1];
+    auto& last = last_sent_[link];
     last = link->send(tensors.states.contiguous(), other(*link), 0, caller_of(instruction.payload));
     if (tensors.beside.defined())
       last = link->send(tensors.beside.contiguous(), other(*link), 0, caller_of(instruction.payload));
@@ -168,11 +183,13 @@ class Runner {
   PipelineStages& stages_;
   PipelineLinks links_;
   PipelineTimes* times_;
-  Inbox states_, gradients_;
+  at::TensorOptions hidden_;
+  int64_t beside_;
+  std::map<comm::Group*, Inbox> inboxes_;
   std::map<Piece, StageTensors> inputs_, gradients_of_, to_send_;
   std::map<Piece, Kept> kept_;
-  std::map<int64_t, at::Tensor> losses_;  // by micro-batch
-  comm::Pending last_sent_[2];            // the others of a link have arrived before its last
+  std::map<int64_t, at::Tensor> losses_;             // by micro-batch
+  std::map<comm::Group*, comm::Pending> last_sent_;  // the others of a link have arrived before its last
 };
 
 }  // namespace

@@ -26,12 +26,20 @@ class PipelineStages {
   // Of what forward gave: its gradient, or undefined where it is the loss. Gives the gradient of `hidden` to it.
   virtual void backward(int64_t stage, int64_t micro_batch, const StageTensors& given,
                         const StageTensors& gradient) = 0;
+  // What `backward` left for later: gradients of weights, which nobody waits for.
+  virtual void backward_weights(int64_t /*stage*/, int64_t /*micro_batch*/) {}
 };
 
 // To a neighbour in one direction: a group of two with wires of its own, so that no message waits behind one to
 // somebody else (in a ring of stages all could wait for each other then). Null: there is no such neighbour.
-struct PipelineLinks {
+struct StageLinks {
   comm::Group *states_in = nullptr, *states_out = nullptr, *gradients_in = nullptr, *gradients_out = nullptr;
+};
+// Stages that lie in a V have their neighbours the other way round from the one at which it turns.
+struct PipelineLinks {
+  StageLinks down = {}, up = {};
+  int64_t turn = 0;  // that stage; 0: there is none
+  const StageLinks& of(int64_t stage) const { return turn > 0 && stage >= turn ? up : down; }
 };
 
 // Works through a rank's list; of it, what is computed and what passes between stages. Messages travel beside the

@@ -51,8 +51,10 @@ class TrialStages : public PipelineStages {
  public:
   TrialStages(const std::vector<strategy::Instruction>& list, const TrialWork& lengths, const Work& work)
       : lengths_(lengths), work_(work) {
-    for (const auto& instruction : list)
+    for (const auto& instruction : list) {
       if (instruction.does == Does::send || instruction.does == Does::receive) shape_ = instruction.shape;
+      splits_ = splits_ || instruction.does == Does::backward_weights;
+    }
   }
 
   // Something that depends on what came in, so that there is a gradient of it.
@@ -61,8 +63,11 @@ class TrialStages : public PipelineStages {
     return {hidden.states.defined() ? hidden.states.mul(1) : at::zeros(shape_).requires_grad_().mul(1)};
   }
   void backward(int64_t, int64_t, const StageTensors& given, const StageTensors& gradient) override {
-    last(lengths_.backward);
+    last(splits_ ? lengths_.backward / 2 : lengths_.backward);
     (gradient.states.defined() ? given.states : given.states.sum()).backward(gradient.states);
+  }
+  void backward_weights(int64_t, int64_t) override {
+    if (splits_) last(lengths_.backward / 2);
   }
 
  private:
@@ -74,6 +79,7 @@ class TrialStages : public PipelineStages {
   TrialWork lengths_;
   const Work& work_;
   std::vector<int64_t> shape_ = {1};
+  bool splits_ = false;
 };
 
 }  // namespace

@@ -6,7 +6,7 @@
 namespace hyperion::parallel {
 
 struct TrialWork {
-  double forward = 0.02, backward = 0.04;  // seconds, of a stage
+  double forward = 0.02, backward = 0.04;  // seconds, of a stage; of the latter half where it is made in two
   bool computes = false;                   // matrix products on one thread; else sleep
 };
 

@@ -12,13 +12,15 @@ namespace hyperion::parallel {
 class PipelineWires {
  public:
   PipelineWires() = default;  // none
-  // Every rank of the world makes one, of the same layout. `ring`: the last stage's process sends to the first one's
-  // too, as schedules with several stages a process want it.
-  PipelineWires(comm::World& world, const strategy::Mesh& mesh, bool ring, comm::Backend wires = comm::Backend::host);
+  // Every rank of the world makes one, of the same pipeline. Where stages of a process lie apart, the last process
+  // sends to the first one too.
+  PipelineWires(comm::World& world, const strategy::Mesh& mesh, strategy::PipelineSchedule schedule, int64_t chunks,
+                comm::Backend wires = comm::Backend::host);
   const PipelineLinks& links() const { return links_; }
   std::vector<comm::Group*> groups() const;
 
  private:
+  void connect(comm::World& world, const strategy::Mesh& mesh, bool ring, bool upwards, comm::Backend wires);
   std::vector<std::unique_ptr<comm::Group>> groups_;
   PipelineLinks links_;
 };

@@ -31,7 +31,7 @@ Processes::Processes(std::shared_ptr<comm::World> world, const ParallelConfig& c
     : world_(std::move(world)), mesh_(layout_of(config, world_->size()), world_->rank()), zero_(config.zero) {
   using strategy::Axis;
   const bool hybrid = mesh_.size(Axis::dp_replicate) > 1 && config.zero > 0;
-  const auto sharers = mesh_.peers(hybrid ? strategy::Axes(Axis::dp_shard) : strategy::kBatchAxes);
+  const auto sharers = mesh_.peers(hybrid ? Axis::dp_shard | Axis::cp : strategy::kLossAxes);
   control_ = world_->group("control");
   if (config.check_calls) control_->check_calls();
   const auto wires = agreed_backend(*control_, gpu);
@@ -50,11 +50,12 @@ Processes::Processes(std::shared_ptr<comm::World> world, const ParallelConfig& c
   }
   if (mesh_.size(Axis::pp) > 1) {
     const auto peers = mesh_.peers(Axis::pp);
-    const bool end = rank() == peers.front() || rank() == peers.back();
+    const bool v = strategy::is_v(config.schedule);  // whose first process has the last stage too
+    const bool end = !v && (rank() == peers.front() || rank() == peers.back());
     stages_ = world_->group("stages", wires, peers);
     ends_ =
         world_->group("tied weights", wires, end ? std::vector<int>{peers.front(), peers.back()} : std::vector{rank()});
-    wires_ = PipelineWires(*world_, mesh_, config.stages() > 1, wires);
+    wires_ = PipelineWires(*world_, mesh_, config.schedule, config.stages(), wires);
   }
   // A shard that is all there is, to try and to time what shards do: their sums then are of one.
   const bool one_shard = world_->wires_for_one() && config.layout.find("tp=1") != config.layout.npos;
@@ -63,7 +64,19 @@ Processes::Processes(std::shared_ptr<comm::World> world, const ParallelConfig& c
     shards_.emplace(*layers_);
     if (stages_) model_ = world_->group("model", wires, mesh_.peers(Axis::pp | Axis::tp));
   }
-  if (stages_ || layers_) copies_ = world_->group("copies", comm::Backend::host, mesh_.peers(strategy::kBatchAxes));
+  if (stages_ || layers_) copies_ = world_->group("copies", comm::Backend::host, mesh_.peers(strategy::kLossAxes));
+  if (mesh_.size(Axis::cp) > 1) {
+    context_ = world_->group("context", wires, mesh_.peers(Axis::cp));
+    ring_.emplace(*context_, config.context);
+  }
+  if (mesh_.layout().ep > 1) {
+    const auto copies = mesh_.expert_copies();
+    experts_ = world_->group("experts", wires, mesh_.expert_peers());
+    expert_wires_.emplace(*experts_);
+    expert_gradients_ = world_->group("expert gradients", wires, copies);
+    expert_weights_ = world_->group("expert weights", wires, copies);
+    expert_copies_ = world_->group("expert copies", comm::Backend::host, copies);
+  }
   if (config.sync_batch_norm) statistics_ = world_->group("statistics", wires);
   const bool library =
       config.reduce == ReduceChoice::library || (config.reduce == ReduceChoice::automatic && !config.same_bits &&
@@ -75,9 +88,20 @@ Processes::Processes(std::shared_ptr<comm::World> world, const ParallelConfig& c
 }
 
 std::vector<comm::Group*> Processes::step_groups() const {
-  std::vector<comm::Group*> list = {gradients_.get(), weights_.get(),      statistics_.get(), replicas_.get(),
-                                    node_.get(),      across_nodes_.get(), stages_.get(),     ends_.get(),
-                                    layers_.get(),    model_.get()};
+  std::vector<comm::Group*> list = {gradients_.get(),
+                                    weights_.get(),
+                                    statistics_.get(),
+                                    replicas_.get(),
+                                    node_.get(),
+                                    across_nodes_.get(),
+                                    stages_.get(),
+                                    ends_.get(),
+                                    layers_.get(),
+                                    model_.get(),
+                                    context_.get(),
+                                    experts_.get(),
+                                    expert_gradients_.get(),
+                                    expert_weights_.get()};
   std::erase(list, nullptr);
   for (const auto& [count, group] : neighbours_) list.push_back(group.get());
   for (auto* link : wires_.groups()) list.push_back(link);
@@ -87,7 +111,8 @@ std::vector<comm::Group*> Processes::step_groups() const {
 std::vector<comm::Group*> Processes::groups() const {
   auto list = step_groups();
   list.insert(list.begin(), {control_.get(), saves_.get()});
-  if (copies_) list.push_back(copies_.get());
+  for (auto* copies : {copies_.get(), expert_copies_.get()})
+    if (copies != nullptr) list.push_back(copies);
   return list;
 }
 
@@ -109,18 +134,24 @@ void Processes::follow_first(const at::Tensor& tensor, const std::string& caller
 }
 
 bool Processes::recordable(c10::Device device) const {
-  const auto list = step_groups();
-  if (stages_) return false;  // what a rank asks for depends on its stage
+  if (context_ || experts_) return false;  // what a rank asks for depends on its tokens, or on where these go
+  const auto list = recorded_groups();
   return std::all_of(list.begin(), list.end(), [&](const auto* group) { return group->recordable(device); });
 }
 
+// Of stages what is computed is recorded, and not what passes between them.
+std::vector<comm::Group*> Processes::recorded_groups() const {
+  if (!stages_) return step_groups();
+  return layers_ ? std::vector<comm::Group*>{layers_.get()} : std::vector<comm::Group*>{};
+}
+
 void Processes::begin_recording() {
-  for (auto* group : step_groups()) group->begin_recording();
+  for (auto* group : recorded_groups()) group->begin_recording();
 }
 
 std::function<void()> Processes::end_recording() {
   std::vector<std::pair<comm::Group*, comm::TrafficByCaller>> recorded;
-  for (auto* group : step_groups()) recorded.emplace_back(group, group->end_recording());
+  for (auto* group : recorded_groups()) recorded.emplace_back(group, group->end_recording());
   return [recorded = std::move(recorded)] {
     for (const auto& [group, traffic] : recorded) group->replayed(traffic);
   };

@@ -8,6 +8,8 @@
 
 #include "hyperion/comm/world.h"
 #include "hyperion/parallel/config.h"
+#include "hyperion/parallel/context_ring.h"
+#include "hyperion/parallel/expert_wires.h"
 #include "hyperion/parallel/pipeline_wires.h"
 #include "hyperion/parallel/tensor_shards.h"
 #include "hyperion/strategy/mesh.h"
@@ -27,12 +29,15 @@ class Processes {
   // Of the processes that have other samples of a step, which is not all of them where some hold parts of one model.
   int64_t batch_index() const { return mesh_.index(strategy::kBatchAxes); }
   int64_t batch_count() const { return mesh_.size(strategy::kBatchAxes); }
+  // Of the processes that have other tokens of a step: gradients are sums over them, and ZeRO cuts among them.
+  int64_t copy_index() const { return mesh_.index(strategy::kLossAxes); }
+  int64_t copy_count() const { return mesh_.size(strategy::kLossAxes); }
   comm::World& world() { return *world_; }
   std::string text() const;  // "4 processes over gloo, dp=4, zero 2"; empty for one
 
   // Each with wires of its own, so that none waits behind another: agreements, checkpoints, gradients, gathered
-  // weights, and batch norms (where asked for). Of dp=RxS, gradients and weights are those of the S processes that hold
-  // one copy of the state between them, and replicas the R processes that hold the same part of it (else null).
+  // weights, and batch norms (where asked for). Of dp=RxS, gradients and weights are those of the S (times cp) that
+  // hold one copy of the state between them, and replicas the R processes that hold the same part of it (else null).
   comm::Group& control() { return *control_; }
   comm::Group& saves() { return *saves_; }
   comm::Group& gradients() { return *gradients_; }
@@ -52,15 +57,28 @@ class Processes {
   // this one among them, which all of them ask for alike.
   nn::Shards* shards() { return shards_ ? &*shards_ : nullptr; }
   comm::Group& neighbours(int64_t count);
-  // All that hold one copy of the model between them, in stages, in shards or in both; else null.
+  // Of samples whose tokens are cut: what modules see of it, else null.
+  nn::Context* context() { return ring_ ? &*ring_ : nullptr; }
+  // Of experts that processes share out: what modules see of it, else null; and the groups of those that hold the same
+  // experts, for gradients and gathered weights.
+  nn::ExpertPeers* experts() { return expert_wires_ ? &*expert_wires_ : nullptr; }
+  comm::Group* expert_peers() { return experts_.get(); }
+  comm::Group& expert_gradients() { return *expert_gradients_; }
+  comm::Group& expert_weights() { return *expert_weights_; }
+  comm::Group& expert_copies() { return *expert_copies_; }  // by way of the host
+  // A forward of the model takes others, who hold what this one does not: stages, shards or experts.
+  bool share_model() const { return stages_ || layers_ || experts_; }
+  // All that hold one copy of the model between them, in stages, in shards or in both; else null. Experts aside.
   comm::Group* model() { return model_ ? model_.get() : stages_ ? stages_.get() : layers_.get(); }
   // Those that have the same weights, but for what ZeRO cuts among them; they talk by way of the host.
   comm::Group& copies() { return copies_ ? *copies_ : *control_; }
   // All that share the batch go on with the first one's values.
   void follow_first(const at::Tensor& tensor, const std::string& caller);
-  // Who writes into checkpoints what is cut among processes, and what is not.
+  // Who writes into checkpoints what is cut among processes, and what is not; and experts that are shared out: those
+  // that hold the first copy of the model between them.
   bool first_copy() const { return !replicas_ || replicas_->rank() == 0; }
-  bool first_of_batch() const { return batch_index() == 0; }
+  bool first_of_batch() const { return copy_index() == 0; }
+  bool in_first_model() const { return copy_index() < mesh_.layout().ep; }
 
   // Whether a graph can record what a step asks of them on this device. Between the two it does; what the second
   // returns is to be called at each replay, so that its calls count.
@@ -87,14 +105,18 @@ class Processes {
  private:
   std::vector<comm::Group*> groups() const;  // that are there
   std::vector<comm::Group*> step_groups() const;
+  std::vector<comm::Group*> recorded_groups() const;
 
   std::shared_ptr<comm::World> world_;
   strategy::Mesh mesh_;
   int64_t zero_;
   std::unique_ptr<comm::Group> control_, saves_, gradients_, weights_, statistics_, replicas_, node_, across_nodes_;
-  std::unique_ptr<comm::Group> stages_, ends_, copies_, layers_, model_;
+  std::unique_ptr<comm::Group> stages_, ends_, copies_, layers_, model_, context_;
+  std::unique_ptr<comm::Group> experts_, expert_gradients_, expert_weights_, expert_copies_;
   std::map<int64_t, std::unique_ptr<comm::Group>> neighbours_;
   std::optional<TensorShards> shards_;
+  std::optional<ContextRing> ring_;
+  std::optional<ExpertWires> expert_wires_;
   PipelineWires wires_;
   comm::Backend backend_ = comm::Backend::host;
   comm::Reduce reduce_ = comm::Reduce::fixed;

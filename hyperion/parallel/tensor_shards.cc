@@ -1,6 +1,5 @@
 #include "hyperion/parallel/tensor_shards.h"
 
-#include <ATen/core/ivalue.h>
 #include <ATen/ops/empty.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -8,6 +7,7 @@
 #include <vector>
 
 #include "hyperion/kernels/gemm.h"
+#include "hyperion/kernels/kept_reference.h"
 
 namespace hyperion::parallel {
 namespace {
@@ -49,18 +49,11 @@ void make_rows(const at::Tensor& out, const kernels::Gemm& product, int64_t firs
   kernels::gemm_into(out, kernels::rows_of(product, first, out.size(0)));
 }
 
-struct HeldGroup final : torch::CustomClassHolder {
-  explicit HeldGroup(comm::Group& given) : group(given) {}
-  comm::Group& group;
-};
-
 void keep(AutogradContext* context, comm::Group& group, bool by_sequence) {
-  context->saved_data["group"] = c10::IValue::make_capsule(c10::make_intrusive<HeldGroup>(group));
+  kernels::keep_reference(context, "group", group);
   context->saved_data["by_sequence"] = by_sequence;
 }
-comm::Group& group_of(AutogradContext* context) {
-  return static_cast<HeldGroup&>(*context->saved_data.at("group").toCapsule()).group;
-}
+comm::Group& group_of(AutogradContext* context) { return kernels::kept_reference<comm::Group>(context, "group"); }
 
 at::Tensor sum_of(const at::Tensor& part, comm::Group& group, const char* caller) {
   const auto sum = part.clone(at::MemoryFormat::Contiguous);

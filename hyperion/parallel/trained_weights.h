@@ -20,6 +20,7 @@
 #include "hyperion/parallel/buckets.h"
 #include "hyperion/parallel/config.h"
 #include "hyperion/parallel/flat_weights.h"
+#include "hyperion/parallel/sums_so_far.h"
 
 namespace hyperion::parallel {
 
@@ -43,6 +44,10 @@ class TrainedWeights {
   // backward.
   virtual void begin_backward(int64_t index, int64_t count, int64_t part) = 0;
   virtual void end_backward() = 0;
+  // Between two backwards, where nothing travels: what they added up so far. Where their work is replayed from graphs,
+  // which write to the same tensors, `go_on_from` takes the place of the calls around them.
+  virtual SumsSoFar sums_so_far() const = 0;
+  virtual void go_on_from(const SumsSoFar& before) = 0;
   // After the last: one a part.
   virtual std::vector<at::Tensor> gradients() = 0;
   virtual void drop_gradients() = 0;

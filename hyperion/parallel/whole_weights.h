@@ -13,6 +13,8 @@ class WholeWeights final : public TrainedWeights {
   std::vector<nn::Parameter> take_parts() override { return std::move(parts_); }
   void begin_backward(int64_t index, int64_t count, int64_t /*part*/) override { index_ = index, count_ = count; }
   void end_backward() override;
+  SumsSoFar sums_so_far() const override { return {sums_, {}}; }
+  void go_on_from(const SumsSoFar& before) override { sums_ = before.sums; }
   std::vector<at::Tensor> gradients() override { return std::exchange(sums_, {}); }
   void drop_gradients() override;
   optim::ClipResult clip(optim::Optimizer& optimizer, const std::vector<at::Tensor>& gradients, double limit,
@@ -22,7 +24,7 @@ class WholeWeights final : public TrainedWeights {
  private:
   std::vector<nn::Parameter> parts_;
   std::vector<at::Tensor> weights_, sums_;
-  int64_t index_ = 0, count_ = 1;
+  int64_t index_ = 0, count_ = 1, held_ = 0;
 };
 
 }  // namespace hyperion::parallel

@@ -17,6 +17,12 @@ class StepTimer {
   virtual PhaseTimes milliseconds() = 0;
 };
 
+// Of work that is being recorded, where marks would be a part of it.
+class NoStepTimer final : public StepTimer {
+  void mark(Phase) override {}
+  PhaseTimes milliseconds() override { return {}; }
+};
+
 // One a step. On the GPU, marks are events in the current stream.
 std::unique_ptr<StepTimer> make_step_timer(bool gpu);
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "hyperion/base/format.h"
+#include "hyperion/base/words.h"
 #include "hyperion/report/timeline.h"
 
 namespace hyperion::report {
@@ -23,9 +24,13 @@ template <class Use>
 void each_work(const strategy::Plan& plan, const strategy::PlanWalk& walk, int rank, const Use& use) {
   const auto& list = plan.ranks[static_cast<size_t>(rank)];
   for (size_t i = 0; i < list.size(); ++i)
-    if (list[i].does == Does::forward || list[i].does == Does::backward)
-      use(list[i], walk.times[static_cast<size_t>(rank)][i]);
+    if (strategy::computes(list[i].does)) use(list[i], walk.times[static_cast<size_t>(rank)][i]);
 }
+
+// Of a rank's first stage; the next one is that of its others.
+int color_of(Does does) { return does == Does::forward ? 0 : does == Does::backward_weights ? 4 : 2; }
+
+char letter_of(Does does) { return does == Does::forward ? '0' : does == Does::backward_weights ? 'A' : 'a'; }
 
 // `name(rank)`: of a row.
 template <class Name>
@@ -34,11 +39,10 @@ std::vector<TimelineRow> rows_of(const strategy::Plan& plan, const strategy::Pla
   for (const int rank : first_of_each_stage(plan)) {
     TimelineRow row{name(rank), {}};
     each_work(plan, walk, rank, [&](const strategy::Instruction& work, const strategy::TimedInstruction& when) {
-      const bool forward = work.does == Does::forward;
       const int later = work.stage >= plan.pipeline.ranks ? 1 : 0;  // than the rank's first stage
       row.boxes.push_back(
-          {when.begin, when.end, (forward ? 0 : 2) + later, format("{}", work.micro_batch),
-           format("{} of micro-batch {}, stage {}", forward ? "forward" : "backward", work.micro_batch, work.stage)});
+          {when.begin, when.end, color_of(work.does) + later, format("{}", work.micro_batch),
+           format("{} of micro-batch {}, stage {}", base::word_of(work.does), work.micro_batch, work.stage)});
     });
     rows.push_back(std::move(row));
   }
@@ -46,8 +50,14 @@ std::vector<TimelineRow> rows_of(const strategy::Plan& plan, const strategy::Pla
 }
 
 std::vector<TimelineKind> legend_of(const strategy::Plan& plan) {
-  if (plan.pipeline.chunks == 1) return {{"forward", 0}, {"backward", 2}};
-  return {{"forward", 0}, {"of a later stage", 1}, {"backward", 2}, {"of a later stage", 3}};
+  std::vector<TimelineKind> legend;
+  const auto add = [&](const char* name, int color) {
+    legend.push_back({name, color});
+    if (plan.pipeline.chunks > 1) legend.push_back({"of a later stage", color + 1});
+  };
+  add("forward", color_of(Does::forward)), add("backward", color_of(Does::backward));
+  if (strategy::splits_backward(plan.pipeline.schedule)) add("of weights", color_of(Does::backward_weights));
+  return legend;
 }
 
 }  // namespace
@@ -74,7 +84,7 @@ std::string plan_letters(const strategy::Plan& plan, const strategy::PlanWalk& w
   for (const int rank : first_of_each_stage(plan)) {
     std::string row(columns, '.');
     each_work(plan, walk, rank, [&](const strategy::Instruction& work, const strategy::TimedInstruction& when) {
-      const char letter = static_cast<char>((work.does == Does::forward ? '0' : 'a') + work.micro_batch);
+      const char letter = static_cast<char>(letter_of(work.does) + work.micro_batch);
       const auto begin = static_cast<size_t>(std::llround(when.begin / unit)),
                  end = std::min(columns, static_cast<size_t>(std::llround(when.end / unit)));
       std::fill(row.begin() + static_cast<std::ptrdiff_t>(std::min(begin, end)),

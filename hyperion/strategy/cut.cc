@@ -168,9 +168,8 @@ bool holds_expert(int64_t expert, int64_t experts, int64_t size, int64_t index) 
 std::vector<Placement> held_by(const Mesh& mesh, const std::vector<CutRule>& rules, const std::string& name,
                                const std::vector<int64_t>& whole) {
   const auto found = cut_of(rules, name);
-  const auto peers = mesh.expert_peers();
-  const int64_t index = std::find(peers.begin(), peers.end(), mesh.rank()) - peers.begin();
-  if (found.experts > 0 && !holds_expert(found.expert, found.experts, mesh.layout().ep, index)) return {};
+  const int64_t peers = mesh.layout().ep;
+  if (found.experts > 0 && !holds_expert(found.expert, found.experts, peers, mesh.expert_index())) return {};
   return boxes_of(found.cut, name, whole, mesh.size(Axis::tp), mesh.index(Axis::tp));
 }
 

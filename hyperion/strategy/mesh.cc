@@ -1,5 +1,7 @@
 #include "hyperion/strategy/mesh.h"
 
+#include <numeric>
+
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 
@@ -18,7 +20,8 @@ Mesh::Mesh(const Layout& layout, int rank) : layout_(layout), rank_(rank) {
     throw base::ConfigError(
         base::format("--parallel {}: ep = {} does not divide the {} processes that share the batch and the sequence",
                      layout.text(), layout.ep, size(kExpertAxes)),
-        "experts are spread over these: choose an ep that divides them");
+        base::format("experts are spread over these: use ep={}, or as many of dp as ep divides",
+                     std::gcd(size(kExpertAxes), layout.ep)));
   int64_t left = rank;
   for (int place = kAxes - 1; place >= 0; --place) {
     indices_[place] = left % size_of(axis_at(place));

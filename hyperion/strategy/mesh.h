@@ -50,6 +50,7 @@ class Mesh {
   // hold the same ones there.
   std::vector<int> expert_peers() const;
   std::vector<int> expert_copies() const;
+  int64_t expert_index() const { return index(Axis::dp_shard | Axis::cp) % layout_.ep; }  // among the former
 
  private:
   int64_t size_of(Axis axis) const;

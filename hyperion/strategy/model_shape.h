@@ -7,6 +7,7 @@ namespace hyperion::strategy {
 struct ModelShape {
   int64_t parameters = 0;                         // a tied parameter counts once
   int64_t trained = 0;                            // of them, or of an adapter beside them
+  int64_t of_experts = 0;                         // of them, in experts of mixtures, which ep shares out
   int64_t layers = 0, width = 0, vocabulary = 0;  // vocabulary: width of the logits, so the classes of an image model
   int64_t context = 0;                            // longest sequence; 0 for an image model
   int64_t image = 0;                              // pixels of an image's side; 0 for a language model

@@ -12,46 +12,37 @@ namespace {
 
 using base::format;
 
-// The k-th forward, or backward, of an interleaved rank: `ranks` micro-batches through one of its stages, then the same
-// through the next, and when all have had them the next `ranks`. Backwards begin at its last stage.
-StageWork interleaved_work(const Pipeline& pipeline, int64_t rank, int64_t k, bool forward) {
-  const int64_t round = pipeline.stages(), chunk = k % round / pipeline.ranks;
-  return {forward, (forward ? chunk : pipeline.chunks - 1 - chunk) * pipeline.ranks + rank,
-          k / round * pipeline.ranks + k % pipeline.ranks};
-}
-
-// Of stages one after the other: all micro-batches through one, then all through the next.
-StageWork breadth_first_work(const Pipeline& pipeline, int64_t rank, int64_t k, bool forward) {
-  const int64_t chunk = k / pipeline.micro_batches;
-  return {forward, (forward ? chunk : pipeline.chunks - 1 - chunk) * pipeline.ranks + rank, k % pipeline.micro_batches};
-}
-
-StageWork work_at(const Pipeline& pipeline, int64_t rank, int64_t k, bool forward) {
-  return pipeline.schedule == PipelineSchedule::interleaved ? interleaved_work(pipeline, rank, k, forward)
-                                                            : breadth_first_work(pipeline, rank, k, forward);
-}
-
-// Forwards before the first backward.
-int64_t forwards_ahead(const Pipeline& pipeline, int64_t rank) {
-  const int64_t behind = pipeline.ranks - 1 - rank, all = pipeline.micro_batches * pipeline.chunks;
-  switch (pipeline.schedule) {
-    case PipelineSchedule::gpipe:
-      return all;
-    case PipelineSchedule::one_forward_one_backward:
-      return std::min(all, behind);
-    case PipelineSchedule::interleaved:
-      return std::min(all, 2 * behind + (pipeline.chunks - 1) * pipeline.ranks);
-  }
-  return all;
+// Those that have as many stages a process as they are made for.
+void check_chunks(const Pipeline& pipeline) {
+  const auto refuse = [&](const char* usual, const char* instead) {
+    throw base::ConfigError(format("the schedule {} has {} a process, and {} are asked for",
+                                   base::word_of(pipeline.schedule), usual, pipeline.chunks),
+                            instead);
+  };
+  const bool single =
+      pipeline.schedule == PipelineSchedule::one_forward_one_backward || pipeline.schedule == PipelineSchedule::zb_h1;
+  if (single && pipeline.chunks > 1) refuse("one stage", "take the schedule interleaved, or one stage a process");
+  if (is_v(pipeline.schedule) && pipeline.chunks != 2)
+    refuse("two stages, in a V,", "leave parallel.chunks out, or take the schedule interleaved");
 }
 
 }  // namespace
 
+std::vector<int64_t> Pipeline::stages_of(int64_t rank) const {
+  std::vector<int64_t> list;
+  for (int64_t stage = 0; stage < stages(); ++stage)
+    if (rank_of(stage) == rank) list.push_back(stage);
+  return list;
+}
+
 void check(const Pipeline& pipeline) {
   HYPERION_CHECK(pipeline.ranks > 0 && pipeline.chunks > 0 && pipeline.micro_batches > 0, "a pipeline has stages");
-  if (pipeline.schedule == PipelineSchedule::one_forward_one_backward && pipeline.chunks > 1)
-    throw base::ConfigError(format("the schedule 1f1b has one stage a process, and {} are asked for", pipeline.chunks),
-                            "take the schedule interleaved, or one stage a process");
+  check_chunks(pipeline);
+  if (pipeline.schedule == PipelineSchedule::dualpipe_v && pipeline.micro_batches < 2 * pipeline.ranks)
+    throw base::ConfigError(
+        format("the schedule dualpipev needs twice as many micro-batches as processes of pp, {}, and {} {} asked for",
+               2 * pipeline.ranks, pipeline.micro_batches, pipeline.micro_batches == 1 ? "is" : "are"),
+        format("take train.accumulate = {} or more, or the schedule zbv", 2 * pipeline.ranks));
   if (pipeline.schedule != PipelineSchedule::interleaved || pipeline.micro_batches % pipeline.ranks == 0) return;
   const int64_t below = pipeline.micro_batches / pipeline.ranks * pipeline.ranks;
   throw base::ConfigError(
@@ -61,30 +52,13 @@ void check(const Pipeline& pipeline) {
              below > 0 ? format("train.accumulate = {} or ", below) : "", below + pipeline.ranks));
 }
 
-std::vector<StageWork> work_of(const Pipeline& pipeline, int64_t rank) {
-  check(pipeline);
-  HYPERION_CHECK(rank >= 0 && rank < pipeline.ranks, "a rank is one of the pipeline's");
-  const int64_t all = pipeline.micro_batches * pipeline.chunks, ahead = forwards_ahead(pipeline, rank);
-  std::vector<StageWork> work;
-  for (int64_t k = 0; k < ahead; ++k) work.push_back(work_at(pipeline, rank, k, /*forward=*/true));
-  for (int64_t k = 0; k < all; ++k) {
-    if (ahead + k < all) work.push_back(work_at(pipeline, rank, ahead + k, /*forward=*/true));
-    work.push_back(work_at(pipeline, rank, k, /*forward=*/false));
-  }
-  return work;
-}
-
-int64_t most_kept(const std::vector<StageWork>& work) {
-  int64_t kept = 0, most = 0;
-  for (const auto& one : work) most = std::max(most, kept += one.forward ? 1 : -1);
-  return most;
-}
-
-// Narayanan et al., 2021: the pipeline stands still for the time in which the first micro-batch reaches the last stage
-// and the gradients of the last one come back; with several stages a rank these ways are as many times shorter.
-double bubble_of(const Pipeline& pipeline) {
-  const auto still = static_cast<double>(pipeline.ranks - 1);
-  return still / (still + static_cast<double>(pipeline.micro_batches * pipeline.chunks));
+void check_zero(const Pipeline& pipeline, int64_t zero) {
+  if (zero < 2 || pipeline.ranks == 1 || !splits_backward(pipeline.schedule)) return;
+  throw base::ConfigError(
+      format("the schedule {} cannot be had with zero {}, which cuts gradients among processes at the end of each "
+             "backward: those of weights are made later",
+             base::word_of(pipeline.schedule), zero),
+      format("use zero 1, or the schedule {}", pipeline.chunks > 1 ? "interleaved" : "1f1b"));
 }
 
 std::vector<int64_t> cut_into_stages(const PartCosts& costs, int64_t asked) {

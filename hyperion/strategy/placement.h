@@ -13,7 +13,8 @@ struct Placement {
   // Above 1: the tensor is of so many equal parts along `dim`, and of each a box of that size at that offset is held,
   // side by side.
   int64_t parts = 1, dim = 0;
-  bool again = false;  // another process of the model has the same, and answers for it
+  bool again = false;   // another process of the model has the same, and answers for it
+  bool expert = false;  // spread by expert parallelism: only Mesh::expert_copies have it
   bool cut() const { return begin >= 0 || !offset.empty(); }
 };
 

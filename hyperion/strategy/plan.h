@@ -8,24 +8,55 @@
 #include <string>
 #include <vector>
 
+#include "hyperion/strategy/context.h"
 #include "hyperion/strategy/cut.h"
+#include "hyperion/strategy/expert_parallel.h"
 #include "hyperion/strategy/layout.h"
 #include "hyperion/strategy/mesh.h"
 #include "hyperion/strategy/pipeline.h"
 
 namespace hyperion::strategy {
 
-enum class Does { forward, backward, send, receive, all_reduce, all_gather, reduce_scatter, update };
+// pass_on: each of a group sends to the next, round a ring.
+enum class Does {
+  forward,
+  backward,
+  backward_input,
+  backward_weights,
+  send,
+  receive,
+  all_reduce,
+  all_gather,
+  reduce_scatter,
+  all_to_all,
+  pass_on,
+  update
+};
 constexpr auto words_of(Does) {
-  return std::array{"forward", "backward", "send", "receive", "all-reduce", "all-gather", "reduce-scatter", "update"};
+  return std::array{"forward",    "backward",   "backward of inputs", "backward of weights", "send",    "receive",
+                    "all-reduce", "all-gather", "reduce-scatter",     "all-to-all",          "pass on", "update"};
 }
-constexpr bool is_collective(Does does) {
-  return does == Does::all_reduce || does == Does::all_gather || does == Does::reduce_scatter;
-}
+constexpr bool computes(Does does) { return does <= Does::backward_weights; }
+constexpr bool is_collective(Does does) { return does >= Does::all_reduce && does <= Does::pass_on; }
 
-enum class Payload { nothing, hidden_states, hidden_gradients, weights, gradients, statistics };
+enum class Payload {
+  nothing,
+  hidden_states,
+  hidden_gradients,
+  weights,
+  gradients,
+  statistics,
+  keys,
+  key_gradients,
+  heads,
+  head_gradients,
+  tokens,
+  token_gradients
+};
 constexpr auto words_of(Payload) {
-  return std::array{"nothing", "hidden states", "hidden gradients", "weights", "gradients", "statistics"};
+  return std::array{"nothing",   "hidden states",      "hidden gradients", "weights",
+                    "gradients", "statistics",         "keys and values",  "gradients of keys and values",
+                    "heads",     "gradients of heads", "tokens",           "gradients of tokens"};
 }
 
 struct Instruction {
@@ -57,6 +88,8 @@ struct Plan {
   std::vector<int64_t> parameters = {},
                        trained = {};  // that a rank computes with, before ZeRO cuts them; of them, trained
 
+  std::vector<int64_t> expert_parameters = {}, expert_trained = {};  // of them, those that ep shares out
+
   // Of zero 3: parameters that a rank has whole at once besides its pieces, with one block ahead.
   std::vector<int64_t> gathered = {};
 
@@ -75,6 +108,8 @@ struct PlannedTensor {
 struct PlannedModel {
   std::vector<PlannedTensor> tensors = {};
   std::vector<CutRule> cuts = {};  // none: it cannot be cut inside of a layer
+  TokenMixing mixing = {};
+  ExpertUse experts = {};
   int64_t blocks = 0, width = 0;
   int64_t image_tokens = 0;  // that a block sees of an image; 0: it sees a sequence
   std::string tied = {};     // the first part's table that is the last part's weight too
@@ -89,8 +124,9 @@ struct PlannedStep {
   int64_t samples = 1, length = 1;  // of a micro-batch, and tokens of a sample
   int64_t zero = 0;
   bool sequence_parallel = false;  // norms and dropout of a tp group each on a part of the sequence
-  bool recompute = false;          // blocks run forward again before their backward
-  int64_t element = 4;             // bytes of a weight and of a hidden state; gradients travel as these too
+  ContextMethod context = ContextMethod::ring;
+  bool recompute = false;  // blocks run forward again before their backward
+  int64_t element = 4;     // bytes of a weight and of a hidden state; gradients travel as these too
 };
 
 // Throws ConfigError where the layout is impossible for the model, with the reason and what would do; and where the

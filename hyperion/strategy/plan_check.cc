@@ -40,7 +40,10 @@ class RankCheck {
       case Does::forward:
         return forward(instruction, piece);
       case Does::backward:
+      case Does::backward_input:
         return backward(instruction, piece);
+      case Does::backward_weights:
+        return weights(piece);
       case Does::receive: {
         if (!owns(instruction)) return "that stage or micro-batch is not this rank's";
         auto& had = instruction.payload == Payload::hidden_states ? inputs_ : gradients_;
@@ -78,12 +81,24 @@ class RankCheck {
                      backwards_.contains({piece.first + 1, piece.second});
     if (!fed) return "its gradients were not received yet";
     if (!backwards_.insert(piece).second) return "it was run backward before";
-    --kept_;
+    if (instruction.does == Does::backward_input)
+      left_.insert(piece);
+    else
+      --kept_;
     return owns(instruction) ? "" : "that stage or micro-batch is not this rank's";
   }
 
+  std::string weights(const Piece& piece) {
+    if (left_.erase(piece) == 0) return "no backward of its inputs has left it";
+    --kept_;
+    return updated_ ? "the update was before" : "";
+  }
+
   std::string what_is_missing() const {
-    for (int64_t stage = index_; stage < plan_.pipeline.stages(); stage += plan_.pipeline.ranks)
+    if (!left_.empty())
+      return format("stage {} has not made the gradients of weights of micro-batch {}", left_.begin()->first,
+                    left_.begin()->second);
+    for (const int64_t stage : plan_.pipeline.stages_of(index_))
       for (int64_t i = 0; i < plan_.pipeline.micro_batches; ++i)
         if (!backwards_.contains({stage, i}))
           return format("stage {} has not run micro-batch {} {}", stage, i,
@@ -95,6 +110,7 @@ class RankCheck {
   int rank_;
   int64_t index_;  // along pp
   std::set<Piece> inputs_, gradients_, forwards_, backwards_, states_sent_, gradients_sent_;
+  std::set<Piece> left_;  // backwards of inputs without those of weights
   int64_t kept_ = 0;
   bool updated_ = false;
 };

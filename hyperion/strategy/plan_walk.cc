@@ -4,6 +4,7 @@
 #include <deque>
 #include <limits>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "hyperion/base/format.h"
@@ -79,15 +80,16 @@ class Walker {
   bool send(int rank, const Instruction& instruction) {
     if (!is_peer(rank, instruction)) return false;
     const auto& state = ranks_[static_cast<size_t>(rank)];
-    letters_[{rank, instruction.peer}].push_back({state.at, state.clock + clock_(rank, instruction)});
+    letters_[{rank, instruction.peer, instruction.payload}].push_back(
+        {state.at, state.clock + clock_(rank, instruction)});
     finish(rank, state.clock, state.clock);
     return true;
   }
 
-  // Letters of two ranks arrive in the order they were sent: the next one must be what is waited for.
+  // Letters of one kind between two ranks arrive in the order they were sent: the next one must be what is waited for.
   bool receive(int rank, const Instruction& instruction) {
     if (!is_peer(rank, instruction)) return false;
-    auto& waiting = letters_[{instruction.peer, rank}];
+    auto& waiting = letters_[{instruction.peer, rank, instruction.payload}];
     if (waiting.empty()) return false;
     const auto letter = waiting.front();
     const auto& sent = plan_.ranks[static_cast<size_t>(instruction.peer)][letter.instruction];
@@ -175,15 +177,16 @@ class Walker {
   }
 
   void find_letters_left() {
-    for (const auto& [ends, waiting] : letters_)
+    for (const auto& [link, waiting] : letters_)
       if (!waiting.empty())
-        return wrong(ends.first, waiting.front().instruction, format("rank {} never receives it", ends.second));
+        return wrong(std::get<0>(link), waiting.front().instruction,
+                     format("rank {} never receives it", std::get<1>(link)));
   }
 
   const Plan& plan_;
   const PlanClock& clock_;
   std::vector<Rank> ranks_;
-  std::map<std::pair<int, int>, std::deque<Letter>> letters_;  // on their way, by sender and receiver
+  std::map<std::tuple<int, int, Payload>, std::deque<Letter>> letters_;  // on their way, from whom to whom
   PlanWalk walk_;
 };
 
@@ -214,9 +217,8 @@ PlanWalk ideal_walk(const Plan& plan, const PlanWalk& ran) {
       seconds += ran.times[rank][i].end - ran.times[rank][i].begin, ++times;
     }
   return strategy::walk(plan, [&](int, const Instruction& instruction) {
-    const bool computes = instruction.does == Does::forward || instruction.does == Does::backward;
     const auto& [seconds, times] = all.at(instruction.does);
-    return computes ? seconds / times : 0;
+    return computes(instruction.does) ? seconds / times : 0;
   });
 }
 
@@ -224,7 +226,7 @@ double PlanWalk::idle(const Plan& plan, int rank) const {
   double busy = 0;
   const auto& list = plan.ranks[static_cast<size_t>(rank)];
   for (size_t i = 0; i < list.size(); ++i)
-    if (list[i].does == Does::forward || list[i].does == Does::backward)
+    if (computes(list[i].does))
       busy += times[static_cast<size_t>(rank)][i].end - times[static_cast<size_t>(rank)][i].begin;
   return end > 0 ? 1 - busy / end : 0;
 }

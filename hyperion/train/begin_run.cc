@@ -66,6 +66,7 @@ std::string check_start(const Session& session, const std::string& model, Behind
   RunConfig& config = session.config;
   const host::Launch& launch = session.launch;
   check(config, shape_of_model(config, model));
+  settle_layout(config, model, launch.world);
   check_processes(config, launch.world);
   check_memory(config, shape_of_model(config, model), device::open_device(config.train.device), launch.world);
   const auto split = open_split(config, shape_of_model(config, model));

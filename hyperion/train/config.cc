@@ -185,8 +185,16 @@ bool needs_equal_shares(const RunConfig& config) {
 }
 
 void check_pipeline(const RunConfig& config, const strategy::Layout& layout) {
-  strategy::check(
-      strategy::Pipeline{config.parallel.schedule, layout.pp, config.parallel.stages(), config.train.accumulate});
+  const strategy::Pipeline pipeline{config.parallel.schedule, layout.pp, config.parallel.stages(),
+                                    config.train.accumulate};
+  strategy::check(pipeline);
+  strategy::check_zero(pipeline, config.parallel.zero);
+  if (config.parallel.same_bits && strategy::splits_backward(pipeline.schedule))
+    throw ConfigError(
+        format("the schedule {} cannot be had with parallel.same_bits: a table that is the output too "
+               "would be summed in another order",
+               base::word_of(pipeline.schedule)),
+        format("use the schedule {}, or leave parallel.same_bits out", pipeline.chunks > 1 ? "interleaved" : "1f1b"));
 }
 
 void check_processes(const RunConfig& config, int64_t processes) {

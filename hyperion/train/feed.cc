@@ -2,6 +2,7 @@
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
 #include <chrono>
@@ -18,6 +19,7 @@
 #include "hyperion/data/mix.h"
 #include "hyperion/data/open_data.h"
 #include "hyperion/host/cpu.h"
+#include "hyperion/nn/context.h"
 #include "hyperion/profile/span.h"
 #include "hyperion/train/epochs.h"
 
@@ -182,12 +184,38 @@ data::BatchShare share_at(const RunConfig& config, DataShard share, int64_t in_a
 
 }  // namespace
 
+namespace {
+
+// What was said of whole samples is said of the cut's tokens.
+void cut_pass(nn::PassInputs& pass, const strategy::TokenCut& tokens, const at::TensorOptions& whole) {
+  pass.tokens = tokens;
+  const auto places = at::arange(tokens.all, whole.dtype(at::kLong)).unsqueeze(0);
+  pass.reach = pass.positions.defined()    ? pass.positions.max().add(1)
+               : pass.token_mask.defined() ? places.add(1).mul(pass.token_mask).max()
+                                           : at::full({}, tokens.all, whole.dtype(at::kLong));
+  pass.positions = nn::tokens_of(pass.positions.defined() ? pass.positions : places, tokens, 1);
+  if (pass.token_mask.defined()) pass.token_mask = nn::tokens_of(pass.token_mask, tokens, 1).contiguous();
+}
+
+}  // namespace
+
+Batch own_tokens(const Batch& whole, const strategy::TokenCut& cut) {
+  Batch own = whole;
+  own.tokens = cut;
+  own.inputs = nn::tokens_of(whole.inputs, cut, 1).contiguous();
+  own.targets = nn::tokens_of(whole.targets, cut, 1).contiguous();
+  const auto counted = own.targets.ne(kIgnored).sum(1).to(at::kCPU).contiguous();
+  own.counted.assign(counted.const_data_ptr<int64_t>(), counted.const_data_ptr<int64_t>() + counted.numel());
+  return own;
+}
+
 Batch Batch::part(int64_t index, int64_t of) const {
   const auto cut = [&](const at::Tensor& tensor) {
     if (!tensor.defined() || of == 1) return tensor;
     return tensor.slice(0, index, tensor.size(0), of).contiguous(tensor.suggest_memory_format());
   };
   Batch some{cut(inputs), cut(targets), cut(segment_starts), cut(lengths), {}, documents};
+  some.tokens = tokens;
   for (size_t row = static_cast<size_t>(index); row < counted.size(); row += static_cast<size_t>(of))
     some.counted.push_back(counted[row]);
   return some;
@@ -201,9 +229,13 @@ int64_t Batch::counted_in_part(int64_t index, int64_t of) const {
 }
 
 void Batch::apply_to(nn::PassInputs& pass) const {
-  if (lengths.defined())
-    pass.token_mask = at::arange(inputs.size(1), lengths.options()).unsqueeze(0).lt(lengths.unsqueeze(1));
-  if (!segment_starts.defined()) return;
+  const int64_t length = tokens.whole() ? inputs.size(1) : tokens.all;
+  if (lengths.defined()) pass.token_mask = at::arange(length, lengths.options()).unsqueeze(0).lt(lengths.unsqueeze(1));
+  if (segment_starts.defined()) apply_segments(pass);
+  if (!tokens.whole()) cut_pass(pass, tokens, inputs.options());
+}
+
+void Batch::apply_segments(nn::PassInputs& pass) const {
   pass.segments = blocks::Segments(segment_starts, documents);
   const auto whole = segment_starts.options().dtype(at::kLong);
   pass.positions = at::arange(segment_starts.size(1), whole).sub(segment_starts);
@@ -365,6 +397,7 @@ Batch to_device(const Batch& batch, at::Device device, at::ScalarType type) {
   };
   Batch there{move(batch.inputs),  move(batch.targets), move(batch.segment_starts),
               move(batch.lengths), batch.counted,       batch.documents};
+  there.tokens = batch.tokens;
   if (there.inputs.is_floating_point()) there.inputs = there.inputs.to(type);
   if (there.inputs.dim() == 4) there.inputs = there.inputs.contiguous(at::MemoryFormat::ChannelsLast);
   return there;

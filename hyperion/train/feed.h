@@ -8,6 +8,7 @@
 
 #include "hyperion/data/cursor.h"
 #include "hyperion/models/model.h"
+#include "hyperion/strategy/context.h"
 #include "hyperion/strategy/model_shape.h"
 #include "hyperion/train/config.h"
 
@@ -24,6 +25,8 @@ struct Batch {
   std::vector<int64_t> counted = {};  // targets that count, by row; empty: all
   int64_t documents = 0;              // of segment_starts, in any row at most
   uint64_t hash = 0;                  // of its samples, as data::Cursor's
+  // Which tokens of each sample inputs and targets are, and what is counted; all else is of whole samples.
+  strategy::TokenCut tokens = {};
 
   int64_t rows() const { return inputs.size(0); }
   // Every `of`-th row from `index` on. So the parts of a batch do not depend on how many processes share it: part i of
@@ -34,7 +37,13 @@ struct Batch {
   int64_t rows_of_part(int64_t index, int64_t of) const { return (rows() - index + of - 1) / of; }
   // What the forward must know besides the inputs.
   void apply_to(nn::PassInputs& pass) const;
+
+ private:
+  void apply_segments(nn::PassInputs& pass) const;
 };
+
+// Of a batch of tokens those of the cut.
+Batch own_tokens(const Batch& whole, const strategy::TokenCut& cut);
 
 using LossFunction = std::function<at::Tensor(const at::Tensor& outputs, const at::Tensor& targets)>;
 

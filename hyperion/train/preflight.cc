@@ -67,21 +67,23 @@ std::string taken_from(const images::ImageProcessing& given, images::AugmentConf
 
 MemoryNeed memory_need(const RunConfig& config, const strategy::ModelShape& shape, int64_t processes) {
   const auto layout = parallel::layout_of(config.parallel, processes);
-  const auto shards = static_cast<double>(layout.dp_shard), stages = static_cast<double>(layout.pp);
-  const auto parameters = static_cast<double>(shape.parameters) / stages;  // of a stage about
-  const auto shared = [&](int64_t from_zero) { return config.parallel.zero >= from_zero ? 1 / shards : 1.0; };
+  const auto shards = static_cast<double>(layout.dp_shard * layout.cp), stages = static_cast<double>(layout.pp);
+  // Of a stage about, and of experts those of one process.
+  const auto all = static_cast<double>(shape.parameters) / stages;
+  const double here = all - static_cast<double>(shape.of_experts * (layout.ep - 1) / layout.ep) / stages;
+  const auto held = [&](int64_t from_zero) { return config.parallel.zero >= from_zero ? all / shards : here; };
   const bool narrow = compute_type(config.train.precision) != at::kFloat;
   const double element = narrow ? 2 : 4;
   MemoryNeed need;
-  need.weights = element * parameters * shared(3);
+  need.weights = element * held(3);
   if (config.lora.rank > 0) {  // of the adapter itself nothing is certain before the model is made
-    if (config.model.quantize == models::Quantize::nf4) need.weights = 0.5 * parameters * shared(3);
+    if (config.model.quantize == models::Quantize::nf4) need.weights = 0.5 * held(3);
     return need;
   }
-  need.gradients = (narrow && config.train.accumulate > 1 ? 4 : element) * parameters * shared(2);
+  need.gradients = (narrow && config.train.accumulate > 1 ? 4 : element) * held(2);
   if (!config.memory.offload_optimizer && config.memory.budget.empty()) {
-    need.masters = narrow ? 4 * parameters * shared(1) : 0;
-    need.moments = (config.optim.rule == optim::UpdateRule::adamw ? 8 : 4) * parameters * shared(1);
+    need.masters = narrow ? 4 * held(1) : 0;
+    need.moments = (config.optim.rule == optim::UpdateRule::adamw ? 8 : 4) * held(1);
   }
   const MemoryConfig& memory = config.memory;
   if (memory.recompute != nn::Recompute::none || memory.offload_activations || !memory.budget.empty() ||
@@ -90,7 +92,8 @@ MemoryNeed memory_need(const RunConfig& config, const strategy::ModelShape& shap
   // Of one part of the batch; a fifth less than reckoned, so that nothing is refused that would fit.
   const int64_t parts = config.train.accumulate * layout.dp();
   const int64_t units = (config.train.batch + parts - 1) / parts * (shape.context > 0 ? config.train.length : 1);
-  need.activations = 0.8 / stages * shape.activation_bytes(units, static_cast<int64_t>(element));
+  need.activations =
+      0.8 / stages / static_cast<double>(layout.cp) * shape.activation_bytes(units, static_cast<int64_t>(element));
   return need;
 }
 
@@ -153,8 +156,11 @@ void check_memory(const RunConfig& config, const strategy::ModelShape& shape, c1
   MemoryNeed start;  // weights are initialised in fp32 on the CPU
   start.weights = (config.lora.rank > 0 ? 2 : 4) * static_cast<double>(shape.parameters);
   const auto layout = parallel::layout_of(config.parallel, processes);
-  if (config.lora.rank == 0)
-    start.weights /= static_cast<double>(layout.pp * (config.parallel.zero == 3 ? layout.dp_shard : 1));
+  if (config.lora.rank == 0 && config.parallel.zero == 3)
+    start.weights /= static_cast<double>(layout.pp * layout.dp_shard * layout.cp);
+  else if (config.lora.rank == 0)
+    start.weights = 4 * static_cast<double>(shape.parameters - shape.of_experts * (layout.ep - 1) / layout.ep) /
+                    static_cast<double>(layout.pp);
   refuse_if_short(start, host, "this machine");
 }
 

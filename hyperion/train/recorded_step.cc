@@ -28,18 +28,37 @@ std::string sizes_text(const at::Tensor& tensor) {
 
 }  // namespace
 
+std::string Stepper::unrecorded() const {
+  if (!device_.is_cuda()) return "it needs a GPU";
+  if (memory_.offload_activations) return "activations go to the host";
+  if (memory_.offload_optimizer) return "the optimizer is on the host";
+  if (processes_.context() != nullptr || processes_.experts() != nullptr) return "tokens pass between the processes";
+  if (!processes_.recordable(device_)) return "the processes talk by way of the host";
+  if (stages_.whole()) return {};
+  if (loss_scale_) return "between stages the scale of fp16 is the host's";
+  if (stages_.splits_backward()) return "the schedule makes backwards in two";
+  if (config_.parallel.same_bits) return "the gradients of each micro-batch are kept apart";
+  if (weights_->travel() && config_.parallel.zero > 1)
+    return format("with stages and zero = {} pieces move beside every micro-batch; use zero = 1",
+                  config_.parallel.zero);
+  return {};
+}
+
+// The same on all processes in the same steps, so that all record together.
+std::string Stepper::shape_text(const Batch& all) const {
+  return format("{} {} {} {} of {}", sizes_text(all.inputs), sizes_text(all.targets), all.documents, accumulate_,
+                rows_);
+}
+
 void Stepper::make_graphs() {
   const Optimize optimize = config_.train.optimize;
   if (device_.is_cuda() && optimize != Optimize::reference && !config_.train.deterministic && !weights_->travel())
     device::measure_convolutions();
   if (!records_graphs(optimize)) return;
-  const std::string reason = !device_.is_cuda()                ? "it needs a GPU"
-                             : memory_.offload_activations     ? "activations go to the host"
-                             : memory_.offload_optimizer       ? "the optimizer is on the host"
-                             : !processes_.recordable(device_) ? "the processes talk by way of the host"
-                                                               : "";
-  if (!reason.empty())
+  if (const std::string reason = unrecorded(); !reason.empty())
     return base::log_warn(format("train.optimize = \"{}\" runs as \"fused\": {}", base::word_of(optimize), reason));
+  records_stages_ = !stages_.whole();
+  if (records_stages_) return;
   graphs_ = std::make_unique<StepGraphs>(
       [this] {
         optimizer_->renew_tables();
@@ -76,26 +95,51 @@ void Stepper::tell_shares(const Batch& all) {
 int64_t Stepper::room_for_documents(int64_t most, const Batch& batch) {
   constexpr int64_t kTokens = 128;  // of a document, in the mean of a row
   if (most <= documents_) return most == 0 ? 0 : documents_;
-  if (documents_ > 0 && graphs_) device::synchronize(device_), graphs_->forget();
+  if (documents_ > 0 && records()) device::synchronize(device_), stage_graphs_.clear();
+  if (documents_ > 0 && graphs_) graphs_->forget();
   const auto enough = std::max(most, batch.inputs.size(1) / kTokens);
   return documents_ = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(enough)));
 }
 
+std::vector<at::Tensor> Stepper::by_stages(const Batch& all, const std::vector<strategy::Instruction>& list,
+                                           int64_t step, profile::StepTimer& timer, const StageWork& compute) {
+  constexpr size_t kShapes = 4;  // each keeps its own memory
+  if (!records_stages_) return compute(all, timer, parallel::StageGraphs::as_they_are);
+  kernels::SmallWrites writes;
+  kernels::set_recorded_step(device_, static_cast<uint32_t>(step), writes);
+  tell_shares(all);
+  profile::NoStepTimer unmarked;
+  std::vector<at::Tensor> losses;
+  const auto shape = shape_text(all);
+  if (stage_graphs_.size() < kShapes || stage_graphs_.contains(shape)) {
+    auto& [fixed, graphs] = stage_graphs_
+                                .try_emplace(shape, FixedStages{{},
+                                                                {*weights_, [this] { processes_.begin_recording(); },
+                                                                 [this] { return processes_.end_recording(); }}})
+                                .first->second;
+    if (graphs.fixed() && fixed.inputs.defined()) fill(fixed, all, writes);
+    if (graphs.fixed() && !fixed.inputs.defined()) fixed = fixed_copy(all);
+    writes.queue();
+    const Batch& batch = graphs.fixed() ? fixed : all;
+    losses = graphs.run(list, [&](const auto& around) { return compute(batch, unmarked, around); });
+    if (graphs.refused()) records_stages_ = false, stage_graphs_.clear();
+  } else {
+    writes.queue();
+    losses = compute(all, unmarked, parallel::StageGraphs::as_they_are);
+  }
+  timer.mark(profile::Phase::backward);  // of graphs only the whole is known
+  return losses;
+}
+
 std::optional<StepResult> Stepper::by_graph(const Batch& all, int64_t step, double lr, profile::StepTimer& timer) {
   if (!graphs_ || graphs_->refused()) {
-    shares_.reset();
+    if (!records_stages_) shares_.reset();
     return std::nullopt;
   }
-  // The same on all processes in the same steps, so that all record together.
-  const std::string shape =
-      format("{} {} {} {} of {}", sizes_text(all.inputs), sizes_text(all.targets), all.documents, accumulate_, rows_);
   kernels::SmallWrites writes;
   optimizer_->set_numbers(lr, ++updates_, writes);
   kernels::set_recorded_step(device_, static_cast<uint32_t>(step), writes);
-  class Untimed final : public profile::StepTimer {
-    void mark(profile::Phase) override {}
-    profile::PhaseTimes milliseconds() override { return {}; }
-  } untimed;
+  profile::NoStepTimer untimed;
   tell_shares(all);
   const auto compute = [&](const Batch& batch) {
     weights_->drop_gradients();  // what a recording that failed has left
@@ -107,7 +151,7 @@ std::optional<StepResult> Stepper::by_graph(const Batch& all, int64_t step, doub
   StepFigures figures;
   const profile::Span span("graph");
   try {
-    figures = graphs_->run(shape, all, writes, compute);
+    figures = graphs_->run(shape_text(all), all, writes, compute);
   } catch (const std::exception& error) {
     if (!is_out_of_memory(error)) throw;
     graphs_.reset(), shares_.reset();  // the plain step, tried next, adapts or says what took the memory

@@ -20,7 +20,7 @@ class StagedModel final : public models::Model {
   ~StagedModel() override { sent_.wait(); }
 
   at::Tensor logits(const at::Tensor& input, nn::Pass& pass) override {
-    pass.shards = processes_.shards();
+    pass.shards = processes_.shards(), pass.experts = processes_.experts();
     const auto logits = stages_.whole() ? model_.logits(input, pass) : through_stages(input, pass);
     if (go_ == LogitsGo::to_all) return stages_.whole() ? logits : told(logits);
     return pass.shards != nullptr && pass.shards->index() > 0 ? at::Tensor() : logits;
@@ -42,12 +42,12 @@ class StagedModel final : public models::Model {
   static int other(const comm::Group& link) { return 1 - link.rank(); }
 
   at::Tensor through_stages(const at::Tensor& input, nn::Pass& pass) {
-    const auto& links = processes_.links();
-    at::Tensor logits;
+    at::Tensor logits, before;  // what the stage before gave, where that lies here too
     for (const int64_t number : stages_.own()) {
       const auto& stage = stages_.stage(number);
-      at::Tensor hidden = input;
-      if (!stage.first) {
+      const auto& links = processes_.links().of(number);
+      at::Tensor hidden = before.defined() ? std::exchange(before, {}) : input;
+      if (!stage.first && !stages_.is_own(number - 1)) {
         hidden =
             at::empty(stages_.hidden_shape(input, /*training=*/false), model_.parameters().front().tensor.options());
         links.states_in->receive(hidden, other(*links.states_in), 0, "hidden states").wait();
@@ -55,6 +55,10 @@ class StagedModel final : public models::Model {
       const auto given = models::run_stage(*model_.parts(), stage, {hidden}, /*targets=*/{}, pass).states;
       if (stage.last) {
         logits = given;
+        continue;
+      }
+      if (stages_.is_own(number + 1)) {
+        before = given;
         continue;
       }
       sent_.wait();
@@ -68,7 +72,7 @@ class StagedModel final : public models::Model {
   at::Tensor told(at::Tensor logits) {
     constexpr int64_t kMostSizes = 4;
     auto& group = *processes_.stages();
-    const int last = group.size() - 1;
+    const auto last = static_cast<int>(stages_.last_process());
     const auto sizes = at::zeros({kMostSizes}, at::kLong);
     auto* size = sizes.mutable_data_ptr<int64_t>();
     if (logits.defined()) {

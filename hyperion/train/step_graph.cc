@@ -12,23 +12,6 @@ namespace {
 constexpr int kWarmUp = 2;     // the libraries choose and set up what they need, which cannot be recorded
 constexpr size_t kShapes = 8;  // each keeps its own memory
 
-Batch copy_of(const Batch& batch) {
-  const auto copy = [](const at::Tensor& tensor) { return tensor.defined() ? tensor.clone() : tensor; };
-  Batch mine{copy(batch.inputs),  copy(batch.targets), copy(batch.segment_starts),
-             copy(batch.lengths), batch.counted,       batch.documents};
-  return mine;
-}
-
-void fill(const Batch& mine, const Batch& batch, kernels::SmallWrites& writes) {
-  const auto fill_one = [&](const at::Tensor& to, const at::Tensor& from) {
-    if (to.defined()) writes.copy(to, from);
-  };
-  fill_one(mine.inputs, batch.inputs);
-  fill_one(mine.targets, batch.targets);
-  fill_one(mine.segment_starts, batch.segment_starts);
-  fill_one(mine.lengths, batch.lengths);
-}
-
 // The next replay writes to the same place.
 StepFigures copy_of(const StepFigures& figures) {
   kernels::SmallWrites writes;
@@ -44,6 +27,24 @@ StepFigures copy_of(const StepFigures& figures) {
 }
 
 }  // namespace
+
+Batch fixed_copy(const Batch& batch) {
+  const auto copy = [](const at::Tensor& tensor) { return tensor.defined() ? tensor.clone() : tensor; };
+  Batch mine{copy(batch.inputs),  copy(batch.targets), copy(batch.segment_starts),
+             copy(batch.lengths), batch.counted,       batch.documents};
+  mine.tokens = batch.tokens;
+  return mine;
+}
+
+void fill(const Batch& fixed, const Batch& batch, kernels::SmallWrites& writes) {
+  const auto fill_one = [&](const at::Tensor& to, const at::Tensor& from) {
+    if (to.defined()) writes.copy(to, from);
+  };
+  fill_one(fixed.inputs, batch.inputs);
+  fill_one(fixed.targets, batch.targets);
+  fill_one(fixed.segment_starts, batch.segment_starts);
+  fill_one(fixed.lengths, batch.lengths);
+}
 
 struct StepGraphs::Recorded {
   int warm = 0;
@@ -74,7 +75,7 @@ StepFigures StepGraphs::run(const std::string& shape, const Batch& batch, kernel
     return figures;
   }
   if (!entry->graph) {
-    entry->batch = copy_of(batch);
+    entry->batch = fixed_copy(batch);
     auto graph = std::make_unique<device::Graph>();
     begin_();
     try {

@@ -12,6 +12,11 @@
 
 namespace hyperion::train {
 
+// A batch at addresses of its own, which graphs read at every replay.
+Batch fixed_copy(const Batch& batch);
+// Of a batch of the same shape: once the writes are queued, `fixed` holds what `batch` has.
+void fill(const Batch& fixed, const Batch& batch, kernels::SmallWrites& writes);
+
 struct StepFigures {
   at::Tensor loss, grad_norm;
   at::Tensor scale_state = {};  // of fp16: see kernels::Updates; undefined: there is none

@@ -96,7 +96,7 @@ MemoryReport Stepper::measure(const Batch& batch, const MemoryConfig& memory) {
   const bool gpu = device_.is_cuda();
   std::vector<at::Tensor> buffers;  // running statistics learn in a forward
   for (const auto& buffer : model_.buffers()) buffers.push_back(buffer.tensor.clone());
-  const Batch all = to_device(batch, device_, type_);
+  const Batch all = to_device(own_part(batch), device_, type_);
   parts_here_ = std::min(accumulate_, all.rows()), rows_ = all.rows() * processes_.batch_count();
   const Batch part = all.part(0, parts_here_);
   MemoryReport report = held();

@@ -15,7 +15,9 @@
 #include "hyperion/nn/projection.h"
 #include "hyperion/parallel/config.h"
 #include "hyperion/parallel/trained_weights.h"
+#include "hyperion/strategy/automatic_layout.h"
 #include "hyperion/strategy/plan_check.h"
+#include "hyperion/strategy/stage_work.h"
 
 namespace hyperion::train {
 
@@ -71,6 +73,36 @@ void check_shards(models::Model& model, const RunConfig& config, const strategy:
              "use pp and dp alone, or train the whole table: lora.modules_to_save");
 }
 
+void check_tokens(models::Model& model, const RunConfig& config, const strategy::Layout& layout) {
+  const auto refuse = [&](const std::string& what, const std::string& instead) {
+    throw base::ConfigError(format("parallel.layout = \"{}\" {}", config.parallel.layout, what), instead);
+  };
+  strategy::check_context(layout, config.parallel.context, config.train.length, model.mixing());
+  if (config.train.precision == Precision::fp8)
+    refuse("cannot be had with train.precision = \"fp8\" yet", "use bf16, or pp and dp alone");
+  if (config.parallel.sequence && layout.tp > 1)
+    strategy::check_sequence_in_context(layout, config.parallel.context, config.train.length);
+  if (config.lora.dropout > 0 && config.lora.rank > 0 && layout.tp > 1)
+    refuse("cuts what adapters drop both by tokens and by inputs, which cannot be had yet",
+           "set lora.dropout = 0, or use cp without tp");
+}
+
+void check_experts(models::Model& model, const RunConfig& config, const strategy::Layout& layout) {
+  const auto refuse = [&](const std::string& what, const std::string& instead) {
+    throw base::ConfigError(format("parallel.layout = \"{}\" {}", config.parallel.layout, what), instead);
+  };
+  strategy::check_experts(layout, model.cuts());
+  strategy::Layout other = layout;
+  other.ep = 1;
+  if (config.train.precision == Precision::fp8)
+    refuse("cannot be had with train.precision = \"fp8\" yet", format("use bf16, or {}", other.text()));
+  if (config.model.quantize != models::Quantize::none)
+    refuse("cannot be had with model.quantize yet", format("use {}, or model.quantize = none", other.text()));
+  if (config.lora.dropout > 0 && config.lora.rank > 0)
+    refuse("cannot be had with lora.dropout yet, as rows of experts lie on other processes than alone",
+           format("set lora.dropout = 0, or use {}", other.text()));
+}
+
 }  // namespace
 
 StepStages::StepStages(models::Model& model, const RunConfig& config, const strategy::Mesh& mesh)
@@ -79,9 +111,17 @@ StepStages::StepStages(models::Model& model, const RunConfig& config, const stra
       shards_(mesh.size(strategy::Axis::tp)),
       shard_(mesh.index(strategy::Axis::tp)),
       by_sequence_(config.parallel.sequence && shards_ > 1),
+      expert_peers_(mesh.layout().ep),
+      expert_index_(mesh.expert_index()),
       stages_{{.begin = 0, .end = 0, .first = true, .last = true}} {
+  if (shards_ * expert_peers_ > 1) rules_ = model.cuts();
   if (shards_ > 1) check_shards(model, config, mesh.layout());
-  if (pipeline_.ranks == 1) return;
+  if (mesh.size(strategy::Axis::cp) > 1) check_tokens(model, config, mesh.layout());
+  if (expert_peers_ > 1) check_experts(model, config, mesh.layout());
+  if (pipeline_.ranks == 1) {
+    if (splits_backward()) pipeline_.schedule = strategy::PipelineSchedule::one_forward_one_backward;  // nobody waits
+    return;
+  }
   pipeline_.chunks = config.parallel.stages();
   planned_ = models::planned_model(model, config.train.length);
   const auto planned = plan(pipeline_.micro_batches);
@@ -93,22 +133,20 @@ StepStages::StepStages(models::Model& model, const RunConfig& config, const stra
                        i == 0, i == pipeline_.stages() - 1});
 }
 
-// Short batches may have fewer parts than the schedule wants at a time: then all go forward before any goes back.
+// Short batches may have fewer parts than the schedule wants: then it is another with the same stages.
 strategy::Plan StepStages::plan(int64_t micro_batches) const {
-  const bool uneven =
-      pipeline_.schedule == strategy::PipelineSchedule::interleaved && micro_batches % pipeline_.ranks != 0;
+  using strategy::PipelineSchedule;
+  const bool uneven = pipeline_.schedule == PipelineSchedule::interleaved && micro_batches % pipeline_.ranks != 0;
+  const bool few = pipeline_.schedule == PipelineSchedule::dualpipe_v && micro_batches < 2 * pipeline_.ranks;
   const bool asked = micro_batches == pipeline_.micro_batches;
   return strategy::make_plan({.blocks = planned_.blocks, .width = planned_.width, .costs = planned_.costs},
                              {.layout = {.pp = pipeline_.ranks},
-                              .schedule = uneven && !asked ? strategy::PipelineSchedule::gpipe : pipeline_.schedule,
+                              .schedule = asked    ? pipeline_.schedule
+                                          : uneven ? PipelineSchedule::gpipe
+                                          : few    ? PipelineSchedule::zb_v
+                                                   : pipeline_.schedule,
                               .chunks = pipeline_.chunks,
                               .micro_batches = micro_batches});
-}
-
-std::vector<int64_t> StepStages::own() const {
-  std::vector<int64_t> numbers;
-  for (int64_t number = index_; number < std::ssize(stages_); number += pipeline_.ranks) numbers.push_back(number);
-  return numbers;
 }
 
 std::vector<int64_t> StepStages::hidden_shape(const at::Tensor& inputs, bool training) const {
@@ -116,7 +154,18 @@ std::vector<int64_t> StepStages::hidden_shape(const at::Tensor& inputs, bool tra
   return {inputs.size(0), training && by_sequence_ ? length / shards_ : length, planned_.width};
 }
 
+bool StepStages::owns_expert(const std::string& parameter) const {
+  if (expert_peers_ == 1) return true;
+  const auto found = strategy::cut_of(rules_, parameter);
+  return found.experts == 0 || strategy::holds_expert(found.expert, found.experts, expert_peers_, expert_index_);
+}
+
+bool StepStages::spreads(const std::string& parameter) const {
+  return expert_peers_ > 1 && strategy::cut_of(rules_, parameter).experts > 0;
+}
+
 bool StepStages::owns(const std::string& parameter) const {
+  if (!owns_expert(parameter)) return false;
   if (whole()) return true;
   if (parameter == planned_.tied) return is_first() || is_last();
   const auto found = std::find_if(planned_.tensors.begin(), planned_.tensors.end(),
@@ -138,11 +187,12 @@ parallel::StagedWeights StepStages::weights() const {
 }
 
 // What all hold sees, by sequence, other tokens on each.
-void StepStages::cut(nn::Parameter& parameter, const std::vector<strategy::CutRule>& rules) {
-  const auto how = strategy::cut_of(rules, parameter.name).cut;
+void StepStages::cut(nn::Parameter& parameter) {
+  const auto how = strategy::cut_of(rules_, parameter.name).cut;
   auto& tensor = parameter.tensor;
   parameter.placement = strategy::placement_of(how, parameter.name, tensor.sizes().vec(), shards_, shard_);
   const bool whole = how.kind == strategy::CutKind::none || how.kind == strategy::CutKind::row_bias;
+  parameter.placement.expert = spreads(parameter.name);
   if (how.copies == strategy::Copies::partial || (whole && by_sequence_))
     parameter.summed = strategy::sharers_of(how, shards_, shard_).count;
   if (!parameter.placement.cut()) return;
@@ -152,13 +202,13 @@ void StepStages::cut(nn::Parameter& parameter, const std::vector<strategy::CutRu
 }
 
 // Weights in 4 bits are no parameters.
-void StepStages::cut_packed(models::Model& model, const std::vector<strategy::CutRule>& rules) const {
+void StepStages::cut_packed(models::Model& model) const {
   model.tree()->visit([&](const std::string& path, nn::Module& module) {
     auto* projection = dynamic_cast<nn::Projection*>(&module);
     if (projection == nullptr || !projection->nf4()) return;
     const std::string name = path + ".weight";
     const auto& shape = projection->nf4()->shape;
-    const auto placement = strategy::placement_of(strategy::cut_of(rules, name).cut, name, shape, shards_, shard_);
+    const auto placement = strategy::placement_of(strategy::cut_of(rules_, name).cut, name, shape, shards_, shard_);
     if (!placement.cut()) return;
     const auto held = held_shape(placement);
     std::vector<kernels::Nf4Stretch> stretches;
@@ -188,9 +238,8 @@ models::Values StepStages::values_of_shards(const models::Values& values) const 
 std::vector<nn::Parameter> StepStages::take_own(models::Model& model, const models::Values& values, bool pieces) {
   const at::NoGradGuard no_grad;
   auto parameters = model.parameters();
-  if (whole() && shards_ == 1) return parameters;
-  const auto rules = model.cuts();
-  if (shards_ > 1 && model.tree() != nullptr) cut_packed(model, rules);
+  if (whole() && rules_.empty()) return parameters;
+  if (shards_ > 1 && model.tree() != nullptr) cut_packed(model);
   const auto own_values = values_of_shards(values);
   std::vector<nn::Parameter> list;
   for (auto& parameter : parameters) {
@@ -200,7 +249,7 @@ std::vector<nn::Parameter> StepStages::take_own(models::Model& model, const mode
       if (there) tensor.set_data(nn::meta_tensor(tensor.sizes(), tensor.options()));
       continue;
     }
-    if (shards_ > 1) cut(parameter, rules);
+    if (!rules_.empty()) cut(parameter);
     if (parameter.name == planned_.tied && !is_first()) parameter.placement.again = true;
     if (!there && !pieces) {
       HYPERION_CHECK(values != nullptr, "nothing tells the values of " + parameter.name);
@@ -238,7 +287,7 @@ std::string StepStages::text() const {
 
 void check_layout(const RunConfig& config, const std::string& model_config, int64_t processes) {
   const strategy::Mesh mesh(parallel::layout_of(config.parallel, processes), 0);
-  if (mesh.size(strategy::Axis::pp | strategy::Axis::tp) == 1) return;
+  if (mesh.size(strategy::Axis::pp | strategy::Axis::tp | strategy::Axis::cp) * mesh.layout().ep == 1) return;
   const nn::MetaScope only_names;
   const auto model = models::make_model(model_config, "the model");
   const StepStages stages(*model, config, mesh);
@@ -248,6 +297,26 @@ void check_layout(const RunConfig& config, const std::string& model_config, int6
   for (const auto& parameter : model->parameters())
     strategy::placement_of(strategy::cut_of(rules, parameter.name).cut, parameter.name, parameter.tensor.sizes().vec(),
                            shards, 0);
+}
+
+void settle_layout(RunConfig& config, const std::string& model_config, int64_t processes) {
+  if (config.parallel.layout != "auto") return;
+  strategy::LayoutHints hints;
+  {
+    const nn::MetaScope only_names;
+    const auto model = models::make_model(model_config, "the model");
+    hints.experts = model->experts().experts;
+    if (model->input() == models::Input::tokens) hints.tokens = config.train.length;
+  }
+  for (const auto& layout : strategy::automatic_layouts(processes, hints)) {
+    config.parallel.layout = layout.text();
+    try {
+      check_processes(config, processes);
+      check_layout(config, model_config, processes);
+      return;
+    } catch (const base::ConfigError&) {  // the last of them stays, whose checks will say what is wrong
+    }
+  }
 }
 
 }  // namespace hyperion::train

@@ -60,7 +60,10 @@ std::vector<nn::Parameter> Stepper::state() const {
 
 bool Stepper::saves(const nn::Parameter& item) const {
   const bool slice = item.placement.begin >= 0;
-  return !item.placement.again && (slice ? processes_.first_copy() : processes_.first_of_batch());
+  if (item.placement.again) return false;
+  return slice                   ? processes_.first_copy()
+         : item.placement.expert ? processes_.in_first_model()
+                                 : processes_.first_of_batch();
 }
 
 void Stepper::load(const checkpoint::OpenedCheckpoint& from) {
@@ -82,13 +85,13 @@ std::vector<at::Tensor> Stepper::trained() const {
 void Stepper::check_processes() {
   if (processes_.size() == 1) return;
   weights_->begin_pass();  // gathered weights have arrived
-  std::vector<nn::Parameter> same;
-  if (weights_->block_hook() == nullptr) {  // else each has a piece of its own
-    same = model_.parameters();
-    std::erase_if(same, [&](const auto& item) { return !stages_.owns(item.name); });
-  }
+  std::vector<nn::Parameter> same, experts;
+  if (weights_->block_hook() == nullptr)  // else each has a piece of its own
+    for (auto& item : model_.parameters())
+      if (stages_.owns(item.name)) (stages_.spreads(item.name) ? experts : same).push_back(std::move(item));
   for (const auto& buffer : model_.buffers()) same.push_back({buffer.name, buffer.tensor});
   parallel::check_equal(processes_.copies(), same);
+  if (processes_.experts() != nullptr) parallel::check_equal(processes_.expert_copies(), experts);
   weights_->end_pass();
 }
 

@@ -14,6 +14,7 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/fault.h"
 #include "hyperion/base/signals.h"
+#include "hyperion/blocks/later_gradients.h"
 #include "hyperion/device/device.h"
 #include "hyperion/device/tuning_cache.h"
 #include "hyperion/kernels/part_sums.h"
@@ -104,6 +105,13 @@ void Stepper::next_fp8_step() {
   fp8_->scales().next_step();
 }
 
+Batch Stepper::own_part(const Batch& batch) const {
+  const auto* context = processes_.context();
+  if (context == nullptr) return batch;
+  return own_tokens(batch,
+                    strategy::token_cut(context->method(), context->count(), context->index(), batch.inputs.size(1)));
+}
+
 double Stepper::parts_like(int64_t rows) const { return static_cast<double>(rows_) / static_cast<double>(rows); }
 
 double Stepper::share_of(int64_t rows, int64_t counted) const {
@@ -125,7 +133,8 @@ models::Hidden Stepper::forward(const Batch& part, const Piece& piece, const mod
   pass.batch_stats = statistics_.get();
   pass.block_hook = weights_->block_hook();
   pass.shards = processes_.shards(), pass.by_sequence = pass.shards != nullptr && config_.parallel.sequence;
-  if (counts_right_ && !graphs_) pass.right = &right_;
+  pass.context = processes_.context(), pass.experts = processes_.experts(), pass.later = piece.later;
+  if (counts_right_ && !graphs_ && !records_stages_) pass.right = &right_;
   doing_ = "forward";
   if (base::fault_point("train.forward") == base::Fault::memory) throw std::bad_alloc();
   weights_->begin_pass();
@@ -173,16 +182,36 @@ void Stepper::backward(const models::Hidden& given, const models::Hidden& gradie
   weights_->end_backward();
 }
 
+// What a backward left of such a part; to the weights as another backward of it.
+void Stepper::backward_weights(blocks::LaterGradients& later, int64_t index, int64_t count, int64_t part) {
+  const profile::Span span("backward");
+  doing_ = "backward";
+  weights_->begin_backward(index, count, part);
+  later.make();
+  weights_->end_backward();
+}
+
 // The parts of a batch, on their way through this process's stages.
 class Stepper::MicroBatches final : public parallel::PipelineStages {
  public:
-  MicroBatches(Stepper& stepper, const Batch& all, int64_t step, profile::StepTimer& timer, nn::SavedBytesMeter* meter)
-      : stepper_(stepper), all_(all), step_(step), timer_(timer), meter_(meter) {}
+  MicroBatches(Stepper& stepper, const std::vector<strategy::Instruction>& list, const Batch& all, int64_t step,
+               profile::StepTimer& timer, nn::SavedBytesMeter* meter)
+      : stepper_(stepper), all_(all), step_(step), timer_(timer), meter_(meter) {
+    const auto add = [&](const strategy::Instruction& work, bool weights) {
+      backwards_.emplace(std::tuple(work.stage, work.micro_batch, weights), std::ssize(backwards_));
+    };
+    for (const auto& work : list) {
+      using strategy::Does;
+      if (work.does == Does::backward || work.does == Does::backward_input) add(work, false);
+      if (splits() && (work.does == Does::backward || work.does == Does::backward_weights)) add(work, true);
+    }
+  }
 
   parallel::StageTensors forward(int64_t stage, int64_t index, const parallel::StageTensors& hidden) override {
     const int64_t count = stepper_.parts_here_;
     const auto& part = parts_[{stage, index}] = all_.part(index, count);
-    const Piece piece{step_, index, stepper_.share_of(part.rows(), part.counted_in_all())};
+    const Piece piece{step_, index, stepper_.share_of(part.rows(), part.counted_in_all()),
+                      splits() ? &later_[{stage, index}] : nullptr};
     auto [states, beside] =
         stepper_.forward(part, piece, stepper_.stages_.stage(stage), {hidden.states, hidden.beside}, meter_);
     timer_.mark(Phase::forward);
@@ -191,29 +220,51 @@ class Stepper::MicroBatches final : public parallel::PipelineStages {
 
   void backward(int64_t stage, int64_t index, const parallel::StageTensors& given,
                 const parallel::StageTensors& gradient) override {
-    stepper_.backward({given.states, given.beside}, {gradient.states, gradient.beside}, done_++,
-                      stepper_.parts_here_ * stepper_.stages_.chunks(), index);
+    stepper_.backward({given.states, given.beside}, {gradient.states, gradient.beside}, number(stage, index, false),
+                      std::ssize(backwards_), index);
     timer_.mark(Phase::backward);
     parts_.erase({stage, index});
   }
 
+  void backward_weights(int64_t stage, int64_t index) override {
+    if (!splits()) return;
+    auto later = later_.extract({stage, index});
+    stepper_.backward_weights(later.mapped(), number(stage, index, true), std::ssize(backwards_), index);
+    timer_.mark(Phase::backward);
+  }
+
  private:
+  bool splits() const { return stepper_.stages_.splits_backward(); }
+  int64_t number(int64_t stage, int64_t index, bool weights) const { return backwards_.at({stage, index, weights}); }
+
   Stepper& stepper_;
   const Batch& all_;
-  int64_t step_, done_ = 0;
+  int64_t step_;
   profile::StepTimer& timer_;
   nn::SavedBytesMeter* meter_;
-  std::map<std::pair<int64_t, int64_t>, Batch> parts_;  // from a forward to its backward
+  std::map<std::pair<int64_t, int64_t>, Batch> parts_;                   // from a forward to its backward
+  std::map<std::pair<int64_t, int64_t>, blocks::LaterGradients> later_;  // to that of its weights
+  std::map<std::tuple<int64_t, int64_t, bool>, int64_t> backwards_;  // how many come before this one, or its weights'
 };
+
+std::vector<at::Tensor> Stepper::losses(const Batch& all, int64_t step, profile::StepTimer& timer,
+                                        nn::SavedBytesMeter* meter) {
+  const auto list = stages_.list(all, parts_here_);
+  const StageWork compute = [&](const Batch& batch, profile::StepTimer& marked, const auto& around) {
+    MicroBatches micro_batches(*this, list, batch, step, marked, meter);
+    return parallel::run_pipeline(list, around(micro_batches), processes_.links(),
+                                  at::TensorOptions(device_).dtype(type_), stages_.beside(),
+                                  times_stages_ ? &stage_times_ : nullptr);
+  };
+  return meter != nullptr ? compute(all, timer, parallel::StageGraphs::as_they_are)
+                          : by_stages(all, list, step, timer, compute);
+}
 
 at::Tensor Stepper::gradients(const Batch& all, int64_t step, profile::StepTimer& timer, nn::SavedBytesMeter* meter) {
   right_.reset();
   parts_here_ = std::min(accumulate_, fewest_);
-  MicroBatches micro_batches(*this, all, step, timer, meter);
   if (times_stages_) timed_step_ = step, timed_parts_ = parts_here_;
-  const auto losses = parallel::run_pipeline(stages_.list(all, parts_here_), micro_batches, processes_.links(),
-                                             at::TensorOptions(device_).dtype(type_), stages_.beside(),
-                                             times_stages_ ? &stage_times_ : nullptr);
+  const auto losses = this->losses(all, step, timer, meter);
   if (losses.empty()) return at::zeros({}, at::TensorOptions(device_).dtype(at::kFloat));
   if (config_.parallel.same_bits) return comm::tree_sum(losses);
   at::Tensor loss = losses.front();
@@ -231,10 +282,11 @@ StepResult Stepper::run(const Batch& batch, int64_t step, double lr, profile::St
   const profile::Span span("step");
   profile::Span data("data");
   device::set_tuning(config_.train.optimize == Optimize::max && !config_.train.deterministic);
-  Batch all = to_device(batch, device_, type_);
+  const Batch own = own_part(batch);
+  Batch all = to_device(own, device_, type_);
   if (times_stages_) stage_times_.settle();
   const auto agreed =
-      processes_.agree({batch.counted_in_all(), batch.hash, base::stop_signal(), batch.rows(), batch.documents});
+      processes_.agree({own.counted_in_all(), batch.hash, base::stop_signal(), batch.rows(), batch.documents});
   if (times_stages_) stage_times_.begin();
   all.documents = room_for_documents(agreed.documents, batch);
   counted_ = static_cast<double>(agreed.counted), rows_ = agreed.rows, fewest_ = agreed.fewest;
@@ -250,8 +302,9 @@ StepResult Stepper::run(const Batch& batch, int64_t step, double lr, profile::St
     result = update(loss);
     updates_ += result->skipped ? 0 : 1;
     timer.mark(Phase::optimizer);
+    const bool counts = counts_right_ && !records_stages_;
     const bool here = right_.defined() && processes_.mesh().index(strategy::Axis::tp) == 0;
-    if (counts_right_ && !here) right_ = at::zeros({}, at::kLong);  // another stage counts them, or another shard
+    if (counts && !here) right_ = at::zeros({}, at::kLong);  // another stage counts them, or another shard
     result->right = right_, result->counted = counted_;
   }
   result->hash = agreed.hash, result->stop = agreed.stop;

@@ -1,5 +1,7 @@
 // One update: micro-batches forward and backward, global norm and clip, and the update rule. The same step everywhere.
 #pragma once
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -10,6 +12,7 @@
 #include "hyperion/optim/loss_scale.h"
 #include "hyperion/optim/optimizer.h"
 #include "hyperion/parallel/pipeline_times.h"
+#include "hyperion/parallel/stage_graphs.h"
 #include "hyperion/profile/step_timer.h"
 #include "hyperion/train/config.h"
 #include "hyperion/train/feed.h"
@@ -78,7 +81,8 @@ class Stepper {
   const MemoryConfig& memory() const { return memory_; }
   MemoryReport held() const;  // between steps, and its gradients until the update
   int64_t accumulate() const { return accumulate_; }
-  bool records() const { return graphs_ != nullptr && !graphs_->refused(); }  // its steps as graphs, as far as it knows
+  // Its steps as graphs, or the work of its stages, as far as it knows.
+  bool records() const { return graphs_ != nullptr ? !graphs_->refused() : records_stages_; }
 
   // Every tensor a checkpoint must hold, by its name there; the live ones. Slices where they are cut among processes,
   // and of a pipeline those of this process's stages.
@@ -98,21 +102,27 @@ class Stepper {
  private:
   void make_fp8();
   void make_graphs();
+  std::string shape_text(const Batch& all) const;
+  std::string unrecorded() const;  // why neither steps nor stages are recorded; empty: they are
   void next_fp8_step();
   at::Tensor gradients(const Batch& all, int64_t step, profile::StepTimer& timer, nn::SavedBytesMeter* meter = nullptr);
   at::Tensor gradients_in_memory(const Batch& all, int64_t step, profile::StepTimer& timer);
   StepResult update(at::Tensor loss);  // once gradients are there, and the optimizer has its numbers
   class MicroBatches;
+  std::vector<at::Tensor> losses(const Batch& all, int64_t step, profile::StepTimer& timer, nn::SavedBytesMeter* meter);
   struct Piece {
-    int64_t step, index;  // of the micro-batch in it
-    double share;         // how many such parts the batch has, counted in targets
+    int64_t step, index;                      // of the micro-batch in it
+    double share;                             // how many such parts the batch has, counted in targets
+    blocks::LaterGradients* later = nullptr;  // set: its backward leaves gradients of weights there
   };
+  Batch own_part(const Batch& batch) const;  // this process's tokens of it
   // Of one stage: hidden states; of the last the loss. `hidden`: what the stage before gave.
   models::Hidden forward(const Batch& part, const Piece& piece, const models::Stage& stage,
                          const models::Hidden& hidden, nn::SavedBytesMeter* meter);
   // The index-th of the step's. `gradient`: of what the forward gave; undefined: that is the loss.
   void backward(const models::Hidden& given, const models::Hidden& gradient, int64_t index, int64_t count,
                 int64_t part);
+  void backward_weights(blocks::LaterGradients& later, int64_t index, int64_t count, int64_t part);
   void equalise_buffers();
   double parts_like(int64_t rows) const;  // so many rows, that the batch of all processes has
   // What a part's mean loss is divided by: it weighs by how many of the batch's targets are its own.
@@ -121,6 +131,11 @@ class Stepper {
   [[noreturn]] void out_of_memory(int64_t step) const;
   // The step by a graph; nothing where this run's steps are not such.
   int64_t room_for_documents(int64_t most, const Batch& batch);
+  // The losses of a step's micro-batches by `compute`, of which each forward and backward may become a graph.
+  using StageWork =
+      std::function<std::vector<at::Tensor>(const Batch&, profile::StepTimer&, const parallel::StageGraphs::Around&)>;
+  std::vector<at::Tensor> by_stages(const Batch& all, const std::vector<strategy::Instruction>& list, int64_t step,
+                                    profile::StepTimer& timer, const StageWork& compute);
   std::optional<StepResult> by_graph(const Batch& all, int64_t step, double lr, profile::StepTimer& timer);
   void scale_on_host();  // where the device has decided so far
 
@@ -146,6 +161,12 @@ class Stepper {
   int64_t updates_ = 0;
   std::unique_ptr<nn::Fp8Linears> fp8_;
   std::unique_ptr<StepGraphs> graphs_;
+  struct FixedStages {
+    Batch batch;
+    parallel::StageGraphs graphs;
+  };
+  std::map<std::string, FixedStages> stage_graphs_;  // of a pipeline, in place of those: by the shape of a batch
+  bool records_stages_ = false;
   bool counts_right_ = false;
   at::Tensor right_;               // of this step
   double counted_ = 0;             // targets of this step's batch, over all processes

@@ -160,18 +160,18 @@ void Trainer::overflowed(int64_t step, double scale) {
 }
 
 std::unique_ptr<models::Model> Trainer::staged(LogitsGo logits) {
-  return processes_.model() == nullptr ? nullptr : make_staged_model(*model_, stepper_->stages(), processes_, logits);
+  return !processes_.share_model() ? nullptr : make_staged_model(*model_, stepper_->stages(), processes_, logits);
 }
 
-// What the model says or sees, for people. Where its weights are cut all processes take part, of a pipeline the first
-// of each stage, else the first alone.
+// What the model says or sees, for people. Where its weights are cut all processes take part, where others have stages,
+// layers' shards or experts the first of each, else the first alone.
 void Trainer::show_outputs(report::EvalRecord& record) {
   auto& weights = stepper_->weights();
   const bool cut = weights.block_hook() != nullptr;
   const auto of_stages = staged(LogitsGo::to_all);
   auto& model = of_stages ? *of_stages : *model_;
   if (split_.validation_images) {
-    if (!cut && !processes_.first_of_batch()) return;
+    if (!cut && !processes_.in_first_model()) return;
     auto pictures = predict_images(model, device_, split_, config_, weights);
     if (first() || cut) log_.predictions({step_, std::move(pictures)});
     return;
@@ -179,14 +179,14 @@ void Trainer::show_outputs(report::EvalRecord& record) {
   if (prompts_->empty()) return;
   std::optional<parallel::TrainedWeights::Whole> whole;  // decoding knows no blocks
   if (cut) whole.emplace(weights);
-  if (!processes_.first_of_batch()) return;
+  if (!processes_.in_first_model()) return;
   auto said = stoppable([&] { return prompts_->ask(model, device_, !several()); });
   if (first()) record.samples = std::move(said);
 }
 
 void Trainer::validate() {
   between_steps();
-  const EvalRanks among{processes_.control(), &stepper_->weights(), share()};
+  const EvalRanks among{processes_.control(), &stepper_->weights(), measured_share()};
   const auto of_stages = staged(LogitsGo::to_last);
   auto result = stoppable([&] { return evaluate(of_stages ? *of_stages : *model_, device_, split_, config_, &among); });
   result.step = step_;
@@ -295,7 +295,7 @@ void Trainer::finish() {
   std::optional<parallel::TrainedWeights::Whole> whole;  // a model that is cut may have no room to be so without need
   if (!split_.questions.empty()) whole.emplace(stepper_->weights());
   const auto of_stages = staged(LogitsGo::to_all);
-  if (!processes_.first_of_batch()) return;
+  if (!processes_.in_first_model()) return;
   Answers answers;
   if (!split_.questions.empty() && (first() || of_stages))
     answers = stoppable([&] {

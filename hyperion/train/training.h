@@ -51,6 +51,7 @@ class Trainer {
   bool first() const { return processes_.first(); }
   bool several() const { return processes_.size() > 1; }
   DataShard share() const { return {processes_.batch_index(), processes_.batch_count()}; }
+  DataShard measured_share() const { return {processes_.copy_index(), processes_.copy_count()}; }
   std::string described_model() const;
   std::string keep_model_config();
   void announce();

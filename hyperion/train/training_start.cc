@@ -97,7 +97,7 @@ std::string Trainer::keep_model_config() {
 void Trainer::make_model() {
   auto start = make_starting_model(
       files_, {config_, model_config_, request_.run.path(), begun() ? &**request_.start : nullptr, first(), new_tokens_,
-               request_.base_digest, config_.parallel.zero == 3 || processes_.model() != nullptr});
+               request_.base_digest, config_.parallel.zero == 3 || processes_.share_model()});
   model_ = std::move(start.model), values_ = std::move(start.values), base_digest_ = std::move(start.base_digest);
   if (config_.lora.rank == 0) return;
   shape_ = models::adapted_shape(*model_, interop::kRunAdapter, config_.train.length);
@@ -111,8 +111,8 @@ void Trainer::plan_memory() {
   const Batch batch = batch_at(split_, config_, 0, share());
   const auto keep = [&](const MemoryReport& report) {
     if (!memory.report) return;
-    const bool parts = processes_.model() != nullptr;  // each that has other weights tells of its own
-    const bool tells = parts ? processes_.first_of_batch() : first();
+    const bool parts = processes_.share_model();  // each that has other weights tells of its own
+    const bool tells = parts ? processes_.in_first_model() : first();
     std::string text = tells ? format("memory of a step{}:\n{}", parts ? format(", rank {}", processes_.rank()) : "",
                                       memory_table(report))
                              : "";

@@ -57,7 +57,7 @@ TEST(Layouts, that_cannot_be_meant_are_refused_by_the_word) {
            {"dp=4,batch=8x", "\"batch=8x\" is no number"},
            {"dp=4,sp=2", "\"sp=2\" is no number from 0 to 1"},
            {"dp=4,recompute=some", "\"recompute=some\" is not none, selective or full"},
-           {"pp=2,schedule=2f2b", "\"schedule=2f2b\" is not gpipe, 1f1b or interleaved"},
+           {"pp=2,schedule=2f2b", "\"schedule=2f2b\" is not gpipe, 1f1b, interleaved, zb-h1, zbv or dualpipev"},
            {"pp=2,chunks=65", "\"chunks=65\" is no number from 1 to 64"},
            {"pp=2,accumulate=-1", "\"accumulate=-1\" is no number"}}) {
     try {

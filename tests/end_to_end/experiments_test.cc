@@ -152,8 +152,11 @@ TEST_F(Experiments, language_models_run_from_their_files_to_report_and_export) {
   const Words grouped = {"--model.key_value_heads=1"};
   make_text_base("meta-llama/Llama-2-7b-hf", "llama-tiny", grouped);
   make_text_base("Qwen/Qwen2.5-3B-Instruct", "qwen2.5-0.5b", grouped + Words{"--model.layers=2"});
+  make_text_base("Qwen/Qwen1.5-MoE-A2.7B-Chat", "qwen-moe-tiny",
+                 Words{"--model.layers=2", "--model.key_value_heads=2"});
   make_text_base("openai-community/gpt2-large", "gpt2-tiny", {});
   prepare("llama2-lora-zero3"), prepare("qwen3b-metamath-1d"), prepare("gpt2-large-wikitext103"), prepare("tinyllama");
+  prepare("qwen-moe-metamath-5d");
   const Words few = {"--train.length=64", "--data.limit=16"};
   follow("llama2-lora-zero3", "llama2-lora-zero3", 2, few + Words{"--train.batch=8"});
   follow("qwen3b-metamath-1d", "qwen3b-metamath-1d", 2, few + Words{"--train.batch=8"});
@@ -162,6 +165,11 @@ TEST_F(Experiments, language_models_run_from_their_files_to_report_and_export) {
   follow("qwen3b-metamath-1d", "qwen3b-metamath-3d", 4,
          few + Words{"--train.batch=8", "--parallel", "pp=2,tp=2", "--zero", "1", "--train.accumulate=4",
                      "--parallel.sequence=true"});
+  follow("qwen3b-metamath-1d", "qwen3b-metamath-4d", 4,
+         few + Words{"--train.batch=8", "--parallel", "tp=2,cp=2", "--zero", "1", "--train.accumulate=2",
+                     "--parallel.sequence=true"});
+  follow("qwen-moe-metamath-5d", "qwen3b-metamath-5d", 4,
+         few + Words{"--train.batch=8", "--parallel", "dp=2,tp=2,ep=2", "--train.accumulate=2"});
   const Words gpt2 = few + kTinyText + Words{"--model.context=64", "--train.batch_per_rank=4"};
   follow("gpt2-large-wikitext103", "gpt2-large-ddp", 2, gpt2);
   follow("gpt2-large-wikitext103", "gpt2-large-zero3", 2, gpt2 + Words{"--zero", "3"});
@@ -200,12 +208,17 @@ TEST_F(Experiments, the_page_names_every_recipe_and_every_experiment) {
   const std::string page = testing::read_file(std::string(HYPERION_SOURCE) + "/docs/experiments.md");
   for (const auto& entry : std::filesystem::directory_iterator(std::string(HYPERION_SOURCE) + "/recipes/experiments"))
     EXPECT_TRUE(says(page, entry.path().filename().string())) << entry.path();
-  for (const char* name :
-       {"wikitext2-transformer", "cifar10-resnet18",       "cifar10-resnet50",      "cifar10-vit",
-        "llama2-lora-zero3",     "vit-base-lora-cifar100", "vit-base-lora-food101", "vit-huge-zero2",
-        "vit-huge-zero3",        "vit-huge-zeropp",        "qwen3b-metamath-1d",    "qwen3b-metamath-2d",
-        "qwen3b-metamath-3d",    "gpt2-large-wikitext103", "gpt2-large-scaling",    "gpt2-tiny-scaling",
-        "tinyllama-v1",          "tinyllama-v2",           "tinyllama-v3",          "tinyllama-v4"})
+  for (const char* name : {"wikitext2-transformer", "cifar10-resnet18",
+                           "cifar10-resnet50",      "cifar10-vit",
+                           "llama2-lora-zero3",     "vit-base-lora-cifar100",
+                           "vit-base-lora-food101", "vit-huge-zero2",
+                           "vit-huge-zero3",        "vit-huge-zeropp",
+                           "qwen3b-metamath-1d",    "qwen3b-metamath-2d",
+                           "qwen3b-metamath-3d",    "qwen3b-metamath-4d",
+                           "qwen3b-metamath-5d",    "gpt2-large-wikitext103",
+                           "gpt2-large-scaling",    "gpt2-tiny-scaling",
+                           "tinyllama-v1",          "tinyllama-v2",
+                           "tinyllama-v3",          "tinyllama-v4"})
     EXPECT_TRUE(says(page, name)) << name;
 }
 

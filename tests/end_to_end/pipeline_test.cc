@@ -204,7 +204,12 @@ TEST(PipelineRun, that_cannot_be_is_refused_with_what_would_do) {
   };
   EXPECT_TRUE(says(refused(4, {"--parallel", "pp=4"}), "at most 3 stages"));
   EXPECT_TRUE(says(refused(2, {"--parallel", "pp=2", "--parallel.chunks=2"}), "interleaved"));
-  EXPECT_TRUE(says(refused(2, {"--parallel", "cp=2"}), "only pp, tp and dp"));
+  EXPECT_TRUE(says(refused(2, {"--parallel", "ep=2"}), "use dp=2,ep=2"));
+  EXPECT_TRUE(says(refused(2, {"--parallel", "dp=2,ep=2"}), "this model has none"));
+  EXPECT_TRUE(says(refused(2, {"--parallel", "dp=2,ep=2", "--deterministic=layout"}), "same_bits: an expert of ep"));
+  EXPECT_TRUE(says(refused(2, {"--parallel", "cp=2", "--train.length=26"}), "train.length that 4 divides: 24 or 28"));
+  EXPECT_TRUE(says(refused(2, {"--parallel", "cp=2", "--train.precision=fp8"}), "fp8"));
+  EXPECT_TRUE(says(refused(2, {"--parallel", "cp=2", "--deterministic=layout"}), "same_bits"));
   EXPECT_TRUE(says(refused(3, {"--parallel", "tp=3"}), "sizes of tp that do: 1, 2"));
   EXPECT_TRUE(says(refused(3, {"--parallel", "tp=3", "--dry-run"}), "sizes of tp that do: 1, 2"));
   EXPECT_TRUE(says(refused(2, {"--parallel", "tp=2", "--train.length=23", "--parallel.sequence=true"}),

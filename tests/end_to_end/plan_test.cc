@@ -63,6 +63,23 @@ TEST(PlanShow, takes_a_recipe_with_an_adapter) {
   EXPECT_GT(rank["trained"].get<int64_t>(), 0);
 }
 
+TEST(PlanShow, plans_for_a_number_of_ranks_what_auto_makes_of_it) {
+  Scratch scratch;
+  const auto layout = [&](const Words& words, const char* preset = "llama-tiny") {
+    const auto show = Words{"plan", "show", "--train.batch=16", "--train.accumulate=4", "--json"};
+    const auto done = run(scratch, show + Words{std::string("--model.preset=") + preset} + words);
+    return done.code == 0 ? json::parse(done.out)["layout"].get<std::string>() : done.err;
+  };
+  EXPECT_EQ(layout({"--parallel", "auto", "--ranks", "2"}), "pp=2");
+  EXPECT_EQ(layout({"--parallel", "auto", "--ranks", "8"}), "pp=2,dp=2,tp=2");
+  EXPECT_EQ(layout({"--parallel", "auto", "--ranks", "16"}), "pp=2,dp=4,tp=2");
+  EXPECT_EQ(layout({"--parallel", "auto", "--ranks", "8"}, "mixtral-tiny"), "pp=2,dp=2,tp=2,ep=2");
+  EXPECT_EQ(layout({"--parallel", "auto", "--ranks", "4"}, "resnet18-cifar"), "dp=4");
+  EXPECT_EQ(layout({"--ranks", "4"}), "dp=4");
+  EXPECT_NE(layout({"--parallel", "auto"}).find("--ranks 8"), std::string::npos);
+  EXPECT_NE(layout({"--parallel", "tp=2", "--ranks", "4"}).find("needs 2 processes"), std::string::npos);
+}
+
 TEST(PlanShow, refuses_what_cannot_be_and_says_what_can) {
   Scratch scratch;
   const auto refused = [&](const Words& words) {
@@ -78,6 +95,9 @@ TEST(PlanShow, refuses_what_cannot_be_and_says_what_can) {
   says(refused({"--parallel", "pp=3", "--schedule", "interleaved"}), "train.accumulate = 3 or train.accumulate = 6");
   says(refused({"--parallel", "pp=2", "--chunks", "2"}), "take the schedule interleaved");
   says(refused({"--parallel", "pp=2", "--schedule", "interleaved", "--chunks", "1"}), "use --chunks 2 or more");
+  says(refused({"--parallel", "pp=2", "--schedule", "zbv", "--chunks", "3"}), "leave parallel.chunks out");
+  says(refused({"--parallel", "pp=4", "--schedule", "dualpipev"}), "train.accumulate = 8 or more, or the schedule zbv");
+  says(refused({"--parallel", "pp=2,dp=2", "--schedule", "zb-h1", "--zero", "2"}), "use zero 1, or the schedule 1f1b");
   says(refused({"--lora.rank=4", "--model.quantize=nf4"}), "no weights in 4 bits yet");
   says(refused({"--parallel", "dp=2", "--zero", "3", "--zeropp", "weights"}), "no ZeRO++ yet");
   says(refused({"--memory-budget", "x"}), "no amount of memory");
@@ -93,19 +113,30 @@ TEST(PlanShow, refuses_what_cannot_be_and_says_what_can) {
   says(resnet.err, "data parallel only");
 }
 
+TEST(PlanShow, draws_gradients_of_weights_where_they_are_made) {
+  Scratch scratch;
+  const auto done = run(scratch, kShow + Words{"--parallel", "pp=2", "--schedule", "zb-h1", "--svg", "plan.svg"});
+  ASSERT_EQ(done.code, 0) << done.err;
+  for (const char* part : {"zb-h1: 4 micro-batches", "A, B, ...: that of weights apart", "7.7% where all stages"})
+    EXPECT_NE(done.out.find(part), std::string::npos) << part << done.out;
+  EXPECT_NE(testing::read_file(scratch.path() / "plan.svg").find("backward of weights of micro-batch 3, stage 1"),
+            std::string::npos);
+}
+
 // Three ranks: a ring of an odd number, and micro-batches that hidden states of another stage pass by.
 TEST(BenchPipeline, carries_out_every_schedule_between_real_processes) {
   Scratch scratch;
   const auto done = run(scratch, {"launch", "-n", "3", "--", "bench", "pipeline", "--forward-ms", "2",
-                                  "--micro-batches", "6", "--message", "100KB", "--repeats", "2", "--folder", "out"});
+                                  "--micro-batches", "6", "--message", "100KB", "--repeats", "2", "--folder", "out",
+                                  "--schedule", "gpipe,1f1b,interleaved,zb-h1,zbv,dualpipev"});
   ASSERT_EQ(done.code, 0) << done.err;
   const auto found = json::parse(testing::read_file(scratch.path() / "out/pipeline.json"));
-  ASSERT_EQ(found["rows"].size(), 3u);
+  ASSERT_EQ(found["rows"].size(), 6u);
   for (const auto& row : found["rows"]) {
     EXPECT_GT(row["step_ms"].get<double>(), 0.99 * row["planned_ms"].get<double>()) << row;
     EXPECT_GT(row["bubble"].get<double>(), 0) << row;
     const auto picture = testing::read_file(scratch.path() / "out" / (row["schedule"].get<std::string>() + "_ran.svg"));
-    EXPECT_NE(picture.find("backward of micro-batch 5, stage 2"), std::string::npos);
+    EXPECT_NE(picture.find("forward of micro-batch 5, stage 2"), std::string::npos);
   }
 }
 

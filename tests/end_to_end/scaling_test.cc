@@ -23,9 +23,9 @@ TEST(ScalingLayouts, are_trained_tabulated_and_shown_again_from_their_runs) {
   const auto done =
       run(scratch, kScaling + Words{recipe, "--device", "cpu", "--steps", "6", "--batch", "4", "--set", "eval.every=3",
                                     "--set", "model.layers=2", "--folder", out.string(), "--layouts",
-                                    "dp=2,zero=3;pp=2,zero=1;dp=2,tp=2,cp=2", "--optimize", "reference"});
+                                    "dp=2,zero=3;pp=2,zero=1;dp=2,tp=2,ep=2", "--optimize", "reference"});
   EXPECT_EQ(done.code, 1) << done.err;
-  EXPECT_TRUE(says(done.out, "no figures:\ndp=2,cp=2,tp=2, reference, batch 4: ")) << done.out;
+  EXPECT_TRUE(says(done.out, "no figures:\ndp=2,tp=2,ep=2, reference, batch 4: ")) << done.out;
   const auto rows = nlohmann::json::parse(testing::read_file(out / "scaling.json"))["rows"];
   ASSERT_EQ(rows.size(), 3U);
   EXPECT_TRUE(rows[2].contains("failed"));

@@ -1,5 +1,6 @@
 #include "hyperion/kernels/dropout.h"
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/randn_like.h>
@@ -83,19 +84,23 @@ TEST_P(Dropout, with_bias_and_residual_is_the_plain_operations_in_one_pass) {
       }
 }
 
-// Columns, positions or heads of a tensor, of sizes that eight elements, and 16 bytes, divide or do not.
+// Columns, positions or heads of a tensor, from one place or two of each row on, of sizes that eight elements, and 16
+// bytes, divide or do not.
 TEST_P(Dropout, of_a_shard_is_the_shard_of_the_whole) {
   struct Cut {
-    int64_t outer, whole, inner, begin, count;
+    int64_t outer, whole, inner, begin, count, second = -1;
   };
   for (const auto type : {at::kFloat, at::kBFloat16})
-    for (const auto& [outer, whole, inner, begin, count] :
+    for (const auto& [outer, whole, inner, begin, count, second] :
          {Cut{7, 96, 1, 32, 32}, Cut{5, 60, 1, 20, 20}, Cut{3, 11, 13, 4, 5}, Cut{4, 12, 64, 3, 3}, Cut{2, 6, 35, 0, 2},
-          Cut{9, 129, 1, 128, 1}, Cut{1, 8, 5, 2, 6}}) {
+          Cut{9, 129, 1, 128, 1}, Cut{1, 8, 5, 2, 6}, Cut{3, 8, 16, 2, 2, 4}, Cut{2, 12, 5, 0, 3, 9}}) {
       SCOPED_TRACE(base::format("{} {}x{}x{} {}+{}", c10::toString(type), outer, whole, inner, begin, count));
-      const kernels::ElementMap elements{count * inner, whole * inner, begin * inner};
+      const kernels::ElementMap elements{count * inner, whole * inner, begin * inner, second < 0 ? -1 : second * inner};
       const auto shard = [&](const at::Tensor& t) {
-        return t.view({outer, whole, inner}).narrow(1, begin, count).contiguous().view({outer, count * inner});
+        const auto rows = t.view({outer, whole, inner});
+        auto own = rows.narrow(1, begin, count);
+        if (second >= 0) own = at::cat({own, rows.narrow(1, second, count)}, 1);
+        return own.contiguous().view({outer, -1});
       };
       const auto x = at::randn({outer, whole * inner}, options(type)), above = at::randn_like(x),
                  residual = at::randn_like(x);

@@ -45,13 +45,14 @@ train::RunConfig config_of(const Case& which, int64_t processes) {
     config.data.source = data::SourceKind::shapes;
     model.preset = which.family == "vit" ? "vit-tiny" : "resnet18-cifar";
   } else {
-    model.preset = which.family == "moe"        ? "mixtral-tiny"
-                   : which.family == "qwen_moe" ? "qwen-moe-tiny"
-                   : which.family == "qwen2"    ? "qwen2.5-0.5b"
-                   : which.family == "gpt2"     ? "gpt2-tiny"
-                                                : "llama-tiny";
+    model.preset = which.family.starts_with("moe") ? "mixtral-tiny"
+                   : which.family == "qwen_moe"    ? "qwen-moe-tiny"
+                   : which.family == "qwen2"       ? "qwen2.5-0.5b"
+                   : which.family == "gpt2"        ? "gpt2-tiny"
+                                                   : "llama-tiny";
     model.heads = which.number("heads", 2), model.width = which.number("width", 32), model.context = 32;
-    if (which.family == "moe") model.experts = 4, model.inner = 32;
+    if (which.family.starts_with("moe")) model.experts = 4, model.inner = 32;
+    model.capacity = std::stod(which.value("capacity", "0"));
     if (which.family == "qwen2") model.vocabulary = 256;
     if (which.family == "qwen_moe") model.key_value_heads = 2;
     if (which.family == "llama" || which.family == "lora" || which.family == "qlora" || which.family == "qwen2")
@@ -84,6 +85,7 @@ train::RunConfig config_of(const Case& which, int64_t processes) {
   config.parallel.schedule = which.choice("schedule", config.parallel.schedule);
   config.parallel.chunks = which.number("chunks", 0);
   config.parallel.sequence = which.number("sequence", 0) != 0;
+  config.parallel.context = which.choice("context", config.parallel.context);
   config.parallel.bucket = 1;
   config.parallel.prefetch = which.number("prefetch", 1);
   config.parallel.wire = which.choice("wire", config.parallel.wire);
@@ -160,9 +162,9 @@ class Routes {
  public:
   Routes(models::Model& model, parallel::Processes& processes, const Case& which, at::Device device)
       : processes_(processes) {
-    // Recomputed blocks route again, and 16 bits may round a token to another expert.
-    if (model.tree() == nullptr || !device.is_cpu() || which.settings.count("recompute") != 0 ||
-        which.settings.count("precision") != 0)
+    // Recomputed blocks route again, 16 bits may round a token to another expert, and of cp each sees some tokens.
+    if (model.tree() == nullptr || processes.context() != nullptr || !device.is_cpu() ||
+        which.settings.count("recompute") != 0 || which.settings.count("precision") != 0)
       return;
     model.tree()->visit([&](const std::string& path, nn::Module& module) {
       auto* experts = dynamic_cast<nn::RoutedExperts*>(&module);
@@ -270,6 +272,7 @@ struct Planned {
             .length = model.image_tokens > 0 ? model.image_tokens : config.train.length,
             .zero = config.parallel.zero,
             .sequence_parallel = config.parallel.sequence,
+            .context = config.parallel.context,
             .recompute = config.memory.recompute == nn::Recompute::blocks};
     plan = strategy::make_plan(model, step);
   }
@@ -290,13 +293,17 @@ std::map<std::string, double> planned_bytes(const Planned& planned, int rank) {
     if ((!sends && !collective) || (statistics && axis != "tp")) continue;
     std::string operation = base::word_of(instruction.does);
     std::replace(operation.begin(), operation.end(), '-', '_');
+    if (instruction.does == strategy::Does::pass_on) operation = "exchange";
     const bool shared = axis == "tp" && instruction.payload == strategy::Payload::gradients;
     const std::string what = axis == "pp"                 ? "tied weights"
                              : shared                     ? "shared weights"
                              : axis == "tp" && statistics ? "logits"
                                                           : base::word_of(instruction.payload);
     const auto members = collective ? plan.groups[static_cast<size_t>(instruction.group)].ranks.size() : 0;
-    const std::string group = axis != "tp"                                     ? what
+    const std::string group = axis == "cp"                                     ? "context"
+                              : axis == "ep"                                   ? "experts"
+                              : axis == "dp of experts"                        ? "expert " + what
+                              : axis != "tp"                                   ? what
                               : members == static_cast<size_t>(plan.layout.tp) ? "layers"
                                                                                : base::format("{} shards", members);
     bytes[base::format("{} {} {}", group, operation, what)] += plan.bytes_sent(instruction);
@@ -334,7 +341,7 @@ Trained train_case(const Case& which, parallel::Processes& processes, at::Device
     if (!own) model->initialise(config.train.seed);
   }
   if (which.family == "qlora") model->quantize();
-  if (which.family == "lora" || which.family == "qlora")
+  if (which.family == "lora" || which.family == "qlora" || which.family == "moe_lora")
     model->adapters().add("test", {.rank = 4, .dropout = which.number("drops", 0) != 0 ? 0.1 : 0}, config.train.seed);
   const train::DataShard share{processes.batch_index(), processes.batch_count()};
   data::Split split;
@@ -377,6 +384,7 @@ Trained train_case(const Case& which, parallel::Processes& processes, at::Device
   }
   trained.routes = routes.digest();
   trained.recorded = stepper.records();
+  if (which.number("measured", 0) != 0) trained.activations = stepper.measure(feed->next(), config.memory).activations;
   trained.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   trained.exposed = processes.traffic().exposed - traffic.exposed;
   trained.under_way = processes.traffic().seconds - traffic.seconds;
@@ -389,7 +397,7 @@ Trained train_case(const Case& which, parallel::Processes& processes, at::Device
   }
   if (config.parallel.same_bits) {
     const train::EvalRanks among{processes.control(), &stepper.weights(), share};
-    const auto staged = processes.model() == nullptr
+    const auto staged = !processes.share_model()
                             ? nullptr
                             : train::make_staged_model(*model, stepper.stages(), processes, train::LogitsGo::to_last);
     trained.validation = train::evaluate(staged ? *staged : *model, device, split, config, &among).loss;
@@ -403,9 +411,6 @@ Trained train_case(const Case& which, parallel::Processes& processes, at::Device
     }
   const auto bytes = stepper.weights().bytes(config.train.accumulate);
   trained.weights = bytes.weights, trained.gradients = bytes.gradients;
-  if (trained.weights == 0)  // whole weights are the model's
-    for (const auto& parameter : model->parameters())
-      if (nn::is_materialized(parameter.tensor)) trained.weights += static_cast<int64_t>(parameter.tensor.nbytes());
   if (planned) trained.memory_off = memory_off(*planned, trained, processes);
   const parallel::TrainedWeights::Whole whole(stepper.weights());
   trained.digest = digest_of(*model, processes.control());

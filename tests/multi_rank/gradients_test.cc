@@ -101,6 +101,33 @@ TEST_F(Gradients, of_every_layout_are_those_of_one) {
           "qlora layout=pp=2,tp=2 accumulate=2 width=128 inner=256"});
 }
 
+TEST_F(Gradients, of_divided_backwards_are_those_of_one) {
+  expect_as_alone(2, {"gpt2 layout=pp=2 accumulate=4 layers=4 schedule=zbv",
+                      "llama layout=pp=2 accumulate=2 schedule=zb-h1 recompute=full",
+                      "qwen_moe layout=pp=2 accumulate=4 layers=4 schedule=dualpipev",
+                      "vit layout=pp=2 accumulate=2 layers=4 drops=1 schedule=zbv",
+                      "lora layout=pp=2 accumulate=2 drops=1 schedule=zb-h1"});
+  expect_as_alone(4, {"gpt2 layout=pp=4 accumulate=8 layers=8 schedule=dualpipev",
+                      "moe layout=pp=2,dp=2 zero=1 accumulate=2 layers=4 schedule=zbv"});
+}
+
+TEST_F(Gradients, of_samples_cut_by_tokens_are_those_of_one) {
+  expect_as_alone(2, {"gpt2 layout=cp=2", "gpt2 layout=cp=2 context=ulysses", "llama layout=cp=2 packed=1",
+                      "llama layout=cp=2 context=ulysses packed=1", "qwen2 layout=cp=2 recompute=full",
+                      "moe layout=cp=2 masked=1", "qwen_moe layout=cp=2 context=ulysses", "lora layout=cp=2 drops=1"});
+  expect_as_alone(4, {"gpt2 layout=cp=4 zero=3", "llama layout=cp=4 heads=4 keys=2 context=ulysses",
+                      "llama layout=cp=2,dp=2 zero=1 masked=1", "moe layout=cp=2,dp=2 zero=2 accumulate=2",
+                      "gpt2 layout=tp=2,cp=2", "qwen_moe layout=pp=2,cp=2 accumulate=2 context=ulysses"});
+}
+
+TEST_F(Gradients, of_experts_shared_out_are_those_of_one) {
+  expect_as_alone(2, {"moe layout=dp=2,ep=2", "qwen_moe layout=dp=2,ep=2 zero=3 capacity=1.25 masked=1",
+                      "qwen_moe layout=cp=2,ep=2 zero=1", "moe_lora layout=dp=2,ep=2 zero=1"});
+  expect_as_alone(4, {"moe layout=dp=4,ep=4", "moe layout=dp=4,ep=2 zero=1 accumulate=2",
+                      "qwen_moe layout=dp=4,ep=2 zero=3 recompute=full", "moe layout=dp=2,tp=2,ep=2 zero=1",
+                      "qwen_moe layout=pp=2,dp=2,ep=2 accumulate=2 capacity=1.25"});
+}
+
 TEST_F(Gradients, of_eight_processes_in_three_dimensions_are_those_of_one) {
   expect_as_alone(8, {"gpt2 layout=pp=2,tp=2,dp=2 zero=1 accumulate=2 sequence=1",
                       "llama layout=pp=2,tp=2,dp=2 zero=3 accumulate=2 masked=1"});
@@ -108,6 +135,10 @@ TEST_F(Gradients, of_eight_processes_in_three_dimensions_are_those_of_one) {
 
 TEST_F(Gradients, DISABLED_matrix_of_layouts) {
   for (const int ranks : {2, 4, 8}) expect_as_alone(ranks, all_layouts(ranks));
+}
+
+TEST_F(Gradients, DISABLED_matrix_of_divided_backwards) {
+  for (const int ranks : {2, 4}) expect_as_alone(ranks, layouts_with_divided_backwards(ranks));
 }
 
 }  // namespace

@@ -246,6 +246,22 @@ TEST_F(Program, shares_of_a_batch_need_not_be_equal_also_where_ranks_come_and_go
   }
 }
 
+// A run whose experts four processes share out in pairs is stopped, and goes on with other shares, and alone.
+TEST_F(Program, experts_shared_out_validate_resume_and_answer_as_in_one_process) {
+  const auto mixture = [](Words more) {
+    more.insert(more.begin(), {"--model.preset=qwen-moe-tiny", "--model.key_value_heads=2"});
+    return more;
+  };
+  expect_fine(1, train("alone", mixture({"--train.accumulate=4"})));
+  expect_fine(4, train("spread", mixture({"--train.steps=6", "--optim.decay_steps=12", "--parallel", "dp=4,ep=2",
+                                          "--zero", "1"})));
+  expect_fine(2,
+              resume("spread", {"--train.steps=9", "--train.accumulate=2", "--parallel", "dp=2,ep=2", "--zero", "3"}));
+  expect_fine(1, resume("spread", {"--train.steps=12", "--train.accumulate=4", "--parallel", "dp=1", "--zero", "0"}));
+  expect_near(losses("spread"), losses("alone"));
+  EXPECT_NEAR(losses("spread", true).back(), losses("alone", true).back(), 1e-5);
+}
+
 TEST_F(Program, what_cannot_be_shared_is_refused_by_all_before_anything_is_made) {
   const std::vector<std::pair<Words, std::string>> refused{
       {{"--train.batch=2"}, "cannot share train.batch = 2: each computes 1 part"},
@@ -254,7 +270,7 @@ TEST_F(Program, what_cannot_be_shared_is_refused_by_all_before_anything_is_made)
       {{"--parallel", "dp=2x2", "--zero", "3", "--zeropp", "grads"},
        "needs 4 processes, and there are 3\nhint: start 4 of them (hyperion launch -n 4), or write --parallel dp=3"},
       {{"--zero", "2", "--zeropp", "grads"}, "hint: add --zero 3, or go without it: --parallel.zeropp="},
-      {{"--parallel", "cp=3"}, "only pp, tp and dp are there yet"},
+      {{"--parallel", "ep=3"}, "hint: use dp=3,ep=3"},
       {{"--parallel", "tp=3", "--deterministic=layout"}, "cannot be had with parallel.same_bits"},
       {{"--deterministic=layout"}, "needs 1, 2, 4, 8, ... processes"},
       {{"--memory.on_oom=adapt"}, "would change the parts of one process"},

@@ -21,5 +21,6 @@ std::string alone(const std::string& text, int ranks);
 
 // Every family in every layout of so many processes (2, 4 or 8) in which the model itself lies on several.
 Cases all_layouts(int ranks);
+Cases layouts_with_divided_backwards(int ranks);  // of 2 or 4: for schedules that make gradients of weights apart
 
 }  // namespace hyperion::testing

@@ -34,8 +34,10 @@ int main(int argc, char** argv) {
       if (which.settings.count("layout") + which.settings.count("zeropp") + which.settings.count("reduce") != 0) {
         auto own = config;
         own.layout = which.layout(), own.chunks = which.number("chunks", 0);
+        own.schedule = which.choice("schedule", own.schedule);
         own.zero = which.number("zero", 0), own.reduce = which.choice("reduce", own.reduce);
         own.same_bits = which.number("same_bits", 0) != 0;
+        own.context = which.choice("context", own.context);
         own.zeropp = parallel::ZeroPlusPlus(which.value("zeropp", "")), own.node_size = which.number("node_size", 0);
         laid_out.emplace(world, own, nccl);
       }
@@ -60,6 +62,7 @@ int main(int argc, char** argv) {
                                          {"recorded", trained.recorded},
                                          {"routes", trained.routes},
                                          {"model", trained.model},
+                                         {"activations", trained.activations},
                                          {"made", trained.made},
                                          {"wires", plain.gradients().kind()},
                                          {"device", device::device_text(device)}}

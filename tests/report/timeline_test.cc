@@ -6,6 +6,7 @@
 
 #include "hyperion/report/plan_picture.h"
 #include "hyperion/report/stage_times.h"
+#include "hyperion/strategy/stage_work.h"
 
 namespace hyperion::report {
 namespace {

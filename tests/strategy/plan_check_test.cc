@@ -13,6 +13,7 @@ namespace {
 TEST(PlanCheck, passes_a_thousand_random_layouts) {
   std::mt19937 random(1);
   std::set<std::string> layouts;
+  std::set<PipelineSchedule> schedules;
   for (int trial = 0; trial < 1000; ++trial) {
     const auto [model, step] = random_plan(random);
     const auto plan = make_plan(model, step);
@@ -20,7 +21,9 @@ TEST(PlanCheck, passes_a_thousand_random_layouts) {
     ASSERT_FALSE(defect) << step.layout.text() << " zero " << step.zero << ": rank " << defect->rank << ", "
                          << defect->instruction << ": " << defect->what;
     layouts.insert(step.layout.text());
+    if (step.layout.pp > 1) schedules.insert(step.schedule);
   }
+  EXPECT_EQ(schedules.size(), words_of(PipelineSchedule{}).size());
   EXPECT_GT(layouts.size(), 30u);
 }
 
@@ -35,9 +38,7 @@ struct Damage {
 bool is_message(const Instruction& instruction) {
   return instruction.does == Does::send || instruction.does == Does::receive;
 }
-bool is_work(const Instruction& instruction) {
-  return instruction.does == Does::forward || instruction.does == Does::backward;
-}
+bool is_work(const Instruction& instruction) { return computes(instruction.does); }
 bool travels(const Instruction& instruction) { return is_message(instruction) || is_collective(instruction.does); }
 
 void drop(Plan& plan, size_t rank, size_t at) {
@@ -93,6 +94,17 @@ const std::vector<Damage>& damages() {
        }},
       {"wrong micro-batch", [](const Plan&, const auto& i) { return i.micro_batch >= 0; },
        [](Plan& plan, size_t rank, size_t at) { return ++plan.ranks[rank][at].micro_batch, true; }},
+      {"gradients of weights before those of inputs",
+       [](const Plan&, const auto& i) { return i.does == Does::backward_weights; },
+       [](Plan& plan, size_t rank, size_t at) {
+         auto& list = plan.ranks[rank];
+         const auto early = list[at];
+         const auto of_inputs = std::find_if(list.begin(), list.end(), [&](const auto& i) {
+           return i.does == Does::backward_input && i.stage == early.stage && i.micro_batch == early.micro_batch;
+         });
+         drop(plan, rank, at);
+         return list.insert(of_inputs, early), true;
+       }},
       {"done twice", [](const Plan&, const auto&) { return true; },
        [](Plan& plan, size_t rank, size_t at) {
          auto& list = plan.ranks[rank];
@@ -110,6 +122,7 @@ const std::vector<Damage>& damages() {
 TEST(PlanCheck, finds_every_seeded_defect_without_running) {
   std::mt19937 random(2);
   std::map<std::string, int> found;
+  std::set<PipelineSchedule> damaged;
   for (int trial = 0; trial < 300;) {
     const auto [model, step] = random_plan(random);
     auto plan = make_plan(model, step);
@@ -121,6 +134,7 @@ TEST(PlanCheck, finds_every_seeded_defect_without_running) {
     if (places.empty()) continue;
     const auto [rank, at] = places[random() % places.size()];
     if (!damage(plan, rank, at)) continue;
+    damaged.insert(step.schedule);
     const auto defect = find_defect(plan);
     ASSERT_TRUE(defect) << name << " of " << step.layout.text() << ", rank " << rank << ", instruction " << at;
     EXPECT_FALSE(defect->what.empty());
@@ -128,6 +142,7 @@ TEST(PlanCheck, finds_every_seeded_defect_without_running) {
     ++found[name], ++trial;
   }
   EXPECT_EQ(found.size(), damages().size());
+  EXPECT_EQ(damaged.size(), words_of(PipelineSchedule{}).size());
 }
 
 TEST(PlanCheck, names_rank_and_instruction) {

@@ -56,11 +56,14 @@ inline RandomPlan random_plan(std::mt19937& random) {
                               .dp_replicate = one_of({1, 1, 2}),
                               .dp_shard = one_of({1, 2, 3}),
                               .tp = one_of({1, 2, 4})}};
-  step.schedule = static_cast<PipelineSchedule>(random() % 3);
+  step.schedule = static_cast<PipelineSchedule>(random() % words_of(PipelineSchedule{}).size());
   const bool interleaved = step.schedule == PipelineSchedule::interleaved;
-  step.chunks = interleaved ? one_of({1, 2, 3}) : 1;
+  const bool many = step.schedule == PipelineSchedule::dualpipe_v;
+  step.chunks = interleaved ? one_of({1, 2, 3}) : usual_chunks(step.schedule);
   step.micro_batches = interleaved ? step.layout.pp * one_of({1, 2, 3}) : one_of({1, 2, 3, 5, 8});
-  step.samples = one_of({1, 2}), step.length = 8, step.zero = one_of({0, 1, 2, 3});
+  if (many) step.micro_batches = 2 * step.layout.pp + one_of({0, 1, 3});
+  step.samples = one_of({1, 2}), step.length = 8;
+  step.zero = splits_backward(step.schedule) ? one_of({0, 1}) : one_of({0, 1, 2, 3});
   step.sequence_parallel = random() % 2 == 0, step.recompute = random() % 2 == 0;
   step.element = one_of({2, 4});
   const int64_t blocks = step.layout.pp * step.chunks + static_cast<int64_t>(random() % 4);

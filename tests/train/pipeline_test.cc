@@ -12,6 +12,7 @@
 #include <thread>
 #include <tuple>
 
+#include "hyperion/blocks/later_gradients.h"
 #include "hyperion/comm/local_transport.h"
 #include "hyperion/models/planned_model.h"
 #include "hyperion/models/stage.h"
@@ -74,6 +75,7 @@ class ModelStages : public parallel::PipelineStages {
   parallel::StageTensors forward(int64_t stage, int64_t micro_batch, const parallel::StageTensors& hidden) override {
     const auto& [input, targets] = batches_[static_cast<size_t>(micro_batch)];
     auto pass = pass_of(micro_batch, recompute_);
+    if (splits()) pass.later = &later_[{stage, micro_batch}];
     const auto s = static_cast<size_t>(stage);
     const models::Stage part{plan_.first_blocks[s], plan_.first_blocks[s + 1], stage == 0,
                              stage + 1 == plan_.pipeline.stages()};
@@ -85,12 +87,18 @@ class ModelStages : public parallel::PipelineStages {
                 const parallel::StageTensors& gradient) override {
     given.states.backward(gradient.states);
   }
+  void backward_weights(int64_t stage, int64_t micro_batch) override {
+    if (splits()) later_.extract({stage, micro_batch}).mapped().make();
+  }
 
  private:
+  bool splits() const { return strategy::splits_backward(plan_.pipeline.schedule); }
+
   Model& model_;
   const strategy::Plan& plan_;
   const std::vector<MicroBatch>& batches_;
   nn::Recompute recompute_;
+  std::map<std::pair<int64_t, int64_t>, blocks::LaterGradients> later_;
 };
 
 // A link from one rank to another: both ends.
@@ -98,9 +106,10 @@ struct Link {
   std::unique_ptr<comm::Group> sender, receiver;
 };
 
-// From each rank two: to the next one, and to the one before.
+// From each rank four: to the next one and to the one before, and as many for the stages of a V that lie the other way.
+constexpr size_t kLinks = 4;
 std::vector<Link> links_of(int ranks) {
-  std::vector<Link> links(2 * static_cast<size_t>(ranks));
+  std::vector<Link> links(kLinks * static_cast<size_t>(ranks));
   for (auto& [sender, receiver] : links) {
     auto wires = comm::make_local_transports(2, std::chrono::seconds(20));
     sender = std::make_unique<comm::Group>("out", std::move(wires[0]));
@@ -109,14 +118,17 @@ std::vector<Link> links_of(int ranks) {
   return links;
 }
 
-parallel::PipelineLinks of_rank(const std::vector<Link>& links, int rank, int ranks) {
+parallel::PipelineLinks of_rank(const std::vector<Link>& links, int rank, const strategy::Pipeline& pipeline) {
   const auto find = [&](size_t place, int from) -> comm::Group* {
-    const auto& link = links[2 * static_cast<size_t>(from) + place];
+    const auto& link = links[kLinks * static_cast<size_t>(from) + place];
     return from == rank ? link.sender.get() : link.receiver.get();
   };
+  const auto ranks = static_cast<int>(pipeline.ranks);
   if (ranks == 1) return {};
   const int before = (rank + ranks - 1) % ranks, after = (rank + 1) % ranks;
-  return {find(0, before), find(0, rank), find(1, after), find(1, rank)};
+  return {{find(0, before), find(0, rank), find(1, after), find(1, rank)},
+          {find(2, after), find(2, rank), find(3, before), find(3, rank)},
+          strategy::is_v(pipeline.schedule) ? pipeline.ranks : 0};
 }
 
 // Of what each rank is said to have computed when: all of its list, one after the other, and no micro-batch at a stage
@@ -124,6 +136,7 @@ parallel::PipelineLinks of_rank(const std::vector<Link>& links, int rank, int ra
 void expect_in_order(const strategy::Plan& plan, const std::vector<parallel::PipelineTimes>& times) {
   using strategy::Does;
   std::map<std::tuple<Does, int64_t, int64_t>, strategy::TimedWork> found;
+  int64_t split = 0, weights = 0;
   for (size_t rank = 0; rank < times.size(); ++rank) {
     const auto& list = plan.ranks[rank];
     double last = 0;
@@ -132,14 +145,23 @@ void expect_in_order(const strategy::Plan& plan, const std::vector<parallel::Pip
       EXPECT_LT(work.begin, work.end);
       last = work.end;
       const auto& instruction = list.at(work.instruction);
-      found[{instruction.does, instruction.stage, instruction.micro_batch}] = work;
+      const bool splits = instruction.does == Does::backward_input;  // which is what the others wait for
+      found[{splits ? Does::backward : instruction.does, instruction.stage, instruction.micro_batch}] = work;
+      weights += instruction.does == Does::backward_weights ? 1 : 0;
+      split += splits ? 1 : 0;
     }
   }
-  EXPECT_EQ(std::ssize(found), 2 * plan.pipeline.stages() * plan.pipeline.micro_batches);
+  EXPECT_EQ(std::ssize(found), 2 * plan.pipeline.stages() * plan.pipeline.micro_batches + weights);
+  EXPECT_EQ(split, weights);
+  EXPECT_EQ(weights > 0, strategy::splits_backward(plan.pipeline.schedule));
   for (const auto& [what, work] : found) {
     const auto& [does, stage, micro_batch] = what;
     const bool forward = does == Does::forward;
     const int64_t before = forward ? stage - 1 : stage + 1;
+    if (does == Does::backward_weights) {
+      EXPECT_LE(found.at({Does::backward, stage, micro_batch}).end, work.begin) << stage << " of " << micro_batch;
+      continue;
+    }
     ASSERT_TRUE(forward || does == Does::backward);
     if (before >= 0 && before < plan.pipeline.stages()) {
       EXPECT_LE(found.at({does, before, micro_batch}).end, work.begin) << stage << " of " << micro_batch;
@@ -194,7 +216,7 @@ Learned by_stages(const ModelVariant& variant, const strategy::Pipeline& pipelin
       const auto r = static_cast<size_t>(rank);
       try {
         ModelStages stages(*models[r], plan, batches, recompute);
-        losses[r] = parallel::run_pipeline(plan.ranks[r], stages, of_rank(links, rank, ranks), at::kFloat,
+        losses[r] = parallel::run_pipeline(plan.ranks[r], stages, of_rank(links, rank, pipeline), at::kFloat,
                                            /*beside=*/0, &times[r]);
       } catch (...) {
         errors[r] = std::current_exception();
@@ -203,9 +225,10 @@ Learned by_stages(const ModelVariant& variant, const strategy::Pipeline& pipelin
   for (auto& thread : threads) thread.join();
   for (const auto& error : errors)
     if (error) std::rethrow_exception(error);
-  for (size_t rank = 0; rank < losses.size(); ++rank) EXPECT_EQ(losses[rank].empty(), rank + 1 < losses.size());
+  const auto last = static_cast<size_t>(pipeline.last_rank());
+  for (size_t rank = 0; rank < losses.size(); ++rank) EXPECT_EQ(losses[rank].empty(), rank != last);
   expect_in_order(plan, times);
-  learned.losses = losses.back();
+  learned.losses = losses[last];
   for (const auto& model : models)
     for (auto& parameter : model->parameters()) {
       if (!parameter.tensor.grad().defined()) continue;
@@ -236,7 +259,12 @@ TEST(PipelineRunner, learns_what_the_model_in_one_piece_learns_to_the_bit) {
                                                      {strategy::PipelineSchedule::one_forward_one_backward, 2, 1, 5},
                                                      {strategy::PipelineSchedule::one_forward_one_backward, 4, 1, 6},
                                                      {strategy::PipelineSchedule::interleaved, 2, 2, 4},
-                                                     {strategy::PipelineSchedule::interleaved, 1, 3, 2}};
+                                                     {strategy::PipelineSchedule::interleaved, 1, 3, 2},
+                                                     {strategy::PipelineSchedule::zb_h1, 2, 1, 5},
+                                                     {strategy::PipelineSchedule::zb_h1, 4, 1, 6},
+                                                     {strategy::PipelineSchedule::zb_v, 2, 2, 3},
+                                                     {strategy::PipelineSchedule::dualpipe_v, 2, 2, 5},
+                                                     {strategy::PipelineSchedule::zb_v, 1, 2, 2}};
   const int threads = at::get_num_threads();
   at::set_num_threads(1);  // each rank is a thread
   int cases = 0;
@@ -255,7 +283,7 @@ TEST(PipelineRunner, learns_what_the_model_in_one_piece_learns_to_the_bit) {
     }
   }
   at::set_num_threads(threads);
-  EXPECT_EQ(cases, 14 * 7);
+  EXPECT_EQ(cases, 14 * 12);
 }
 
 // A rank that fails leaves nobody waiting beyond the timeout of its wires: its neighbours are told.
@@ -271,7 +299,7 @@ TEST(PipelineRunner, a_list_that_is_cut_short_ends_in_an_error) {
   ModelStages stages(*model, plan, batches, nn::Recompute::none);
   auto wires = comm::make_local_transports(2, std::chrono::milliseconds(300));
   comm::Group out("out", std::move(wires[0]));
-  EXPECT_ANY_THROW(parallel::run_pipeline(plan.ranks[0], stages, {.states_out = &out}, at::kFloat));
+  EXPECT_ANY_THROW(parallel::run_pipeline(plan.ranks[0], stages, {.down = {.states_out = &out}}, at::kFloat));
 }
 
 }  // namespace
