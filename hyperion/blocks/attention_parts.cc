@@ -8,6 +8,10 @@
 #include <cmath>
 #include <limits>
 
+#include "hyperion/base/error.h"
+#include "hyperion/blocks/attention_parts_math.h"
+#include "hyperion/kernels/typed.h"
+
 namespace hyperion::blocks {
 namespace {
 
@@ -46,23 +50,47 @@ bool by_library(const AttentionInputs& inputs, const PartSight& sight) {
 AttentionPart attend_part(const AttentionInputs& inputs, const PartSight& sight) {
   if (by_library(inputs, sight)) {
     auto part = library_attention(inputs, sight.causal, library_backend(inputs, sight.causal));
-    return {part.output.to(at::kFloat), std::move(part.sums)};
+    return {std::move(part.output), std::move(part.sums)};
   }
   const auto scores = scores_of(inputs, sight);
   const auto sums = at::logsumexp(scores, {-1});
   const auto finite = sums.masked_fill(sums.eq(kNothing), 0);
   const auto weights = scores.sub(finite.unsqueeze(-1)).exp_();
   const auto output = at::matmul(weights.flatten(2, 3).to(inputs.values.scalar_type()), inputs.values);
-  return {output.to(at::kFloat).view(inputs.queries.sizes()), by_head(sums)};
+  return {output.view(inputs.queries.sizes()), by_head(sums)};
 }
 
 void merge_part(AttentionPart& all, const AttentionPart& more, int64_t first) {
   const int64_t count = more.sums.size(2);
   const auto output = all.output.narrow(2, first, count), sums = all.sums.narrow(2, first, count);
+  const auto given = more.output.stride(3) == 1 ? more.output : more.output.contiguous();
+  HYPERION_CHECK(output.scalar_type() == at::kFloat && output.stride(3) == 1, "parts are put together in fp32");
+  const auto strides = [](const at::Tensor& of) { return RowStrides{of.stride(0), of.stride(1), of.stride(2)}; };
+  kernels::with_type(given.scalar_type(), [&]<class T>(T) {
+    const MergeParts<T> parts{.output = kernels::pointer<float>(output),
+                              .sums = kernels::pointer<float>(sums),
+                              .more = kernels::pointer<const T>(given),
+                              .more_sums = kernels::pointer<const float>(more.sums),
+                              .of_output = strides(output),
+                              .of_sums = strides(sums),
+                              .of_more = strides(given),
+                              .of_more_sums = strides(more.sums),
+                              .batch = output.size(0),
+                              .heads = output.size(1),
+                              .queries = count,
+                              .width = output.size(3)};
+    output.is_cuda() ? kernels::on_gpu([&] { merge_parts_gpu(parts, kernels::stream_of(output)); })
+                     : merge_parts_cpu(parts);
+  });
+}
+
+void merge_part_reference(AttentionPart& all, const AttentionPart& more, int64_t first) {
+  const int64_t count = more.sums.size(2);
+  const auto output = all.output.narrow(2, first, count), sums = all.sums.narrow(2, first, count);
   const auto both = at::logaddexp(sums, more.sums);
   const auto finite = both.masked_fill(both.eq(kNothing), 0);  // of queries that see no key so far
   const auto share = [&](const at::Tensor& of) { return of.sub(finite).exp_().unsqueeze(-1); };
-  output.mul_(share(sums)).add_(more.output.mul(share(more.sums)));
+  output.mul_(share(sums)).add_(more.output.to(at::kFloat).mul(share(more.sums)));
   sums.copy_(both);
 }
 

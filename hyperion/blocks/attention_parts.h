@@ -17,13 +17,15 @@ struct PartSight {
 };
 
 struct AttentionPart {
-  at::Tensor output;  // fp32, as the queries
+  at::Tensor output;  // as the queries, in fp32 or their type
   at::Tensor sums;    // fp32 [batch, heads, queries]: log of the sum of exponentials; -inf: the query sees no key
 };
 AttentionPart attend_part(const AttentionInputs& inputs, const PartSight& sight);
 
-// Of queries from `first` on, more keys: `all` then holds what attention over the keys of both gives.
+// Of queries from `first` on, more keys: `all`, whose output is fp32, then holds what attention over the keys of both
+// gives. In one pass, and by plain operations.
 void merge_part(AttentionPart& all, const AttentionPart& more, int64_t first);
+void merge_part_reference(AttentionPart& all, const AttentionPart& more, int64_t first);
 
 // Of queries, over all keys: what came out, in their type, with its sums, and its gradient, in their type too.
 struct AttentionWhole {

@@ -9,19 +9,6 @@ namespace {
 
 using strategy::CutKind;
 
-// The first number in a name: "model.layers.3.mlp.experts.5.w1.weight" is of block 3.
-std::optional<int64_t> block_of(const std::string& name) {
-  for (size_t at = 0; at < name.size();) {
-    const size_t end = std::min(name.find('.', at), name.size());
-    const bool number = end > at && std::all_of(name.begin() + static_cast<std::ptrdiff_t>(at),
-                                                name.begin() + static_cast<std::ptrdiff_t>(end),
-                                                [](unsigned char c) { return std::isdigit(c) != 0; });
-    if (number) return std::stoll(name.substr(at, end - at));
-    at = end + 1;
-  }
-  return {};
-}
-
 bool is_vocabulary(const strategy::PlannedModel& planned, const strategy::PlannedTensor& tensor) {
   return !planned.cuts.empty() && strategy::cut_of(planned.cuts, tensor.name).cut.kind == CutKind::vocabulary;
 }
@@ -46,6 +33,18 @@ int64_t positions_of(const strategy::PlannedModel& planned) {
 }
 
 }  // namespace
+
+std::optional<int64_t> block_of(const std::string& name) {
+  for (size_t at = 0; at < name.size();) {
+    const size_t end = std::min(name.find('.', at), name.size());
+    const bool number = end > at && std::all_of(name.begin() + static_cast<std::ptrdiff_t>(at),
+                                                name.begin() + static_cast<std::ptrdiff_t>(end),
+                                                [](unsigned char c) { return std::isdigit(c) != 0; });
+    if (number) return std::stoll(name.substr(at, end - at));
+    at = end + 1;
+  }
+  return {};
+}
 
 strategy::PlannedModel planned_model(Model& model, int64_t length) {
   const auto shape = model.shape(length);

@@ -97,7 +97,10 @@ struct RingAttention : torch::autograd::Function<RingAttention> {
       const int64_t other = ring.other(step);
       const auto part = ring.part(other);
       auto found = blocks::attend_part(ring.inputs(part, queries, held), ring.sight(part, other, queries));
-      step == 0 ? void(all = std::move(found)) : blocks::merge_part(all, found, part.first_query);
+      if (step == 0)
+        all = {found.output.to(at::kFloat), std::move(found.sums)};
+      else
+        blocks::merge_part(all, found, part.first_query);
       if (!last) held = next();
     }
     const auto output = all.output.to(queries.scalar_type());

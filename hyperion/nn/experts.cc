@@ -13,6 +13,7 @@
 #include "hyperion/kernels/activations.h"
 #include "hyperion/kernels/top_k.h"
 #include "hyperion/nn/expert_exchange.h"
+#include "hyperion/nn/expert_load.h"
 #include "hyperion/nn/recompute.h"
 #include "hyperion/nn/shards.h"
 #include "hyperion/strategy/expert_parallel.h"
@@ -109,6 +110,8 @@ at::Tensor RoutedExperts::forward(const at::Tensor& tokens, Pass& pass) {
                                 : pass.reference ? static_cast<TokenDispatcher&>(plain)
                                                  : here;
   auto dispatched = dispatcher.dispatch(tokens, routing, shape_.experts, capacity);
+  if (counter_.defined() && pass.training && !pass.recomputing)
+    count_choices(counter_, routing.experts, dispatched.ends, capacity);
   if (pass.experts != nullptr) dispatched = among_peers(dispatched, *pass.experts, any_trained(experts_));
   const auto [first, count] = own_experts(shape_.experts, pass.experts);
   const ExpertList own(experts_.begin() + first, experts_.begin() + first + count);

@@ -38,6 +38,10 @@ class RoutedExperts final : public Module {
   // The router belongs to the parent, under a name of its own.
   RoutedExperts(const MixtureShape& shape, std::shared_ptr<Linear> router);
   at::Tensor forward(const at::Tensor& tokens, Pass& pass) override;  // [tokens, width]; leaves the router's logits
+  int64_t experts() const { return shape_.experts; }
+  bool with_capacity() const { return shape_.capacity_factor > 0; }
+  // In training choices are added to it (nn/expert_load.h); undefined: to nothing.
+  void count_into(at::Tensor counter) { counter_ = std::move(counter); }
   void set_dispatcher(std::shared_ptr<TokenDispatcher> dispatcher) { dispatcher_ = std::move(dispatcher); }
 
  private:
@@ -48,6 +52,7 @@ class RoutedExperts final : public Module {
   std::shared_ptr<Linear> router_;
   ExpertList experts_;
   std::shared_ptr<TokenDispatcher> dispatcher_;  // null: one of nn/dispatch.h
+  at::Tensor counter_;
 };
 
 // Router `gate`, `experts`, and where there is a shared one `shared_expert` and `shared_expert_gate`. Capacity holds in

@@ -198,13 +198,17 @@ void Projection::keep_packed(const std::vector<kernels::Nf4Stretch>& stretches, 
   nf4_ = kernels::nf4_part(*nf4_, stretches, std::move(shape));
 }
 
+void Projection::leave_packed() {
+  for (auto* piece : {&nf4_->codes, &nf4_->magnitudes, &nf4_->group_scales}) piece->reset();
+}
+
 std::vector<at::Tensor> Projection::packed() const {
-  if (!nf4_) return {};
+  if (!nf4_ || !nf4_->codes.defined()) return {};
   return {nf4_->codes, nf4_->magnitudes, nf4_->group_scales};
 }
 
 void Projection::move_held(at::Device device) {
-  if (nf4_) nf4_ = kernels::move(*nf4_, device);
+  if (!packed().empty()) nf4_ = kernels::move(*nf4_, device);
 }
 
 }  // namespace hyperion::nn

@@ -69,11 +69,12 @@ class Projection : public Module {
   void merge_rows();
   const TokenRows* rows() const { return rows_.get(); }
 
-  // The pieces of the 4-bit form; empty where the weight is whole.
+  // The pieces of the 4-bit form; empty where the weight is whole, or another process holds it.
   std::vector<at::Tensor> packed() const;
   // Replaces the weight by its NF4 form: it is no parameter any more, and gets no gradient.
   void quantize();
   void keep_packed(const std::vector<kernels::Nf4Stretch>& stretches, std::vector<int64_t> shape);  // and no more of it
+  void leave_packed();  // to another process: this one never runs it
   // The same with the NF4 form of another of its shape, which may then have no weight to make it from.
   void quantize_as(const Projection& other);
 

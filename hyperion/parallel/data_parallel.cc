@@ -7,6 +7,9 @@
 #include <algorithm>
 #include <iterator>
 
+#include "hyperion/base/format.h"
+#include "hyperion/nn/module.h"
+#include "hyperion/nn/projection.h"
 #include "hyperion/parallel/expert_weights.h"
 #include "hyperion/parallel/model_parallel_weights.h"
 #include "hyperion/parallel/processes.h"
@@ -45,6 +48,19 @@ GatherOptions gather_options(Processes& processes, const ParallelConfig& config)
   return {config.prefetch, config.zeropp.weights(), config.zeropp.secondary() ? processes.node() : nullptr};
 }
 
+// Weights in 4 bits are no parameters, but are cut all the same: what travels is the packed form.
+void add_packed(std::vector<nn::Parameter>& weights, nn::Module& root, const StagedWeights& staged) {
+  root.visit([&](const std::string& path, nn::Module& module) {
+    const auto* projection = dynamic_cast<nn::Projection*>(&module);
+    if (projection == nullptr) return;
+    for (const auto& piece : projection->packed()) {
+      nn::Parameter part{base::format("{}.packed.{}", path, weights.size()), piece};
+      part.placement.expert = staged.spreads && staged.spreads(path + ".weight");
+      weights.push_back(std::move(part));
+    }
+  });
+}
+
 // Of weights that all of these groups have alike.
 std::unique_ptr<TrainedWeights> shared_among(Processes& processes, const SharingGroups& groups,
                                              const ParallelConfig& config, std::vector<nn::Parameter> weights,
@@ -72,6 +88,7 @@ std::unique_ptr<TrainedWeights> make_trained_weights(Processes& processes, const
                                                      std::vector<nn::Parameter> weights, nn::Module* root,
                                                      const Values& values, const StagedWeights& staged) {
   const SharingGroups all{processes.gradients(), processes.weights()};
+  if (config.zero == 3 && root != nullptr) add_packed(weights, *root, staged);
   if (processes.expert_peers() == nullptr)
     return shared_among(processes, all, config, std::move(weights), root, values, staged);
   const auto middle = std::stable_partition(weights.begin(), weights.end(),

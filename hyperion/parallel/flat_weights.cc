@@ -17,15 +17,6 @@
 namespace hyperion::parallel {
 namespace {
 
-// Weights in 4 bits are no parameters, but are cut all the same: what travels is the packed form.
-void add_packed(std::vector<nn::Parameter>& weights, nn::Module& root) {
-  root.visit([&](const std::string& path, nn::Module& module) {
-    if (const auto* projection = dynamic_cast<nn::Projection*>(&module))
-      for (const auto& piece : projection->packed())
-        weights.push_back({base::format("{}.packed.{}", path, weights.size()), piece});
-  });
-}
-
 // The blocks in the order they run, from 1; and to which of them each weight belongs, 0: to none.
 std::pair<std::map<const nn::Module*, int>, std::vector<int>> number_units(const std::vector<nn::Parameter>& weights,
                                                                            nn::Module* root) {
@@ -80,7 +71,6 @@ FlatWeights::FlatWeights(std::vector<nn::Parameter> weights, nn::Module* root, c
     : weights_(std::move(weights)), options_(options) {
   const at::NoGradGuard no_grad;
   const bool pieces = options.held == Held::pieces;
-  if (root != nullptr && pieces) add_packed(weights_, *root);
   std::vector<int> units;
   std::tie(units_, units) = number_units(weights_, root);
   for (const auto& weight : weights_) taken_over_ += static_cast<int64_t>(weight.tensor.nbytes());

@@ -57,15 +57,17 @@ Processes::Processes(std::shared_ptr<comm::World> world, const ParallelConfig& c
         world_->group("tied weights", wires, end ? std::vector<int>{peers.front(), peers.back()} : std::vector{rank()});
     wires_ = PipelineWires(*world_, mesh_, config.schedule, config.stages(), wires);
   }
-  // A shard that is all there is, to try and to time what shards do: their sums then are of one.
-  const bool one_shard = world_->wires_for_one() && config.layout.find("tp=1") != config.layout.npos;
-  if (mesh_.size(Axis::tp) > 1 || one_shard) {
+  // A shard that is all there is, to try and to time what shards do: their sums then are of one. Of tokens likewise.
+  const auto one = [&](const char* axis) {
+    return world_->wires_for_one() && config.layout.find(axis) != config.layout.npos;
+  };
+  if (mesh_.size(Axis::tp) > 1 || one("tp=1")) {
     layers_ = world_->group("layers", wires, mesh_.peers(Axis::tp));
     shards_.emplace(*layers_);
     if (stages_) model_ = world_->group("model", wires, mesh_.peers(Axis::pp | Axis::tp));
   }
   if (stages_ || layers_) copies_ = world_->group("copies", comm::Backend::host, mesh_.peers(strategy::kLossAxes));
-  if (mesh_.size(Axis::cp) > 1) {
+  if (mesh_.size(Axis::cp) > 1 || one("cp=1")) {
     context_ = world_->group("context", wires, mesh_.peers(Axis::cp));
     ring_.emplace(*context_, config.context);
   }
@@ -134,7 +136,7 @@ void Processes::follow_first(const at::Tensor& tensor, const std::string& caller
 }
 
 bool Processes::recordable(c10::Device device) const {
-  if (context_ || experts_) return false;  // what a rank asks for depends on its tokens, or on where these go
+  if (experts_) return false;  // what a rank asks for depends on where its tokens go
   const auto list = recorded_groups();
   return std::all_of(list.begin(), list.end(), [&](const auto* group) { return group->recordable(device); });
 }
@@ -142,7 +144,9 @@ bool Processes::recordable(c10::Device device) const {
 // Of stages what is computed is recorded, and not what passes between them.
 std::vector<comm::Group*> Processes::recorded_groups() const {
   if (!stages_) return step_groups();
-  return layers_ ? std::vector<comm::Group*>{layers_.get()} : std::vector<comm::Group*>{};
+  std::vector<comm::Group*> list = {layers_.get(), context_.get()};
+  std::erase(list, nullptr);
+  return list;
 }
 
 void Processes::begin_recording() {

@@ -10,6 +10,7 @@
 // The loss must be divided by what all ranks count, so that gradients only need to be added. Without communication
 // until the last micro-batch for 0 and 1; 2 and 3 reduce each, as they have no room for a sum.
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -87,6 +88,7 @@ class TrainedWeights {
 struct StagedWeights {
   std::string tied = {};                  // the weight that the first and the last process both have; empty: none
   std::vector<std::string> trained = {};  // all that the model trains, in its order
+  std::function<bool(const std::string& weight)> spreads = {};  // it is an expert's, and others hold other experts
 };
 
 // As the config and the number of processes say. `root`: the tree whose blocks run one by one; null: it has none.

@@ -41,6 +41,9 @@ void each_field(Record& record, Visit&& visit) {
   visit("samples", record.samples);
   visit("sample_hash", record.sample_hash);
   visit("accuracy", record.accuracy);
+  visit("expert_busiest", record.expert_busiest);
+  visit("expert_idle", record.expert_idle);
+  visit("expert_dropped", record.expert_dropped);
 }
 
 template <class Record, class Visit>

@@ -28,7 +28,10 @@ struct StepRecord {
   std::optional<int64_t> comm_bytes;             // that this rank sent
   int64_t samples = 0;                           // of the run so far
   std::optional<double> accuracy = {};           // part of the targets that were the likeliest
-  std::string sample_hash = {};                  // of what those samples held, 16 hexadecimal digits
+  // Of mixtures of experts: the busiest expert of any layer as a multiple of an even share; part of the experts that
+  // got no token; part of the choices that found no room (with a capacity).
+  std::optional<double> expert_busiest = {}, expert_idle = {}, expert_dropped = {};
+  std::string sample_hash = {};  // of what those samples held, 16 hexadecimal digits
 };
 
 // What the model made of a prompt.

@@ -92,6 +92,16 @@ Plot phases_plot(const std::vector<StepRecord>& steps) {
   return over_steps("Step time", "milliseconds", std::move(series));
 }
 
+Plot experts_plot(const std::vector<StepRecord>& steps) {
+  const auto part = [](const std::optional<double>& value) { return value ? 100 * *value : std::nan(""); };
+  std::vector<Series> series{
+      series_of(steps, "busiest expert, of an even share", [&](const StepRecord& r) { return part(r.expert_busiest); }),
+      series_of(steps, "experts without a token", [&](const StepRecord& r) { return part(r.expert_idle); }),
+      series_of(steps, "choices without room", [&](const StepRecord& r) { return part(r.expert_dropped); })};
+  std::erase_if(series, all_zero);
+  return over_steps("Experts", "percent", std::move(series));
+}
+
 }  // namespace
 
 std::vector<Plot> run_plots(const Metrics& metrics, const std::string& unit) {
@@ -108,6 +118,9 @@ std::vector<Plot> run_plots(const Metrics& metrics, const std::string& unit) {
   const bool judged =
       std::any_of(steps.begin(), steps.end(), [](const StepRecord& r) { return r.accuracy.has_value(); });
   if (judged) plots.insert(plots.begin() + 1, accuracy_plot(metrics));
+  const bool routed =
+      std::any_of(steps.begin(), steps.end(), [](const StepRecord& r) { return r.expert_busiest.has_value(); });
+  if (routed) plots.push_back(experts_plot(steps));
   return plots;
 }
 

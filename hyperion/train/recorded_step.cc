@@ -32,7 +32,7 @@ std::string Stepper::unrecorded() const {
   if (!device_.is_cuda()) return "it needs a GPU";
   if (memory_.offload_activations) return "activations go to the host";
   if (memory_.offload_optimizer) return "the optimizer is on the host";
-  if (processes_.context() != nullptr || processes_.experts() != nullptr) return "tokens pass between the processes";
+  if (processes_.experts() != nullptr) return "how many tokens pass between the processes is known only then";
   if (!processes_.recordable(device_)) return "the processes talk by way of the host";
   if (stages_.whole()) return {};
   if (loss_scale_) return "between stages the scale of fp16 is the host's";
@@ -145,8 +145,9 @@ std::optional<StepResult> Stepper::by_graph(const Batch& all, int64_t step, doub
     weights_->drop_gradients();  // what a recording that failed has left
     const auto result = update(gradients(batch, step, untimed));
     weights_->settle();
-    const auto& state = optimizer_->scale_state();
-    return StepFigures{result.loss, result.grad_norm, state.defined() ? state.clone() : state};
+    const auto copy = [](const at::Tensor& tensor) { return tensor.defined() ? tensor.clone() : tensor; };
+    return StepFigures{result.loss, result.grad_norm, copy(optimizer_->scale_state()),
+                       copy(expert_counters_.counted())};
   };
   StepFigures figures;
   const profile::Span span("graph");
@@ -162,6 +163,7 @@ std::optional<StepResult> Stepper::by_graph(const Batch& all, int64_t step, doub
   timer.mark(profile::Phase::backward);  // of a graph only the whole is known
   StepResult result;
   result.loss = figures.loss, result.grad_norm = figures.grad_norm, result.undecided = figures.scale_state;
+  result.expert_load = figures.expert_load;
   return result;
 }
 

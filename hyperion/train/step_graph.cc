@@ -21,7 +21,7 @@ StepFigures copy_of(const StepFigures& figures) {
     writes.copy(to, from);
     return to;
   };
-  StepFigures mine{copy(figures.loss), copy(figures.grad_norm), copy(figures.scale_state)};
+  StepFigures mine{copy(figures.loss), copy(figures.grad_norm), copy(figures.scale_state), copy(figures.expert_load)};
   writes.queue();
   return mine;
 }

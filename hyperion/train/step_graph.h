@@ -20,6 +20,7 @@ void fill(const Batch& fixed, const Batch& batch, kernels::SmallWrites& writes);
 struct StepFigures {
   at::Tensor loss, grad_norm;
   at::Tensor scale_state = {};  // of fp16: see kernels::Updates; undefined: there is none
+  at::Tensor expert_load = {};  // nn::ExpertCounters'; undefined: no mixtures
 };
 
 class StepGraphs {

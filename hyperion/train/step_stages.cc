@@ -78,8 +78,6 @@ void check_tokens(models::Model& model, const RunConfig& config, const strategy:
     throw base::ConfigError(format("parallel.layout = \"{}\" {}", config.parallel.layout, what), instead);
   };
   strategy::check_context(layout, config.parallel.context, config.train.length, model.mixing());
-  if (config.train.precision == Precision::fp8)
-    refuse("cannot be had with train.precision = \"fp8\" yet", "use bf16, or pp and dp alone");
   if (config.parallel.sequence && layout.tp > 1)
     strategy::check_sequence_in_context(layout, config.parallel.context, config.train.length);
   if (config.lora.dropout > 0 && config.lora.rank > 0 && layout.tp > 1)
@@ -94,10 +92,6 @@ void check_experts(models::Model& model, const RunConfig& config, const strategy
   strategy::check_experts(layout, model.cuts());
   strategy::Layout other = layout;
   other.ep = 1;
-  if (config.train.precision == Precision::fp8)
-    refuse("cannot be had with train.precision = \"fp8\" yet", format("use bf16, or {}", other.text()));
-  if (config.model.quantize != models::Quantize::none)
-    refuse("cannot be had with model.quantize yet", format("use {}, or model.quantize = none", other.text()));
   if (config.lora.dropout > 0 && config.lora.rank > 0)
     refuse("cannot be had with lora.dropout yet, as rows of experts lie on other processes than alone",
            format("set lora.dropout = 0, or use {}", other.text()));
@@ -181,6 +175,7 @@ bool StepStages::owns(const std::string& parameter) const {
 
 parallel::StagedWeights StepStages::weights() const {
   parallel::StagedWeights staged{.tied = planned_.tied};
+  staged.spreads = [this](const std::string& weight) { return spreads(weight); };
   for (const auto& tensor : planned_.tensors)
     if (tensor.trained) staged.trained.push_back(tensor.name);
   return staged;
@@ -205,7 +200,7 @@ void StepStages::cut(nn::Parameter& parameter) {
 void StepStages::cut_packed(models::Model& model) const {
   model.tree()->visit([&](const std::string& path, nn::Module& module) {
     auto* projection = dynamic_cast<nn::Projection*>(&module);
-    if (projection == nullptr || !projection->nf4()) return;
+    if (projection == nullptr || projection->packed().empty()) return;
     const std::string name = path + ".weight";
     const auto& shape = projection->nf4()->shape;
     const auto placement = strategy::placement_of(strategy::cut_of(rules_, name).cut, name, shape, shards_, shard_);
@@ -220,6 +215,20 @@ void StepStages::cut_packed(models::Model& model) const {
                  shards_),
           "use a smaller tp, or model.quantize = none");
     projection->keep_packed(stretches, held);
+  });
+}
+
+// Weights in 4 bits of other stages, and of experts that others hold.
+void StepStages::leave_others_packed(models::Model& model) const {
+  model.tree()->visit([&](const std::string& path, nn::Module& module) {
+    auto* projection = dynamic_cast<nn::Projection*>(&module);
+    if (projection == nullptr || !projection->nf4()) return;
+    const auto numbers = own();
+    const auto block = models::block_of(path);
+    const bool here = whole() || std::any_of(numbers.begin(), numbers.end(), [&](int64_t number) {
+                        return block >= stage(number).begin && block < stage(number).end;
+                      });
+    if (!here || !owns_expert(path + ".weight")) projection->leave_packed();
   });
 }
 
@@ -239,6 +248,7 @@ std::vector<nn::Parameter> StepStages::take_own(models::Model& model, const mode
   const at::NoGradGuard no_grad;
   auto parameters = model.parameters();
   if (whole() && rules_.empty()) return parameters;
+  if (model.tree() != nullptr) leave_others_packed(model);
   if (shards_ > 1 && model.tree() != nullptr) cut_packed(model);
   const auto own_values = values_of_shards(values);
   std::vector<nn::Parameter> list;

@@ -51,6 +51,7 @@ class StepStages {
 
  private:
   bool owns_expert(const std::string& parameter) const;
+  void leave_others_packed(models::Model& model) const;
   void cut(nn::Parameter& parameter);
   void cut_packed(models::Model& model) const;
 

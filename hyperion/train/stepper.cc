@@ -73,6 +73,7 @@ Stepper::Stepper(models::Model& model, const RunConfig& config, at::Device devic
     statistics_ = std::make_unique<parallel::BatchStatistics>(*processes_.statistics());
   optimizer_ = std::make_unique<optim::Optimizer>(weights_->take_parts(), config.optim);
   residents_ = nn::Residents(model.held());
+  expert_counters_ = nn::ExpertCounters(model.tree(), device);
   make_fp8();
   use(config.memory);
   make_graphs();
@@ -262,6 +263,7 @@ std::vector<at::Tensor> Stepper::losses(const Batch& all, int64_t step, profile:
 
 at::Tensor Stepper::gradients(const Batch& all, int64_t step, profile::StepTimer& timer, nn::SavedBytesMeter* meter) {
   right_.reset();
+  expert_counters_.begin_step();
   parts_here_ = std::min(accumulate_, fewest_);
   if (times_stages_) timed_step_ = step, timed_parts_ = parts_here_;
   const auto losses = this->losses(all, step, timer, meter);
@@ -306,6 +308,7 @@ StepResult Stepper::run(const Batch& batch, int64_t step, double lr, profile::St
     const bool here = right_.defined() && processes_.mesh().index(strategy::Axis::tp) == 0;
     if (counts && !here) right_ = at::zeros({}, at::kLong);  // another stage counts them, or another shard
     result->right = right_, result->counted = counted_;
+    if (expert_counters_.counted().defined()) result->expert_load = expert_counters_.counted().clone();
   }
   result->hash = agreed.hash, result->stop = agreed.stop;
   return *std::move(result);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "hyperion/models/model.h"
+#include "hyperion/nn/expert_load.h"
 #include "hyperion/nn/fp8_linears.h"
 #include "hyperion/nn/saved_tensors.h"
 #include "hyperion/optim/loss_scale.h"
@@ -33,14 +34,15 @@ namespace hyperion::train {
 // Left on the device: reading them waits for the step.
 struct StepResult {
   at::Tensor loss, grad_norm;
-  bool skipped = false;   // fp16: the gradients overflowed, and nothing was updated
-  double loss_scale = 0;  // of the next step; fp16 only
-  at::Tensor undecided;   // fp16 in a graph: holds those two, on the device
-  void decide();          // reads them; waits for the step
-  uint64_t hash = 0;      // of the batch's samples, over all processes
-  int stop = 0;           // a signal that asked any process to stop
-  at::Tensor right = {};  // how many targets of this process's share were the likeliest; undefined: not counted
-  double counted = 0;     // targets, over all processes
+  bool skipped = false;         // fp16: the gradients overflowed, and nothing was updated
+  double loss_scale = 0;        // of the next step; fp16 only
+  at::Tensor undecided;         // fp16 in a graph: holds those two, on the device
+  void decide();                // reads them; waits for the step
+  uint64_t hash = 0;            // of the batch's samples, over all processes
+  int stop = 0;                 // a signal that asked any process to stop
+  at::Tensor right = {};        // how many targets of this process's share were the likeliest; undefined: not counted
+  double counted = 0;           // targets, over all processes
+  at::Tensor expert_load = {};  // nn::ExpertCounters', of this process's tokens; undefined: no mixtures
 };
 
 // What a checkpoint must hold besides tensors.
@@ -168,7 +170,8 @@ class Stepper {
   std::map<std::string, FixedStages> stage_graphs_;  // of a pipeline, in place of those: by the shape of a batch
   bool records_stages_ = false;
   bool counts_right_ = false;
-  at::Tensor right_;               // of this step
+  at::Tensor right_;  // of this step
+  nn::ExpertCounters expert_counters_;
   double counted_ = 0;             // targets of this step's batch, over all processes
   int64_t rows_ = 0, fewest_ = 0;  // its rows, and those of the process that has the fewest
   int64_t documents_ = 0;          // that a row may have, of all steps so far

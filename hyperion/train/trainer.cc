@@ -108,6 +108,16 @@ std::optional<double> Trainer::accuracy_of(const StepResult& result) {
   return right.item<double>() / std::max(result.counted, 1.0);
 }
 
+// The shards of a layer all route the same tokens.
+void Trainer::tell_expert_load(const StepResult& result, report::StepRecord& record) {
+  if (!result.expert_load.defined()) return;
+  const auto counted = result.expert_load.to(at::kCPU, at::kLong);
+  if (processes_.mesh().index(strategy::Axis::tp) > 0) counted.zero_();
+  if (several()) processes_.control().all_reduce(counted, "expert load").wait();
+  const auto load = nn::load_of(counted, model_->experts().capacity > 0);
+  record.expert_busiest = load.busiest, record.expert_idle = load.idle, record.expert_dropped = load.dropped;
+}
+
 void Trainer::between_steps() {
   settle();
   stepper_->weights().settle();
@@ -125,6 +135,7 @@ void Trainer::settle() {
   record.loss = done.result.loss.item<double>();
   record.grad_norm = done.result.grad_norm.item<double>();
   record.accuracy = accuracy_of(done.result);
+  tell_expert_load(done.result, record);
   const auto times = done.timer->milliseconds();
   record.data_wait_ms = times[0], record.forward_ms = times[1], record.backward_ms = times[2],
   record.optimizer_ms = times[3];

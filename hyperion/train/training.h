@@ -63,6 +63,7 @@ class Trainer {
   void settle();         // reads and tells the figures of the pending step
   void between_steps();  // and nothing of a step is under way, nor counted as a step's, until the next
   std::optional<double> accuracy_of(const StepResult& result);
+  void tell_expert_load(const StepResult& result, report::StepRecord& record);
   void overflowed(int64_t step, double scale);
   void validate();
   void show_outputs(report::EvalRecord& record);

@@ -9,7 +9,10 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <limits>
+
 #include "tests/blocks/support_attention.h"
+#include "tests/support/devices.h"
 
 namespace hyperion::blocks {
 namespace {
@@ -85,6 +88,32 @@ TEST(AttentionParts, see_ahead_where_they_are_not_causal_alone) {
   const auto causal = testing::plain_attention(inputs.queries, inputs.keys, inputs.values, ahead.tril());
   EXPECT_LT(distance(attend_part(inputs, {}).output, all), 1e-5);
   EXPECT_LT(distance(attend_part(inputs, {.causal = true}).output, causal), 1e-5);
+}
+
+// Rows that lie as the library's kernels leave them, sums that are nothing on one side or on both, types as a GPU has.
+TEST(AttentionParts, are_put_together_in_one_pass_as_by_plain_operations) {
+  constexpr float kNothing = -std::numeric_limits<float>::infinity();
+  for (const auto device : testing::devices())
+    for (const auto type : {at::kFloat, at::kBFloat16, at::kHalf})
+      for (const int64_t width : {1, 7, 8, 64, 100, 128, 256})
+        for (const bool apart : {false, true}) {
+          const auto options = at::TensorOptions(device).dtype(at::kFloat);
+          const auto laid = [&](int64_t queries) {  // heads beside each other, or behind each other
+            return apart ? at::randn({2, queries, 3, width}, options).transpose(1, 2)
+                         : at::randn({2, 3, queries, width}, options);
+          };
+          AttentionPart all{laid(9), at::randn({2, 3, 9}, options).mul(5)};
+          const AttentionPart more{laid(5).to(type), at::randn({2, 3, 5}, options).mul(5)};
+          all.sums[0][1].narrow(0, 3, 4).fill_(kNothing), more.sums[0][1].narrow(0, 0, 3).fill_(kNothing);
+          all.sums[1][2][8].fill_(200), more.sums[1][2][4].fill_(-200);
+          AttentionPart plain{all.output.clone(), all.sums.clone()};
+          const auto untouched = all.output.narrow(2, 0, 3).clone();
+          merge_part(all, more, 3);
+          merge_part_reference(plain, more, 3);
+          EXPECT_LT(distance(all.output.narrow(2, 3, 5), plain.output.narrow(2, 3, 5)), 1e-5) << type << " " << width;
+          EXPECT_TRUE(all.sums.allclose(plain.sums, 1e-6, 1e-5)) << type << " " << width;
+          EXPECT_TRUE(all.output.narrow(2, 0, 3).equal(untouched));
+        }
 }
 
 }  // namespace

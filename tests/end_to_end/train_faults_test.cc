@@ -70,12 +70,18 @@ struct Outcome {
   std::string wrong;  // empty: as it should be
 };
 
-// Stages, shards of layers or both, which others may share the batch of.
+// Stages, shards of layers, parts of samples or several of these, which others may share the batch of; and experts
+// that these share out.
 template <class Pick>
 std::string any_layout(int world, const Pick& pick) {
   if (world % 2 != 0) return "pp=" + std::to_string(world);
-  if (world == 4 && pick(3) == 0) return "pp=2,tp=2";
-  return (pick(2) == 0 ? "pp=2,dp=" : "tp=2,dp=") + std::to_string(world / 2);
+  const auto ways = std::to_string(world / 2);
+  if (world == 4) {
+    const std::array four = {"pp=2,tp=2", "cp=2,tp=2", "pp=2,cp=2,ep=2", "dp=4,ep=2", "dp=2,tp=2,ep=2"};
+    if (const auto drawn = static_cast<size_t>(pick(8)); drawn < four.size()) return four[drawn];
+  }
+  const std::array two = {"pp=2,dp=", "tp=2,dp=", "cp=2,dp=", "ep=2,cp=2,dp="};
+  return two[static_cast<size_t>(pick(4))] + ways;
 }
 
 int train_faults_to_try() {
@@ -103,8 +109,11 @@ bool is_listened_on(int port) {
   return false;
 }
 
-fs::path recipe(const Scratch& scratch) {
+fs::path recipe(const Scratch& scratch, bool mixture) {
   const fs::path path = testing::tiny_recipe(scratch);
+  if (mixture)
+    testing::write_file(path, std::regex_replace(read_file(path), std::regex("dropout = 0.1"),
+                                                 "preset = \"mixtral-tiny\"\nexperts = 4"));
   std::ofstream(path, std::ios::app) << "[parallel]\ntimeout = " << kTimeout << "\n";
   return path;
 }
@@ -126,7 +135,8 @@ Outcome run(const Trial& trial) {
                                                             std::to_string(trial.call) + ";";
   const std::string script =
       "if [ $RANK = " + std::to_string(trial.culprit) + " ]; then AFTER=" + std::to_string(trial.after) + ";" +
-      trial.kind.of_shell + call + " fi; exec " + testing::program() + " train " + recipe(scratch).string() +
+      trial.kind.of_shell + call + " fi; exec " + testing::program() + " train " +
+      recipe(scratch, trial.layout.find("ep=") != std::string::npos).string() +
       " --run faulty --device cpu --steps 1000000 --train.batch=24 --parallel.check_calls=" +
       (trial.checked ? "true" : "false") + " --zero " + std::to_string(trial.zero) +
       (trial.layout.empty() ? "" : " --model.layers=3 --train.accumulate=4 --parallel " + trial.layout);
@@ -178,6 +188,8 @@ TEST(TrainFaults, at_any_moment_are_named_by_every_other_rank_in_time_and_leave_
     const size_t which = static_cast<size_t>(i) % kKinds.size();
     Trial trial{kKinds[which], 2 + pick(3), 0, pick(4), 1 + pick(120), 0.05 + pick(200) * 0.01, false};
     if (faults >= 50 && pick(10) == 0) trial.world = 8, trial.layout = "pp=2,tp=2,dp=2", trial.zero = pick(4);
+    if (faults >= 50 && pick(20) == 0)
+      trial.world = 16, trial.layout = "pp=2,dp=2,cp=2,tp=2,ep=2", trial.zero = pick(4);
     trial.culprit = pick(trial.world);
     trial.checked = pick(2) == 0 || kKinds[which].name.starts_with("asks");
     if (trial.layout.empty() && pick(2) == 0) trial.layout = any_layout(trial.world, pick);

@@ -51,7 +51,7 @@ train::RunConfig config_of(const Case& which, int64_t processes) {
                    : which.family == "gpt2"        ? "gpt2-tiny"
                                                    : "llama-tiny";
     model.heads = which.number("heads", 2), model.width = which.number("width", 32), model.context = 32;
-    if (which.family.starts_with("moe")) model.experts = 4, model.inner = 32;
+    if (which.family.starts_with("moe")) model.experts = 4, model.inner = which.number("inner", 32);
     model.capacity = std::stod(which.value("capacity", "0"));
     if (which.family == "qwen2") model.vocabulary = 256;
     if (which.family == "qwen_moe") model.key_value_heads = 2;
@@ -340,8 +340,8 @@ Trained train_case(const Case& which, parallel::Processes& processes, at::Device
     model = own ? own_module() : models::make_model(json, "test");
     if (!own) model->initialise(config.train.seed);
   }
-  if (which.family == "qlora") model->quantize();
-  if (which.family == "lora" || which.family == "qlora" || which.family == "moe_lora")
+  if (which.family.ends_with("qlora")) model->quantize();
+  if (which.family.ends_with("lora"))
     model->adapters().add("test", {.rank = 4, .dropout = which.number("drops", 0) != 0 ? 0.1 : 0}, config.train.seed);
   const train::DataShard share{processes.batch_index(), processes.batch_count()};
   data::Split split;
@@ -375,6 +375,12 @@ Trained train_case(const Case& which, parallel::Processes& processes, at::Device
     trained.norms.push_back(result.grad_norm.item<double>());
     if (step == 1) begin = std::chrono::steady_clock::now(), traffic = processes.traffic();
     if (step != steps) continue;
+    if (result.expert_load.defined()) {
+      const auto load = result.expert_load.to(at::kCPU, at::kLong);
+      if (processes.mesh().index(strategy::Axis::tp) > 0) load.zero_();
+      processes.control().all_reduce(load, "expert load").wait();
+      trained.expert_load.assign(load.const_data_ptr<int64_t>(), load.const_data_ptr<int64_t>() + load.numel());
+    }
     settle();
     for (const auto& [key, traffic] : processes.traffic_by_caller())
       if (const auto found = before.find(key); found != before.end())

@@ -13,11 +13,18 @@ TEST(Experts, shared_out_train_as_those_of_one) {
   expect_as_alone(
       2,
       {"moe layout=dp=2,ep=2 steps=10", "qwen_moe layout=dp=2,ep=2 capacity=1.25 zero=3 accumulate=2 steps=10",
-       "moe layout=cp=2,ep=2 steps=10 recompute=full", "moe_lora layout=dp=2,ep=2 steps=10 zero=1"},
+       "moe layout=cp=2,ep=2 steps=10 recompute=full", "moe_lora layout=dp=2,ep=2 steps=10 zero=1",
+       "moe_qlora layout=dp=2,ep=2 steps=10", "moe_qlora layout=dp=2,ep=2 steps=10 zero=3 accumulate=2",
+       "moe layout=dp=2,ep=2 precision=fp8 steps=10",
+       "qwen_moe layout=cp=2,ep=2 precision=fp8 steps=10 recompute=full"},
       {}, kLimit);
   expect_as_alone(4,
                   {"qwen_moe layout=dp=4,ep=4 steps=10", "moe layout=dp=4,ep=2 zero=1 accumulate=2 steps=10",
-                   "moe layout=pp=2,dp=2,ep=2 accumulate=2 steps=10", "moe layout=dp=2,tp=2,ep=2 steps=10"},
+                   "moe layout=pp=2,dp=2,ep=2 accumulate=2 steps=10", "moe layout=dp=2,tp=2,ep=2 steps=10",
+                   "moe layout=pp=2,dp=2,ep=2 accumulate=4 schedule=zbv layers=4 steps=10",
+                   "qwen_moe layout=pp=2,cp=2,ep=2 accumulate=2 schedule=zb-h1 steps=10 zero=1",
+                   "moe_qlora layout=pp=2,dp=2,ep=2 accumulate=2 steps=10",
+                   "moe_qlora layout=dp=2,tp=2,ep=2 steps=10 width=128 inner=128 zero=3"},
                   {}, kLimit);
 }
 

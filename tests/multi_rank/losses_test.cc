@@ -190,17 +190,22 @@ TEST(Losses, of_samples_cut_by_tokens_are_those_of_one) {
          {"gpt2 layout=cp=2", "gpt2 layout=cp=2 accumulate=2 recompute=full", "llama layout=cp=2 masked=1",
           "llama layout=cp=2 keys=2 packed=1 recompute=selective", "qwen2 layout=cp=2 packed=1 zero=1",
           "moe layout=cp=2 zero=2", "qwen_moe layout=cp=2 masked=1 zero=3", "lora layout=cp=2 drops=1 zero=3",
-          "qlora layout=cp=2 drops=1", "gpt2 layout=cp=2 zero=3 recompute=full", "llama layout=cp=2 precision=bf16"})
+          "qlora layout=cp=2 drops=1", "gpt2 layout=cp=2 zero=3 recompute=full", "llama layout=cp=2 precision=bf16",
+          "gpt2 layout=cp=2 precision=fp8 recompute=full", "llama layout=cp=2 precision=fp8 zero=3 masked=1"})
       two.push_back(base::format("{} context={} steps=10", what, context));
-    for (const char* what : {"gpt2 layout=cp=4 heads=4", "llama layout=cp=4 heads=4 keys=2 packed=1",
-                             "moe layout=cp=4 heads=4 seed=3", "gpt2 layout=cp=2,dp=2 zero=0 accumulate=2",
-                             "llama layout=cp=2,dp=2 zero=1 masked=1", "moe layout=cp=2,dp=2 zero=2 accumulate=2",
-                             "lora layout=cp=2,dp=2 zero=3 drops=1", "llama layout=cp=2,dp=2x1 zero=2 packed=1",
-                             "gpt2 layout=tp=2,cp=2 heads=4", "llama layout=tp=2,cp=2 heads=4 keys=2 packed=1",
-                             "moe layout=tp=2,cp=2 heads=4 masked=1", "gpt2 layout=tp=2,cp=2 heads=4 sequence=1",
-                             "llama layout=tp=2,cp=2 heads=4 keys=2 packed=1 sequence=1 zero=1",
-                             "qwen_moe layout=tp=2,cp=2 heads=4 masked=1 sequence=1 recompute=full",
-                             "gpt2 layout=pp=2,cp=2 accumulate=2", "qwen_moe layout=pp=2,cp=2 accumulate=2 masked=1"})
+    for (const char* what :
+         {"gpt2 layout=cp=4 heads=4", "llama layout=cp=4 heads=4 keys=2 packed=1", "moe layout=cp=4 heads=4 seed=3",
+          "gpt2 layout=cp=2,dp=2 zero=0 accumulate=2", "llama layout=cp=2,dp=2 zero=1 masked=1",
+          "moe layout=cp=2,dp=2 zero=2 accumulate=2", "lora layout=cp=2,dp=2 zero=3 drops=1",
+          "llama layout=cp=2,dp=2x1 zero=2 packed=1", "gpt2 layout=tp=2,cp=2 heads=4",
+          "llama layout=tp=2,cp=2 heads=4 keys=2 packed=1", "moe layout=tp=2,cp=2 heads=4 masked=1",
+          "gpt2 layout=tp=2,cp=2 heads=4 sequence=1",
+          "llama layout=tp=2,cp=2 heads=4 keys=2 packed=1 sequence=1 zero=1",
+          "qwen_moe layout=tp=2,cp=2 heads=4 masked=1 sequence=1 recompute=full", "gpt2 layout=pp=2,cp=2 accumulate=2",
+          "gpt2 layout=pp=2,cp=2 accumulate=4 layers=4 schedule=zbv",
+          "lora layout=pp=2,cp=2 accumulate=4 layers=4 schedule=dualpipev zero=1",
+          "llama layout=tp=2,cp=2 heads=4 width=64 keys=2 precision=fp8 sequence=1",
+          "qwen_moe layout=pp=2,cp=2 accumulate=2 masked=1"})
       four.push_back(base::format("{} context={} steps=10", what, context));
   }
   expect_as_alone(2, two);

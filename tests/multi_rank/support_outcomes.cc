@@ -50,6 +50,8 @@ void expect_as_alone(int ranks, const Cases& cases, const Environment& environme
     EXPECT_LT(off, narrow ? 3e-2 : limit) << text;
     if (routes_told(text)) {
       EXPECT_EQ(outcome->second["routes"], reference->second["routes"]) << text;
+      EXPECT_EQ(outcome->second["expert_load"], reference->second["expert_load"]) << text;
+      EXPECT_FALSE(outcome->second["expert_load"].empty()) << text;
     }
     EXPECT_EQ(outcome->second["routes"] != "", routes_told(text)) << text;
     const auto& norms = reference->second["norms"];

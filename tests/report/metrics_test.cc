@@ -51,9 +51,8 @@ class MetricsFiles : public ::testing::Test {
 using Steps = std::vector<int64_t>;
 
 TEST_F(MetricsFiles, read_back_bit_for_bit) {
-  StepRecord full{
-      7,   0.1, 1e-300, 3e-4, 12.125, 4096, 1.0 / 7,           315.5, 0.4, 1, 2, int64_t{1} << 60, 0.1, 0.2, 0.3,
-      0.4, 0.5, 0.6,    99,   640,    0.7,  "0123456789abcdef"};
+  StepRecord full{7,   0.1, 1e-300, 3e-4, 12.125, 4096, 1.0 / 7, 315.5, 0.4, 1,    2,    int64_t{1} << 60,  0.1,
+                  0.2, 0.3, 0.4,    0.5,  0.6,    99,   640,     0.7,   3.5, 0.25, 0.01, "0123456789abcdef"};
   EvalRecord evaluation{7, "validation \"a\"", 0.7, 2.01, 0.9, 0.95};
   MetricsWriter writer(base::real_files(), run_, 0, 0);
   writer.write(full);
@@ -71,6 +70,9 @@ TEST_F(MetricsFiles, read_back_bit_for_bit) {
   EXPECT_EQ(step.comm_bytes, full.comm_bytes);
   EXPECT_EQ(step.samples, full.samples);
   EXPECT_EQ(step.sample_hash, full.sample_hash);
+  EXPECT_EQ(step.expert_busiest, full.expert_busiest);
+  EXPECT_EQ(step.expert_idle, full.expert_idle);
+  EXPECT_EQ(step.expert_dropped, full.expert_dropped);
   EXPECT_EQ(metrics.evaluations[0].split, evaluation.split);
   EXPECT_EQ(metrics.evaluations[0].answers_right, evaluation.answers_right);
 }
@@ -84,7 +86,7 @@ TEST_F(MetricsFiles, carry_the_keys_of_the_conventions_and_null_for_the_unknown)
       keys,
       "step loss grad_norm lr step_ms tokens tokens_per_s tflops mfu memory_allocated memory_reserved memory_peak "
       "data_wait_ms forward_ms backward_ms optimizer_ms comm_ms comm_total_ms comm_bytes samples sample_hash "
-      "accuracy ");
+      "accuracy expert_busiest expert_idle expert_dropped ");
   for (const char* key : {"tflops", "mfu", "memory_allocated", "memory_reserved", "memory_peak", "comm_ms",
                           "comm_total_ms", "comm_bytes"}) {
     EXPECT_TRUE(object.at(key).is_null()) << key;

@@ -14,6 +14,7 @@ TEST(PlanCheck, passes_a_thousand_random_layouts) {
   std::mt19937 random(1);
   std::set<std::string> layouts;
   std::set<PipelineSchedule> schedules;
+  int all_five = 0;
   for (int trial = 0; trial < 1000; ++trial) {
     const auto [model, step] = random_plan(random);
     const auto plan = make_plan(model, step);
@@ -22,9 +23,12 @@ TEST(PlanCheck, passes_a_thousand_random_layouts) {
                          << defect->instruction << ": " << defect->what;
     layouts.insert(step.layout.text());
     if (step.layout.pp > 1) schedules.insert(step.schedule);
+    const auto& at = step.layout;
+    all_five += at.pp > 1 && at.dp() > 1 && at.cp > 1 && at.tp > 1 && at.ep > 1 ? 1 : 0;
   }
+  EXPECT_GT(all_five, 10);
   EXPECT_EQ(schedules.size(), words_of(PipelineSchedule{}).size());
-  EXPECT_GT(layouts.size(), 30u);
+  EXPECT_GT(layouts.size(), 200u);
 }
 
 using Places = std::vector<std::pair<size_t, size_t>>;  // rank, instruction
@@ -123,6 +127,7 @@ TEST(PlanCheck, finds_every_seeded_defect_without_running) {
   std::mt19937 random(2);
   std::map<std::string, int> found;
   std::set<PipelineSchedule> damaged;
+  std::map<std::string, int> axes;  // of the groups whose collectives were damaged
   for (int trial = 0; trial < 300;) {
     const auto [model, step] = random_plan(random);
     auto plan = make_plan(model, step);
@@ -133,7 +138,9 @@ TEST(PlanCheck, finds_every_seeded_defect_without_running) {
         if (fits(plan, plan.ranks[rank][at])) places.push_back({rank, at});
     if (places.empty()) continue;
     const auto [rank, at] = places[random() % places.size()];
+    const auto whole = plan.ranks[rank][at];
     if (!damage(plan, rank, at)) continue;
+    if (is_collective(whole.does)) ++axes[plan.groups[static_cast<size_t>(whole.group)].name];
     damaged.insert(step.schedule);
     const auto defect = find_defect(plan);
     ASSERT_TRUE(defect) << name << " of " << step.layout.text() << ", rank " << rank << ", instruction " << at;
@@ -143,6 +150,7 @@ TEST(PlanCheck, finds_every_seeded_defect_without_running) {
   }
   EXPECT_EQ(found.size(), damages().size());
   EXPECT_EQ(damaged.size(), words_of(PipelineSchedule{}).size());
+  for (const char* axis : {"dp", "cp", "tp", "ep"}) EXPECT_GT(axes[axis], 0) << axis;
 }
 
 TEST(PlanCheck, names_rank_and_instruction) {
