@@ -9,11 +9,15 @@
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <ATen/ops/stack.h>
 
+#include <memory>
 #include <optional>
 
 #include "hyperion/bench/operation_shapes.h"
+#include "hyperion/blocks/attention.h"
 #include "hyperion/blocks/block_ops.h"
 #include "hyperion/kernels/norm.h"
+#include "hyperion/nn/context.h"
+#include "hyperion/nn/processes.h"
 
 namespace hyperion::bench {
 namespace {
@@ -125,6 +129,49 @@ Operation packed_attention(const Place& place) {
           /*matrix=*/true};
 }
 
+// Whose neighbours have what this process has: what travels costs nothing.
+class RingOfOne final : public nn::Context {
+ public:
+  explicit RingOfOne(int64_t count) : count_(count) {}
+  int64_t count() const override { return count_; }
+  int64_t index() const override { return 0; }
+  strategy::ContextMethod method() const override { return strategy::ContextMethod::ring; }
+  Answer pass_on(const at::Tensor& own, const char* /*caller*/) override {
+    return [own] { return own; };
+  }
+  at::Tensor exchange(const at::Tensor& for_each, const char* /*caller*/) override { return for_each; }
+  at::Tensor sum(const at::Tensor& own, const char* /*caller*/) override { return own; }
+
+ private:
+  int64_t count_;
+};
+
+// Causal attention whole, or all steps of one process of a ring, which reckons as much as any other of it.
+Operation ring_attention(const Place& place) {
+  const auto heads = heads_of(place);
+  const int64_t own = heads.length / place.shards;
+  const auto count = static_cast<double>(place.shards);
+  const double bytes = heads.elements() * width_of(place) / count;
+  const double product = heads.elements() * static_cast<double>(heads.length) / count;
+  const auto part = [&] { return trained(random(place, {heads.batch, heads.heads, own, heads.width})); };
+  Operation operation;
+  operation.shape = format("{} of {}", own, heads.text());
+  operation.inputs = {part(), part(), part()};
+  operation.forward = {4 * bytes, 2 * product}, operation.backward = {8 * bytes, 5 * product};
+  operation.matrix = true;
+  if (place.shards == 1) {
+    operation.ours = [](const Inputs& in) { return blocks::causal_attention(in[0], in[1], in[2], {}); };
+    return operation;
+  }
+  operation.ours = [ring = std::make_shared<RingOfOne>(place.shards), heads](const Inputs& in) {
+    nn::Pass pass;
+    pass.context = ring.get();
+    pass.tokens = strategy::token_cut(strategy::ContextMethod::ring, ring->count(), 0, heads.length);
+    return nn::attend_in_context(in[0], in[1], in[2], 0, pass);
+  };
+  return operation;
+}
+
 struct Head {
   int64_t tokens, width, classes;
 };
@@ -165,6 +212,7 @@ double held_head(const Place& place) {
 int64_t cut_inner(const Place& place) { return mlp_of(place).inner; }
 int64_t cut_width(const Place& place) { return mlp_of(place).width; }
 int64_t cut_heads(const Place& place) { return heads_of(place).heads; }
+int64_t cut_runs(const Place& place) { return heads_of(place).length / 2; }
 int64_t cut_classes(const Place& place) { return head_of(place).classes; }
 
 }  // namespace
@@ -177,6 +225,7 @@ std::vector<OperationEntry> block_operations() {
       {"mlp_gelu_down", mlp_gelu_down, held_mlp, true, cut_inner},
       {"linear_residual", linear_residual, held_mlp, true, cut_width},
       {"packed_attention", packed_attention, held_heads, false, cut_heads},
+      {"ring_attention", ring_attention, held_heads, false, cut_runs, "cp"},
       {"linear_cross_entropy", linear_cross_entropy, held_head, false, cut_classes},
   };
 }

@@ -35,7 +35,7 @@ ActivationShape activation_shape(const std::string& text) {
 
 std::string OperationPlace::size_name() const {
   const std::string whole = shape ? base::format("{}x{}x{}", shape->batch, shape->length, shape->width) : name_of(size);
-  return shards > 1 ? base::format("{} tp={}", whole, shards) : whole;
+  return shards > 1 ? base::format("{} {}={}", whole, axis, shards) : whole;
 }
 
 std::vector<OperationEntry> kernel_operations() {

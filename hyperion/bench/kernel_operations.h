@@ -26,8 +26,9 @@ struct OperationPlace {
   at::ScalarType type;  // of activations and weights
   Size size = Size::small;
   std::optional<ActivationShape> shape = {};  // in place of the size, for operations that follow it
-  int64_t shards = 1;                         // of tensor parallelism: the operation is that of one of so many
-  std::string size_name() const;              // "medium", "4x512x1024", "large tp=2"
+  int64_t shards = 1;                         // the operation is that of one of so many processes, of this axis
+  const char* axis = "tp";
+  std::string size_name() const;  // "medium", "4x512x1024", "large tp=2"
   bool gpu() const { return device.is_cuda(); }
   at::TensorOptions options() const { return at::TensorOptions().device(device).dtype(type); }
 };
@@ -55,7 +56,8 @@ struct OperationEntry {
   Operation (*make)(const OperationPlace& place);
   double (*held)(const OperationPlace& place);  // bytes that making and timing it may hold at once, as an upper guess
   bool shaped = false;                          // of [tokens, width], so that it follows a shape
-  int64_t (*cut)(const OperationPlace& place) = nullptr;  // how many equal parts tp can cut it into; none: not at all
+  int64_t (*cut)(const OperationPlace& place) = nullptr;  // how many equal parts it can be cut into; none: not at all
+  const char* axis = "tp";                                // which cuts it: tp, cp or ep
 };
 
 std::vector<OperationEntry> kernel_operations();  // all of them

@@ -207,18 +207,24 @@ double KernelRow::ratio() const { return aten.repeats > 0 ? aten.median / ours.m
 std::string KernelRow::name() const { return format("{} {} {} {}", operation, pass, size, dtype); }
 
 void check_kernel_words(const KernelBenchOptions& options) {
-  std::vector<std::string> names, shaped, cut;
+  std::vector<std::string> names, shaped;
+  std::map<std::string, std::vector<std::string>> cut;
   for (const auto& entry : kernel_operations()) {
     names.emplace_back(entry.name);
     if (entry.shaped) shaped.emplace_back(entry.name);
-    if (entry.cut != nullptr) cut.emplace_back(entry.name);
+    if (entry.cut != nullptr) cut[entry.axis].emplace_back(entry.name);
   }
   check_words(options.only, names, "operation");
   if (!options.shapes.empty()) check_words(options.only, shaped, "operation on batch x length x width named");
   for (const auto& shape : options.shapes) activation_shape(shape);
-  if (!options.tp.empty()) check_words(options.only, cut, "operation that tp cuts named");
-  for (const int64_t count : options.tp)
-    if (count < 1) throw base::ConfigError(format("--tp {} is no number of shards", count), "name some from 1 on");
+  std::vector<std::string> can_be_cut;
+  for (const auto& [axis, counts] : options.cuts) {
+    can_be_cut.insert(can_be_cut.end(), cut[axis].begin(), cut[axis].end());
+    for (const int64_t count : counts)
+      if (count < 1)
+        throw base::ConfigError(format("--{} {} is no number of processes", axis, count), "name some from 1 on");
+  }
+  if (!can_be_cut.empty()) check_words(options.only, can_be_cut, "operation that these axes cut named");
   check_words(options.sizes, {"small", "medium", "large"}, "size");
   check_words(options.dtypes, {"fp32", "bf16", "fp16"}, "dtype");
 }
@@ -248,16 +254,18 @@ KernelResult run_kernel_bench(const KernelBenchOptions& options) {
     for (auto place : places)
       for (const auto& dtype : dtypes) place.type = type_of(dtype), measure(place, dtype);
   };
-  const bool cut = !options.tp.empty();
+  const bool cut = !options.cuts.empty();
   const auto in_shards = [&](const OperationEntry& entry, OperationPlace place, const std::string& dtype) {
     bench.measure(entry, place, dtype);
-    for (const int64_t count : options.tp)
+    place.axis = entry.axis;
+    if (!cut) return;
+    for (const int64_t count : options.cuts.at(entry.axis))
       if (place.shards = count; count > 1) bench.measure(entry, place, dtype);
   };
   try {
     for (const auto& entry : kernel_operations()) {
       if (!wanted(options.only, entry.name) || (!options.shapes.empty() && !entry.shaped)) continue;
-      if (cut && entry.cut == nullptr) continue;
+      if (cut && (entry.cut == nullptr || !options.cuts.contains(entry.axis))) continue;
       if (!base::is_terminal(STDERR_FILENO)) base::log_info(entry.name);
       at_each_place([&](const auto& place, const auto& dtype) { in_shards(entry, place, dtype); });
     }

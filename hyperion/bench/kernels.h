@@ -4,6 +4,7 @@
 // The ceiling is measured in the same run: a copy that moves as many bytes, and for products also the rate of a large
 // one. On a GPU calls are replayed from a graph, so that launching them costs nothing; the backward is timed alone.
 #pragma once
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,8 +20,8 @@ struct KernelBenchOptions {
   std::vector<std::string> only;  // operations; empty: all
   std::vector<std::string> sizes = {"small", "medium", "large"};
   std::vector<std::string> shapes;  // as 4x512x1024, in place of the sizes; of the operations that follow them
-  std::vector<int64_t> tp;          // also as one shard of so many, of the operations that tensor parallelism cuts
-  std::vector<std::string> dtypes;  // of fp32, bf16, fp16; empty: bf16 on a GPU, fp32 on a CPU
+  std::map<std::string, std::vector<int64_t>> cuts;  // by axis: also as one of so many processes, of what it cuts
+  std::vector<std::string> dtypes;                   // of fp32, bf16, fp16; empty: bf16 on a GPU, fp32 on a CPU
   std::string device = "auto";
   double seconds = 0.2;  // for each figure
 };

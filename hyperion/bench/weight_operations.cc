@@ -15,6 +15,8 @@
 #include "hyperion/kernels/nf4.h"
 #include "hyperion/kernels/top_k.h"
 #include "hyperion/nn/dispatch.h"
+#include "hyperion/nn/expert_exchange.h"
+#include "hyperion/nn/processes.h"
 #include "hyperion/optim/update.h"
 
 namespace hyperion::bench {
@@ -192,10 +194,44 @@ Operation expert_rows(const Place& place) {
           {2 * token + 3 * row, 4 * row}};
 }
 
+// Whose peers send what this process sends them: what travels costs nothing.
+class PeersOfOne final : public nn::ExpertPeers {
+ public:
+  explicit PeersOfOne(int64_t count) : count_(count) {}
+  int64_t count() const override { return count_; }
+  int64_t index() const override { return 0; }
+  at::Tensor exchange(const at::Tensor& rows, const std::vector<int64_t>& /*sent*/,
+                      const std::vector<int64_t>& /*received*/, const char* /*caller*/) override {
+    return rows;
+  }
+
+ private:
+  int64_t count_;
+};
+
+// As expert_rows, and rows that came from several processes sorted by expert once more, there and back.
+Operation expert_exchange(const Place& place) {
+  auto operation = expert_rows(place);
+  operation.aten = nullptr;
+  if (place.shards == 1) return operation;
+  const auto mix = mixture_of(place);
+  const auto chosen = kernels::top_k(random(place, {mix.tokens, mix.experts}), mix.choices, true).first;
+  operation.ours = [mix, chosen, peers = std::make_shared<PeersOfOne>(place.shards)](const Inputs& in) {
+    nn::LocalDispatcher here;
+    const auto sent = nn::among_peers(here.dispatch(in[0], {chosen, in[1]}, mix.experts, {}), *peers, true);
+    return sent.combine(sent.rows);
+  };
+  const double row = static_cast<double>(mix.tokens * mix.choices * mix.width) * width_of(place);
+  if (mix.experts > place.shards) operation.forward.bytes += 4 * row, operation.backward.bytes += 4 * row;
+  return operation;
+}
+
 double held_mixture(const Place& place) {
   const auto mix = mixture_of(place);
   return 16 * static_cast<double>(mix.tokens * mix.choices * (mix.width + mix.experts)) * width_of(place);
 }
+
+int64_t cut_experts(const Place& place) { return mixture_of(place).experts; }
 
 double held_parameters(const Place& place) { return static_cast<double>(parameters_of(place)) * 24; }
 // Quantising goes through fp32.
@@ -205,10 +241,14 @@ double held_nf4(const Place& place) { return static_cast<double>(activations(pla
 
 std::vector<OperationEntry> weight_operations() {
   return {
-      {"embedding", embedding, held_vocabulary},     {"top_k", top_k, held_mixture},
-      {"expert_rows", expert_rows, held_mixture},    {"adamw", adamw, held_parameters},
-      {"global_norm", global_norm, held_parameters}, {"nf4_dequantize", nf4_dequantize, held_nf4},
+      {"embedding", embedding, held_vocabulary},
+      {"top_k", top_k, held_mixture},
+      {"expert_rows", expert_rows, held_mixture},
+      {"adamw", adamw, held_parameters},
+      {"global_norm", global_norm, held_parameters},
+      {"nf4_dequantize", nf4_dequantize, held_nf4},
       {"fp8_quantize", fp8_quantize, held_nf4},
+      {"expert_exchange", expert_exchange, held_mixture, false, cut_experts, "ep"},
   };
 }
 

@@ -327,11 +327,16 @@ void add_kernels_flags(CLI::App* kernels, TimingFlags& flags) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->excludes(sizes);
-  kernels
-      ->add_option("--tp", flags.kernels.tp,
-                   "also as one shard of so many processes, as 2,4,8: of the operations that tensor parallelism cuts")
-      ->delimiter(',')
-      ->allow_extra_args(false);
+  for (const auto& [axis, meaning] :
+       {std::pair{"tp",
+                  "also as one shard of so many processes, as 2,4,8: of the operations that tensor parallelism cuts"},
+        {"cp", "likewise the steps of a ring of so many processes, where what travels costs nothing"},
+        {"ep", "likewise tokens on their way to the experts of so many processes and back"}})
+    kernels
+        ->add_option_function<std::vector<int64_t>>(
+            format("--{}", axis), [&flags, axis](const auto& counts) { flags.kernels.cuts[axis] = counts; }, meaning)
+        ->delimiter(',')
+        ->allow_extra_args(false);
   kernels->add_option("--dtypes", flags.kernels.dtypes, "of fp32,bf16,fp16 (default: bf16 on a GPU, else fp32)")
       ->delimiter(',')
       ->allow_extra_args(false);
@@ -342,7 +347,8 @@ void add_kernels_flags(CLI::App* kernels, TimingFlags& flags) {
       "\nExample:\n  hyperion bench kernels --only gelu,adamw --sizes large\n"
       "  hyperion bench kernels --only bias_gelu,mlp_up_bias_gelu,mlp_up_then_bias_gelu --shapes "
       "4x512x1024,16x1024x4096\n"
-      "  hyperion bench kernels --tp 2,4,8 --sizes large");
+      "  hyperion bench kernels --tp 2,4,8 --sizes large\n"
+      "  hyperion bench kernels --cp 2,4 --ep 2,4");
 }
 
 void add_roofline_flags(CLI::App* roofline, TimingFlags& flags) {

@@ -47,7 +47,8 @@ struct Kept {
             elements};
   }
   std::vector<int64_t> elements_list() const {
-    return {elements.run, elements.stride, elements.offset, elements.second};
+    return {elements.run,     elements.stride, elements.offset, elements.second,
+            elements.columns, elements.width,  elements.column};
   }
   void save(AutogradContext* context) const {
     auto& data = context->saved_data;
@@ -59,7 +60,7 @@ struct Kept {
     Kept kept{data.at("p").toDouble(), data.at("key").toInt(), data.at("counter").toInt(), {}};
     if (const auto found = data.find("elements"); found != data.end()) {
       const auto list = found->second.toIntVector();
-      kept.elements = {list[0], list[1], list[2], list[3]};
+      kept.elements = {list[0], list[1], list[2], list[3], list[4], list[5], list[6]};
     }
     return kept;
   }

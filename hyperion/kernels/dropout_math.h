@@ -10,19 +10,25 @@ namespace hyperion::kernels {
 // Which elements of a whole tensor a part of it holds: runs of so many, one each `stride`, the first from `offset` on.
 // Columns [c, c + n) of [rows, width] are {n, width, c}; positions [s, s + n) of [batch, length, width] are {n * width,
 // length * width, s * width}, and heads likewise.
-// Where runs begin in two places of each stride in turn, `second` is the other one.
+// Where runs begin in two places of each stride in turn, `second` is the other one. With `columns`, runs are of rows,
+// and of each row of `width` the part holds so many elements from `column` on.
 struct ElementMap {
   int64_t run = 0, stride = 0, offset = 0;  // run 0: it is the whole
   int64_t second = -1;                      // -1: there is one place alone
+  int64_t columns = 0, width = 0, column = 0;
 
   bool whole() const { return run == 0; }
-  constexpr int64_t whole_element(int64_t i) const {
-    if (run == 0) return i;
+  constexpr int64_t in_runs(int64_t i) const {
     const int64_t number = i / run, within = i % run;
     if (second < 0) return number * stride + offset + within;
     return number / 2 * stride + (number % 2 == 0 ? offset : second) + within;
   }
+  constexpr int64_t whole_element(int64_t i) const {
+    if (run == 0) return i;
+    return columns == 0 ? in_runs(i) : in_runs(i / columns) * width + column + i % columns;
+  }
   bool multiple_of(int64_t n) const {
+    if (columns > 0) return columns % n == 0 && width % n == 0 && column % n == 0;
     return run % n == 0 && stride % n == 0 && offset % n == 0 && (second < 0 || second % n == 0);
   }
 };

@@ -64,8 +64,14 @@ int64_t Projection::width() const {
 kernels::RandomPlace Projection::place_of(const Adapter& adapter, const Pass& pass) const {
   kernels::RandomPlace place{base::stream_key(pass.seed, adapter.stream), pass.step, pass.micro_batch};
   const int64_t held = adapter.a->weight().size(1);
-  place.elements = elements_of(pass.tokens, in_);
-  if (pass.shards != nullptr && held < in_) place.elements = {held, in_, held * pass.shards->index()};
+  const bool by_inputs = pass.shards != nullptr && held < in_;
+  place.elements = elements_of(pass.tokens, by_inputs ? 1 : in_);
+  if (!by_inputs) return place;
+  const int64_t first = held * pass.shards->index();
+  if (pass.tokens.whole())
+    place.elements = {held, in_, first};
+  else
+    place.elements.columns = held, place.elements.width = in_, place.elements.column = first;
   return place;
 }
 

@@ -74,15 +74,9 @@ void check_shards(models::Model& model, const RunConfig& config, const strategy:
 }
 
 void check_tokens(models::Model& model, const RunConfig& config, const strategy::Layout& layout) {
-  const auto refuse = [&](const std::string& what, const std::string& instead) {
-    throw base::ConfigError(format("parallel.layout = \"{}\" {}", config.parallel.layout, what), instead);
-  };
   strategy::check_context(layout, config.parallel.context, config.train.length, model.mixing());
   if (config.parallel.sequence && layout.tp > 1)
     strategy::check_sequence_in_context(layout, config.parallel.context, config.train.length);
-  if (config.lora.dropout > 0 && config.lora.rank > 0 && layout.tp > 1)
-    refuse("cuts what adapters drop both by tokens and by inputs, which cannot be had yet",
-           "set lora.dropout = 0, or use cp without tp");
 }
 
 void check_experts(models::Model& model, const RunConfig& config, const strategy::Layout& layout) {

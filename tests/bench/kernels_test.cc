@@ -46,14 +46,15 @@ TEST(KernelBench, every_operation_agrees_with_atens) {
 TEST(KernelBench, a_shard_agrees_with_atens_and_stands_beside_the_whole) {
   const OperationPlace place{.device = c10::Device(c10::kCPU), .type = at::kFloat, .shards = 2};
   for (const auto& entry : kernel_operations()) {
-    if (entry.cut == nullptr || std::string(entry.name) == "linear_cross_entropy") continue;
+    if (entry.cut == nullptr || std::string(entry.axis) != "tp" || std::string(entry.name) == "linear_cross_entropy")
+      continue;
     const auto operation = entry.make(place);
     const at::NoGradGuard no_grad;
     EXPECT_TRUE(at::allclose(operation.ours(operation.inputs), operation.aten(operation.inputs), 1e-4, 1e-5))
         << entry.name;
   }
   auto options = tiny_kernels();
-  options.only = {"mlp_norm_up", "packed_attention", "linear_cross_entropy"}, options.tp = {1, 2, 4};
+  options.only = {"mlp_norm_up", "packed_attention", "linear_cross_entropy"}, options.cuts["tp"] = {1, 2, 4};
   const auto result = run_kernel_bench(options);
   std::map<std::string, double> whole, flops;
   for (const auto& row : result.rows) {
@@ -71,9 +72,14 @@ TEST(KernelBench, a_shard_agrees_with_atens_and_stands_beside_the_whole) {
   EXPECT_EQ(result.rows.size(), 5u * 2 + 3);  // of two heads, four cannot have a shard each
   ASSERT_EQ(result.notes.size(), 1u);
   EXPECT_NE(result.notes[0].find("packed_attention small tp=4"), std::string::npos) << result.notes[0];
-  options.tp = {0};
+  options.cuts["tp"] = {0};
   EXPECT_THROW(run_kernel_bench(options), base::ConfigError);
-  options.tp = {2}, options.only = {"gelu"};  // tp does not cut it
+  options.cuts = {{"cp", {2}}, {"ep", {2}}}, options.only = {"ring_attention", "expert_exchange"};
+  const auto others = run_kernel_bench(options);
+  ASSERT_EQ(others.rows.size(), 8u);
+  EXPECT_EQ(others.rows[2].size + others.rows[6].size, "small cp=2small ep=2");
+  EXPECT_DOUBLE_EQ(2 * others.rows[2].cost.flops, others.rows[0].cost.flops);
+  options.cuts = {{"tp", {2}}}, options.only = {"gelu"};  // tp does not cut it
   EXPECT_THROW(run_kernel_bench(options), base::ConfigError);
 }
 

@@ -118,6 +118,34 @@ TEST_P(Dropout, of_a_shard_is_the_shard_of_the_whole) {
     }
 }
 
+// Of samples some tokens, in one run or in two, and of these some columns: what tp and cp together leave a process.
+TEST_P(Dropout, of_some_columns_of_some_rows_is_that_of_the_whole) {
+  constexpr int64_t kSamples = 3, kTokens = 12;
+  for (const auto type : {at::kFloat, at::kBFloat16})
+    for (const int64_t width : {48, 6})
+      for (const auto& [run, first, second] : {std::array<int64_t, 3>{3, 3, 6}, {4, 8, -1}, {1, 0, 11}})
+        for (const int64_t column : {int64_t{0}, width / 3}) {
+          const int64_t columns = width / 3;
+          const kernels::ElementMap part{run, kTokens, first, second, columns, width, column};
+          const auto shard = [&](const at::Tensor& t) {
+            auto rows = t.narrow(1, first, run);
+            if (second >= 0) rows = at::cat({rows, t.narrow(1, second, run)}, 1);
+            return rows.narrow(2, column, columns).contiguous();
+          };
+          const auto x = at::randn({kSamples, kTokens, width}, options(type));
+          const auto dropped = [&](const at::Tensor& in, const kernels::ElementMap& map) {
+            const auto leaf = in.detach().clone().requires_grad_();
+            const auto out = dropout(leaf, 0.4, {kKey, 5, 3, map});
+            out.backward(at::ones_like(out));
+            return std::pair{out.detach(), leaf.grad()};
+          };
+          const auto [all, gradient] = dropped(x, {});
+          const auto [own, of_own] = dropped(shard(x), part);
+          EXPECT_TRUE(shard(all).equal(own)) << width << " " << run << " " << column;
+          EXPECT_TRUE(shard(gradient).equal(of_own)) << width << " " << run << " " << column;
+        }
+}
+
 TEST_P(Dropout, recorded_once_it_drops_by_the_step_of_each_replay) {
   if (!GetParam().is_cuda()) GTEST_SKIP() << "graphs are a GPU's";
   const auto x = at::randn({33, 129}, options()), residual = at::randn({33, 129}, options());
