@@ -6,6 +6,8 @@
 #include <ATen/ops/randn_like.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <array>
+
 #include "hyperion/base/format.h"
 #include "hyperion/device/graph.h"
 #include "tests/support/devices.h"

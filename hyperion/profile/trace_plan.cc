@@ -1,0 +1,65 @@
+#include "hyperion/profile/trace_plan.h"
+
+#include <charconv>
+#include <string_view>
+
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+
+namespace hyperion::profile {
+namespace {
+
+// What stands before the separator, and leaves the rest; all where there is none.
+std::string_view cut(std::string_view& rest, std::string_view separator) {
+  const size_t at = rest.find(separator);
+  const auto part = rest.substr(0, at);
+  rest = at == rest.npos ? std::string_view() : rest.substr(at + separator.size());
+  return part;
+}
+
+bool read(std::string_view text, int64_t least, int64_t& number) {
+  constexpr int64_t kMost = 1'000'000'000;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() && number >= least && number <= kMost;
+}
+
+}  // namespace
+
+TracePlan TracePlan::parse(const std::string& text, const std::string& setting) {
+  TracePlan plan;
+  if (text.empty()) return plan;
+  const auto refuse = [&](const std::string& why) {
+    throw base::ConfigError(base::format("{} = \"{}\": {}", setting, text, why),
+                            "say WARM_UP+STEPS@FIRST, as \"1+3@100\", and \",every=1000\" to have it again and again");
+  };
+  std::string_view rest = text;
+  std::string_view counts = cut(rest, ",");
+  if (!rest.empty()) {
+    const auto word = cut(rest, "=");
+    if (word != "every" || !read(rest, 1, plan.every)) refuse("behind the comma stands every=N, of 1 step or more");
+  } else if (text.ends_with(',')) {
+    refuse("nothing stands behind the comma");
+  }
+  const bool at = counts.find('@') != counts.npos;
+  std::string_view place = counts;
+  counts = cut(place, "@");
+  if (at && !read(place, 1, plan.first)) refuse("behind the @ stands a step, from 1 on");
+  if (counts.find('+') != counts.npos) {
+    if (!read(cut(counts, "+"), 0, plan.warm_up)) refuse("before the + stands a number of steps");
+  }
+  if (!read(counts, 1, plan.steps)) refuse("there is no number of steps to trace, of 1 or more");
+  if (plan.every > 0 && plan.every < plan.warm_up + plan.steps)
+    refuse(base::format("{} steps do not fit into {}", plan.warm_up + plan.steps, plan.every));
+  return plan;
+}
+
+TracePlan::Place TracePlan::at(int64_t step) const {
+  if (steps == 0 || step < first) return {};
+  const int64_t number = every > 0 ? (step - first) % every : step - first;
+  if (number < warm_up) return {Part::warm_up, number == 0, number + 1 == warm_up};
+  const int64_t traced = number - warm_up;
+  if (traced >= steps) return {};
+  return {Part::traced, traced == 0, traced + 1 == steps};
+}
+
+}  // namespace hyperion::profile
