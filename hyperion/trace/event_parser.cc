@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "hyperion/base/format.h"
 #include "hyperion/text/json_text.h"
 #include "hyperion/text/unicode.h"
 #include "hyperion/trace/json_scan.h"
@@ -16,7 +17,7 @@ constexpr int64_t kMostTime = int64_t{1} << 61;  // nanoseconds either way; 73 y
 
 // Between its quotes, as it stands; the text that it says.
 std::string decoded(std::string_view raw) {
-  const auto quoted = "[\"" + std::string(raw) + "\"]";
+  const auto quoted = base::format("[\"{}\"]", raw);
   if (text::valid_prefix(quoted) != quoted.size()) throw ScanFault{raw.data(), "a text is not UTF-8"};
   try {
     return text::json_string(text::json_elements(quoted).at(0));
@@ -26,7 +27,7 @@ std::string decoded(std::string_view raw) {
 }
 
 void check_value(std::string_view raw) {
-  const auto alone = "[" + std::string(raw) + "]";
+  const auto alone = base::format("[{}]", raw);
   if (text::valid_prefix(alone) != alone.size()) throw ScanFault{raw.data(), "a text is not UTF-8"};
   try {
     if (text::json_elements(alone).size() == 1) return;
@@ -144,7 +145,13 @@ void EventParser::read_member(Fields& fields, std::string_view key, const char*&
       packer_.add(key, at = begin, end);
     }
   } else if (key == "pid" || key == "tid") {
-    (key == "pid" ? fields.pid : fields.tid) = take_value(at, end);
+    auto& value = key == "pid" ? fields.pid : fields.tid;
+    if (*at >= '0' && *at <= '9') {
+      take_number(at, end);
+      value = {begin, static_cast<size_t>(at - begin)};
+    } else {
+      value = take_value(at, end);
+    }
   } else if (key == "ts") {
     if (!read_time(fields.begin, at, end)) packer_.add(key, at = begin, end);
   } else if (key == "dur") {

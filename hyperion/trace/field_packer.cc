@@ -20,6 +20,13 @@ void check_kept(const std::string& json, const char* at) {
   }
 }
 
+// The places of a form are control characters, so no key may hold one.
+void check_key(std::string_view key) {
+  unsigned char least = 0xff;
+  for (const char c : key) least = std::min(least, static_cast<unsigned char>(c));
+  if (least < 0x20) throw ScanFault{key.data(), "a name holds a control character"};
+}
+
 }  // namespace
 
 void FieldPacker::begin() {
@@ -31,12 +38,11 @@ void FieldPacker::begin() {
 
 void FieldPacker::add(std::string_view key, const char*& at, const char* end) {
   if (begin_ == nullptr) begin_ = at;
-  if (std::any_of(key.begin(), key.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; }))
-    throw ScanFault{key.data(), "a name holds a control character"};
-  if (!form_.empty()) form_ += ", ";
+  check_key(key);
+  if (!form_.empty()) form_.append(", ");
   form_.push_back('"');
-  form_ += key;
-  form_ += "\": ";
+  form_.append(key);
+  form_.append("\": ");
   const bool args = key == "args" && at < end && *at == '{';
   pack_value(at, end, args ? 1 : 2);
 }
@@ -59,26 +65,27 @@ void FieldPacker::add(std::string_view key, std::string_view value) {
 std::string_view FieldPacker::finish() {
   if (form_.empty()) return {};
   packed_.clear();
-  append_varint(packed_, form_number(begin_));
-  packed_ += values_;
-  return packed_;
+  packed_.append_varint(form_number(begin_));
+  packed_.append(values_.view());
+  return packed_.view();
 }
 
 uint32_t FieldPacker::form_number(const char* at) {
-  uint32_t id = forms_.find(form_);
+  uint32_t id = forms_.find(form_.view());
   if (id != kNoString) return id;
-  std::string example = "[{" + form_ + "}]";
+  std::string example = "[{" + std::string(form_.view()) + "}]";
   std::replace_if(
       example.begin(), example.end(),
       [](char c) { return c == kIntegerPlace || c == kDecimalPlace || c == kTextPlace; }, '0');
   check_kept(example, at);
-  id = fields_->forms.add(form_);
-  forms_.remember(form_, id);
+  id = fields_->forms.add(form_.view());
+  forms_.remember(form_.view(), id);
   return id;
 }
 
 // Of the first level of "args" alone.
 int64_t* FieldPacker::known_field(std::string_view key) {
+  if (key.size() != 6 && key.size() != 11) return nullptr;
   if (key == "correlation") return &known_.correlation;
   if (key == "External id" || key == "external id") return &known_.external;
   if (key == "device") return &known_.device;
@@ -117,7 +124,7 @@ void FieldPacker::pack_value(const char*& at, const char* end, int depth) {
       const char* begin = at;
       const auto word = take_value(at, end);
       if (word != "true" && word != "false" && word != "null") throw ScanFault{begin, "no value begins so"};
-      form_ += word;
+      form_.append(word);
       return;
     }
     default:
@@ -128,7 +135,7 @@ void FieldPacker::pack_value(const char*& at, const char* end, int depth) {
 void FieldPacker::pack_object(const char*& at, const char* end, int depth) {
   if (depth > kDeepest) throw ScanFault{at, "it nests more than 200 deep"};
   const auto copy_to = [&](const char* next) {
-    form_.append(at, next);
+    form_.append({at, static_cast<size_t>(next - at)});
     at = next;
   };
   copy_to(skip_space(at + 1, end));
@@ -136,10 +143,9 @@ void FieldPacker::pack_object(const char*& at, const char* end, int depth) {
   for (;;) {
     const char* key_at = at;
     const auto key = take_string(at, end);
-    if (std::any_of(key.begin(), key.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; }))
-      throw ScanFault{key.data(), "a name holds a control character"};
+    check_key(key);
     at = skip_space(expect(skip_space(at, end), end, ':', "a ':' is missing"), end);
-    form_.append(key_at, at);
+    form_.append({key_at, static_cast<size_t>(at - key_at)});
     int64_t* known = depth == 1 ? known_field(key) : nullptr;
     if (known != nullptr) learn_number(known, at, end);
     pack_value(at, end, depth + 1);
@@ -159,7 +165,7 @@ void FieldPacker::pack_number(const char*& at, const char* end) {
     form_.push_back(kDecimalPlace);
     values_.push_back(static_cast<char>(number.fraction));
   }
-  append_varint(values_, zigzag(number.digits));
+  values_.append_varint(zigzag(number.digits));
 }
 
 void FieldPacker::pack_text(std::string_view text, const char* opening) {
@@ -171,7 +177,7 @@ void FieldPacker::pack_text(std::string_view text, const char* opening) {
     id = fields_->texts.add(text);
     texts_.remember(text, id);
   }
-  append_varint(values_, id);
+  values_.append_varint(id);
 }
 
 }  // namespace hyperion::trace

@@ -39,7 +39,7 @@ class FieldPacker {
 
   PackedFields* fields_;
   PoolCache forms_, texts_;
-  std::string form_, values_, packed_;
+  Scratch form_, values_, packed_;
   KnownArguments known_;
   const char* begin_ = nullptr;
 };

@@ -1,16 +1,19 @@
 #include "hyperion/trace/packed_fields.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 
 namespace hyperion::trace {
 
-void append_varint(std::string& out, uint64_t value) {
-  while (value >= 0x80) {
-    out.push_back(static_cast<char>(value | 0x80));
-    value >>= 7;
-  }
-  out.push_back(static_cast<char>(value));
+void Scratch::grow(size_t more) {
+  const size_t room = std::max<size_t>({256, room_ * 2, size_ + more});
+  auto larger = std::make_unique_for_overwrite<char[]>(room);
+  if (size_ > 0) std::memcpy(larger.get(), data_.get(), size_);
+  data_ = std::move(larger);
+  room_ = room;
 }
 
 uint64_t take_varint(const char*& at, const char* end) {

@@ -2,6 +2,8 @@
 // share ('"args": {"correlation": #, "stream": #}'), and what stands in its places.
 #pragma once
 #include <cstdint>
+#include <cstring>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -36,7 +38,34 @@ class PackedFields {
   Column<char> bytes_;
 };
 
-void append_varint(std::string& out, uint64_t value);
+// Bytes that are put together again and again.
+class Scratch {
+ public:
+  void clear() { size_ = 0; }
+  bool empty() const { return size_ == 0; }
+  std::string_view view() const { return {data_.get(), size_}; }
+  void push_back(char c) {
+    if (room_ - size_ < kMostVarint) grow(kMostVarint);
+    data_[size_++] = c;
+  }
+  void append(std::string_view text) {
+    if (room_ - size_ < text.size()) grow(text.size());
+    std::memcpy(data_.get() + size_, text.data(), text.size());
+    size_ += text.size();
+  }
+  void append_varint(uint64_t value) {
+    if (room_ - size_ < kMostVarint) grow(kMostVarint);
+    for (; value >= 0x80; value >>= 7) data_[size_++] = static_cast<char>(value | 0x80);
+    data_[size_++] = static_cast<char>(value);
+  }
+
+ private:
+  static constexpr size_t kMostVarint = 10;
+  void grow(size_t more);
+  std::unique_ptr<char[]> data_;
+  size_t size_ = 0, room_ = 0;
+};
+
 // Moves `at` behind it; stops at the end.
 uint64_t take_varint(const char*& at, const char* end);
 constexpr uint64_t zigzag(int64_t value) {

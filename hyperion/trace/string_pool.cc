@@ -93,7 +93,7 @@ size_t StringPool::bytes() const {
   return kept_bytes_ + slots_.size() * sizeof(Slot) + texts_.capacity() * sizeof(std::string_view);
 }
 
-PoolCache::PoolCache() : slots_(kMostCached * 2) {}
+PoolCache::PoolCache() : slots_(1024) {}
 
 uint32_t PoolCache::find(std::string_view text) {
   const uint64_t hash = hash_of(text);
@@ -112,6 +112,9 @@ void PoolCache::remember(std::string_view text, uint32_t id) {
   if (count_ >= kMostCached || bytes_ + text.size() > kMostCachedBytes) {
     forget();
     find(text);
+  } else if (count_ * 2 >= slots_.size()) {
+    widen();
+    find(text);
   }
   if (room_left_ < text.size() + 1) {
     blocks_.push_back(std::make_unique_for_overwrite<char[]>(kBlock));
@@ -124,6 +127,17 @@ void PoolCache::remember(std::string_view text, uint32_t id) {
   room_left_ -= text.size() + 1;
   bytes_ += text.size();
   ++count_;
+}
+
+void PoolCache::widen() {
+  std::vector<Slot> wider(slots_.size() * 2);
+  for (const Slot& slot : slots_) {
+    if (slot.text == nullptr) continue;
+    size_t at = slot.hash & (wider.size() - 1);
+    while (wider[at].text != nullptr) at = (at + 1) & (wider.size() - 1);
+    wider[at] = slot;
+  }
+  slots_ = std::move(wider);
 }
 
 void PoolCache::forget() {

@@ -55,6 +55,7 @@ class PoolCache {
     const char* text = nullptr;
     uint32_t size = 0, id = kNoString;
   };
+  void widen();
   void forget();
 
   std::vector<Slot> slots_;
