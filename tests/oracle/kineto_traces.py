@@ -38,7 +38,7 @@ class Maker:
 
     def event(self, cat, name, pid, tid, begin, duration, args, phase="X", more=""):
         if self.whole_us:
-            begin, duration = begin // 1000 * 1000, max(duration // 1000, 1) * 1000
+            begin, duration = begin // 1000 * 1000, duration and max(duration // 1000, 1) * 1000
         head = f'  {{\n    "ph": "{phase}", "cat": "{cat}", "name": {json.dumps(name)}, "pid": {pid}, "tid": {tid},\n    "ts": {self.time(begin)}'
         if duration is not None and phase == "X":
             head += f', "dur": {self.time(duration)}'
@@ -100,7 +100,7 @@ class Maker:
             if r.random() < 0.4:
                 self.launch(out, "cudaMemcpyAsync", "gpu_memcpy", r.choice(["Memcpy DtoD (Device -> Device)", "Memcpy HtoD (Pageable -> Device)"]), 7, r.randrange(1000, 90000))
             if r.random() < 0.3:
-                self.launch(out, "cudaMemsetAsync", "gpu_memset", "Memset (Device)", 7, r.randrange(700, 3000))
+                self.launch(out, "cudaMemsetAsync", "gpu_memset", "Memset (Device)", 7, r.randrange(1000, 3000))
             if communicate:
                 name = r.choice(NCCL)
                 self.launch(out, "cudaLaunchKernelExC", "kernel", name, 20, r.randrange(20000, 400000), "allreduce", self.free.get(7, 0) - r.randrange(0, 60000))
