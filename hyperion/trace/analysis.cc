@@ -13,51 +13,51 @@
 namespace hyperion::trace {
 namespace {
 
-double microseconds(int64_t nanoseconds) { return static_cast<double>(nanoseconds) / 1000; }
+double in_us(int64_t nanoseconds) { return static_cast<double>(nanoseconds) / 1000; }
 
-double percent(int64_t part, int64_t whole) {
+double rounded_percent(int64_t part, int64_t whole) {
   return whole == 0 ? 0 : std::round(1e4 * static_cast<double>(part) / static_cast<double>(whole)) / 100;
 }
 
 base::Json times_json(const TimeBreakdown& times) {
   const auto& by = times.by_kinds;
   const auto overlap = times.overlap_percent();
-  return {{"idle_us", microseconds(times.idle)},
-          {"compute_us", microseconds(times.compute)},
-          {"non_compute_us", microseconds(times.non_compute)},
-          {"total_us", microseconds(times.total)},
-          {"idle_percent", percent(times.idle, times.total)},
-          {"compute_percent", percent(times.compute, times.total)},
-          {"non_compute_percent", percent(times.non_compute, times.total)},
-          {"communication_us", microseconds(times.communication)},
-          {"overlapped_us", microseconds(times.overlapped)},
+  return {{"idle_us", in_us(times.idle)},
+          {"compute_us", in_us(times.compute)},
+          {"non_compute_us", in_us(times.non_compute)},
+          {"total_us", in_us(times.total)},
+          {"idle_percent", rounded_percent(times.idle, times.total)},
+          {"compute_percent", rounded_percent(times.compute, times.total)},
+          {"non_compute_percent", rounded_percent(times.non_compute, times.total)},
+          {"communication_us", in_us(times.communication)},
+          {"overlapped_us", in_us(times.overlapped)},
           {"overlap_percent", overlap ? base::Json(std::round(*overlap * 100) / 100) : base::Json()},
           {"by_kinds_us",
-           {{"computation", microseconds(by[1])},
-            {"communication", microseconds(by[2])},
-            {"computation and communication", microseconds(by[3])},
-            {"memory", microseconds(by[4])},
-            {"computation and memory", microseconds(by[5])},
-            {"communication and memory", microseconds(by[6])},
-            {"all three", microseconds(by[7])}}}};
+           {{"computation", in_us(by[1])},
+            {"communication", in_us(by[2])},
+            {"computation and communication", in_us(by[3])},
+            {"memory", in_us(by[4])},
+            {"computation and memory", in_us(by[5])},
+            {"communication and memory", in_us(by[6])},
+            {"all three", in_us(by[7])}}}};
 }
 
 base::Json rank_json(const RankAnalysis& rank, size_t top) {
   base::Json idle = base::Json::array(), kernels = base::Json::array(), operators = base::Json::array();
   for (const auto& row : rank.idle)
     idle.push_back({{"stream", row.stream},
-                    {"host_wait_us", microseconds(row.host_wait)},
-                    {"kernel_wait_us", microseconds(row.kernel_wait)},
-                    {"other_us", microseconds(row.other)},
+                    {"host_wait_us", in_us(row.host_wait)},
+                    {"kernel_wait_us", in_us(row.kernel_wait)},
+                    {"other_us", in_us(row.other)},
                     {"gaps", row.gaps}});
   for (size_t i = 0; i < std::min(top, rank.kernels.size()); ++i) {
     const auto& row = rank.kernels[i];
     kernels.push_back({{"name", row.name},
                        {"kind", kind_text(row.kind)},
                        {"count", row.count},
-                       {"sum_us", microseconds(row.sum)},
-                       {"max_us", microseconds(row.longest)},
-                       {"min_us", microseconds(row.shortest)},
+                       {"sum_us", in_us(row.sum)},
+                       {"max_us", in_us(row.longest)},
+                       {"min_us", in_us(row.shortest)},
                        {"mean_us", row.mean / 1000},
                        {"stddev_us", row.deviation / 1000}});
   }
@@ -65,9 +65,9 @@ base::Json rank_json(const RankAnalysis& rank, size_t top) {
     const auto& row = rank.operators[i];
     operators.push_back({{"name", row.name},
                          {"count", row.count},
-                         {"self_us", microseconds(row.self)},
-                         {"total_us", microseconds(row.total)},
-                         {"device_us", microseconds(row.device)}});
+                         {"self_us", in_us(row.self)},
+                         {"total_us", in_us(row.total)},
+                         {"device_us", in_us(row.device)}});
   }
   return {{"rank", rank.rank},
           {"file", rank.path},
