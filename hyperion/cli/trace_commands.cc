@@ -32,14 +32,14 @@ struct TraceOptions {
 };
 
 // A run by its name, else what lies there.
-std::vector<base::Path> files_of(const std::string& word) {
+std::vector<base::Path> trace_files_of(const std::string& word) {
   auto& files = base::real_files();
   if (!files.exists(word) && !interop::names_path(word))
     if (const auto run = interop::named_run(files, word)) return trace::trace_files(*run);
   return trace::trace_files(word);
 }
 
-trace::Trace read(const base::Path& path, int64_t threads) {
+trace::Trace read_shown(const base::Path& path, int64_t threads) {
   Meter meter;
   trace::ReadOptions options;
   options.threads = static_cast<int>(threads);
@@ -57,35 +57,36 @@ trace::Trace read(const base::Path& path, int64_t threads) {
   return trace;
 }
 
-std::vector<trace::RankAnalysis> analyzed(const std::vector<std::string>& words, const TraceOptions& options) {
+std::vector<trace::RankAnalysis> analyzed_ranks(const std::vector<std::string>& words, const TraceOptions& options) {
   trace::AnalysisOptions how;
   how.steps.include_last = options.last_step;
   how.short_gap = static_cast<int64_t>(options.short_gap * 1000);
   std::vector<trace::RankAnalysis> ranks;
   for (const auto& word : words)
-    for (const auto& file : files_of(word)) ranks.push_back(trace::analyze(read(file, options.threads), how));
+    for (const auto& file : trace_files_of(word))
+      ranks.push_back(trace::analyze(read_shown(file, options.threads), how));
   trace::order_by_rank(ranks);
   return ranks;
 }
 
-void print(const std::vector<trace::Table>& tables) {
+void print_tables(const std::vector<trace::Table>& tables) {
   for (size_t i = 0; i < tables.size(); ++i)
     std::printf("%s%s\n%s%s%s", i == 0 ? "" : "\n", tables[i].title.c_str(),
                 bench::aligned(tables[i].rows, tables[i].text_columns).c_str(), tables[i].note.c_str(),
                 tables[i].note.empty() ? "" : "\n");
 }
 
-void print_json(const base::Json& json) {
+void print_trace_json(const base::Json& json) {
   std::printf("%s\n", json.dump(2, ' ', false, base::Json::error_handler_t::replace).c_str());
 }
 
-int analyze_command(const TraceOptions& options) {
-  const auto ranks = analyzed(options.traces, options);
+int trace_analyze_command(const TraceOptions& options) {
+  const auto ranks = analyzed_ranks(options.traces, options);
   if (options.json) {
-    print_json(trace::analysis_json(ranks, static_cast<size_t>(options.top)));
+    print_trace_json(trace::analysis_json(ranks, static_cast<size_t>(options.top)));
     return 0;
   }
-  print(trace::analysis_tables(ranks, static_cast<size_t>(options.top)));
+  print_tables(trace::analysis_tables(ranks, static_cast<size_t>(options.top)));
   for (const auto& rank : ranks)
     if (rank.device_events == 0)
       std::printf("%srank %ld has no kernels: %s\n", &rank == &ranks[0] ? "\n" : "", static_cast<long>(rank.rank),
@@ -94,12 +95,12 @@ int analyze_command(const TraceOptions& options) {
   return 0;
 }
 
-int show_command(const TraceOptions& options) {
-  for (const auto& file : files_of(options.traces.at(0))) {
-    const auto trace = read(file, options.threads);
+int trace_show_command(const TraceOptions& options) {
+  for (const auto& file : trace_files_of(options.traces.at(0))) {
+    const auto trace = read_shown(file, options.threads);
     const auto summary = trace::summarize(trace, options.summary);
     if (options.json) {
-      print_json(trace::summary_json(trace, summary));
+      print_trace_json(trace::summary_json(trace, summary));
       continue;
     }
     const auto& facts = trace.facts;
@@ -108,19 +109,19 @@ int show_command(const TraceOptions& options) {
                 facts.rank ? format(", rank {}", *facts.rank).c_str() : "",
                 facts.world_size ? format(" of {}", *facts.world_size).c_str() : "",
                 base::bytes_text(trace.bytes()).c_str());
-    print(trace::summary_tables(trace, summary));
+    print_tables(trace::summary_tables(trace, summary));
   }
   return 0;
 }
 
-int diff_command(const TraceOptions& options) {
-  const auto before = analyzed({options.before}, options);
-  const auto after = analyzed({options.after}, options);
+int trace_diff_command(const TraceOptions& options) {
+  const auto before = analyzed_ranks({options.before}, options);
+  const auto after = analyzed_ranks({options.after}, options);
   const auto found = trace::diff(before, after, {.percent = options.threshold, .share = options.share});
   if (options.json)
-    print_json(trace::diff_json(found));
+    print_trace_json(trace::diff_json(found));
   else
-    print(trace::diff_tables(found, static_cast<size_t>(options.top)));
+    print_tables(trace::diff_tables(found, static_cast<size_t>(options.top)));
   if (!options.json && found.regression)
     std::printf("\nslower by more than %s%%\n", format("{}", options.threshold).c_str());
   return found.regression ? 1 : 0;
@@ -165,7 +166,7 @@ void add_trace_commands(Commands& commands) {
             "rank-1.json.gz\n  hyperion trace analyze traces/ --top 40 --last-step\n  hyperion trace analyze first "
             "--json | jq '.ranks[0].times'");
       },
-      analyze_command);
+      trace_analyze_command);
   trace.add<TraceOptions>(
       "show", "what is in a trace, and its longest events",
       [](CLI::App* command, TraceOptions& options) {
@@ -179,7 +180,7 @@ void add_trace_commands(Commands& commands) {
             "\nExamples:\n  hyperion trace show rank-0.json.gz\n  hyperion trace show rank-0.json --category kernel "
             "--name gemm --top 5");
       },
-      show_command);
+      trace_show_command);
   trace.add<TraceOptions>(
       "diff", "which kernels became slower from one recording to the next; exits 1 where one did",
       [](CLI::App* command, TraceOptions& options) {
@@ -197,7 +198,7 @@ void add_trace_commands(Commands& commands) {
             "\nTimes are those of a step and a rank. Exits 1 where the device was busy longer by more than the "
             "threshold, or one kernel.\n\nExample:\n  hyperion trace diff main.json.gz branch.json.gz --threshold 3");
       },
-      diff_command);
+      trace_diff_command);
 }
 
 }  // namespace hyperion::cli
