@@ -1,0 +1,204 @@
+// What profilers recorded: read, analysed, compared.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "hyperion/base/clock.h"
+#include "hyperion/base/error.h"
+#include "hyperion/base/files.h"
+#include "hyperion/base/format.h"
+#include "hyperion/base/printable.h"
+#include "hyperion/bench/outcome.h"
+#include "hyperion/cli/commands.h"
+#include "hyperion/cli/meter.h"
+#include "hyperion/cli/registry.h"
+#include "hyperion/cli/usage.h"
+#include "hyperion/interop/find_run.h"
+#include "hyperion/trace/analysis_tables.h"
+#include "hyperion/trace/read_trace.h"
+
+namespace hyperion::cli {
+namespace {
+
+using base::format;
+
+struct TraceOptions {
+  std::vector<std::string> traces;  // files, folders or runs
+  std::string before, after;        // of diff
+  int64_t top = 20, threads = 0;
+  double short_gap = 30, threshold = 5, share = 1;  // microseconds; percent
+  bool last_step = false, json = false;
+  trace::SummaryOptions summary;
+};
+
+// A run by its name, else what lies there.
+std::vector<base::Path> trace_files_of(const std::string& word) {
+  auto& files = base::real_files();
+  if (!files.exists(word) && !interop::names_path(word))
+    if (const auto run = interop::named_run(files, word)) return trace::trace_files(*run);
+  return trace::trace_files(word);
+}
+
+trace::Trace read_shown(const base::Path& path, int64_t threads) {
+  Meter meter;
+  trace::ReadOptions options;
+  options.threads = static_cast<int>(threads);
+  const double begun = base::now();
+  std::error_code error;
+  const auto size = std::filesystem::file_size(path, error);
+  options.progress = [&](uint64_t bytes) {
+    // What a packed file comes to is not known before.
+    if (base::now() - begun > 2)
+      meter.show("reading " + base::printable_line(path.filename().string()), bytes, error || bytes > size ? 0 : size,
+                 "");
+  };
+  auto trace = trace::read_trace(path, options);
+  meter.clear();
+  return trace;
+}
+
+std::vector<trace::RankAnalysis> analyzed_ranks(const std::vector<std::string>& words, const TraceOptions& options) {
+  trace::AnalysisOptions how;
+  how.steps.include_last = options.last_step;
+  how.short_gap = static_cast<int64_t>(options.short_gap * 1000);
+  std::vector<trace::RankAnalysis> ranks;
+  for (const auto& word : words)
+    for (const auto& file : trace_files_of(word))
+      ranks.push_back(trace::analyze(read_shown(file, options.threads), how));
+  trace::order_by_rank(ranks);
+  return ranks;
+}
+
+void print_tables(const std::vector<trace::Table>& tables) {
+  for (size_t i = 0; i < tables.size(); ++i)
+    std::printf("%s%s\n%s%s%s", i == 0 ? "" : "\n", tables[i].title.c_str(),
+                bench::aligned(tables[i].rows, tables[i].text_columns).c_str(), tables[i].note.c_str(),
+                tables[i].note.empty() ? "" : "\n");
+}
+
+void print_trace_json(const base::Json& json) {
+  std::printf("%s\n", json.dump(2, ' ', false, base::Json::error_handler_t::replace).c_str());
+}
+
+int trace_analyze_command(const TraceOptions& options) {
+  const auto ranks = analyzed_ranks(options.traces, options);
+  if (options.json) {
+    print_trace_json(trace::analysis_json(ranks, static_cast<size_t>(options.top)));
+    return 0;
+  }
+  print_tables(trace::analysis_tables(ranks, static_cast<size_t>(options.top)));
+  for (const auto& rank : ranks)
+    if (rank.device_events == 0)
+      std::printf("%srank %ld has no kernels: %s\n", &rank == &ranks[0] ? "\n" : "", static_cast<long>(rank.rank),
+                  rank.left_out > 0 ? "all were launched in the last step; --last-step takes it in"
+                                    : "it was recorded without a GPU, or without its activities");
+  return 0;
+}
+
+int trace_show_command(const TraceOptions& options) {
+  for (const auto& file : trace_files_of(options.traces.at(0))) {
+    const auto trace = read_shown(file, options.threads);
+    const auto summary = trace::summarize(trace, options.summary);
+    if (options.json) {
+      print_trace_json(trace::summary_json(trace, summary));
+      continue;
+    }
+    const auto& facts = trace.facts;
+    std::printf("%s: %s events%s%s, %s in memory\n\n", base::printable_line(facts.path).c_str(),
+                base::with_commas(static_cast<int64_t>(trace.size())).c_str(),
+                facts.rank ? format(", rank {}", *facts.rank).c_str() : "",
+                facts.world_size ? format(" of {}", *facts.world_size).c_str() : "",
+                base::bytes_text(trace.bytes()).c_str());
+    print_tables(trace::summary_tables(trace, summary));
+  }
+  return 0;
+}
+
+int trace_diff_command(const TraceOptions& options) {
+  const auto before = analyzed_ranks({options.before}, options);
+  const auto after = analyzed_ranks({options.after}, options);
+  const auto found = trace::diff(before, after, {.percent = options.threshold, .share = options.share});
+  if (options.json)
+    print_trace_json(trace::diff_json(found));
+  else
+    print_tables(trace::diff_tables(found, static_cast<size_t>(options.top)));
+  if (!options.json && found.regression)
+    std::printf("\nslower by more than %s%%\n", format("{}", options.threshold).c_str());
+  return found.regression ? 1 : 0;
+}
+
+void add_reading(CLI::App* command, TraceOptions& options) {
+  command->add_option("--top", options.top, "so many rows of long tables (default 20)")
+      ->check(whole_number(1, 1 << 30));
+  command->add_option("--threads", options.threads, "that read (default: one for each core, at most 8)")
+      ->check(whole_number(1, 64));
+  command->add_flag("--json", options.json, "as JSON, times in microseconds");
+}
+
+void add_steps(CLI::App* command, TraceOptions& options) {
+  command->add_flag("--last-step", options.last_step,
+                    "also what the last ProfilerStep launched; its end may be missing");
+  command
+      ->add_option("--short-gap", options.short_gap,
+                   "microseconds below which a gap between kernels is what a launch costs (default 30)")
+      ->check(number(0, 1e6));
+}
+
+}  // namespace
+
+void add_trace_commands(Commands& commands) {
+  auto trace = commands.group("trace", "what profilers recorded: where time went",
+                              "\nExamples:\n  hyperion trace analyze traces/\n  hyperion trace show rank-0.json.gz "
+                              "--name allreduce\n  hyperion trace diff before.json after.json");
+  trace.add<TraceOptions>(
+      "analyze", "idle, compute and communication, gaps by cause, kernels and operators",
+      [](CLI::App* command, TraceOptions& options) {
+        command
+            ->add_option("TRACES", options.traces,
+                         "Kineto's or Chrome's JSON (also .gz, .zst), a file a rank; folders of them; runs")
+            ->required();
+        add_steps(command, options);
+        add_reading(command, options);
+        command->footer(
+            "\nOf PyTorch's profiler and of all that writes its JSON. The words are those of Holistic Trace Analysis:\n"
+            "compute: a kernel of computation ran; non-compute: only communication, copies or fills; host wait: the "
+            "launch came\ntoo late; kernel wait: a short gap.\n\nExamples:\n  hyperion trace analyze rank-0.json.gz "
+            "rank-1.json.gz\n  hyperion trace analyze traces/ --top 40 --last-step\n  hyperion trace analyze first "
+            "--json | jq '.ranks[0].times'");
+      },
+      trace_analyze_command);
+  trace.add<TraceOptions>(
+      "show", "what is in a trace, and its longest events",
+      [](CLI::App* command, TraceOptions& options) {
+        command->add_option("TRACE", options.traces, "a file, a folder or a run")->required()->expected(1);
+        command->add_option("--name", options.summary.name, "only events with this in their name");
+        command->add_option("--category", options.summary.category,
+                            "only of this one: kernel, cpu_op, cuda_runtime, ...");
+        add_reading(command, options);
+        command->parse_complete_callback([&options] { options.summary.longest = static_cast<size_t>(options.top); });
+        command->footer(
+            "\nExamples:\n  hyperion trace show rank-0.json.gz\n  hyperion trace show rank-0.json --category kernel "
+            "--name gemm --top 5");
+      },
+      trace_show_command);
+  trace.add<TraceOptions>(
+      "diff", "which kernels became slower from one recording to the next; exits 1 where one did",
+      [](CLI::App* command, TraceOptions& options) {
+        command->add_option("BEFORE", options.before, "a file, a folder with one a rank, or a run")->required();
+        command->add_option("AFTER", options.after, "likewise")->required();
+        command->add_option("--threshold", options.threshold, "percent that is a regression (default 5)")
+            ->check(number(0, 1e6));
+        command
+            ->add_option("--share", options.share,
+                         "percent of all kernels' time that a kernel must have lost to count (default 1)")
+            ->check(number(0, 100));
+        add_steps(command, options);
+        add_reading(command, options);
+        command->footer(
+            "\nTimes are those of a step and a rank. Exits 1 where the device was busy longer by more than the "
+            "threshold, or one kernel.\n\nExample:\n  hyperion trace diff main.json.gz branch.json.gz --threshold 3");
+      },
+      trace_diff_command);
+}
+
+}  // namespace hyperion::cli

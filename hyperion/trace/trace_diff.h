@@ -1,0 +1,39 @@
+// The kernels of two recordings beside each other: what became slower.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "hyperion/base/json.h"
+#include "hyperion/trace/analysis.h"
+
+namespace hyperion::trace {
+
+// One kernel, a step and a rank: what it took before and after.
+struct DiffRow {
+  std::string name;
+  WorkKind kind = WorkKind::computation;
+  double count_before = 0, count_after = 0;
+  double before = 0, after = 0;  // microseconds
+  bool regression = false;
+  double change() const { return after - before; }
+};
+
+struct TraceDiff {
+  std::vector<DiffRow> kernels;            // the largest change in time first
+  double before = 0, after = 0;            // microseconds a step and rank, of all kernels
+  double span_before = 0, span_after = 0;  // likewise, from the first begin to the last end
+  bool regression = false;                 // of the span, or of a kernel
+};
+
+struct DiffOptions {
+  double percent = 5;  // more than that is a regression
+  double share = 1;    // percent of all kernels' time before that a kernel's change must come to
+};
+
+// Where a side has no ProfilerStep, all of it counts as one step.
+TraceDiff diff(const std::vector<RankAnalysis>& before, const std::vector<RankAnalysis>& after,
+               const DiffOptions& options = {});
+base::Json diff_json(const TraceDiff& diff);
+
+}  // namespace hyperion::trace
