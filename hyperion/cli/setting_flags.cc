@@ -48,6 +48,8 @@ void add_short_flags(CLI::App* command, SettingFlags& flags) {
   command->add_option("--device", flags.device, "cpu, cuda or auto");
   command->add_option("--precision", flags.precision, "fp32, tf32, bf16, fp16 or fp8");
   command->add_option("--optimize", flags.optimize, "reference, fused, graph or max");
+  command->add_option("--profile", flags.profile,
+                      "same as --train.profile: 1+3@100 traces three steps, after one of warm-up from step 100 on");
   command->add_option("--memory-budget", flags.memory_budget, "same as --memory.budget: 16GiB");
   command->add_option("--on-oom", flags.on_oom, "same as --memory.on_oom: fail or adapt");
   command->add_option("--parallel", flags.parallel, "same as --parallel.layout: dp=4, for 4 processes");
@@ -63,11 +65,9 @@ void add_short_flags(CLI::App* command, SettingFlags& flags) {
 
 std::vector<Override> overrides_of(CLI::App* command, const SettingFlags& flags) {
   std::vector<Override> overrides;
-  const std::pair<const char*, const std::string*> shorts[] = {{"steps", &flags.steps},
-                                                               {"seed", &flags.seed},
-                                                               {"device", &flags.device},
-                                                               {"precision", &flags.precision},
-                                                               {"optimize", &flags.optimize}};
+  const std::pair<const char*, const std::string*> shorts[] = {
+      {"steps", &flags.steps},         {"seed", &flags.seed},         {"device", &flags.device},
+      {"precision", &flags.precision}, {"optimize", &flags.optimize}, {"profile", &flags.profile}};
   for (const auto& [name, value] : shorts)
     if (!value->empty()) overrides.push_back({format("train.{}", name), *value, format("--{}", name)});
   if (!flags.memory_budget.empty()) overrides.push_back({"memory.budget", flags.memory_budget, "--memory-budget"});

@@ -21,7 +21,7 @@ struct Override {
 // Empty: not given.
 struct SettingFlags {
   std::string steps, seed, device, precision, optimize, memory_budget, on_oom, output, on_bad;
-  std::string parallel, zero, zeropp, deterministic;
+  std::string parallel, zero, zeropp, deterministic, profile;
 };
 
 void add_short_flags(CLI::App* command, SettingFlags& flags);

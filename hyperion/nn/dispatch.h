@@ -45,4 +45,9 @@ class ReferenceDispatcher final : public TokenDispatcher {
                       const kernels::Capacity& capacity) override;
 };
 
+// Of one layer, int32 [experts + 1]: choices of an expert and of all before it, and behind them those that found no
+// room. `chosen` int64 [tokens, choices], and `ends` as they were dispatched.
+void count_choices(const at::Tensor& counter, const at::Tensor& chosen, const at::Tensor& ends,
+                   const kernels::Capacity& capacity);
+
 }  // namespace hyperion::nn

@@ -1,6 +1,5 @@
 #include "hyperion/nn/expert_load.h"
 
-#include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
@@ -9,22 +8,6 @@
 #include "hyperion/nn/experts.h"
 
 namespace hyperion::nn {
-
-void count_choices(const at::Tensor& counter, const at::Tensor& chosen, const at::Tensor& ends,
-                   const kernels::Capacity& capacity) {
-  const at::NoGradGuard no_grad;
-  const int64_t experts = counter.size(0) - 1;
-  const auto sums = counter.narrow(0, 0, experts);
-  if (capacity.rows == 0) {  // every choice has a row
-    sums.add_(ends);
-    return;
-  }
-  const auto flat = chosen.reshape({-1});
-  const auto counts = at::zeros({experts}, sums.options()).scatter_add_(0, flat.clamp_min(0), flat.ge(0).to(at::kInt));
-  const auto dropped = capacity.limit.defined() ? counts.sub(capacity.limit) : counts.sub(capacity.rows);
-  sums.add_(counts.cumsum(0, at::kInt));
-  counter.narrow(0, experts, 1).add_(dropped.clamp_min(0).sum().to(at::kInt));
-}
 
 ExpertCounters::ExpertCounters(Module* tree, at::Device device) {
   if (tree != nullptr)

@@ -6,17 +6,10 @@
 #include <optional>
 #include <vector>
 
-#include "hyperion/kernels/expert_rows.h"
-
 namespace hyperion::nn {
 
 class Module;
 class RoutedExperts;
-
-// Of one layer, int32 [experts + 1]: choices of an expert and of all before it, and behind them those that found no
-// room. `chosen` int64 [tokens, choices], and `ends` as they were dispatched (nn/dispatch.h).
-void count_choices(const at::Tensor& counter, const at::Tensor& chosen, const at::Tensor& ends,
-                   const kernels::Capacity& capacity);
 
 // What was counted, of all sparse layers of a model.
 struct ExpertLoad {

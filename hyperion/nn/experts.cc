@@ -13,7 +13,6 @@
 #include "hyperion/kernels/activations.h"
 #include "hyperion/kernels/top_k.h"
 #include "hyperion/nn/expert_exchange.h"
-#include "hyperion/nn/expert_load.h"
 #include "hyperion/nn/recompute.h"
 #include "hyperion/nn/shards.h"
 #include "hyperion/strategy/expert_parallel.h"

@@ -2,7 +2,6 @@
 
 #include <ATen/record_function.h>
 #include <torch/csrc/autograd/profiler_kineto.h>
-#include <torch/csrc/profiler/kineto_shim.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -14,6 +13,11 @@
 
 #include "hyperion/base/format.h"
 #include "hyperion/base/log.h"
+
+// Declared in a header of LibTorch that needs kineto's own.
+namespace torch::autograd::profiler {
+TORCH_API void addMetadataJson(const std::string& key, const std::string& value);
+}
 
 namespace hyperion::profile {
 namespace {
@@ -135,8 +139,7 @@ void StepTraces::after(int64_t step) {
   auto recorded = recording_->end();
   recording_.reset();
   writer_.reset();  // waits for the last one
-  StepTrace trace{.owner = options_.owner, .first = recorded.first, .last = step};
-  trace.kineto = options_.scratch(recorded.first);
+  StepTrace trace{options_.owner, recorded.first, step, options_.scratch(recorded.first), {}};
   trace.clock_offset = nanoseconds<std::chrono::system_clock>() - nanoseconds<std::chrono::steady_clock>();
   writer_ = std::make_unique<Writer>(std::move(recorded), std::move(trace), options_.write);
 }

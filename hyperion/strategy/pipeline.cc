@@ -42,14 +42,14 @@ void check(const Pipeline& pipeline) {
     throw base::ConfigError(
         format("the schedule dualpipev needs twice as many micro-batches as processes of pp, {}, and {} {} asked for",
                2 * pipeline.ranks, pipeline.micro_batches, pipeline.micro_batches == 1 ? "is" : "are"),
-        format("take train.accumulate = {} or more, or the schedule zbv", 2 * pipeline.ranks));
+        format("take {} or more (train.accumulate, --micro-batches), or the schedule zbv", 2 * pipeline.ranks));
   if (pipeline.schedule != PipelineSchedule::interleaved || pipeline.micro_batches % pipeline.ranks == 0) return;
   const int64_t below = pipeline.micro_batches / pipeline.ranks * pipeline.ranks;
   throw base::ConfigError(
       format("the schedule interleaved runs micro-batches {} at a time, one a process of pp, and {} are no multiple",
              pipeline.ranks, pipeline.micro_batches),
-      format("take {}train.accumulate = {}, or the schedule 1f1b",
-             below > 0 ? format("train.accumulate = {} or ", below) : "", below + pipeline.ranks));
+      format("take {}{} (train.accumulate, --micro-batches), or the schedule 1f1b",
+             below > 0 ? format("{} or ", below) : "", below + pipeline.ranks));
 }
 
 void check_zero(const Pipeline& pipeline, int64_t zero) {

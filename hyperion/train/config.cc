@@ -6,6 +6,7 @@
 #include "hyperion/base/format.h"
 #include "hyperion/interop/open_model.h"
 #include "hyperion/models/registry.h"
+#include "hyperion/profile/trace_plan.h"
 #include "hyperion/strategy/pipeline.h"
 
 namespace hyperion::train {
@@ -59,6 +60,10 @@ base::Settings bind(RunConfig& config) {
             "count how many tokens of each step the model predicts rightly, which takes whole logits; of images it is "
             "always counted")
       .flag("deterministic", train.deterministic, "bit-for-bit repeatable on a GPU too, at some cost in speed")
+      .text("profile", train.profile,
+            "steps to trace, on all processes, into the run's folder: 1+3@100 is one of warm-up from step 100 on, then "
+            "three "
+            "that are traced; 1+3@100,every=1000 again and again; empty: none")
       .integer("log_every", train.log_every, {1, 1'000'000},
                "between step lines that stay; a terminal shows all others in one line", "steps");
   settings.section("fp8", "products in 8 bits, where train.precision is fp8")
@@ -144,6 +149,7 @@ void check(const RunConfig& config, AdaptedWeights adapted) {
         format("train.patience = {} counts validations, and eval.every = 0 leaves only the one at the end",
                train.patience),
         "set eval.every, or leave train.patience out");
+  profile::TracePlan::parse(train.profile, "train.profile");
   if (train.precision == Precision::fp8 && train.optimize == Optimize::reference)
     throw ConfigError(
         "train.precision = \"fp8\" is made of fused operations, and train.optimize = \"reference\" has none",

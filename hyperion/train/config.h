@@ -49,6 +49,7 @@ struct LoopConfig {
   Optimize optimize = Optimize::fused;
   double loss_scale = 65536, min_delta = 0;
   bool deterministic = false, accuracy = false;
+  std::string profile;  // profile::TracePlan
 };
 // fp32 for fp32 and tf32, bf16 for fp8.
 at::ScalarType compute_type(Precision precision);

@@ -137,7 +137,7 @@ bool shows_itself(const std::string& name) {
 bool is_of_run(const std::string& name) {
   for (const char* own :
        {"model.json", "run.json", "metrics.jsonl", "memory.json", "ranks.json", "answers.json", "pipeline.svg",
-        "predictions.json", "report.html", "checkpoints", "logs", "tokenizer", "processor", "base"})
+        "predictions.json", "report.html", "checkpoints", "logs", "tokenizer", "processor", "base", "traces"})
     if (name == own) return true;
   if (name.starts_with("memory.rank-") && name.ends_with(".json")) return true;
   return (name.starts_with("metrics.rank-") && name.ends_with(".csv")) || name.find(".partial-") != name.npos;

@@ -87,10 +87,12 @@ void Trainer::step() {
   tally_.resume();
   const double lr = schedule_.at(number);
   const int64_t before = cursor().samples;
+  if (traces_) traces_->before(number);
   const Batch batch = stoppable([&] { return feed_->next(); });
   // The last step there was on a CPU, where clocks cost nothing; on a GPU that of train.steps, which waits for it.
   stepper_->time_stages(device_.is_cpu() || number == config_.train.steps);
   auto result = stepper_->run(batch, number, lr, *timer);
+  if (traces_) traces_->after(number);
   settle();
   sample_hash_ += result.hash;
   if (result.stop != 0) stop_ = result.stop;
@@ -285,8 +287,11 @@ void Trainer::stop_if_asked() {
   base::log(said ? base::LogLevel::debug : base::LogLevel::info,
             format("stopping: writing a checkpoint first{}", signal == SIGINT ? " (Ctrl-C again stops at once)" : ""));
   save();
+  const bool as_many = several() && !config_.parallel.layout.empty();  // the layout wants them again
   throw base::Interrupted(format("stopped after step {}; the checkpoint is written", step_),
-                          base::stop_exit_code(signal), format("go on with: hyperion resume {}", log_.name()));
+                          base::stop_exit_code(signal),
+                          format("go on with: hyperion {}resume {}",
+                                 as_many ? format("launch -n {} -- ", processes_.size()) : "", log_.name()));
 }
 
 void Trainer::finish() {

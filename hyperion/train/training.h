@@ -12,6 +12,7 @@
 #include "hyperion/models/model.h"
 #include "hyperion/optim/schedule.h"
 #include "hyperion/parallel/processes.h"
+#include "hyperion/profile/step_traces.h"
 #include "hyperion/train/feed.h"
 #include "hyperion/train/prompts.h"
 #include "hyperion/train/rank_tally.h"
@@ -59,6 +60,7 @@ class Trainer {
   void make_model();
   void plan_memory();
   double restore();  // returns the seconds trained before
+  void plan_traces();
   void step();
   void settle();         // reads and tells the figures of the pending step
   void between_steps();  // and nothing of a step is under way, nor counted as a step's, until the next
@@ -107,6 +109,7 @@ class Trainer {
   std::unique_ptr<Stepper> stepper_;
   data::Cursor start_;  // where this process began
   std::optional<Feed> feed_;
+  std::unique_ptr<profile::StepTraces> traces_;  // null: no step is traced
   const char* doing_ = "preparing the run";
   int64_t step_ = 0, saved_step_ = -1;
   Validations validations_;

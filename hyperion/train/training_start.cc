@@ -20,6 +20,7 @@
 #include "hyperion/interop/open_model.h"
 #include "hyperion/models/registry.h"
 #include "hyperion/parallel/processes.h"
+#include "hyperion/trace/run_trace.h"
 #include "hyperion/train/epochs.h"
 #include "hyperion/train/evaluate.h"
 #include "hyperion/train/kept_inputs.h"
@@ -153,10 +154,31 @@ void Trainer::prepare() {
   const double seconds_before = request_.resume ? restore() : 0;  // sets step_
   feed_.emplace(split_, config_, start_, share(), device_.is_cuda());
   sample_hash_ = start_.hash;
+  plan_traces();
   told_traffic_ = processes_.traffic();
   // After the last step comes a validation, also where a run was killed in the middle of it or just after.
   log_.begin(step_, seconds_before, epoch_samples(config_, split_),
              step_ >= config_.train.steps || validation_is_missing());
+}
+
+void Trainer::plan_traces() {
+  const auto plan = profile::TracePlan::parse(config_.train.profile, "train.profile");
+  if (plan.steps == 0) return;
+  const auto folder = request_.run.path() / "traces";
+  files_.create_folders(folder);
+  const auto file = [folder, rank = processes_.rank()](int64_t step) {
+    return folder / format("step-{}.rank-{}.json", step, rank);
+  };
+  traces_ = std::make_unique<profile::StepTraces>(profile::StepTraces::Options{
+      .plan = plan,
+      .owner = {processes_.rank(), processes_.size(), several() ? processes_.gradients().kind() : ""},
+      .gpu = device_.is_cuda(),
+      .wait = [this] { device::synchronize(device_); },
+      .scratch = [file](int64_t step) { return file(step).string() + ".partial-kineto"; },
+      .write =
+          [file](const profile::StepTrace& trace) {
+            trace::finish_trace(trace.kineto, trace.spans, trace.clock_offset, file(trace.first));
+          }});
 }
 
 double Trainer::restore() {

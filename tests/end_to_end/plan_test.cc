@@ -92,11 +92,12 @@ TEST(PlanShow, refuses_what_cannot_be_and_says_what_can) {
   };
   says(refused({"--parallel", "tp=3"}), "sizes of tp that do: 1, 2");
   says(refused({"--parallel", "pp=8"}), "use at most 4 stages");
-  says(refused({"--parallel", "pp=3", "--schedule", "interleaved"}), "train.accumulate = 3 or train.accumulate = 6");
+  says(refused({"--parallel", "pp=3", "--schedule", "interleaved"}), "take 3 or 6 (train.accumulate, --micro-batches)");
   says(refused({"--parallel", "pp=2", "--chunks", "2"}), "take the schedule interleaved");
   says(refused({"--parallel", "pp=2", "--schedule", "interleaved", "--chunks", "1"}), "use --chunks 2 or more");
   says(refused({"--parallel", "pp=2", "--schedule", "zbv", "--chunks", "3"}), "leave parallel.chunks out");
-  says(refused({"--parallel", "pp=4", "--schedule", "dualpipev"}), "train.accumulate = 8 or more, or the schedule zbv");
+  says(refused({"--parallel", "pp=4", "--schedule", "dualpipev"}),
+       "take 8 or more (train.accumulate, --micro-batches), or the schedule zbv");
   says(refused({"--parallel", "pp=2,dp=2", "--schedule", "zb-h1", "--zero", "2"}), "use zero 1, or the schedule 1f1b");
   says(refused({"--lora.rank=4", "--model.quantize=nf4"}), "no weights in 4 bits yet");
   says(refused({"--parallel", "dp=2", "--zero", "3", "--zeropp", "weights"}), "no ZeRO++ yet");

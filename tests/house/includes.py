@@ -21,7 +21,7 @@ ROW = {folder: number for number, row in enumerate(ROWS) for folder in row}
 MAY = {  # where the law says less than "every lower row"
     "device": "base gpu", "kernels": "base gpu profile device", "blocks": "base profile device kernels", "comm": "base gpu host profile strategy", "data": "base text images tokenizers records",
     "host": "base", "profile": "base gpu", "strategy": "base", "text": "base", "images": "base",
-    "tokenizers": "base text", "records": "base text", "trace": "base text records",
+    "tokenizers": "base text", "records": "base text", "trace": "base profile text records",
     "report": "base profile strategy", "planner": "base profile strategy",
     "hub": "base host",
     "nn": "base profile strategy device kernels blocks", "optim": "base profile strategy device kernels nn",

@@ -138,7 +138,7 @@ TEST_P(Dropout, of_some_columns_of_some_rows_is_that_of_the_whole) {
           const auto dropped = [&](const at::Tensor& in, const kernels::ElementMap& map) {
             const auto leaf = in.detach().clone().requires_grad_();
             const auto out = dropout(leaf, 0.4, {kKey, 5, 3, map});
-            out.backward(at::ones_like(out));
+            out.backward(at::ones(out.sizes(), out.options()));
             return std::pair{out.detach(), leaf.grad()};
           };
           const auto [all, gradient] = dropped(x, {});

@@ -1,0 +1,94 @@
+#include "hyperion/trace/run_trace.h"
+
+#include <charconv>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <vector>
+
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+
+namespace hyperion::trace {
+namespace {
+
+constexpr std::string_view kEvents = "\"traceEvents\": [", kBase = "\"baseTimeNanoseconds\": ";
+
+struct RemovedAtEnd {
+  const base::Path& path;
+  ~RemovedAtEnd() {
+    std::error_code ignored;
+    std::filesystem::remove(path, ignored);
+  }
+};
+
+// What kineto's times count from, in nanoseconds since 1970.
+int64_t base_time(std::string_view head) {
+  const size_t at = head.find(kBase);
+  int64_t base = 0;
+  if (at != head.npos) std::from_chars(head.data() + at + kBase.size(), head.data() + head.size(), base);
+  return base;
+}
+
+// One after the other, each with a comma behind it.
+std::string events_of(const profile::RecordedSpans& recorded, int64_t offset) {
+  std::string text;
+  std::set<int64_t> threads;
+  const auto add = [&](const nlohmann::json& event) { text += event.dump() + ",\n"; };
+  for (const auto& span : recorded.spans) {
+    nlohmann::json facts = nlohmann::json::object();
+    if (span.bytes > 0) facts["bytes"] = span.bytes;
+    if (span.step >= 0) facts["step"] = span.step;
+    threads.insert(span.thread);
+    const auto begin = static_cast<double>(span.begin + offset) / 1e3;
+    text += base::format(
+        R"({{"ph":"X","cat":"user_annotation","name":{},"pid":"hyperion","tid":{},"ts":{:.3f},"dur":{:.3f},"args":{}}},)"
+        "\n",
+        nlohmann::json(span.name).dump(), span.thread, begin, static_cast<double>(span.end - span.begin) / 1e3,
+        facts.dump());
+  }
+  if (recorded.spans.empty()) return text;
+  add({{"ph", "M"},
+       {"name", "process_name"},
+       {"pid", "hyperion"},
+       {"tid", 0},
+       {"ts", 0},
+       {"args", {{"name", "hyperion"}}}});
+  for (const auto thread : threads)
+    add({{"ph", "M"},
+         {"name", "thread_name"},
+         {"pid", "hyperion"},
+         {"tid", thread},
+         {"ts", 0},
+         {"args", {{"name", base::format("hyperion's thread {}", thread)}}}});
+  return text;
+}
+
+}  // namespace
+
+void finish_trace(const base::Path& kineto, const profile::RecordedSpans& spans, int64_t clock_offset,
+                  const base::Path& to) {
+  const RemovedAtEnd removed{kineto};
+  const auto partial = base::Path(to.string() + ".partial-joined");
+  const RemovedAtEnd removed_too{partial};
+  std::ifstream in(kineto, std::ios::binary);
+  std::ofstream out(partial, std::ios::binary);
+  if (!in || !out) throw base::FileError(base::format("cannot write {}", partial.string()), errno, "is the disk full?");
+  // What stands before the events is short.
+  std::string head(size_t{1} << 20, '\0');
+  in.read(head.data(), static_cast<std::streamsize>(head.size()));
+  head.resize(static_cast<size_t>(in.gcount()));
+  const size_t at = head.find(kEvents);
+  if (at == head.npos)
+    throw base::CorruptError(base::format("{} has no traceEvents", kineto.string()),
+                             "the profiler wrote something else");
+  const size_t events = at + kEvents.size();
+  out << head.substr(0, events) << "\n" << events_of(spans, clock_offset - base_time(head));
+  out << head.substr(events);
+  if (in) out << in.rdbuf();
+  out.close();
+  if (!out) throw base::FileError(base::format("cannot write {}", partial.string()), errno, "is the disk full?");
+  std::filesystem::rename(partial, to);
+}
+
+}  // namespace hyperion::trace

@@ -1,0 +1,93 @@
+// `train --profile`: some steps of a run are traced on every process, and the run is the same.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "tests/end_to_end/support_program.h"
+
+namespace hyperion {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::Finished;
+using testing::run;
+using testing::says;
+using testing::Scratch;
+using testing::operator+;
+using Words = std::vector<std::string>;
+
+Words trained(const Scratch& scratch, const std::string& name, const Words& flags) {
+  return Words{"train", testing::tiny_recipe(scratch).string(), "--run", name, "--device", "cpu", "--steps", "9"} +
+         flags;
+}
+
+nlohmann::json read_json(const fs::path& path) {
+  std::ifstream in(path);
+  return nlohmann::json::parse(in);
+}
+
+std::set<std::string> names_in(const nlohmann::json& trace) {
+  std::set<std::string> names;
+  for (const auto& event : trace.at("traceEvents")) names.insert(event.value("name", ""));
+  return names;
+}
+
+TEST(TracedSteps, are_written_beside_the_run_and_change_nothing_of_it) {
+  Scratch scratch;
+  ASSERT_EQ(run(scratch, trained(scratch, "plain", {})).code, 0);
+  const Finished done = run(scratch, trained(scratch, "traced", {"--profile", "1+2@3,every=4"}));
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_EQ(testing::losses(scratch.runs() / "traced"), testing::losses(scratch.runs() / "plain"));
+  const fs::path traces = scratch.runs() / "traced" / "traces";
+  std::set<std::string> files;
+  for (const auto& entry : fs::directory_iterator(traces)) files.insert(entry.path().filename());
+  EXPECT_EQ(files, (std::set<std::string>{"step-4.rank-0.json", "step-8.rank-0.json"}));
+  const auto trace = read_json(traces / "step-4.rank-0.json");
+  const auto names = names_in(trace);
+  for (const char* name : {"ProfilerStep#4", "ProfilerStep#5", "step", "forward", "backward", "update", "aten::addmm",
+                           "block transformer.h.0"})
+    EXPECT_TRUE(names.contains(name)) << name;
+  EXPECT_FALSE(names.contains("ProfilerStep#3") || names.contains("ProfilerStep#6"));
+  EXPECT_EQ(trace.at("distributedInfo").at("rank"), 0);
+  // What the program told of itself lies within the steps that kineto marked.
+  double begin = 0, end = 0;
+  for (const auto& event : trace.at("traceEvents"))
+    if (event.value("name", "") == "ProfilerStep#4" && event.at("ph") == "X" && event.at("pid").is_number())
+      begin = event.at("ts"), end = begin + event.at("dur").get<double>();
+  ASSERT_GT(end, begin);
+  int within = 0;
+  for (const auto& event : trace.at("traceEvents"))
+    if (event.value("name", "") == "forward" && event.at("pid") == "hyperion")
+      within += event.at("ts") >= begin && event.at("ts").get<double>() + event.at("dur").get<double>() <= end ? 1 : 0;
+  EXPECT_EQ(within, 2) << "a forward of each part of the batch";
+  const Finished shown = run(scratch, {"trace", "analyze", (traces / "step-4.rank-0.json").string()});
+  EXPECT_EQ(shown.code, 0) << shown.err;
+}
+
+TEST(TracedSteps, are_those_of_every_process) {
+  Scratch scratch;
+  const Finished done =
+      run(scratch, Words{"launch", "-n", "2", "--"} + trained(scratch, "two", {"--zero", "2", "--profile", "2@2"}));
+  ASSERT_EQ(done.code, 0) << done.err;
+  for (const int rank : {0, 1}) {
+    const auto trace = read_json(scratch.runs() / "two" / "traces" / ("step-2.rank-" + std::to_string(rank) + ".json"));
+    EXPECT_EQ(trace.at("distributedInfo").at("rank"), rank);
+    EXPECT_EQ(trace.at("distributedInfo").at("world_size"), 2);
+    EXPECT_EQ(trace.at("distributedInfo").at("backend"), "gloo");
+    EXPECT_TRUE(names_in(trace).contains("reduce_scatter gradients")) << rank;
+  }
+}
+
+TEST(TracedSteps, that_cannot_be_read_are_refused_before_anything_is_made) {
+  Scratch scratch;
+  const Finished done = run(scratch, trained(scratch, "none", {"--profile", "1+3@"}));
+  EXPECT_EQ(done.code, 2);
+  EXPECT_TRUE(says(done.err, "train.profile")) << done.err;
+  EXPECT_FALSE(fs::exists(scratch.runs() / "none"));
+}
+
+}  // namespace
+}  // namespace hyperion
