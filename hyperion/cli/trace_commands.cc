@@ -96,11 +96,12 @@ int trace_analyze_command(const TraceOptions& options) {
 }
 
 int trace_show_command(const TraceOptions& options) {
+  base::Json shown = base::Json::array();
   for (const auto& file : trace_files_of(options.traces.at(0))) {
     const auto trace = read_shown(file, options.threads);
     const auto summary = trace::summarize(trace, options.summary);
     if (options.json) {
-      print_trace_json(trace::summary_json(trace, summary));
+      shown.push_back(trace::summary_json(trace, summary));
       continue;
     }
     const auto& facts = trace.facts;
@@ -111,6 +112,7 @@ int trace_show_command(const TraceOptions& options) {
                 base::bytes_text(trace.bytes()).c_str());
     print_tables(trace::summary_tables(trace, summary));
   }
+  if (options.json) print_trace_json(shown);
   return 0;
 }
 
