@@ -16,6 +16,7 @@
 #include "hyperion/interop/find_run.h"
 #include "hyperion/trace/analysis_tables.h"
 #include "hyperion/trace/read_trace.h"
+#include "hyperion/trace/stragglers.h"
 
 namespace hyperion::cli {
 namespace {
@@ -83,10 +84,14 @@ void print_trace_json(const base::Json& json) {
 int trace_analyze_command(const TraceOptions& options) {
   const auto ranks = analyzed_ranks(options.traces, options);
   if (options.json) {
-    print_trace_json(trace::analysis_json(ranks, static_cast<size_t>(options.top)));
+    auto json = trace::analysis_json(ranks, static_cast<size_t>(options.top));
+    json["straggler"] = trace::straggler_json(trace::find_straggler(ranks));
+    print_trace_json(json);
     return 0;
   }
   print_tables(trace::analysis_tables(ranks, static_cast<size_t>(options.top)));
+  if (const auto straggler = trace::find_straggler(ranks))
+    std::printf("\n%s\n", trace::straggler_text(*straggler).c_str());
   for (const auto& rank : ranks)
     if (rank.device_events == 0)
       std::printf("%srank %ld has no kernels: %s\n", &rank == &ranks[0] ? "\n" : "", static_cast<long>(rank.rank),
@@ -96,11 +101,12 @@ int trace_analyze_command(const TraceOptions& options) {
 }
 
 int trace_show_command(const TraceOptions& options) {
+  base::Json shown = base::Json::array();
   for (const auto& file : trace_files_of(options.traces.at(0))) {
     const auto trace = read_shown(file, options.threads);
     const auto summary = trace::summarize(trace, options.summary);
     if (options.json) {
-      print_trace_json(trace::summary_json(trace, summary));
+      shown.push_back(trace::summary_json(trace, summary));
       continue;
     }
     const auto& facts = trace.facts;
@@ -111,6 +117,7 @@ int trace_show_command(const TraceOptions& options) {
                 base::bytes_text(trace.bytes()).c_str());
     print_tables(trace::summary_tables(trace, summary));
   }
+  if (options.json) print_trace_json(shown);
   return 0;
 }
 

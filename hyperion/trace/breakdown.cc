@@ -39,14 +39,13 @@ std::vector<StreamIdle> idle_by_cause(const Trace& trace, const DeviceWork& work
     int64_t end = kNoTime;  // of all before
   };
   std::map<int64_t, Stream> streams;
-  for (size_t i = 0; i < work.spans.size(); ++i) {
-    const auto& span = work.spans[i];
+  for (const auto& span : work.spans) {
     const int64_t number = trace.stream(span.event);
     auto& stream = streams[number];
     stream.idle.stream = number;
     if (stream.end != kNoTime && span.begin > stream.end) {
       const int64_t gap = span.begin - stream.end;
-      const bool late = work.launched[i] != kNoTime && work.launched[i] > stream.end;
+      const bool late = span.launched != kNoTime && span.launched > stream.end;
       (late ? stream.idle.host_wait : gap < short_gap ? stream.idle.kernel_wait : stream.idle.other) += gap;
       ++stream.idle.gaps;
     }

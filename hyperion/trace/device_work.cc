@@ -103,7 +103,7 @@ DeviceWork device_work(const Trace& trace, const StepOptions& options) {
     if (trace.duration[i] < 0 || trace.begin[i] == kNoTime) continue;
     if (is_device_work(category)) {
       const auto kind = trace.name[i] == kNoString ? WorkKind::computation : kinds[trace.name[i]];
-      work.spans.push_back({trace.begin[i], trace.end(i), static_cast<uint32_t>(i), kind});
+      work.spans.push_back({trace.begin[i], trace.end(i), kNoTime, static_cast<uint32_t>(i), kind});
     } else if (category == Category::runtime || category == Category::driver) {
       const bool counts = options.include_last ? trace.begin[i] <= steps.last_end : trace.begin[i] < steps.last_begin;
       if (trace.correlation(i) != kNone && (!some || counts)) launches.add(trace.correlation(i), trace.begin[i]);
@@ -113,32 +113,23 @@ DeviceWork device_work(const Trace& trace, const StepOptions& options) {
   const auto all = work.spans.size();
   work.steps = some && !options.include_last ? steps.count - 1 : steps.count;
   size_t kept = 0;
-  work.launched.reserve(all);
-  std::vector<int64_t>& launched = work.launched;
-  for (const auto& span : work.spans) {
+  for (auto& span : work.spans) {
     const auto correlation = trace.correlation(span.event);
     const Launch* launch = correlation == kNone ? nullptr : launches.find(correlation);
     if (launch == nullptr && some) continue;
-    if (launch != nullptr)
+    if (launch != nullptr) {
       while (!launches.is_end(launch + 1) && launch[1].correlation == correlation) ++launch;
-    launched.push_back(launch == nullptr ? kNoTime : launch->begin);
+      span.launched = launch->begin;
+    }
     work.spans[kept++] = span;
   }
   work.spans.resize(kept);
   work.left_out = static_cast<int64_t>(all - kept);
-
-  const auto earlier = [](const DeviceSpan& a, const DeviceSpan& b) { return a.begin < b.begin; };
-  if (std::is_sorted(work.spans.begin(), work.spans.end(), earlier)) return work;
-  std::vector<uint32_t> order(kept);
-  for (uint32_t i = 0; i < kept; ++i) order[i] = i;
-  std::stable_sort(order.begin(), order.end(),
-                   [&](uint32_t a, uint32_t b) { return earlier(work.spans[a], work.spans[b]); });
-  std::vector<DeviceSpan> spans;
-  std::vector<int64_t> times;
-  spans.reserve(kept), times.reserve(kept);
-  for (const uint32_t i : order) spans.push_back(work.spans[i]), times.push_back(launched[i]);
-  work.spans = std::move(spans);
-  work.launched = std::move(times);
+  const auto earlier = [](const DeviceSpan& a, const DeviceSpan& b) {
+    return a.begin != b.begin ? a.begin < b.begin : a.event < b.event;
+  };
+  if (!std::is_sorted(work.spans.begin(), work.spans.end(), earlier))
+    std::sort(work.spans.begin(), work.spans.end(), earlier);
   return work;
 }
 

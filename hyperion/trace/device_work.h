@@ -22,6 +22,7 @@ WorkKind work_kind(std::string_view name);
 
 struct DeviceSpan {
   int64_t begin = 0, end = 0;  // nanoseconds
+  int64_t launched = kNoTime;  // when its launch began, where that is recorded
   uint32_t event = 0;          // its number in the trace
   WorkKind kind = WorkKind::computation;
 };
@@ -34,7 +35,6 @@ struct StepOptions {
 
 struct DeviceWork {
   std::vector<DeviceSpan> spans;  // by begin
-  std::vector<int64_t> launched;  // when each span's launch began; kNoTime where that is not recorded
   int64_t steps = 0;              // ProfilerSteps that were looked at; 0: the trace has none, and all of it was
   int64_t left_out = 0;           // spans of the last step, or without a launch among the others
 };

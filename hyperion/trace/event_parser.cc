@@ -237,7 +237,8 @@ size_t guess_event(std::string_view text, size_t from) {
       while (before > 0 && is_json_space(text[before - 1])) --before;
       return before > 0 ? text[--before] : '\0';
     };
-    if (back() != ',' || back() != '}') continue;
+    const char comma = back(), brace = back();  // from right to left
+    if (comma != ',' || brace != '}') continue;
     const size_t key = text.find_first_not_of(" \n\r\t", at + 1);
     if (key == std::string_view::npos) break;
     if (std::any_of(std::begin(kKeys), std::end(kKeys),

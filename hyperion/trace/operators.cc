@@ -6,27 +6,26 @@
 namespace hyperion::trace {
 namespace {
 
-struct Call {
-  int64_t begin, end;
-  uint32_t name;
-};
-
 // Self times of one thread's calls, which are nested by their times; what reaches beyond its caller is cut there.
-void add_self_times(std::vector<Call>& calls, std::vector<OperatorRow>& sums) {
-  const auto outer_first = [](const Call& a, const Call& b) {
-    return a.begin != b.begin ? a.begin < b.begin : a.end > b.end;
+void add_self_times(const Trace& trace, std::vector<uint32_t>& calls, std::vector<OperatorRow>& sums) {
+  const auto outer_first = [&](uint32_t a, uint32_t b) {
+    if (trace.begin[a] != trace.begin[b]) return trace.begin[a] < trace.begin[b];
+    return trace.duration[a] != trace.duration[b] ? trace.duration[a] > trace.duration[b] : a < b;
   };
-  if (!std::is_sorted(calls.begin(), calls.end(), outer_first))
-    std::stable_sort(calls.begin(), calls.end(), outer_first);
-  std::vector<const Call*> open;
-  for (const auto& call : calls) {
-    while (!open.empty() && open.back()->end <= call.begin) open.pop_back();
-    auto& row = sums[call.name];
+  if (!std::is_sorted(calls.begin(), calls.end(), outer_first)) std::sort(calls.begin(), calls.end(), outer_first);
+  const auto row_of = [&](uint32_t call) -> OperatorRow& {
+    return sums[std::min<size_t>(trace.name[call], sums.size() - 1)];
+  };
+  std::vector<uint32_t> open;
+  for (const uint32_t call : calls) {
+    while (!open.empty() && trace.end(open.back()) <= trace.begin[call]) open.pop_back();
+    auto& row = row_of(call);
     ++row.count;
-    row.self += call.end - call.begin;
-    row.total += call.end - call.begin;
-    if (!open.empty()) sums[open.back()->name].self -= std::min(call.end, open.back()->end) - call.begin;
-    open.push_back(&call);
+    row.self += trace.duration[call];
+    row.total += trace.duration[call];
+    if (!open.empty())
+      row_of(open.back()).self -= std::min(trace.end(call), trace.end(open.back())) - trace.begin[call];
+    open.push_back(call);
   }
 }
 
@@ -35,25 +34,28 @@ void add_self_times(std::vector<Call>& calls, std::vector<OperatorRow>& sums) {
 std::vector<OperatorRow> operator_table(const Trace& trace) {
   const size_t unnamed = trace.names.size();
   std::vector<OperatorRow> sums(unnamed + 1);
-  std::vector<std::vector<Call>> threads(trace.tracks.size());
-  std::vector<std::pair<int64_t, uint32_t>> by_external;  // an operator's external id and its name
+  std::vector<std::vector<uint32_t>> threads(trace.tracks.size());  // their calls
+  std::vector<uint32_t> by_external;                                // calls again
   for (size_t i = 0; i < trace.size(); ++i) {
     if (trace.category(i) != Category::cpu_op || trace.duration[i] < 0 || trace.begin[i] == kNoTime) continue;
-    const auto name = static_cast<uint32_t>(std::min<size_t>(trace.name[i], unnamed));
-    threads[trace.track[i]].push_back({trace.begin[i], trace.end(i), name});
-    if (trace.external(i) > 0) by_external.emplace_back(trace.external(i), name);
+    threads[trace.track[i]].push_back(static_cast<uint32_t>(i));
+    if (trace.external(i) > 0) by_external.push_back(static_cast<uint32_t>(i));
   }
   for (auto& calls : threads) {
-    add_self_times(calls, sums);
-    std::vector<Call>().swap(calls);
+    add_self_times(trace, calls, sums);
+    std::vector<uint32_t>().swap(calls);
   }
-  if (!std::is_sorted(by_external.begin(), by_external.end())) std::sort(by_external.begin(), by_external.end());
+  const auto by_id = [&](uint32_t a, uint32_t b) {
+    return trace.external(a) != trace.external(b) ? trace.external(a) < trace.external(b) : a < b;
+  };
+  if (!std::is_sorted(by_external.begin(), by_external.end(), by_id))
+    std::sort(by_external.begin(), by_external.end(), by_id);
   for (size_t i = 0; i < trace.size(); ++i) {
     if (!is_device_work(trace.category(i)) || trace.duration[i] < 0 || trace.external(i) <= 0) continue;
-    const auto found =
-        std::lower_bound(by_external.begin(), by_external.end(), std::pair(trace.external(i), uint32_t{0}));
-    if (found != by_external.end() && found->first == trace.external(i))
-      sums[found->second].device += trace.duration[i];
+    const auto found = std::lower_bound(by_external.begin(), by_external.end(), trace.external(i),
+                                        [&](uint32_t call, int64_t id) { return trace.external(call) < id; });
+    if (found == by_external.end() || trace.external(*found) != trace.external(i)) continue;
+    sums[std::min<size_t>(trace.name[*found], unnamed)].device += trace.duration[i];
   }
   std::vector<OperatorRow> rows;
   for (size_t id = 0; id < sums.size(); ++id) {
