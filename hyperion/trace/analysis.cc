@@ -9,6 +9,7 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/trace/device_work.h"
+#include "hyperion/trace/run_trace.h"
 
 namespace hyperion::trace {
 namespace {
@@ -133,6 +134,7 @@ std::vector<base::Path> trace_files(const base::Path& path) {
                               "name a trace's file, a folder of them, or a run that has traces");
     return {path};
   }
+  if (auto recorded = newest_recording(path); !recorded.empty()) return recorded;
   const auto within = std::filesystem::is_directory(path / "traces") ? path / "traces" : path;
   std::vector<base::Path> found;
   for (const auto& file : files.list(within)) {

@@ -38,7 +38,7 @@ void order_by_rank(std::vector<RankAnalysis>& ranks);
 base::Json analysis_json(const std::vector<RankAnalysis>& ranks, size_t top);
 
 // A file itself; of a folder its *.json, *.json.gz and *.json.zst, in the order of their names, or those of traces/ in
-// it where it has one. Throws ConfigError where there is none.
+// it where it has one; of a run's own traces the newest (run_trace.h). Throws ConfigError where there is none.
 std::vector<base::Path> trace_files(const base::Path& path);
 
 }  // namespace hyperion::trace

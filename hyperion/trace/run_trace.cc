@@ -1,7 +1,9 @@
 #include "hyperion/trace/run_trace.h"
 
 #include <charconv>
+#include <cstdio>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <vector>
@@ -65,6 +67,26 @@ std::string events_of(const profile::RecordedSpans& recorded, int64_t offset) {
 }
 
 }  // namespace
+
+base::Path trace_path(const base::Path& run, int64_t step, int rank) {
+  return run / "traces" / base::format("step-{}.rank-{}.json", step, rank);
+}
+
+std::vector<base::Path> newest_recording(const base::Path& run) {
+  std::map<int64_t, std::map<int, base::Path>> recordings;  // by step and rank
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(run / "traces", none)) {
+    int64_t step = 0;
+    int rank = 0, end = 0;
+    const auto name = entry.path().filename().string();
+    if (std::sscanf(name.c_str(), "step-%ld.rank-%d.json%n", &step, &rank, &end) == 2 && end == std::ssize(name))
+      recordings[step][rank] = entry.path();
+  }
+  std::vector<base::Path> files;
+  if (recordings.empty()) return files;
+  for (const auto& [rank, path] : recordings.rbegin()->second) files.push_back(path);
+  return files;
+}
 
 void finish_trace(const base::Path& kineto, const profile::RecordedSpans& spans, int64_t clock_offset,
                   const base::Path& to) {

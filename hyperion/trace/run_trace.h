@@ -1,9 +1,16 @@
 // The trace of a run's own steps, from what LibTorch's profiler wrote and what the program's parts told of themselves.
 #pragma once
+#include <vector>
+
 #include "hyperion/base/files.h"
 #include "hyperion/profile/span.h"
 
 namespace hyperion::trace {
+
+// Where a run keeps the trace of a process that begins with this step: traces/step-101.rank-0.json.
+base::Path trace_path(const base::Path& run, int64_t step, int rank);
+// Of those that are there the newest steps', by rank; none: the folder is no run's, or it recorded none.
+std::vector<base::Path> newest_recording(const base::Path& run);
 
 // Puts the spans among the events of the file that kineto wrote, as a process "hyperion" with a line for each thread,
 // and gives it the name `to`; where that fails `kineto` is gone all the same. `clock_offset`: nanoseconds from the

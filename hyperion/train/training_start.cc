@@ -164,10 +164,9 @@ void Trainer::prepare() {
 void Trainer::plan_traces() {
   const auto plan = profile::TracePlan::parse(config_.train.profile, "train.profile");
   if (plan.steps == 0) return;
-  const auto folder = request_.run.path() / "traces";
-  files_.create_folders(folder);
-  const auto file = [folder, rank = processes_.rank()](int64_t step) {
-    return folder / format("step-{}.rank-{}.json", step, rank);
+  files_.create_folders(request_.run.path() / "traces");
+  const auto file = [run = request_.run.path(), rank = processes_.rank()](int64_t step) {
+    return trace::trace_path(run, step, rank);
   };
   traces_ = std::make_unique<profile::StepTraces>(profile::StepTraces::Options{
       .plan = plan,

@@ -51,5 +51,16 @@ TEST_F(RunTrace, of_something_else_is_an_error_that_leaves_nothing) {
   EXPECT_TRUE(std::filesystem::is_empty(joined().parent_path()));
 }
 
+TEST_F(RunTrace, of_a_run_is_that_of_its_newest_steps) {
+  EXPECT_TRUE(newest_recording(folder_.path()).empty());
+  std::filesystem::create_directory(folder_ / "traces");
+  for (const auto& path : {trace_path(folder_.path(), 4, 0), trace_path(folder_.path(), 100, 1),
+                           trace_path(folder_.path(), 20, 0), trace_path(folder_.path(), 100, 0)})
+    std::ofstream(path) << "[]";
+  std::ofstream(folder_ / "traces/step-200.rank-0.json.partial-joined") << "[";
+  EXPECT_EQ(newest_recording(folder_.path()),
+            (std::vector<base::Path>{trace_path(folder_.path(), 100, 0), trace_path(folder_.path(), 100, 1)}));
+}
+
 }  // namespace
 }  // namespace hyperion::trace
