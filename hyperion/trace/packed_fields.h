@@ -49,6 +49,7 @@ class Scratch {
     data_[size_++] = c;
   }
   void append(std::string_view text) {
+    if (text.empty()) return;
     if (room_ - size_ < text.size()) grow(text.size());
     std::memcpy(data_.get() + size_, text.data(), text.size());
     size_ += text.size();

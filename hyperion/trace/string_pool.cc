@@ -82,7 +82,7 @@ std::string_view StringPool::keep(std::string_view text) {
     room_ = blocks_.back().get();
     room_left_ = block;
   }
-  std::memcpy(room_, text.data(), text.size());
+  if (!text.empty()) std::memcpy(room_, text.data(), text.size());
   const std::string_view kept(room_, text.size());
   room_ += text.size();
   room_left_ -= text.size();
@@ -100,7 +100,7 @@ uint32_t PoolCache::find(std::string_view text) {
   const size_t mask = slots_.size() - 1;
   size_t at = hash & mask;
   while (slots_[at].text != nullptr && (slots_[at].hash != hash || slots_[at].size != text.size() ||
-                                        std::memcmp(slots_[at].text, text.data(), text.size()) != 0))
+                                        (!text.empty() && std::memcmp(slots_[at].text, text.data(), text.size()) != 0)))
     at = (at + 1) & mask;
   last_hash_ = hash;
   last_slot_ = at;
@@ -121,7 +121,7 @@ void PoolCache::remember(std::string_view text, uint32_t id) {
     room_ = blocks_.back().get();
     room_left_ = kBlock;
   }
-  std::memcpy(room_, text.data(), text.size());
+  if (!text.empty()) std::memcpy(room_, text.data(), text.size());
   slots_[last_slot_] = {last_hash_, room_, static_cast<uint32_t>(text.size()), id};
   room_ += text.size() + 1;  // an empty text has a place too
   room_left_ -= text.size() + 1;
