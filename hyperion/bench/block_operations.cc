@@ -161,6 +161,9 @@ Operation ring_attention(const Place& place) {
   operation.matrix = true;
   if (place.shards == 1) {
     operation.ours = [](const Inputs& in) { return blocks::causal_attention(in[0], in[1], in[2], {}); };
+    operation.aten = [](const Inputs& in) {
+      return at::scaled_dot_product_attention(in[0], in[1], in[2], {}, 0.0, /*is_causal=*/true);
+    };
     return operation;
   }
   operation.ours = [ring = std::make_shared<RingOfOne>(place.shards), heads](const Inputs& in) {

@@ -212,8 +212,8 @@ class PeersOfOne final : public nn::ExpertPeers {
 // As expert_rows, and rows that came from several processes sorted by expert once more, there and back.
 Operation expert_exchange(const Place& place) {
   auto operation = expert_rows(place);
-  operation.aten = nullptr;
   if (place.shards == 1) return operation;
+  operation.aten = nullptr;
   const auto mix = mixture_of(place);
   const auto chosen = kernels::top_k(random(place, {mix.tokens, mix.experts}), mix.choices, true).first;
   operation.ours = [mix, chosen, peers = std::make_shared<PeersOfOne>(place.shards)](const Inputs& in) {

@@ -219,7 +219,7 @@ TEST(PipelineRun, that_cannot_be_is_refused_with_what_would_do) {
       << bits;
   EXPECT_TRUE(says(bits, "use --parallel dp=2, or leave parallel.same_bits out")) << bits;
   EXPECT_TRUE(says(refused(2, {"--parallel", "pp=2", "--train.accumulate=3", "--parallel.schedule=interleaved"}),
-                   "train.accumulate = 2 or train.accumulate = 4"));
+                   "take 2 or 4 (train.accumulate, --micro-batches)"));
 }
 
 }  // namespace
