@@ -14,7 +14,7 @@
 namespace hyperion::trace {
 namespace {
 
-constexpr size_t kMostAtOnce = size_t{1} << 20;
+constexpr size_t kPieceBytes = size_t{1} << 20;
 
 class TraceFileReader {
  public:
@@ -64,7 +64,7 @@ class TraceFileReader {
     out.clear();
     while (out.size() < size) {
       const size_t before = out.size();
-      out.resize(before + std::min<size_t>(size - before, kMostAtOnce));
+      out.resize(before + std::min<size_t>(size - before, kPieceBytes));
       const size_t got = stream_->read(std::span(out).subspan(before));
       out.resize(before + got);
       position_ += got;

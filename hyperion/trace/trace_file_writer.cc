@@ -87,8 +87,10 @@ constexpr uint64_t kNotYet = UINT64_MAX;
 
 class TraceFileWriter::Work {
  public:
-  Work(base::FileSystem& files, base::Path path, const FileFacts& facts)
-      : files_(files), path_(std::move(path)), partial_(base::partial_path(path_)), file_(files_.create(partial_)) {
+  Work(base::FileSystem& files, base::Path path)
+      : files_(files), path_(std::move(path)), partial_(base::partial_path(path_)), file_(files_.create(partial_)) {}
+
+  void begin(const FileFacts& facts) {
     append(file_header());
     PayloadWriter out;
     out.number(facts.bare ? 1 : 0);
@@ -259,7 +261,9 @@ class TraceFileWriter::Work {
 };
 
 TraceFileWriter::TraceFileWriter(base::FileSystem& files, base::Path path, const FileFacts& facts)
-    : work_(std::make_unique<Work>(files, std::move(path), facts)) {}
+    : work_(std::make_unique<Work>(files, std::move(path))) {
+  work_->begin(facts);
+}
 TraceFileWriter::~TraceFileWriter() = default;
 void TraceFileWriter::write(const Trace& trace) { work_->write(trace); }
 void TraceFileWriter::finish() { work_->finish(); }
