@@ -179,8 +179,9 @@ void add_presets_command(Commands& commands);
 void add_runs_commands(Commands& commands);
 void add_report_command(Commands& commands);
 void add_completion_command(Commands& commands);
-// Those of `data`, and of `bench`.
+// Those of `data`, `trace` and `bench`.
 void add_set_commands(Commands& data);
+void add_trace_export(Commands& trace);
 void add_hardware_bench(Commands& bench);
 void add_timing_benches(Commands& bench);
 void add_comm_benches(Commands& bench);

@@ -3,19 +3,14 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "hyperion/base/clock.h"
-#include "hyperion/base/error.h"
-#include "hyperion/base/files.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/printable.h"
 #include "hyperion/bench/outcome.h"
 #include "hyperion/cli/commands.h"
-#include "hyperion/cli/meter.h"
+#include "hyperion/cli/open_trace.h"
 #include "hyperion/cli/registry.h"
 #include "hyperion/cli/usage.h"
-#include "hyperion/interop/find_run.h"
 #include "hyperion/trace/analysis_tables.h"
-#include "hyperion/trace/read_trace.h"
 #include "hyperion/trace/stragglers.h"
 
 namespace hyperion::cli {
@@ -31,32 +26,6 @@ struct TraceOptions {
   bool last_step = false, json = false;
   trace::SummaryOptions summary;
 };
-
-// A run by its name, else what lies there.
-std::vector<base::Path> trace_files_of(const std::string& word) {
-  auto& files = base::real_files();
-  if (!files.exists(word) && !interop::names_path(word))
-    if (const auto run = interop::named_run(files, word)) return trace::trace_files(*run);
-  return trace::trace_files(word);
-}
-
-trace::Trace read_shown(const base::Path& path, int64_t threads) {
-  Meter meter;
-  trace::ReadOptions options;
-  options.threads = static_cast<int>(threads);
-  const double begun = base::now();
-  std::error_code error;
-  const auto size = std::filesystem::file_size(path, error);
-  options.progress = [&](uint64_t bytes) {
-    // What a packed file comes to is not known before.
-    if (base::now() - begun > 2)
-      meter.show("reading " + base::printable_line(path.filename().string()), bytes, error || bytes > size ? 0 : size,
-                 "");
-  };
-  auto trace = trace::read_trace(path, options);
-  meter.clear();
-  return trace;
-}
 
 std::vector<trace::RankAnalysis> analyzed_ranks(const std::vector<std::string>& words, const TraceOptions& options) {
   trace::AnalysisOptions how;
@@ -206,6 +175,7 @@ void add_trace_commands(Commands& commands) {
             "threshold, or one kernel.\n\nExample:\n  hyperion trace diff main.json.gz branch.json.gz --threshold 3");
       },
       trace_diff_command);
+  add_trace_export(trace);
 }
 
 }  // namespace hyperion::cli

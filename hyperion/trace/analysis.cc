@@ -10,6 +10,7 @@
 #include "hyperion/base/format.h"
 #include "hyperion/trace/device_work.h"
 #include "hyperion/trace/run_trace.h"
+#include "hyperion/trace/trace_file.h"
 
 namespace hyperion::trace {
 namespace {
@@ -139,12 +140,13 @@ std::vector<base::Path> trace_files(const base::Path& path) {
   std::vector<base::Path> found;
   for (const auto& file : files.list(within)) {
     const auto name = file.filename().string();
-    const bool known = name.ends_with(".json") || name.ends_with(".json.gz") || name.ends_with(".json.zst");
+    const bool known = name.ends_with(".json") || name.ends_with(".json.gz") || name.ends_with(".json.zst") ||
+                       name.ends_with(kTraceFileEnding);
     if (known && !name.starts_with('.') && std::filesystem::is_regular_file(file)) found.push_back(file);
   }
   if (found.empty())
     throw base::ConfigError(base::format("{} has no trace", within.string()),
-                            "a trace's name ends with .json, .json.gz or .json.zst");
+                            "a trace's name ends with .htrace, .json, .json.gz or .json.zst");
   return found;
 }
 

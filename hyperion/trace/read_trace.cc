@@ -21,6 +21,7 @@
 #include "hyperion/text/unicode.h"
 #include "hyperion/trace/event_parser.h"
 #include "hyperion/trace/json_scan.h"
+#include "hyperion/trace/trace_file.h"
 
 namespace hyperion::trace {
 namespace {
@@ -269,6 +270,9 @@ class TraceReader {
 
 }  // namespace
 
-Trace read_trace(const base::Path& path, const ReadOptions& options) { return TraceReader(path, options).read(); }
+Trace read_trace(const base::Path& path, const ReadOptions& options) {
+  if (is_trace_file(path)) return read_trace_file(path, options.progress);
+  return TraceReader(path, options).read();
+}
 
 }  // namespace hyperion::trace

@@ -1,0 +1,37 @@
+#include "hyperion/cli/open_trace.h"
+
+#include "hyperion/base/clock.h"
+#include "hyperion/base/printable.h"
+#include "hyperion/cli/meter.h"
+#include "hyperion/interop/find_run.h"
+#include "hyperion/trace/analysis.h"
+#include "hyperion/trace/read_trace.h"
+
+namespace hyperion::cli {
+
+std::vector<base::Path> trace_files_of(const std::string& word) {
+  auto& files = base::real_files();
+  if (!files.exists(word) && !interop::names_path(word))
+    if (const auto run = interop::named_run(files, word)) return trace::trace_files(*run);
+  return trace::trace_files(word);
+}
+
+trace::Trace read_shown(const base::Path& path, int64_t threads) {
+  Meter meter;
+  trace::ReadOptions options;
+  options.threads = static_cast<int>(threads);
+  const double begun = base::now();
+  std::error_code error;
+  const auto size = std::filesystem::file_size(path, error);
+  options.progress = [&](uint64_t bytes) {
+    // What a packed file comes to is not known before.
+    if (base::now() - begun > 2)
+      meter.show("reading " + base::printable_line(path.filename().string()), bytes, error || bytes > size ? 0 : size,
+                 "");
+  };
+  auto trace = trace::read_trace(path, options);
+  meter.clear();
+  return trace;
+}
+
+}  // namespace hyperion::cli

@@ -1,0 +1,18 @@
+// Traces that the command line names.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "hyperion/base/files.h"
+#include "hyperion/trace/trace.h"
+
+namespace hyperion::cli {
+
+// Of a run by its name, else of what lies there.
+std::vector<base::Path> trace_files_of(const std::string& word);
+
+// Read on so many threads (0: as many as there are cores, at most 8), with a progress line where it takes long.
+trace::Trace read_shown(const base::Path& path, int64_t threads);
+
+}  // namespace hyperion::cli
