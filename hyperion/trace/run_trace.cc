@@ -1,5 +1,6 @@
 #include "hyperion/trace/run_trace.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <fstream>
@@ -10,11 +11,13 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/trace/read_trace.h"
+#include "hyperion/trace/trace_file.h"
 
 namespace hyperion::trace {
 namespace {
 
-constexpr std::string_view kEvents = "\"traceEvents\": [", kBase = "\"baseTimeNanoseconds\": ";
+constexpr std::string_view kEvents = "\"traceEvents\": [", kBase = "\"baseTimeNanoseconds\": ", kJsonEnding = ".json";
 
 struct RemovedAtEnd {
   const base::Path& path;
@@ -69,7 +72,7 @@ std::string events_of(const profile::RecordedSpans& recorded, int64_t offset) {
 }  // namespace
 
 base::Path trace_path(const base::Path& run, int64_t step, int rank) {
-  return run / "traces" / base::format("step-{}.rank-{}.json", step, rank);
+  return run / "traces" / base::format("step-{}.rank-{}{}", step, rank, kTraceFileEnding);
 }
 
 std::vector<base::Path> newest_recording(const base::Path& run) {
@@ -79,8 +82,9 @@ std::vector<base::Path> newest_recording(const base::Path& run) {
     int64_t step = 0;
     int rank = 0, end = 0;
     const auto name = entry.path().filename().string();
-    if (std::sscanf(name.c_str(), "step-%ld.rank-%d.json%n", &step, &rank, &end) == 2 && end == std::ssize(name))
-      recordings[step][rank] = entry.path();
+    const bool said = std::sscanf(name.c_str(), "step-%ld.rank-%d%n", &step, &rank, &end) == 2;
+    const auto ending = std::string_view(name).substr(std::min(static_cast<size_t>(end), name.size()));
+    if (said && (ending == kTraceFileEnding || ending == kJsonEnding)) recordings[step][rank] = entry.path();
   }
   std::vector<base::Path> files;
   if (recordings.empty()) return files;
@@ -107,10 +111,17 @@ void finish_trace(const base::Path& kineto, const profile::RecordedSpans& spans,
   const size_t events = at + kEvents.size();
   out << head.substr(0, events) << "\n" << events_of(spans, clock_offset - base_time(head));
   out << head.substr(events);
-  if (in) out << in.rdbuf();
+  if (in && in.peek() != std::ifstream::traits_type::eof()) out << in.rdbuf();
   out.close();
   if (!out) throw base::FileError(base::format("cannot write {}", partial.string()), errno, "is the disk full?");
-  std::filesystem::rename(partial, to);
+  ReadOptions beside_a_run;
+  beside_a_run.threads = 1;
+  const auto trace = read_trace(partial, beside_a_run);
+  try {
+    write_trace_file(base::real_files(), to, trace);
+  } catch (const base::ConfigError&) {
+    std::filesystem::rename(partial, base::Path(to).replace_extension(kJsonEnding));
+  }
 }
 
 }  // namespace hyperion::trace

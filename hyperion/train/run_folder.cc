@@ -115,6 +115,7 @@ bool stillborn(base::FileSystem& files, const Path& path) {
 void sweep(base::FileSystem& files, const Path& path) {
   for (const Path& entry : files.list(path))
     if (entry.filename().string().find(".partial-") != std::string::npos) files.remove_all(entry);
+  if (files.exists(path / "traces")) sweep(files, path / "traces");
 }
 
 // Letters of other scripts are of several bytes, none of them ASCII.

@@ -24,8 +24,11 @@ Words trained(const Scratch& scratch, const std::string& name, const Words& flag
          flags;
 }
 
-nlohmann::json read_json(const fs::path& path) {
-  std::ifstream in(path);
+nlohmann::json exported(const Scratch& scratch, const std::string& trace, int rank = 0) {
+  const fs::path folder = scratch.path() / "exported";
+  const Finished done = run(scratch, {"trace", "export", trace, "--to", "chrome", "--output", folder.string()});
+  EXPECT_EQ(done.code, 0) << done.err;
+  std::ifstream in(folder / ("rank-" + std::to_string(rank) + ".json"));
   return nlohmann::json::parse(in);
 }
 
@@ -44,8 +47,8 @@ TEST(TracedSteps, are_written_beside_the_run_and_change_nothing_of_it) {
   const fs::path traces = scratch.runs() / "traced" / "traces";
   std::set<std::string> files;
   for (const auto& entry : fs::directory_iterator(traces)) files.insert(entry.path().filename());
-  EXPECT_EQ(files, (std::set<std::string>{"step-4.rank-0.json", "step-8.rank-0.json"}));
-  const auto trace = read_json(traces / "step-4.rank-0.json");
+  EXPECT_EQ(files, (std::set<std::string>{"step-4.rank-0.htrace", "step-8.rank-0.htrace"}));
+  const auto trace = exported(scratch, (traces / "step-4.rank-0.htrace").string());
   const auto names = names_in(trace);
   for (const char* name : {"ProfilerStep#4", "ProfilerStep#5", "step", "forward", "backward", "update", "aten::addmm",
                            "block transformer.h.0"})
@@ -63,7 +66,7 @@ TEST(TracedSteps, are_written_beside_the_run_and_change_nothing_of_it) {
     if (event.value("name", "") == "forward" && event.at("pid") == "hyperion")
       within += event.at("ts") >= begin && event.at("ts").get<double>() + event.at("dur").get<double>() <= end ? 1 : 0;
   EXPECT_EQ(within, 2) << "a forward of each part of the batch";
-  const Finished shown = run(scratch, {"trace", "analyze", (traces / "step-4.rank-0.json").string()});
+  const Finished shown = run(scratch, {"trace", "analyze", "traced"});
   EXPECT_EQ(shown.code, 0) << shown.err;
 }
 
@@ -73,7 +76,7 @@ TEST(TracedSteps, are_those_of_every_process) {
       run(scratch, Words{"launch", "-n", "2", "--"} + trained(scratch, "two", {"--zero", "2", "--profile", "2@2"}));
   ASSERT_EQ(done.code, 0) << done.err;
   for (const int rank : {0, 1}) {
-    const auto trace = read_json(scratch.runs() / "two" / "traces" / ("step-2.rank-" + std::to_string(rank) + ".json"));
+    const auto trace = exported(scratch, "two", rank);
     EXPECT_EQ(trace.at("distributedInfo").at("rank"), rank);
     EXPECT_EQ(trace.at("distributedInfo").at("world_size"), 2);
     EXPECT_EQ(trace.at("distributedInfo").at("backend"), "gloo");

@@ -16,7 +16,7 @@ namespace {
 class RunTrace : public ::testing::Test {
  protected:
   base::Path kineto() const { return folder_ / "kineto"; }
-  base::Path joined() const { return folder_ / "joined.json"; }
+  base::Path joined() const { return folder_ / "joined.htrace"; }
   void write(const std::string& text) { std::ofstream(kineto()) << text; }
   base::test::TestFolder folder_;
 };
@@ -57,7 +57,7 @@ TEST_F(RunTrace, of_a_run_is_that_of_its_newest_steps) {
   for (const auto& path : {trace_path(folder_.path(), 4, 0), trace_path(folder_.path(), 100, 1),
                            trace_path(folder_.path(), 20, 0), trace_path(folder_.path(), 100, 0)})
     std::ofstream(path) << "[]";
-  std::ofstream(folder_ / "traces/step-200.rank-0.json.partial-joined") << "[";
+  std::ofstream(folder_ / "traces/step-200.rank-0.htrace.partial-joined") << "[";
   EXPECT_EQ(newest_recording(folder_.path()),
             (std::vector<base::Path>{trace_path(folder_.path(), 100, 0), trace_path(folder_.path(), 100, 1)}));
 }
