@@ -44,7 +44,7 @@ class Completion : public ::testing::TestWithParam<std::string> {
 };
 
 TEST_P(Completion, offers_commands_flags_settings_runs_and_files) {
-  EXPECT_EQ(offered("hyperion tr"), "train\n");
+  EXPECT_EQ(offered("hyperion trai"), "train\n");
   EXPECT_EQ(offered("hyperion runs ''"), "ls show tail rm rename\n");
   EXPECT_EQ(offered("hyperion bench hardware --si"), "--sizes\n");
   EXPECT_EQ(offered("hyperion train recipe.toml --optim.l"), "--optim.lr=\n");
@@ -88,7 +88,7 @@ TEST_P(Completion, offers_the_values_of_flags_and_the_workloads_of_benches) {
 }
 
 TEST_P(Completion, goes_on_after_the_mark_of_launch_as_for_the_command_itself) {
-  EXPECT_EQ(offered("hyperion launch -n 2 -- tr"), "train\n");
+  EXPECT_EQ(offered("hyperion launch -n 2 -- trai"), "train\n");
   EXPECT_EQ(offered("hyperion launch -n 2 -- resume se"), "second\n");
   EXPECT_EQ(offered("hyperion launch -n 2 -- train recipe.toml --optim.l"), "--optim.lr=\n");
 }
