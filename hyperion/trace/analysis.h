@@ -37,8 +37,8 @@ void order_by_rank(std::vector<RankAnalysis>& ranks);
 // Times in microseconds, as in the files; at most `top` kernels and operators a rank.
 base::Json analysis_json(const std::vector<RankAnalysis>& ranks, size_t top);
 
-// A file itself; of a folder its *.htrace, *.json, *.json.gz and *.json.zst, in the order of their names, or those of traces/ in
-// it where it has one. Throws ConfigError where there is none.
+// A file itself; of a folder its *.htrace, *.json, *.json.gz and *.json.zst, in the order of their names, or those of
+// traces/ in it where it has one. Throws ConfigError where there is none.
 std::vector<base::Path> trace_files(const base::Path& path);
 
 }  // namespace hyperion::trace
