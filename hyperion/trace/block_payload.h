@@ -57,8 +57,7 @@ class ColumnReader {
   friend class PayloadReader;
   Layout layout_ = Layout::zeros;
   size_t count_ = 0, width_ = 0, at_ = 0;
-  std::string own_;        // what was packed by itself
-  size_t main_begin_ = 0;  // else where it is in the main part
+  std::string own_;  // what was packed by itself
   const char* bytes_ = nullptr;
   size_t size_ = 0;
 };

@@ -11,7 +11,7 @@ namespace hyperion::trace {
 namespace {
 
 constexpr uint32_t kNoPlace = UINT32_MAX;
-constexpr int64_t kLatestTime = int64_t{1} << 61;             // as in JSON
+constexpr int64_t kLatestTime = int64_t{1} << 61;           // as in JSON
 constexpr int64_t kMostDigits = 1'000'000'000'000'000'000;  // a place of a form has at most 18
 
 void check(bool good, const char* what) {
@@ -207,7 +207,8 @@ void EventBlockReader::read_event(uint64_t type, EventsBefore& before, Trace::Ev
   shape = form == 0 ? name : read_fields(form - 1, row);
   event.begin = static_cast<int64_t>(next(C::begin));
   event.duration = static_cast<int64_t>(next(C::duration));
-  check((event.begin > -kLatestTime && event.begin < kLatestTime) || event.begin == kNoTime, "a time is beyond any clock");
+  check((event.begin > -kLatestTime && event.begin < kLatestTime) || event.begin == kNoTime,
+        "a time is beyond any clock");
   check(event.duration >= kNone && event.duration < kLatestTime, "a duration is beyond any clock");
   before.learn(row);
 }

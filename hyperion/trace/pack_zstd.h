@@ -6,14 +6,14 @@
 
 namespace hyperion::trace {
 
-constexpr int kPackLevel = 9;      // what files are written with: smaller by a tenth than 3, unpacked as quickly
+constexpr int kPackLevel = 9;      // what files are written with
 constexpr int kEstimateLevel = 1;  // quick, and good enough to compare two ways of writing the same numbers
 
 // One frame of zstd.
 std::string pack_zstd(std::string_view plain, int level = kPackLevel);
 
-// What a frame holds, which must be exactly `size` bytes; std::nullopt-like false where it is damaged. Memory grows
-// with what comes out of it, not with what `size` claims.
+// What a frame holds. False where it is damaged or does not hold exactly `size` bytes. Memory grows with what comes out
+// of it, not with what `size` claims.
 bool unpack_zstd(std::string_view packed, size_t size, std::string& plain);
 
 }  // namespace hyperion::trace

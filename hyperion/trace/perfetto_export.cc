@@ -23,6 +23,12 @@ std::string said(std::string_view json) {
   return !json.empty() && text::json_is_text(json) ? text::json_string(json) : std::string(json);
 }
 
+// Of a pid or tid.
+std::string shown_name(std::string_view json) {
+  const auto name = said(json);
+  return name.empty() ? "unnamed" : name;
+}
+
 std::optional<int64_t> integer_in(std::string_view json, int64_t least, int64_t most) {
   int64_t value = 0;
   const auto read = std::from_chars(json.data(), json.data() + json.size(), value);
@@ -149,7 +155,7 @@ class PerfettoExport {
       track.uuid = process_uuid(row.pid);
       track.pid = process_number(row.pid);
       track.name = process_name(row.pid);
-      if (!track.pid && track.name.empty()) track.name = said(row.pid);
+      if (!track.pid && track.name.empty()) track.name = shown_name(row.pid);
       packets_.track(track);
     }
   }
@@ -165,7 +171,7 @@ class PerfettoExport {
       track.pid = process_number(row.pid);
       track.tid = tid;
     } else {
-      if (track.name.empty()) track.name = said(row.tid);
+      if (track.name.empty()) track.name = shown_name(row.tid);
       if (lane > 0) track.name += base::format(" ({})", lane + 1);
     }
     packets_.track(track);

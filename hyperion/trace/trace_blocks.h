@@ -29,10 +29,10 @@ struct BlockHeader {
 std::string file_header();
 std::string block_header(const BlockHeader& header, std::string_view payload);
 
-// What is wrong with one, or nullptr. `bytes` has its length. The checksum is looked at by checksum_fits() once the
-// payload is there.
 enum class HeaderVerdict { good, no_trace, damaged, later_version };
-HeaderVerdict read_file_header(std::string_view bytes);
+HeaderVerdict read_file_header(std::string_view bytes);  // of kFileHeaderBytes
+// Of kBlockHeaderBytes; false where it cannot be one. Whether it is the one that was written checksum_fits() tells,
+// once the payload is there.
 bool read_block_header(std::string_view bytes, BlockHeader& header);
 bool checksum_fits(std::string_view header, std::string_view payload);
 
