@@ -208,7 +208,6 @@ TEST(PipelineRun, that_cannot_be_is_refused_with_what_would_do) {
   EXPECT_TRUE(says(refused(2, {"--parallel", "dp=2,ep=2"}), "this model has none"));
   EXPECT_TRUE(says(refused(2, {"--parallel", "dp=2,ep=2", "--deterministic=layout"}), "same_bits: an expert of ep"));
   EXPECT_TRUE(says(refused(2, {"--parallel", "cp=2", "--train.length=26"}), "train.length that 4 divides: 24 or 28"));
-  EXPECT_TRUE(says(refused(2, {"--parallel", "cp=2", "--train.precision=fp8"}), "fp8"));
   EXPECT_TRUE(says(refused(2, {"--parallel", "cp=2", "--deterministic=layout"}), "same_bits"));
   EXPECT_TRUE(says(refused(3, {"--parallel", "tp=3"}), "sizes of tp that do: 1, 2"));
   EXPECT_TRUE(says(refused(3, {"--parallel", "tp=3", "--dry-run"}), "sizes of tp that do: 1, 2"));
