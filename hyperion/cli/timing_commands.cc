@@ -334,7 +334,8 @@ void add_kernels_flags(CLI::App* kernels, TimingFlags& flags) {
         {"ep", "likewise tokens on their way to the experts of so many processes and back"}})
     kernels
         ->add_option_function<std::vector<int64_t>>(
-            format("--{}", axis), [&flags, axis](const auto& counts) { flags.kernels.cuts[axis] = counts; }, meaning)
+            format("--{}", axis),
+            [&flags, name = std::string(axis)](const auto& counts) { flags.kernels.cuts[name] = counts; }, meaning)
         ->delimiter(',')
         ->allow_extra_args(false);
   kernels->add_option("--dtypes", flags.kernels.dtypes, "of fp32,bf16,fp16 (default: bf16 on a GPU, else fp32)")
