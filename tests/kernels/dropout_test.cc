@@ -93,9 +93,11 @@ TEST_P(Dropout, of_a_shard_is_the_shard_of_the_whole) {
     int64_t outer, whole, inner, begin, count, second = -1;
   };
   for (const auto type : {at::kFloat, at::kBFloat16})
-    for (const auto& [outer, whole, inner, begin, count, second] :
+    for (const Cut& cut :
          {Cut{7, 96, 1, 32, 32}, Cut{5, 60, 1, 20, 20}, Cut{3, 11, 13, 4, 5}, Cut{4, 12, 64, 3, 3}, Cut{2, 6, 35, 0, 2},
           Cut{9, 129, 1, 128, 1}, Cut{1, 8, 5, 2, 6}, Cut{3, 8, 16, 2, 2, 4}, Cut{2, 12, 5, 0, 3, 9}}) {
+      const int64_t outer = cut.outer, whole = cut.whole, inner = cut.inner, begin = cut.begin, count = cut.count,
+                    second = cut.second;
       SCOPED_TRACE(base::format("{} {}x{}x{} {}+{}", c10::toString(type), outer, whole, inner, begin, count));
       const kernels::ElementMap elements{count * inner, whole * inner, begin * inner, second < 0 ? -1 : second * inner};
       const auto shard = [&](const at::Tensor& t) {
@@ -125,9 +127,9 @@ TEST_P(Dropout, of_some_columns_of_some_rows_is_that_of_the_whole) {
   constexpr int64_t kSamples = 3, kTokens = 12;
   for (const auto type : {at::kFloat, at::kBFloat16})
     for (const int64_t width : {48, 6})
-      for (const auto& [run, first, second] : {std::array<int64_t, 3>{3, 3, 6}, {4, 8, -1}, {1, 0, 11}})
+      for (const auto& runs : {std::array<int64_t, 3>{3, 3, 6}, {4, 8, -1}, {1, 0, 11}})
         for (const int64_t column : {int64_t{0}, width / 3}) {
-          const int64_t columns = width / 3;
+          const int64_t columns = width / 3, run = runs[0], first = runs[1], second = runs[2];
           const kernels::ElementMap part{run, kTokens, first, second, columns, width, column};
           const auto shard = [&](const at::Tensor& t) {
             auto rows = t.narrow(1, first, run);
