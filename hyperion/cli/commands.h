@@ -174,6 +174,7 @@ void add_doctor_command(Commands& commands);
 void add_bench_commands(Commands& commands);
 void add_tune_command(Commands& commands);
 void add_comm_check_command(Commands& commands);
+void add_profile_command(Commands& commands);
 void add_trace_commands(Commands& commands);
 void add_presets_command(Commands& commands);
 void add_runs_commands(Commands& commands);

@@ -53,6 +53,7 @@ void add_commands(Commands& commands, std::vector<std::string> launched) {
   add_bench_commands(commands);
   add_tune_command(commands);
   add_comm_check_command(commands);
+  add_profile_command(commands);
   add_trace_commands(commands);
   add_presets_command(commands);
   add_runs_commands(commands);

@@ -28,12 +28,6 @@ constexpr const char* kAgreement = "agreement";
 
 using base::now;
 
-std::string host_name() {
-  char name[256] = "unknown";
-  ::gethostname(name, sizeof name - 1);
-  return name;
-}
-
 // NCCL wants a GPU for each rank of a machine; where they share one, tensors go by way of the host.
 bool own_gpu(c10::Device device, const host::Launch& launch) {
   return device.is_cuda() && launch.local_world > 0 && launch.local_world <= device::gpu_count();
@@ -86,6 +80,12 @@ void share_wrong(CommJob& job, const Wrong& own, std::vector<CollectiveRow>& row
 }
 
 }  // namespace
+
+std::string host_name() {
+  char name[256] = "unknown";
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
 
 CommJob::CommJob(const std::string& device_name, double timeout_seconds) : device(c10::kCPU) {
   const auto launch = host::find_launch();

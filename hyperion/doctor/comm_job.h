@@ -29,6 +29,8 @@ struct CommJob {
   std::vector<std::string> told_by_all(const std::string& text);  // by rank; each calls it
 };
 
+std::string host_name();  // of this machine
+
 // "8", "64KiB", "1M". Throws ConfigError.
 int64_t message_size(const std::string& text);
 // Throws ConfigError where a size is not for these ranks or their memory.

@@ -21,7 +21,7 @@ namespace {
 using base::format;
 
 constexpr const char* kLinks = "links";
-constexpr int kTag = 1, kLatencyRounds = 20, kBandwidthRounds = 6, kTrials = 2, kMostAlone = 16;
+constexpr int kTag = 1, kTrials = 2, kMostAlone = 16;
 constexpr double kLongRound = 0.1;        // seconds: a message that takes longer is sent once
 constexpr double kLeastLateness = 20e-6;  // what a scheduler may do to a link that is fine
 
@@ -30,23 +30,24 @@ using base::now;
 // One pair of ranks, from the side of one of them.
 class PairTest {
  public:
-  PairTest(comm::Group& group, c10::Device device, int other, int64_t bytes)
-      : group_(group),
-        device_(device),
+  PairTest(const LinkMeasurement& how, int other)
+      : how_(how),
+        group_(how.group),
+        device_(how.device),
         other_(other),
-        word_(at::zeros({1}, at::TensorOptions(at::kFloat).device(device))) {
-    const int64_t count = std::max<int64_t>(bytes / 4, 1);
-    own_ = known_values(kSeed, group.rank(), 0, count).to(device);
+        word_(at::zeros({1}, at::TensorOptions(at::kFloat).device(how.device))) {
+    const int64_t count = std::max<int64_t>(how.bytes / 4, 1);
+    own_ = known_values(kSeed, group_.rank(), 0, count).to(device_);
     theirs_ = at::zeros_like(own_);
   }
 
   void lead(Link& link) {
     link.latency = 1e9;
-    for (int i = 0; i < kLatencyRounds; ++i) link.latency = std::min(link.latency, timed(word_) / 2);
-    for (int i = 0; i < kBandwidthRounds; ++i) {
+    for (int i = 0; i < how_.latency_rounds; ++i) link.latency = std::min(link.latency, timed(word_) / 2);
+    for (int i = 0; i < how_.bandwidth_rounds; ++i) {
       const double seconds = timed(own_);
       link.bandwidth = std::max(link.bandwidth, static_cast<double>(own_.nbytes()) / seconds);
-      const bool last = i + 1 == kBandwidthRounds || seconds > kLongRound;
+      const bool last = i + 1 == how_.bandwidth_rounds || seconds > kLongRound;
       word_.fill_(last ? 1 : 0);
       group_.send(word_, other_, kTag, kLinks).wait();
       if (last) return;
@@ -54,7 +55,7 @@ class PairTest {
   }
 
   void follow(Link& link) {
-    for (int i = 0; i < kLatencyRounds; ++i) answer(word_);
+    for (int i = 0; i < how_.latency_rounds; ++i) answer(word_);
     const auto right = known_values(kSeed, other_, 0, theirs_.numel()).to(device_);
     do {
       theirs_.zero_();
@@ -80,6 +81,7 @@ class PairTest {
     group_.send(receipt_, other_, kTag, kLinks).wait();
   }
 
+  const LinkMeasurement& how_;
   comm::Group& group_;
   c10::Device device_;
   int other_;
@@ -88,9 +90,9 @@ class PairTest {
 };
 
 // What this rank learned of its two links with another.
-void measure_pair(comm::Group& group, c10::Device device, int other, int64_t bytes, Link& out, Link& in) {
-  PairTest test(group, device, other, bytes);
-  if (group.rank() < other) {
+void measure_pair(const LinkMeasurement& how, int other, Link& out, Link& in) {
+  PairTest test(how, other);
+  if (how.group.rank() < other) {
     test.lead(out);
     test.follow(in);
   } else {
@@ -242,7 +244,7 @@ std::vector<Link> measure_links(const LinkMeasurement& how,
         if (rank == a || rank == b) {
           const int other = rank == a ? b : a;
           Link out{rank, other}, in{other, rank};
-          measure_pair(group, how.device, other, how.bytes, out, in);
+          measure_pair(how, other, out, in);
           seen[{rank, other}] = out, seen[{other, rank}] = in;
         }
       control.barrier(kLinks).wait();
@@ -250,7 +252,7 @@ std::vector<Link> measure_links(const LinkMeasurement& how,
     }
     share(control, seen, all);
   };
-  measure(pair_rounds(group.size(), group.size() <= kMostAlone));
+  measure(pair_rounds(group.size(), how.alone && group.size() <= kMostAlone));
   auto links = listed(all);
   // What is slow by accident is not slow each time.
   for (int trial = 0; trial < kTrials; ++trial) {

@@ -17,14 +17,16 @@ struct Link {
 };
 
 // Every ordered pair of ranks, sorted; the same list on all ranks. `bytes`: of a message. Up to 16 ranks one pair at a
-// time; more ranks in rounds of pairs that have no rank in common. What seems slow is measured up to twice more.
-// `progress` is called on every rank after each round.
+// time, if so wished; else in rounds of pairs that have no rank in common. What seems slow is measured up to twice
+// more. `progress` is called on every rank after each round.
 struct LinkMeasurement {
   comm::Group &group, &control;
   c10::Device device;
   int64_t bytes;
   const std::vector<std::string>& hosts;  // of each rank
   double tolerance;                       // see find_link_faults
+  int latency_rounds = 20, bandwidth_rounds = 6;
+  bool alone = true;  // one pair at a time, of up to 16 ranks
 };
 std::vector<Link> measure_links(const LinkMeasurement& how,
                                 const std::function<void(int64_t done, int64_t all)>& progress);

@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "hyperion/base/format.h"
 #include "hyperion/base/log.h"
@@ -189,15 +190,18 @@ Processes::Step Processes::agree(const Step& own) {
   Step step;
   if (size() == 1) {
     step = own, step.fewest = own.rows;
+    told_ = {std::exchange(own_told_, {})};
     return step;
   }
-  constexpr int64_t kTold = 5;
+  constexpr int64_t kAgreed = 5, kTold = kAgreed + std::tuple_size_v<Told>;
   const auto here = at::empty({kTold}, at::kLong), all = at::empty({size(), kTold}, at::kLong);
   auto* values = here.mutable_data_ptr<int64_t>();
   values[0] = own.counted, values[1] = static_cast<int64_t>(own.hash), values[2] = own.stop, values[3] = own.rows;
   values[4] = own.documents;
+  std::ranges::copy(std::exchange(own_told_, {}), values + kAgreed);
   control_->all_gather(all, here, "step").wait();
   step.fewest = own.rows;
+  told_.resize(static_cast<size_t>(size()));
   for (int rank = 0; rank < size(); ++rank) {
     const auto* told = all.const_data_ptr<int64_t>() + kTold * rank;
     // Who holds another part of one model brings the same targets, and of one sequence the same samples.
@@ -209,6 +213,7 @@ Processes::Step Processes::agree(const Step& own) {
     step.fewest = std::min(step.fewest, told[3]);
     step.documents = std::max(step.documents, told[4]);
     if (step.stop == 0) step.stop = static_cast<int>(told[2]);
+    std::copy_n(told + kAgreed, told_.front().size(), told_[static_cast<size_t>(rank)].begin());
   }
   return step;
 }

@@ -1,9 +1,11 @@
 // The processes of a run, and the groups they talk in. A run of one process has them too: they talk to no one.
 #pragma once
+#include <array>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <tuple>
 #include <vector>
 
 #include "hyperion/comm/world.h"
@@ -101,6 +103,10 @@ class Processes {
     int64_t fewest = 0;     // samples that any process has; found by `agree`
   };
   Step agree(const Step& own);
+  // Beside each of these every rank tells what it last said here; what all told with the last one, by rank.
+  using Told = std::array<int64_t, 6>;
+  void tell(const Told& own) { own_told_ = own; }
+  const std::vector<Told>& told() const { return told_; }
 
  private:
   std::vector<comm::Group*> groups() const;  // that are there
@@ -121,6 +127,8 @@ class Processes {
   comm::Backend backend_ = comm::Backend::host;
   comm::Reduce reduce_ = comm::Reduce::fixed;
   bool check_calls_ = false;
+  Told own_told_ = {};
+  std::vector<Told> told_;
 };
 
 }  // namespace hyperion::parallel

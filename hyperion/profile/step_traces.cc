@@ -112,11 +112,18 @@ StepTraces::StepTraces(Options options) : options_(std::move(options)) {
 }
 StepTraces::~StepTraces() = default;
 
+void StepTraces::also(const TracePlan& plan) {
+  if (!busy()) asked_ = plan;
+}
+
 void StepTraces::before(int64_t step) {
-  const auto place = options_.plan.at(step);
-  if (place.part == TracePlan::Part::none) return;
+  if (active_ == nullptr)
+    for (const auto* plan : {&options_.plan, &asked_})
+      if (active_ == nullptr && plan->at(step).part != TracePlan::Part::none) active_ = plan;
+  if (active_ == nullptr) return;
+  const auto place = active_->at(step);
   const bool warms = place.part == TracePlan::Part::warm_up;
-  if (place.begins && (warms || options_.plan.warm_up == 0))
+  if (place.begins && (warms || active_->warm_up == 0))
     kineto::prepareProfiler(kineto_config(), activities(options_.gpu));
   if (warms) return;
   if (!recording_) {  // also where a run goes on in the middle of a part
@@ -134,7 +141,9 @@ void StepTraces::before(int64_t step) {
 void StepTraces::after(int64_t step) {
   if (!recording_) return;
   recording_->end_step();
-  if (!options_.plan.at(step).ends) return;
+  if (!active_->at(step).ends) return;
+  if (active_ == &asked_) asked_ = {};
+  active_ = nullptr;
   options_.wait();
   auto recorded = recording_->end();
   recording_.reset();

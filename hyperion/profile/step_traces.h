@@ -40,6 +40,8 @@ class StepTraces {
   StepTraces(const StepTraces&) = delete;
   StepTraces& operator=(const StepTraces&) = delete;
 
+  void also(const TracePlan& plan);  // beside the plan, once; nothing while another such is not done
+  bool busy() const { return asked_.steps > 0; }
   // Around each step, in the thread that queues it.
   void before(int64_t step);
   void after(int64_t step);
@@ -47,6 +49,8 @@ class StepTraces {
  private:
   class Recording;
   Options options_;
+  TracePlan asked_;
+  const TracePlan* active_ = nullptr;  // whose steps are under way
   std::unique_ptr<Recording> recording_;
   class Writer;
   std::unique_ptr<Writer> writer_;

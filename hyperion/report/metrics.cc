@@ -44,6 +44,8 @@ void each_field(Record& record, Visit&& visit) {
   visit("expert_busiest", record.expert_busiest);
   visit("expert_idle", record.expert_idle);
   visit("expert_dropped", record.expert_dropped);
+  visit("stopped_ms", record.stopped_ms);
+  visit("held_up", record.held_up);
 }
 
 template <class Record, class Visit>

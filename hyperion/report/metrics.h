@@ -31,7 +31,9 @@ struct StepRecord {
   // Of mixtures of experts: the busiest expert of any layer as a multiple of an even share; part of the experts that
   // got no token; part of the choices that found no room (with a capacity).
   std::optional<double> expert_busiest = {}, expert_idle = {}, expert_dropped = {};
-  std::string sample_hash = {};  // of what those samples held, 16 hexadecimal digits
+  std::string sample_hash = {};             // of what those samples held, 16 hexadecimal digits
+  std::optional<double> stopped_ms = {};    // that this rank did not run at all
+  std::optional<std::string> held_up = {};  // by what, where that is known: "compute of rank 3"
 };
 
 // What the model made of a prompt.

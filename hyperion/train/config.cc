@@ -60,6 +60,7 @@ base::Settings bind(RunConfig& config) {
             "count how many tokens of each step the model predicts rightly, which takes whole logits; of images it is "
             "always counted")
       .flag("deterministic", train.deterministic, "bit-for-bit repeatable on a GPU too, at some cost in speed")
+      .flag("watch", train.watch, "tell which rank, input or link holds the run up; costs next to nothing")
       .text("profile", train.profile,
             "steps to trace, on all processes, into the run's folder: 1+3@100 is one of warm-up from step 100 on, then "
             "three "

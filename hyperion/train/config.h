@@ -48,7 +48,7 @@ struct LoopConfig {
   Precision precision = Precision::fp32;
   Optimize optimize = Optimize::fused;
   double loss_scale = 65536, min_delta = 0;
-  bool deterministic = false, accuracy = false;
+  bool deterministic = false, accuracy = false, watch = true;
   std::string profile;  // profile::TracePlan
 };
 // fp32 for fp32 and tf32, bf16 for fp8.

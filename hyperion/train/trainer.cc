@@ -3,11 +3,13 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <cmath>
 #include <csignal>
 #include <cstdlib>
 #include <optional>
 
+#include "hyperion/base/clock.h"
 #include "hyperion/base/error.h"
 #include "hyperion/base/fault.h"
 #include "hyperion/base/format.h"
@@ -27,6 +29,7 @@
 #include "hyperion/parallel/processes.h"
 #include "hyperion/parallel/trained_weights.h"
 #include "hyperion/profile/memory.h"
+#include "hyperion/profile/trace_request.h"
 #include "hyperion/train/epochs.h"
 #include "hyperion/train/evaluate.h"
 #include "hyperion/train/pipeline_record.h"
@@ -84,22 +87,59 @@ void Trainer::step() {
     between_steps();
     tally_.begin_anew();
   }
+  if (watch_ && watch_->suspects_links()) look_at_links();
+  tell_others();
   tally_.resume();
+  if (watch_) watch_->begin(processes_.traffic().exposed);
   const double lr = schedule_.at(number);
   const int64_t before = cursor().samples;
   if (traces_) traces_->before(number);
   const Batch batch = stoppable([&] { return feed_->next(); });
+  if (watch_) watch_->has_input();
   // The last step there was on a CPU, where clocks cost nothing; on a GPU that of train.steps, which waits for it.
   stepper_->time_stages(device_.is_cpu() || number == config_.train.steps);
   auto result = stepper_->run(batch, number, lr, *timer);
   if (traces_) traces_->after(number);
+  heed_others();
   settle();
   sample_hash_ += result.hash;
   if (result.stop != 0) stop_ = result.stop;
   const int64_t after = cursor().samples;
   pending_ = Pending{std::move(result), std::move(timer), number, lr, after - before, after, sample_hash_};
   step_ = number;
+  if (watch_) watch_->end(processes_.traffic().exposed);
   if (device_.is_cpu()) settle();
+}
+
+void Trainer::tell_others() {
+  parallel::Processes::Told own{};
+  if (watch_) std::ranges::copy(watch_->told(), own.begin());
+  if (first() && step_ >= traced_until_ && base::now() > look_for_requests_) {
+    look_for_requests_ = base::now() + 0.5;
+    if (const auto asked = profile::take_request(files_, request_.run.path()))
+      own[4] = asked->mask(), own[5] = asked->steps, traced_until_ = step_ + asked->steps + 2;
+  }
+  processes_.tell(own);
+}
+
+void Trainer::heed_others() {
+  const auto& asked = processes_.told().front();
+  if (profile::TraceRequest::asks(asked[4], processes_.rank()) && asked[5] > 0) {
+    if (!traces_) make_traces({});
+    traces_->also({.warm_up = 1, .steps = asked[5], .first = step_ + 2});
+  }
+  if (!watch_) return;
+  std::vector<doctor::JobWatch::Told> steps;
+  for (const auto& told : processes_.told()) std::copy_n(told.begin(), 4, steps.emplace_back().begin());
+  for (const auto& slow : watch_->add(steps))
+    if (first()) base::log_warn(format("step {}: {}", step_, doctor::slow_text(slow)));
+}
+
+void Trainer::look_at_links() {
+  between_steps();
+  auto& group = processes_.gradients().size() == processes_.size() ? processes_.gradients() : processes_.control();
+  const auto slow = watch_->look_at_links(group, processes_.control(), device_);
+  if (slow && first()) base::log_warn(format("step {}: {}", step_, doctor::slow_text(*slow)));
 }
 
 // All processes settle the same steps in the same order.
@@ -154,6 +194,10 @@ void Trainer::settle() {
     record.comm_total_ms = (traffic.seconds - told_traffic_.seconds) * 1e3;
     record.comm_bytes = traffic.bytes - told_traffic_.bytes;
     told_traffic_ = traffic;
+  }
+  if (watch_) {
+    record.stopped_ms = watch_->last().stopped * 1e3;
+    if (!watch_->now().empty()) record.held_up = doctor::held_up_text(watch_->now().front());
   }
   const auto memory = profile::memory_use(device_.is_cuda());
   record.memory_allocated = memory.allocated, record.memory_reserved = memory.reserved,

@@ -9,6 +9,7 @@
 #include "hyperion/comm/traffic.h"
 #include "hyperion/data/cursor.h"
 #include "hyperion/data/source.h"
+#include "hyperion/doctor/job_watch.h"
 #include "hyperion/models/model.h"
 #include "hyperion/optim/schedule.h"
 #include "hyperion/parallel/processes.h"
@@ -61,7 +62,11 @@ class Trainer {
   void plan_memory();
   double restore();  // returns the seconds trained before
   void plan_traces();
+  void make_traces(const profile::TracePlan& plan);
   void step();
+  void tell_others();    // of the last step, and what was asked of the run
+  void heed_others();    // what they told
+  void look_at_links();  // where all wait longer than they did
   void settle();         // reads and tells the figures of the pending step
   void between_steps();  // and nothing of a step is under way, nor counted as a step's, until the next
   std::optional<double> accuracy_of(const StepResult& result);
@@ -110,6 +115,9 @@ class Trainer {
   data::Cursor start_;  // where this process began
   std::optional<Feed> feed_;
   std::unique_ptr<profile::StepTraces> traces_;  // null: no step is traced
+  double look_for_requests_ = 0;                 // for traces, in the run's folder
+  int64_t traced_until_ = 0;
+  std::optional<doctor::JobWatch> watch_;  // none: it is not wished for
   const char* doing_ = "preparing the run";
   int64_t step_ = 0, saved_step_ = -1;
   Validations validations_;

@@ -155,6 +155,12 @@ void Trainer::prepare() {
   feed_.emplace(split_, config_, start_, share(), device_.is_cuda());
   sample_hash_ = start_.hash;
   plan_traces();
+  if (config_.train.watch) {
+    std::vector<int> stages;
+    for (int rank = 0; rank < processes_.size(); ++rank)
+      stages.push_back(static_cast<int>(strategy::Mesh(processes_.mesh().layout(), rank).index(strategy::Axis::pp)));
+    watch_.emplace(std::move(stages));
+  }
   told_traffic_ = processes_.traffic();
   // After the last step comes a validation, also where a run was killed in the middle of it or just after.
   log_.begin(step_, seconds_before, epoch_samples(config_, split_),
@@ -163,7 +169,10 @@ void Trainer::prepare() {
 
 void Trainer::plan_traces() {
   const auto plan = profile::TracePlan::parse(config_.train.profile, "train.profile");
-  if (plan.steps == 0) return;
+  if (plan.steps > 0) make_traces(plan);
+}
+
+void Trainer::make_traces(const profile::TracePlan& plan) {
   files_.create_folders(request_.run.path() / "traces");
   const auto file = [run = request_.run.path(), rank = processes_.rank()](int64_t step) {
     return trace::trace_path(run, step, rank);

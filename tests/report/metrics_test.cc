@@ -53,6 +53,7 @@ using Steps = std::vector<int64_t>;
 TEST_F(MetricsFiles, read_back_bit_for_bit) {
   StepRecord full{7,   0.1, 1e-300, 3e-4, 12.125, 4096, 1.0 / 7, 315.5, 0.4, 1,    2,    int64_t{1} << 60,  0.1,
                   0.2, 0.3, 0.4,    0.5,  0.6,    99,   640,     0.7,   3.5, 0.25, 0.01, "0123456789abcdef"};
+  full.stopped_ms = 61.5, full.held_up = "compute of rank 3";
   EvalRecord evaluation{7, "validation \"a\"", 0.7, 2.01, 0.9, 0.95};
   MetricsWriter writer(base::real_files(), run_, 0, 0);
   writer.write(full);
@@ -73,6 +74,8 @@ TEST_F(MetricsFiles, read_back_bit_for_bit) {
   EXPECT_EQ(step.expert_busiest, full.expert_busiest);
   EXPECT_EQ(step.expert_idle, full.expert_idle);
   EXPECT_EQ(step.expert_dropped, full.expert_dropped);
+  EXPECT_EQ(step.stopped_ms, full.stopped_ms);
+  EXPECT_EQ(step.held_up, full.held_up);
   EXPECT_EQ(metrics.evaluations[0].split, evaluation.split);
   EXPECT_EQ(metrics.evaluations[0].answers_right, evaluation.answers_right);
 }

@@ -1,0 +1,78 @@
+#include "hyperion/doctor/job_watch.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "hyperion/base/clock.h"
+#include "hyperion/base/format.h"
+#include "hyperion/doctor/comm_job.h"
+#include "hyperion/doctor/links.h"
+
+namespace hyperion::doctor {
+namespace {
+
+constexpr int64_t kMessage = 64 << 10;
+constexpr double kTolerance = 3;
+
+}  // namespace
+
+void JobWatch::begin(double waited) {
+  begun_ = base::now(), waited_ = waited, stopped_before_ = stopped_.seconds();
+  fresh_ = false;
+}
+
+void JobWatch::has_input() { input_ = base::now() - begun_; }
+
+void JobWatch::end(double waited) {
+  last_ = {base::now() - begun_, input_, waited - waited_, stopped_.seconds() - stopped_before_};
+  fresh_ = true;
+}
+
+JobWatch::Told JobWatch::told() {
+  if (!fresh_) return {};
+  fresh_ = false;
+  const auto micro = [](double seconds) { return std::llround(1e6 * seconds); };
+  return {std::max<int64_t>(micro(last_.step), 1), micro(last_.input), micro(last_.waited), micro(last_.stopped)};
+}
+
+std::vector<SlowRank> JobWatch::add(const std::vector<Told>& all) {
+  std::vector<StepDigest> step;
+  for (const auto& [whole, input, waited, stopped] : all) {
+    if (whole == 0) return {};  // the first step, or the first after a pause
+    const auto seconds = [](int64_t micro) { return 1e-6 * static_cast<double>(micro); };
+    step.push_back({seconds(whole), seconds(input), seconds(waited), seconds(stopped)});
+  }
+  return slow_.add(step);
+}
+
+std::optional<SlowRank> JobWatch::look_at_links(comm::Group& group, comm::Group& control, c10::Device device) {
+  const double lost = slow_.lost_to_links();
+  slow_.looked_at_links();
+  SlowRank found{-1, SlowCause::links, lost};
+  if (group.size() == 2) {  // there is one link
+    found.beside = "between ranks 0 and 1";
+    return found;
+  }
+  const auto hosts = control.gather_text(host_name(), "links");
+  const auto links = measure_links({.group = group,
+                                    .control = control,
+                                    .device = device,
+                                    .bytes = kMessage,
+                                    .hosts = hosts,
+                                    .tolerance = kTolerance,
+                                    .latency_rounds = 4,
+                                    .bandwidth_rounds = 2,
+                                    .alone = false},
+                                   [](int64_t, int64_t) {});
+  const auto texts = link_fault_texts(find_link_faults(links, hosts, kTolerance), links, hosts);
+  if (texts.empty()) return std::nullopt;
+  found.beside = texts.front();
+  // The rank that is an end of most of them.
+  std::vector<int> ends(hosts.size());
+  for (const auto& fault : find_link_faults(links, hosts, kTolerance))
+    ++ends[static_cast<size_t>(links[fault.link].from)], ++ends[static_cast<size_t>(links[fault.link].to)];
+  found.rank = static_cast<int>(std::max_element(ends.begin(), ends.end()) - ends.begin());
+  return found;
+}
+
+}  // namespace hyperion::doctor

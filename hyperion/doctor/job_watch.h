@@ -1,0 +1,45 @@
+// Watches a job while it trains: where each step of this rank went, what the others tell of theirs, and which rank,
+// link or input holds them up. All ranks make the same calls.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "hyperion/comm/group.h"
+#include "hyperion/doctor/slow_ranks.h"
+#include "hyperion/profile/stopped_time.h"
+
+namespace hyperion::doctor {
+
+class JobWatch {
+ public:
+  // `kinds`: as SlowRanks has them.
+  explicit JobWatch(std::vector<int> kinds) : slow_(std::move(kinds)) {}
+
+  // Around a step, with what this rank has waited for others since its start, in seconds.
+  void begin(double waited);
+  void has_input();
+  void end(double waited);
+  const StepDigest& last() const { return last_; }  // of the last step
+
+  // As it travels, and as it arrives: microseconds. Of a rank without a last step nothing but zeros.
+  using Told = std::array<int64_t, 4>;
+  Told told();
+  // Of all ranks, of the same step. What is found then is new.
+  std::vector<SlowRank> add(const std::vector<Told>& all);
+  const std::vector<SlowRank>& now() const { return slow_.now(); }
+
+  // Between steps, by all ranks: the links are measured pair by pair, a moment's work. Nothing where none is slow.
+  bool suspects_links() const { return slow_.suspects_links(); }
+  std::optional<SlowRank> look_at_links(comm::Group& group, comm::Group& control, c10::Device device);
+
+ private:
+  SlowRanks slow_;
+  profile::StoppedTime stopped_;
+  StepDigest last_;
+  bool fresh_ = false;
+  double begun_ = 0, input_ = 0, waited_ = 0, stopped_before_ = 0;
+};
+
+}  // namespace hyperion::doctor

@@ -1,0 +1,29 @@
+// What somebody asks of a run that is under way: to trace its next steps. A file in the run's folder, which the run
+// takes away when it has read it.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hyperion/base/files.h"
+
+namespace hyperion::profile {
+
+struct TraceRequest {
+  static constexpr int64_t kMostSteps = 1000, kMostRank = 62;
+  int64_t steps = 3;
+  std::vector<int64_t> ranks;  // empty: all
+
+  // As numbers that travel: a bit a rank, all bits for all of them.
+  int64_t mask() const;
+  static bool asks(int64_t mask, int64_t rank) { return mask == -1 || (rank <= kMostRank && (mask >> rank & 1) != 0); }
+};
+
+void ask_for_trace(base::FileSystem& files, const base::Path& run, const TraceRequest& request);
+bool trace_is_asked(base::FileSystem& files, const base::Path& run);
+void withdraw_request(base::FileSystem& files, const base::Path& run);
+// What was asked, once. Nothing and a warning where the file is no request.
+std::optional<TraceRequest> take_request(base::FileSystem& files, const base::Path& run);
+
+}  // namespace hyperion::profile
