@@ -4,8 +4,8 @@
 #include "hyperion/base/printable.h"
 #include "hyperion/cli/meter.h"
 #include "hyperion/interop/find_run.h"
-#include "hyperion/trace/analysis.h"
 #include "hyperion/trace/read_trace.h"
+#include "hyperion/trace/trace_files.h"
 
 namespace hyperion::cli {
 

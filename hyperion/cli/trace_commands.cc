@@ -3,6 +3,8 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "hyperion/analysis/analysis_tables.h"
+#include "hyperion/analysis/stragglers.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/printable.h"
 #include "hyperion/bench/outcome.h"
@@ -10,8 +12,6 @@
 #include "hyperion/cli/open_trace.h"
 #include "hyperion/cli/registry.h"
 #include "hyperion/cli/usage.h"
-#include "hyperion/trace/analysis_tables.h"
-#include "hyperion/trace/stragglers.h"
 
 namespace hyperion::cli {
 namespace {
@@ -24,22 +24,22 @@ struct TraceOptions {
   int64_t top = 20, threads = 0;
   double short_gap = 30, threshold = 5, share = 1;  // microseconds; percent
   bool last_step = false, json = false;
-  trace::SummaryOptions summary;
+  analysis::SummaryOptions summary;
 };
 
-std::vector<trace::RankAnalysis> analyzed_ranks(const std::vector<std::string>& words, const TraceOptions& options) {
-  trace::AnalysisOptions how;
+std::vector<analysis::RankAnalysis> analyzed_ranks(const std::vector<std::string>& words, const TraceOptions& options) {
+  analysis::AnalysisOptions how;
   how.steps.include_last = options.last_step;
   how.short_gap = static_cast<int64_t>(options.short_gap * 1000);
-  std::vector<trace::RankAnalysis> ranks;
+  std::vector<analysis::RankAnalysis> ranks;
   for (const auto& word : words)
     for (const auto& file : trace_files_of(word))
-      ranks.push_back(trace::analyze(read_shown(file, options.threads), how));
-  trace::order_by_rank(ranks);
+      ranks.push_back(analysis::analyze(read_shown(file, options.threads), how));
+  analysis::order_by_rank(ranks);
   return ranks;
 }
 
-void print_tables(const std::vector<trace::Table>& tables) {
+void print_tables(const std::vector<analysis::Table>& tables) {
   for (size_t i = 0; i < tables.size(); ++i)
     std::printf("%s%s\n%s%s%s", i == 0 ? "" : "\n", tables[i].title.c_str(),
                 bench::aligned(tables[i].rows, tables[i].text_columns).c_str(), tables[i].note.c_str(),
@@ -53,14 +53,14 @@ void print_trace_json(const base::Json& json) {
 int trace_analyze_command(const TraceOptions& options) {
   const auto ranks = analyzed_ranks(options.traces, options);
   if (options.json) {
-    auto json = trace::analysis_json(ranks, static_cast<size_t>(options.top));
-    json["straggler"] = trace::straggler_json(trace::find_straggler(ranks));
+    auto json = analysis::analysis_json(ranks, static_cast<size_t>(options.top));
+    json["straggler"] = analysis::straggler_json(analysis::find_straggler(ranks));
     print_trace_json(json);
     return 0;
   }
-  print_tables(trace::analysis_tables(ranks, static_cast<size_t>(options.top)));
-  if (const auto straggler = trace::find_straggler(ranks))
-    std::printf("\n%s\n", trace::straggler_text(*straggler).c_str());
+  print_tables(analysis::analysis_tables(ranks, static_cast<size_t>(options.top)));
+  if (const auto straggler = analysis::find_straggler(ranks))
+    std::printf("\n%s\n", analysis::straggler_text(*straggler).c_str());
   for (const auto& rank : ranks)
     if (rank.device_events == 0)
       std::printf("%srank %ld has no kernels: %s\n", &rank == &ranks[0] ? "\n" : "", static_cast<long>(rank.rank),
@@ -73,9 +73,9 @@ int trace_show_command(const TraceOptions& options) {
   base::Json shown = base::Json::array();
   for (const auto& file : trace_files_of(options.traces.at(0))) {
     const auto trace = read_shown(file, options.threads);
-    const auto summary = trace::summarize(trace, options.summary);
+    const auto summary = analysis::summarize(trace, options.summary);
     if (options.json) {
-      shown.push_back(trace::summary_json(trace, summary));
+      shown.push_back(analysis::summary_json(trace, summary));
       continue;
     }
     const auto& facts = trace.facts;
@@ -84,7 +84,7 @@ int trace_show_command(const TraceOptions& options) {
                 facts.rank ? format(", rank {}", *facts.rank).c_str() : "",
                 facts.world_size ? format(" of {}", *facts.world_size).c_str() : "",
                 base::bytes_text(trace.bytes()).c_str());
-    print_tables(trace::summary_tables(trace, summary));
+    print_tables(analysis::summary_tables(trace, summary));
   }
   if (options.json) print_trace_json(shown);
   return 0;
@@ -93,11 +93,11 @@ int trace_show_command(const TraceOptions& options) {
 int trace_diff_command(const TraceOptions& options) {
   const auto before = analyzed_ranks({options.before}, options);
   const auto after = analyzed_ranks({options.after}, options);
-  const auto found = trace::diff(before, after, {.percent = options.threshold, .share = options.share});
+  const auto found = analysis::diff(before, after, {.percent = options.threshold, .share = options.share});
   if (options.json)
-    print_trace_json(trace::diff_json(found));
+    print_trace_json(analysis::diff_json(found));
   else
-    print_tables(trace::diff_tables(found, static_cast<size_t>(options.top)));
+    print_tables(analysis::diff_tables(found, static_cast<size_t>(options.top)));
   if (!options.json && found.regression)
     std::printf("\nslower by more than %s%%\n", format("{}", options.threshold).c_str());
   return found.regression ? 1 : 0;

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "hyperion/analysis/analysis.h"
 #include "hyperion/base/error.h"
 #include "hyperion/base/hash.h"
-#include "hyperion/trace/analysis.h"
 #include "hyperion/trace/block_payload.h"
 #include "hyperion/trace/export_trace.h"
 #include "hyperion/trace/pack_zstd.h"
@@ -165,7 +165,7 @@ inline bool reads_trace(const base::Path& folder, const std::string& file, std::
   };
   try {
     const auto trace = read(file);
-    trace::analyze(trace);
+    analysis::analyze(trace);
     KeptText chrome, perfetto;
     trace::write_perfetto(trace, perfetto);
     trace::write_chrome(trace, chrome);

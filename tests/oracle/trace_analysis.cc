@@ -4,22 +4,22 @@
 #include <string_view>
 
 #include "hyperion/base/error.h"
-#include "hyperion/trace/analysis.h"
+#include "hyperion/analysis/analysis.h"
 #include "hyperion/trace/read_trace.h"
 
 int main(int argc, char** argv) {
   using namespace hyperion;
   try {
-    trace::AnalysisOptions options;
-    std::vector<trace::RankAnalysis> ranks;
+    analysis::AnalysisOptions options;
+    std::vector<analysis::RankAnalysis> ranks;
     for (int i = 1; i < argc; ++i) {
       if (std::string_view(argv[i]) == "--last-step")
         options.steps.include_last = true;
       else
-        ranks.push_back(trace::analyze(trace::read_trace(argv[i]), options));
+        ranks.push_back(analysis::analyze(trace::read_trace(argv[i]), options));
     }
-    trace::order_by_rank(ranks);
-    std::puts(trace::analysis_json(ranks, SIZE_MAX).dump().c_str());
+    analysis::order_by_rank(ranks);
+    std::puts(analysis::analysis_json(ranks, SIZE_MAX).dump().c_str());
   } catch (const base::Error& error) {
     std::fputs(base::error_text(error).c_str(), stderr);
     return error.exit_code();

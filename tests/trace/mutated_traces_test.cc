@@ -6,9 +6,9 @@
 #include <optional>
 #include <random>
 
+#include "hyperion/analysis/analysis.h"
 #include "hyperion/base/error.h"
 #include "hyperion/base/json.h"
-#include "hyperion/trace/analysis.h"
 #include "hyperion/trace/read_trace.h"
 #include "tests/base/support_child.h"
 #include "tests/support/seed.h"
@@ -118,7 +118,7 @@ TEST(MutatedTraces, are_read_where_they_are_json_and_else_refused) {
     std::string error;
     try {
       const auto trace = read_trace(folder / "a.json", options);
-      analyze(trace);
+      analysis::analyze(trace);
       for (size_t event = 0; event < trace.size(); ++event) trace.args(event);
       ++read;
     } catch (const base::Error& told) {

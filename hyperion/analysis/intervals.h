@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-namespace hyperion::trace {
+namespace hyperion::analysis {
 
 struct Interval {
   int64_t begin = 0, end = 0;  // nanoseconds; end is not within
@@ -29,4 +29,4 @@ int64_t overlap_of(const Intervals& a, const Intervals& b);  // of two unions
 // ...
 std::array<int64_t, 8> time_by_mask(const std::array<Intervals, 3>& unions);
 
-}  // namespace hyperion::trace
+}  // namespace hyperion::analysis

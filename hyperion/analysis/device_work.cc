@@ -1,11 +1,11 @@
-#include "hyperion/trace/device_work.h"
+#include "hyperion/analysis/device_work.h"
 
 #include <algorithm>
 #include <set>
 
 #include "hyperion/base/error.h"
 
-namespace hyperion::trace {
+namespace hyperion::analysis {
 namespace {
 
 struct Launch {
@@ -45,18 +45,18 @@ class Launches {
 };
 
 struct Steps {
-  int64_t count = 0, last_begin = kNoTime, last_end = kNoTime;
+  int64_t count = 0, last_begin = trace::kNoTime, last_end = trace::kNoTime;
 };
 
-Steps steps_of(const Trace& trace) {
+Steps steps_of(const trace::Trace& trace) {
   std::vector<bool> is_step(trace.names.size());
   for (uint32_t id = 0; id < is_step.size(); ++id)
     is_step[id] = trace.names[id].find("ProfilerStep") != std::string_view::npos;
   Steps steps;
   std::set<uint32_t> names;
   for (size_t i = 0; i < trace.size(); ++i) {
-    if (trace.name[i] == kNoString || !is_step[trace.name[i]] || trace.duration[i] < 0 || trace.begin[i] == kNoTime ||
-        is_device_work(trace.category(i)))
+    if (trace.name[i] == trace::kNoString || !is_step[trace.name[i]] || trace.duration[i] < 0 ||
+        trace.begin[i] == trace::kNoTime || is_device_work(trace.category(i)))
       continue;
     names.insert(trace.name[i]);
     steps.last_begin = std::max(steps.last_begin, trace.begin[i]);
@@ -90,7 +90,7 @@ WorkKind work_kind(std::string_view name) {
   return has("Memcpy") || has("Sync") ? WorkKind::other : WorkKind::computation;
 }
 
-DeviceWork device_work(const Trace& trace, const StepOptions& options) {
+DeviceWork device_work(const trace::Trace& trace, const StepOptions& options) {
   const Steps steps = steps_of(trace);
   const bool some = steps.count > 1;
   std::vector<WorkKind> kinds(trace.names.size());
@@ -100,13 +100,13 @@ DeviceWork device_work(const Trace& trace, const StepOptions& options) {
   Launches launches;
   for (size_t i = 0; i < trace.size(); ++i) {
     const auto category = trace.category(i);
-    if (trace.duration[i] < 0 || trace.begin[i] == kNoTime) continue;
+    if (trace.duration[i] < 0 || trace.begin[i] == trace::kNoTime) continue;
     if (is_device_work(category)) {
-      const auto kind = trace.name[i] == kNoString ? WorkKind::computation : kinds[trace.name[i]];
-      work.spans.push_back({trace.begin[i], trace.end(i), kNoTime, static_cast<uint32_t>(i), kind});
-    } else if (category == Category::runtime || category == Category::driver) {
+      const auto kind = trace.name[i] == trace::kNoString ? WorkKind::computation : kinds[trace.name[i]];
+      work.spans.push_back({trace.begin[i], trace.end(i), trace::kNoTime, static_cast<uint32_t>(i), kind});
+    } else if (category == trace::Category::runtime || category == trace::Category::driver) {
       const bool counts = options.include_last ? trace.begin[i] <= steps.last_end : trace.begin[i] < steps.last_begin;
-      if (trace.correlation(i) != kNone && (!some || counts)) launches.add(trace.correlation(i), trace.begin[i]);
+      if (trace.correlation(i) != trace::kNone && (!some || counts)) launches.add(trace.correlation(i), trace.begin[i]);
     }
   }
   launches.close();
@@ -115,7 +115,7 @@ DeviceWork device_work(const Trace& trace, const StepOptions& options) {
   size_t kept = 0;
   for (auto& span : work.spans) {
     const auto correlation = trace.correlation(span.event);
-    const Launch* launch = correlation == kNone ? nullptr : launches.find(correlation);
+    const Launch* launch = correlation == trace::kNone ? nullptr : launches.find(correlation);
     if (launch == nullptr && some) continue;
     if (launch != nullptr) {
       while (!launches.is_end(launch + 1) && launch[1].correlation == correlation) ++launch;
@@ -133,4 +133,4 @@ DeviceWork device_work(const Trace& trace, const StepOptions& options) {
   return work;
 }
 
-}  // namespace hyperion::trace
+}  // namespace hyperion::analysis

@@ -1,19 +1,19 @@
-#include "hyperion/trace/analysis.h"
+#include "hyperion/analysis/analysis.h"
 
 #include <gtest/gtest.h>
 
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "hyperion/trace/analysis_tables.h"
+#include "hyperion/analysis/analysis_tables.h"
 #include "tests/base/support_child.h"
 #include "tests/trace/support_traces.h"
 
-namespace hyperion::trace {
+namespace hyperion::analysis {
 namespace {
 
 using base::test::error_of;
-using test::SmallTrace;
+using trace::test::SmallTrace;
 
 // Two steps of `count` kernels "slow" of so many microseconds, one of communication beside them.
 RankAnalysis recorded(int64_t slow_us, int64_t rank = 0, int count = 10) {
@@ -83,7 +83,7 @@ TEST(Analysis, of_a_trace_without_a_device_has_operators_alone) {
   const auto tables = analysis_tables({analyze(trace)}, 10);
   ASSERT_EQ(tables.size(), 1U);
   EXPECT_EQ(tables[0].rows[1][0], "aten::mm");
-  EXPECT_TRUE(analysis_tables({analyze(Trace())}, 10).empty());
+  EXPECT_TRUE(analysis_tables({analyze(trace::Trace())}, 10).empty());
 }
 
 TEST(TraceDiff, names_the_slower_kernel_first) {
@@ -119,7 +119,7 @@ TEST(TraceSummary, counts_categories_and_lists_the_longest) {
   EXPECT_EQ(trace.duration[all.longest[1]], 49);
   EXPECT_EQ(trace.duration[all.longest[2]], 48);
   ASSERT_EQ(all.categories.size(), 2U);
-  EXPECT_EQ(all.categories[0].category, Category::kernel);
+  EXPECT_EQ(all.categories[0].category, trace::Category::kernel);
   EXPECT_EQ(all.categories[0].count, 50);
   const auto some = summarize(trace, {.longest = 100, .name = "k1", .category = "kernel"});
   EXPECT_EQ(some.matching, 11);
@@ -128,19 +128,6 @@ TEST(TraceSummary, counts_categories_and_lists_the_longest) {
             std::string::npos);
   EXPECT_EQ(summary_json(trace, all)["longest"][0]["duration_us"], 9.995);
   EXPECT_EQ(summary_tables(trace, all)[1].rows.size(), 4U);
-}
-
-TEST(TraceFiles, are_those_of_a_folder_or_its_traces) {
-  const base::test::TestFolder folder;
-  for (const char* name : {"b.json", "a.json.gz", "notes.txt", ".hidden.json"}) std::ofstream(folder / name) << "x";
-  EXPECT_EQ(trace_files(folder / "b.json").size(), 1U);
-  ASSERT_EQ(trace_files(folder.path()).size(), 2U);
-  EXPECT_EQ(trace_files(folder.path())[0].filename(), "a.json.gz");
-  std::filesystem::create_directory(folder / "traces");
-  EXPECT_NE(error_of([&] { trace_files(folder.path()); }).find("has no trace"), std::string::npos);
-  std::ofstream(folder / "traces/r.json") << "x";
-  EXPECT_EQ(trace_files(folder.path())[0].filename(), "r.json");
-  EXPECT_NE(error_of([&] { trace_files(folder / "none"); }).find("there is no trace"), std::string::npos);
 }
 
 TEST(ShortName, drops_templates_and_parameters) {
@@ -156,4 +143,4 @@ TEST(ShortName, drops_templates_and_parameters) {
 }
 
 }  // namespace
-}  // namespace hyperion::trace
+}  // namespace hyperion::analysis

@@ -1,11 +1,11 @@
-#include "hyperion/trace/stragglers.h"
+#include "hyperion/analysis/stragglers.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "hyperion/base/format.h"
 
-namespace hyperion::trace {
+namespace hyperion::analysis {
 namespace {
 
 // Microseconds a step.
@@ -74,4 +74,4 @@ base::Json straggler_json(const std::optional<Straggler>& straggler) {
           {"more_us", straggler->more}};
 }
 
-}  // namespace hyperion::trace
+}  // namespace hyperion::analysis

@@ -1,4 +1,4 @@
-#include "hyperion/trace/analysis_tables.h"
+#include "hyperion/analysis/analysis_tables.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/printable.h"
 
-namespace hyperion::trace {
+namespace hyperion::analysis {
 namespace {
 
 using base::format;
@@ -195,7 +195,7 @@ std::vector<Table> analysis_tables(const std::vector<RankAnalysis>& ranks, size_
   return tables;
 }
 
-std::vector<Table> summary_tables(const Trace& trace, const TraceSummary& summary) {
+std::vector<Table> summary_tables(const trace::Trace& trace, const TraceSummary& summary) {
   std::vector<Table> tables(1);
   auto& categories = tables[0];
   categories = {.title = "events", .rows = {{"category", "count", "ms together"}}, .text_columns = {0}};
@@ -241,4 +241,4 @@ std::vector<Table> diff_tables(const TraceDiff& diff, size_t top) {
   return {std::move(whole), std::move(kernels)};
 }
 
-}  // namespace hyperion::trace
+}  // namespace hyperion::analysis

@@ -1,4 +1,4 @@
-#include "hyperion/trace/trace_summary.h"
+#include "hyperion/analysis/trace_summary.h"
 
 #include <algorithm>
 #include <array>
@@ -7,10 +7,10 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 
-namespace hyperion::trace {
+namespace hyperion::analysis {
 namespace {
 
-std::vector<bool> wanted_types(const Trace& trace, const std::string& category) {
+std::vector<bool> wanted_types(const trace::Trace& trace, const std::string& category) {
   std::vector<bool> wanted(trace.types.size(), category.empty());
   if (category.empty()) return wanted;
   std::string known;
@@ -29,27 +29,27 @@ std::vector<bool> wanted_types(const Trace& trace, const std::string& category) 
 
 }  // namespace
 
-TraceSummary summarize(const Trace& trace, const SummaryOptions& options) {
+TraceSummary summarize(const trace::Trace& trace, const SummaryOptions& options) {
   const auto types = wanted_types(trace, options.category);
   std::vector<bool> names(trace.names.size(), true);
   if (!options.name.empty())
     for (uint32_t id = 0; id < names.size(); ++id)
       names[id] = trace.names[id].find(options.name) != std::string_view::npos;
   TraceSummary summary;
-  std::array<CategoryRow, static_cast<size_t>(Category::other) + 1> rows;
+  std::array<CategoryRow, static_cast<size_t>(trace::Category::other) + 1> rows;
   const auto longer = [&](uint32_t a, uint32_t b) {
     return trace.duration[a] != trace.duration[b] ? trace.duration[a] > trace.duration[b] : a < b;
   };
   summary.begin = INT64_MAX, summary.end = INT64_MIN;
   for (size_t i = 0; i < trace.size(); ++i) {
-    const bool named = trace.name[i] == kNoString ? options.name.empty() : names[trace.name[i]];
+    const bool named = trace.name[i] == trace::kNoString ? options.name.empty() : names[trace.name[i]];
     if (!types[trace.type[i]] || !named) continue;
     ++summary.matching;
     auto& row = rows[static_cast<size_t>(trace.category(i))];
     row.category = trace.category(i);
     ++row.count;
     row.duration += std::max<int64_t>(trace.duration[i], 0);
-    if (trace.begin[i] == kNoTime) continue;
+    if (trace.begin[i] == trace::kNoTime) continue;
     summary.begin = std::min(summary.begin, trace.begin[i]);
     summary.end = std::max(summary.end, trace.end(i));
     if (trace.duration[i] < 0 || options.longest == 0) continue;
@@ -72,7 +72,7 @@ TraceSummary summarize(const Trace& trace, const SummaryOptions& options) {
   return summary;
 }
 
-base::Json summary_json(const Trace& trace, const TraceSummary& summary) {
+base::Json summary_json(const trace::Trace& trace, const TraceSummary& summary) {
   base::Json categories = base::Json::array(), longest = base::Json::array();
   for (const auto& row : summary.categories)
     categories.push_back({{"category", category_text(row.category)},
@@ -102,4 +102,4 @@ base::Json summary_json(const Trace& trace, const TraceSummary& summary) {
           {"longest", std::move(longest)}};
 }
 
-}  // namespace hyperion::trace
+}  // namespace hyperion::analysis

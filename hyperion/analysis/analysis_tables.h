@@ -4,11 +4,11 @@
 #include <string_view>
 #include <vector>
 
-#include "hyperion/trace/analysis.h"
-#include "hyperion/trace/trace_diff.h"
-#include "hyperion/trace/trace_summary.h"
+#include "hyperion/analysis/analysis.h"
+#include "hyperion/analysis/trace_diff.h"
+#include "hyperion/analysis/trace_summary.h"
 
-namespace hyperion::trace {
+namespace hyperion::analysis {
 
 struct Table {
   std::string title;
@@ -19,11 +19,11 @@ struct Table {
 
 // At most `top` kernels and operators, over all ranks. Tables that would be empty are left out.
 std::vector<Table> analysis_tables(const std::vector<RankAnalysis>& ranks, size_t top);
-std::vector<Table> summary_tables(const Trace& trace, const TraceSummary& summary);
+std::vector<Table> summary_tables(const trace::Trace& trace, const TraceSummary& summary);
 std::vector<Table> diff_tables(const TraceDiff& diff, size_t top);
 
 // Without template arguments, parameters and what stands before, at most so many bytes, on one line and harmless to a
 // terminal: "void at::native::gelu<float>(float*)" -> "at::native::gelu".
 std::string short_name(std::string_view name, size_t most = 64);
 
-}  // namespace hyperion::trace
+}  // namespace hyperion::analysis

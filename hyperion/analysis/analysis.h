@@ -4,13 +4,12 @@
 #include <string>
 #include <vector>
 
-#include "hyperion/base/files.h"
+#include "hyperion/analysis/breakdown.h"
+#include "hyperion/analysis/operators.h"
 #include "hyperion/base/json.h"
-#include "hyperion/trace/breakdown.h"
-#include "hyperion/trace/operators.h"
 #include "hyperion/trace/trace.h"
 
-namespace hyperion::trace {
+namespace hyperion::analysis {
 
 struct AnalysisOptions {
   StepOptions steps;
@@ -29,7 +28,7 @@ struct RankAnalysis {
 };
 
 // On up to two threads.
-RankAnalysis analyze(const Trace& trace, const AnalysisOptions& options = {});
+RankAnalysis analyze(const trace::Trace& trace, const AnalysisOptions& options = {});
 
 // By rank. Throws CorruptError where two files are of one rank.
 void order_by_rank(std::vector<RankAnalysis>& ranks);
@@ -37,8 +36,4 @@ void order_by_rank(std::vector<RankAnalysis>& ranks);
 // Times in microseconds, as in the files; at most `top` kernels and operators a rank.
 base::Json analysis_json(const std::vector<RankAnalysis>& ranks, size_t top);
 
-// A file itself; of a folder its *.htrace, *.json, *.json.gz and *.json.zst, in the order of their names, or those of
-// traces/ in it where it has one; of a run's own traces the newest (run_trace.h). Throws ConfigError where there is none.
-std::vector<base::Path> trace_files(const base::Path& path);
-
-}  // namespace hyperion::trace
+}  // namespace hyperion::analysis

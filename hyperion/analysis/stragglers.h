@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "hyperion/analysis/analysis.h"
 #include "hyperion/base/json.h"
-#include "hyperion/trace/analysis.h"
 
-namespace hyperion::trace {
+namespace hyperion::analysis {
 
 enum class Lateness : uint8_t {
   compute,  // its kernels take longer
@@ -30,4 +30,4 @@ std::optional<Straggler> find_straggler(const std::vector<RankAnalysis>& ranks, 
 std::string straggler_text(const Straggler& straggler);
 base::Json straggler_json(const std::optional<Straggler>& straggler);
 
-}  // namespace hyperion::trace
+}  // namespace hyperion::analysis

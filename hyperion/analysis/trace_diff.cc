@@ -1,11 +1,11 @@
-#include "hyperion/trace/trace_diff.h"
+#include "hyperion/analysis/trace_diff.h"
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 
-namespace hyperion::trace {
+namespace hyperion::analysis {
 namespace {
 
 // Adds what one side took a step and rank; returns its span.
@@ -64,4 +64,4 @@ base::Json diff_json(const TraceDiff& diff) {
           {"span_before_us", diff.span_before}, {"span_after_us", diff.span_after}, {"kernels", std::move(kernels)}};
 }
 
-}  // namespace hyperion::trace
+}  // namespace hyperion::analysis

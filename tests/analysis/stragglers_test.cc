@@ -1,11 +1,11 @@
-#include "hyperion/trace/stragglers.h"
+#include "hyperion/analysis/stragglers.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 #include <random>
 
-namespace hyperion::trace {
+namespace hyperion::analysis {
 namespace {
 
 // Ranks in step: each is in communication until the last of them has come. Microseconds of ten steps.
@@ -59,4 +59,4 @@ TEST(Stragglers, ranks_in_step_have_none) {
 }
 
 }  // namespace
-}  // namespace hyperion::trace
+}  // namespace hyperion::analysis

@@ -6,7 +6,7 @@
 
 #include "hyperion/trace/trace.h"
 
-namespace hyperion::trace {
+namespace hyperion::analysis {
 
 struct OperatorRow {
   std::string name;
@@ -16,6 +16,6 @@ struct OperatorRow {
   int64_t device = 0;  // of kernels, copies and fills that it launched itself ("External id")
 };
 // Of the whole trace; the most self time first, of equal ones by name.
-std::vector<OperatorRow> operator_table(const Trace& trace);
+std::vector<OperatorRow> operator_table(const trace::Trace& trace);
 
-}  // namespace hyperion::trace
+}  // namespace hyperion::analysis

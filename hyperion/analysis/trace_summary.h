@@ -7,7 +7,7 @@
 #include "hyperion/base/json.h"
 #include "hyperion/trace/trace.h"
 
-namespace hyperion::trace {
+namespace hyperion::analysis {
 
 struct SummaryOptions {
   size_t longest = 20;        // events that are listed
@@ -16,7 +16,7 @@ struct SummaryOptions {
 };
 
 struct CategoryRow {
-  Category category = Category::other;
+  trace::Category category = trace::Category::other;
   int64_t count = 0;
   int64_t duration = 0;  // nanoseconds, all together
 };
@@ -28,7 +28,7 @@ struct TraceSummary {
   std::vector<uint32_t> longest;        // their numbers, the longest first
 };
 // Throws ConfigError for a category that no event has.
-TraceSummary summarize(const Trace& trace, const SummaryOptions& options = {});
-base::Json summary_json(const Trace& trace, const TraceSummary& summary);
+TraceSummary summarize(const trace::Trace& trace, const SummaryOptions& options = {});
+base::Json summary_json(const trace::Trace& trace, const TraceSummary& summary);
 
-}  // namespace hyperion::trace
+}  // namespace hyperion::analysis

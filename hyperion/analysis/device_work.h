@@ -7,7 +7,7 @@
 
 #include "hyperion/trace/trace.h"
 
-namespace hyperion::trace {
+namespace hyperion::analysis {
 
 // Told from the name, with HTA's words for it (its get_kernel_type).
 enum class WorkKind : uint8_t {
@@ -21,9 +21,9 @@ std::string_view kind_text(WorkKind kind);
 WorkKind work_kind(std::string_view name);
 
 struct DeviceSpan {
-  int64_t begin = 0, end = 0;  // nanoseconds
-  int64_t launched = kNoTime;  // when its launch began, where that is recorded
-  uint32_t event = 0;          // its number in the trace
+  int64_t begin = 0, end = 0;         // nanoseconds
+  int64_t launched = trace::kNoTime;  // when its launch began, where that is recorded
+  uint32_t event = 0;                 // its number in the trace
   WorkKind kind = WorkKind::computation;
 };
 
@@ -39,6 +39,6 @@ struct DeviceWork {
   int64_t left_out = 0;           // spans of the last step, or without a launch among the others
 };
 
-DeviceWork device_work(const Trace& trace, const StepOptions& options = {});
+DeviceWork device_work(const trace::Trace& trace, const StepOptions& options = {});
 
-}  // namespace hyperion::trace
+}  // namespace hyperion::analysis

@@ -1,12 +1,12 @@
-#include "hyperion/trace/breakdown.h"
+#include "hyperion/analysis/breakdown.h"
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 
-#include "hyperion/trace/intervals.h"
+#include "hyperion/analysis/intervals.h"
 
-namespace hyperion::trace {
+namespace hyperion::analysis {
 
 std::optional<double> TimeBreakdown::overlap_percent() const {
   if (communication == 0) return std::nullopt;
@@ -33,19 +33,19 @@ TimeBreakdown time_breakdown(const DeviceWork& work) {
   return times;
 }
 
-std::vector<StreamIdle> idle_by_cause(const Trace& trace, const DeviceWork& work, int64_t short_gap) {
+std::vector<StreamIdle> idle_by_cause(const trace::Trace& trace, const DeviceWork& work, int64_t short_gap) {
   struct Stream {
     StreamIdle idle;
-    int64_t end = kNoTime;  // of all before
+    int64_t end = trace::kNoTime;  // of all before
   };
   std::map<int64_t, Stream> streams;
   for (const auto& span : work.spans) {
     const int64_t number = trace.stream(span.event);
     auto& stream = streams[number];
     stream.idle.stream = number;
-    if (stream.end != kNoTime && span.begin > stream.end) {
+    if (stream.end != trace::kNoTime && span.begin > stream.end) {
       const int64_t gap = span.begin - stream.end;
-      const bool late = span.launched != kNoTime && span.launched > stream.end;
+      const bool late = span.launched != trace::kNoTime && span.launched > stream.end;
       (late ? stream.idle.host_wait : gap < short_gap ? stream.idle.kernel_wait : stream.idle.other) += gap;
       ++stream.idle.gaps;
     }
@@ -56,7 +56,7 @@ std::vector<StreamIdle> idle_by_cause(const Trace& trace, const DeviceWork& work
   return rows;
 }
 
-std::vector<KernelRow> kernel_table(const Trace& trace, const DeviceWork& work) {
+std::vector<KernelRow> kernel_table(const trace::Trace& trace, const DeviceWork& work) {
   struct Sum {
     int64_t count = 0, sum = 0, longest = 0, shortest = INT64_MAX;
     double squares = 0;
@@ -95,4 +95,4 @@ std::vector<KernelRow> kernel_table(const Trace& trace, const DeviceWork& work) 
   return rows;
 }
 
-}  // namespace hyperion::trace
+}  // namespace hyperion::analysis

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "hyperion/trace/device_work.h"
+#include "hyperion/analysis/device_work.h"
 
-namespace hyperion::trace {
+namespace hyperion::analysis {
 
 // Nanoseconds of the time from the first span's begin to the last one's end, over all streams and devices of the rank.
 struct TimeBreakdown {
@@ -24,7 +24,7 @@ TimeBreakdown time_breakdown(const DeviceWork& work);
 
 // Between two spans of one stream nothing ran, because ...
 struct StreamIdle {
-  int64_t stream = kNone;
+  int64_t stream = trace::kNone;
   int64_t host_wait = 0;    // the later one was launched only after the earlier had ended
   int64_t kernel_wait = 0;  // none of that, and the gap was short: what it costs to begin a kernel
   int64_t other = 0;        // waits for other streams and the like
@@ -32,7 +32,7 @@ struct StreamIdle {
   int64_t idle() const { return host_wait + kernel_wait + other; }
 };
 // By stream. `short_gap`: nanoseconds below which a gap is a kernel_wait.
-std::vector<StreamIdle> idle_by_cause(const Trace& trace, const DeviceWork& work, int64_t short_gap = 30'000);
+std::vector<StreamIdle> idle_by_cause(const trace::Trace& trace, const DeviceWork& work, int64_t short_gap = 30'000);
 
 // The spans of one name.
 struct KernelRow {
@@ -42,6 +42,6 @@ struct KernelRow {
   double mean = 0, deviation = 0;                         // of a sample; 0 of one span
 };
 // The most time first; of equal ones by name.
-std::vector<KernelRow> kernel_table(const Trace& trace, const DeviceWork& work);
+std::vector<KernelRow> kernel_table(const trace::Trace& trace, const DeviceWork& work);
 
-}  // namespace hyperion::trace
+}  // namespace hyperion::analysis

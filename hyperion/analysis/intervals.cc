@@ -1,9 +1,9 @@
-#include "hyperion/trace/intervals.h"
+#include "hyperion/analysis/intervals.h"
 
 #include <algorithm>
 #include <limits>
 
-namespace hyperion::trace {
+namespace hyperion::analysis {
 
 int64_t length_of(const Intervals& merged) {
   int64_t sum = 0;
@@ -40,4 +40,4 @@ std::array<int64_t, 8> time_by_mask(const std::array<Intervals, 3>& unions) {
   }
 }
 
-}  // namespace hyperion::trace
+}  // namespace hyperion::analysis

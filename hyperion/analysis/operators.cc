@@ -1,13 +1,13 @@
-#include "hyperion/trace/operators.h"
+#include "hyperion/analysis/operators.h"
 
 #include <algorithm>
 #include <utility>
 
-namespace hyperion::trace {
+namespace hyperion::analysis {
 namespace {
 
 // Self times of one thread's calls, which are nested by their times; what reaches beyond its caller is cut there.
-void add_self_times(const Trace& trace, std::vector<uint32_t>& calls, std::vector<OperatorRow>& sums) {
+void add_self_times(const trace::Trace& trace, std::vector<uint32_t>& calls, std::vector<OperatorRow>& sums) {
   const auto outer_first = [&](uint32_t a, uint32_t b) {
     if (trace.begin[a] != trace.begin[b]) return trace.begin[a] < trace.begin[b];
     return trace.duration[a] != trace.duration[b] ? trace.duration[a] > trace.duration[b] : a < b;
@@ -31,13 +31,14 @@ void add_self_times(const Trace& trace, std::vector<uint32_t>& calls, std::vecto
 
 }  // namespace
 
-std::vector<OperatorRow> operator_table(const Trace& trace) {
+std::vector<OperatorRow> operator_table(const trace::Trace& trace) {
   const size_t unnamed = trace.names.size();
   std::vector<OperatorRow> sums(unnamed + 1);
   std::vector<std::vector<uint32_t>> threads(trace.tracks.size());  // their calls
   std::vector<uint32_t> by_external;                                // calls again
   for (size_t i = 0; i < trace.size(); ++i) {
-    if (trace.category(i) != Category::cpu_op || trace.duration[i] < 0 || trace.begin[i] == kNoTime) continue;
+    if (trace.category(i) != trace::Category::cpu_op || trace.duration[i] < 0 || trace.begin[i] == trace::kNoTime)
+      continue;
     threads[trace.track[i]].push_back(static_cast<uint32_t>(i));
     if (trace.external(i) > 0) by_external.push_back(static_cast<uint32_t>(i));
   }
@@ -69,4 +70,4 @@ std::vector<OperatorRow> operator_table(const Trace& trace) {
   return rows;
 }
 
-}  // namespace hyperion::trace
+}  // namespace hyperion::analysis

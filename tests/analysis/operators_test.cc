@@ -1,4 +1,4 @@
-#include "hyperion/trace/operators.h"
+#include "hyperion/analysis/operators.h"
 
 #include <gtest/gtest.h>
 
@@ -8,10 +8,10 @@
 
 #include "tests/trace/support_traces.h"
 
-namespace hyperion::trace {
+namespace hyperion::analysis {
 namespace {
 
-using test::SmallTrace;
+using trace::test::SmallTrace;
 
 TEST(OperatorTable, self_times_are_those_of_single_ticks) {
   std::mt19937 random(9);
@@ -29,7 +29,7 @@ TEST(OperatorTable, self_times_are_those_of_single_ticks) {
           ++expected[name][0];
           expected[name][2] += to - from;
           for (int64_t t = from; t < to; ++t) innermost[static_cast<size_t>(t)] = name;
-          small.op(name, from, to, kNone, thread);
+          small.op(name, from, to, trace::kNone, thread);
           if (depth < 4) fill(from, to, depth + 1);
         }
       };
@@ -67,4 +67,4 @@ TEST(OperatorTable, work_on_the_device_counts_to_the_operator_that_launched_it) 
 }
 
 }  // namespace
-}  // namespace hyperion::trace
+}  // namespace hyperion::analysis

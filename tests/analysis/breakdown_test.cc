@@ -1,17 +1,17 @@
-#include "hyperion/trace/breakdown.h"
+#include "hyperion/analysis/breakdown.h"
 
 #include <gtest/gtest.h>
 
 #include <map>
 #include <random>
 
-#include "hyperion/trace/intervals.h"
+#include "hyperion/analysis/intervals.h"
 #include "tests/trace/support_traces.h"
 
-namespace hyperion::trace {
+namespace hyperion::analysis {
 namespace {
 
-using test::SmallTrace;
+using trace::test::SmallTrace;
 
 TEST(Intervals, unions_and_their_overlaps_are_those_of_single_ticks) {
   std::mt19937 random(11);
@@ -91,7 +91,7 @@ TEST(TimeBreakdown, is_that_of_single_ticks) {
 }
 
 TEST(TimeBreakdown, of_nothing_is_nothing) {
-  const Trace trace;
+  const trace::Trace trace;
   const auto times = time_breakdown(device_work(trace));
   EXPECT_EQ(times.total, 0);
   EXPECT_FALSE(times.overlap_percent().has_value());
@@ -132,7 +132,7 @@ TEST(DeviceWork, of_one_step_or_none_is_all) {
   small.kernel("b", 120, 130);
   const auto trace = small.take();
   EXPECT_EQ(device_work(trace).spans.size(), 2U);
-  EXPECT_EQ(launch_times(device_work(trace)), (std::vector<int64_t>{kNoTime, kNoTime}));
+  EXPECT_EQ(launch_times(device_work(trace)), (std::vector<int64_t>{trace::kNoTime, trace::kNoTime}));
 }
 
 TEST(DeviceWork, many_kernels_of_one_launch_have_its_time) {
@@ -150,7 +150,7 @@ TEST(DeviceWork, many_kernels_of_one_launch_have_its_time) {
   ASSERT_EQ(work.spans.size(), 500U);
   for (size_t i = 0; i < work.spans.size(); ++i) {
     const auto found = launches.find(trace.correlation(work.spans[i].event));
-    EXPECT_EQ(work.spans[i].launched, found == launches.end() ? kNoTime : found->second);
+    EXPECT_EQ(work.spans[i].launched, found == launches.end() ? trace::kNoTime : found->second);
     EXPECT_GE(work.spans[i].begin, work.spans[i > 0 ? i - 1 : 0].begin);
   }
 }
@@ -195,4 +195,4 @@ TEST(KernelTable, has_sums_and_spread_of_each_name) {
 }
 
 }  // namespace
-}  // namespace hyperion::trace
+}  // namespace hyperion::analysis

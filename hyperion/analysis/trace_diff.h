@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "hyperion/analysis/analysis.h"
 #include "hyperion/base/json.h"
-#include "hyperion/trace/analysis.h"
 
-namespace hyperion::trace {
+namespace hyperion::analysis {
 
 // One kernel, a step and a rank: what it took before and after.
 struct DiffRow {
@@ -36,4 +36,4 @@ TraceDiff diff(const std::vector<RankAnalysis>& before, const std::vector<RankAn
                const DiffOptions& options = {});
 base::Json diff_json(const TraceDiff& diff);
 
-}  // namespace hyperion::trace
+}  // namespace hyperion::analysis
