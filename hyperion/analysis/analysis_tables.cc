@@ -216,6 +216,42 @@ std::vector<Table> summary_tables(const trace::Trace& trace, const TraceSummary&
   return tables;
 }
 
+std::vector<Table> memory_tables(int64_t rank, const std::vector<MemoryTimeline>& timelines, size_t top) {
+  const auto size = [](int64_t bytes) { return format("{:.1f}", static_cast<double>(bytes) / (1 << 20)); };
+  std::vector<Table> tables;
+  for (const auto& line : timelines) {
+    const auto device = line.gpu ? format("GPU {}", line.device) : std::string("CPU");
+    Table table{
+        .title = format("rank {}, {}: {} MiB at the peak, {} ms after the first allocation, in {}", rank, device,
+                        size(line.peak), milliseconds(line.peak_time), base::printable_line(line.peak_place)),
+        .rows = {{"held by what was allocated in", "MiB", "%", "blocks"}},
+        .text_columns = {0}};
+    int64_t others = 0, others_blocks = 0;
+    for (size_t i = 0; i < line.holders.size(); ++i) {
+      const auto& holder = line.holders[i];
+      if (i < top)
+        table.rows.push_back({base::printable_line(holder.name), size(holder.bytes), percent(holder.bytes, line.peak),
+                              holder.blocks > 0 ? base::with_commas(holder.blocks) : "-"});
+      else
+        others += holder.bytes, others_blocks += holder.blocks;
+    }
+    if (line.holders.size() > top)
+      table.rows.push_back({format("{} others", line.holders.size() - top), size(others), percent(others, line.peak),
+                            base::with_commas(others_blocks)});
+    table.note =
+        line.gpu
+            ? format("before the recording {} MiB, after it {}; the allocator had taken {} at most; {} allocations",
+                     size(line.held_before), size(line.held_after), size(line.peak_reserved),
+                     base::with_commas(line.allocations))
+            : format(
+                  "of what was allocated since the recording began: a CPU's allocator does not know more; {} "
+                  "allocations",
+                  base::with_commas(line.allocations));
+    tables.push_back(std::move(table));
+  }
+  return tables;
+}
+
 std::vector<Table> diff_tables(const TraceDiff& diff, size_t top) {
   const auto change = [](double before, double after) {
     return before > 0 ? format("{:+.1f}", 100 * (after - before) / before) : "new";

@@ -27,6 +27,7 @@ using base::format;
 struct ProfileOptions {
   std::string run, ranks = "all";
   int64_t steps = 3;
+  bool memory = false;
 };
 
 std::vector<int64_t> read_ranks(const std::string& text) {
@@ -63,7 +64,7 @@ int profile_command(const ProfileOptions& options) {
   auto& files = base::real_files();
   const auto run = interop::find_run(files, options.run);
   const auto name = run.filename().string();
-  const profile::TraceRequest request{options.steps, read_ranks(options.ranks)};
+  const profile::TraceRequest request{options.steps, read_ranks(options.ranks), options.memory};
   if (!train::RunFolder::in_use(run))
     throw base::ConfigError(format("run {} is not being trained", name),
                             format("hyperion resume {} --profile 1+3@STEP goes on with it, and traces steps", name));
@@ -107,6 +108,7 @@ void add_profile_command(Commands& commands) {
         command->add_option("--steps", options.steps, "to trace, after one of warm-up (default 3)")
             ->check(whole_number(1, profile::TraceRequest::kMostSteps));
         command->add_option("--ranks", options.ranks, "all (default), or some as 0,3,7");
+        command->add_flag("--memory", options.memory, "also all that is allocated, for `hyperion trace memory`");
         command->footer(
             "\nAll processes trace the same steps, into the run's folder, written while it goes on; prints the files "
             "once they are there.\n\nExamples:\n  hyperion profile quickstart\n  hyperion profile quickstart --steps 5 "

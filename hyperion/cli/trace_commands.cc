@@ -5,6 +5,7 @@
 
 #include "hyperion/analysis/analysis_tables.h"
 #include "hyperion/analysis/stragglers.h"
+#include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/printable.h"
 #include "hyperion/bench/outcome.h"
@@ -90,6 +91,29 @@ int trace_show_command(const TraceOptions& options) {
   return 0;
 }
 
+int trace_memory_command(const TraceOptions& options) {
+  base::Json shown = base::Json::array();
+  bool any = false;
+  for (const auto& word : options.traces)
+    for (const auto& file : trace_files_of(word)) {
+      const auto trace = read_shown(file, options.threads);
+      const auto rank = trace.facts.rank.value_or(0);
+      const auto lines = analysis::memory_timelines(trace);
+      const auto top = static_cast<size_t>(options.top);
+      if (options.json)
+        shown.push_back({{"rank", rank}, {"file", trace.facts.path}, {"devices", analysis::memory_json(lines, top)}});
+      else
+        print_tables(analysis::memory_tables(rank, lines, top));
+      any = any || !lines.empty();
+    }
+  if (options.json) print_trace_json(shown);
+  if (!any)
+    throw base::ConfigError("none of these traces tells of allocations",
+                            "record them: train --profile 1+3@100,memory, hyperion profile RUN --memory, or PyTorch's "
+                            "profiler with profile_memory=True");
+  return 0;
+}
+
 int trace_diff_command(const TraceOptions& options) {
   const auto before = analyzed_ranks({options.before}, options);
   const auto after = analyzed_ranks({options.after}, options);
@@ -157,6 +181,18 @@ void add_trace_commands(Commands& commands) {
             "--name gemm --top 5");
       },
       trace_show_command);
+  trace.add<TraceOptions>(
+      "memory", "who held memory at its peak, by name",
+      [](CLI::App* command, TraceOptions& options) {
+        command->add_option("TRACES", options.traces, "files, folders or runs, recorded with allocations")->required();
+        add_reading(command, options);
+        command->footer(
+            "\nOf each device the most that was allocated at once, when, and in which phase, block and operation its "
+            "blocks were\nallocated; --json has the timeline too.\n\nExamples:\n  hyperion train recipe.toml --profile "
+            "1+1@10,memory --run first && hyperion trace memory first\n  hyperion trace memory traces/ --json | jq "
+            "'.[0].devices[0].peak'");
+      },
+      trace_memory_command);
   trace.add<TraceOptions>(
       "diff", "which kernels became slower from one recording to the next; exits 1 where one did",
       [](CLI::App* command, TraceOptions& options) {

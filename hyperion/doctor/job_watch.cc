@@ -12,7 +12,7 @@ namespace hyperion::doctor {
 namespace {
 
 constexpr int64_t kMessage = 64 << 10;
-constexpr double kTolerance = 3;
+constexpr double kTolerance = 5;  // on cores that are busy besides
 
 }  // namespace
 
@@ -46,10 +46,9 @@ std::vector<SlowRank> JobWatch::add(const std::vector<Told>& all) {
 }
 
 std::optional<SlowRank> JobWatch::look_at_links(comm::Group& group, comm::Group& control, c10::Device device) {
-  const double lost = slow_.lost_to_links();
-  slow_.looked_at_links();
-  SlowRank found{-1, SlowCause::links, lost};
-  if (group.size() == 2) {  // there is one link
+  SlowRank found{-1, SlowCause::links, slow_.lost_to_links()};
+  if (group.size() == 2) {
+    slow_.looked_at_links(false);
     found.beside = "between ranks 0 and 1";
     return found;
   }
@@ -60,18 +59,26 @@ std::optional<SlowRank> JobWatch::look_at_links(comm::Group& group, comm::Group&
                                     .bytes = kMessage,
                                     .hosts = hosts,
                                     .tolerance = kTolerance,
-                                    .latency_rounds = 4,
-                                    .bandwidth_rounds = 2,
+                                    .latency_rounds = 12,
+                                    .bandwidth_rounds = 4,
                                     .alone = false},
                                    [](int64_t, int64_t) {});
-  const auto texts = link_fault_texts(find_link_faults(links, hosts, kTolerance), links, hosts);
-  if (texts.empty()) return std::nullopt;
-  found.beside = texts.front();
+  const auto faults = find_link_faults(links, hosts, kTolerance);
+  if (faults.empty()) {
+    slow_link_ = -1;
+    slow_.looked_at_links(false);
+    return std::nullopt;
+  }
   // The rank that is an end of most of them.
   std::vector<int> ends(hosts.size());
-  for (const auto& fault : find_link_faults(links, hosts, kTolerance))
+  for (const auto& fault : faults)
     ++ends[static_cast<size_t>(links[fault.link].from)], ++ends[static_cast<size_t>(links[fault.link].to)];
   found.rank = static_cast<int>(std::max_element(ends.begin(), ends.end()) - ends.begin());
+  const bool sure = found.rank == slow_link_;
+  slow_link_ = sure ? -1 : found.rank;
+  slow_.looked_at_links(!sure);
+  if (!sure) return std::nullopt;
+  found.beside = link_fault_texts(faults, links, hosts).front();
   return found;
 }
 

@@ -30,7 +30,8 @@ class JobWatch {
   std::vector<SlowRank> add(const std::vector<Told>& all);
   const std::vector<SlowRank>& now() const { return slow_.now(); }
 
-  // Between steps, by all ranks: the links are measured pair by pair, a moment's work. Nothing where none is slow.
+  // Between steps, by all ranks: the links are measured pair by pair, a moment's work. Nothing where none is slow, or
+  // where it is not the one that was slow some steps before.
   bool suspects_links() const { return slow_.suspects_links(); }
   std::optional<SlowRank> look_at_links(comm::Group& group, comm::Group& control, c10::Device device);
 
@@ -38,6 +39,7 @@ class JobWatch {
   SlowRanks slow_;
   profile::StoppedTime stopped_;
   StepDigest last_;
+  int slow_link_ = -1;  // a rank whose links were slow when they were last looked at
   bool fresh_ = false;
   double begun_ = 0, input_ = 0, waited_ = 0, stopped_before_ = 0;
 };

@@ -12,7 +12,9 @@ namespace hyperion::doctor {
 namespace {
 
 constexpr double kTimesNoise = 5, kStoppedPercent = 2;
-constexpr int kConfirmed = 5;  // steps in a row that find it
+constexpr int64_t kSureOfTwo = 20, kSoon = 3, kLongestPause = 1000;  // steps
+constexpr double kMuch = 10;                                         // percent of a step
+constexpr int kConfirmed = 5;                                        // steps in a row that find it
 constexpr auto kAll = static_cast<size_t>(-1);
 constexpr double kLeastSeconds = 1e-3;  // a step of which less is lost is not worth a word
 
@@ -162,13 +164,17 @@ void SlowRanks::weigh_links(double step) {
   if (least_waited_ < 0 || now < least_waited_) least_waited_ = now;
   const double more = now - least_waited_;
   lost_to_links_ = step > 0 ? 100 * more / step : 0;
-  suspects_links_ = kinds_.size() > 1 && seen_ >= look_after_ && more >= kLeastSeconds &&
-                    lost_to_links_ >= kLeastPercent && more > kTimesNoise * noise_of_median(least);
+  const bool longer = kinds_.size() > 1 && more >= kLeastSeconds && lost_to_links_ >= kLeastPercent &&
+                      more > kTimesNoise * noise_of_median(least);
+  suspicious_ = longer ? suspicious_ + 1 : 0;
+  const bool sure = kinds_.size() > 2 || (suspicious_ >= kSureOfTwo && lost_to_links_ >= kMuch);
+  suspects_links_ = longer && sure && seen_ >= look_after_;
 }
 
-void SlowRanks::looked_at_links() {
+void SlowRanks::looked_at_links(bool soon_again) {
   suspects_links_ = false;
-  look_after_ = seen_ + pause_, pause_ *= 2;
+  look_after_ = seen_ + (soon_again ? kSoon : pause_);
+  if (!soon_again) pause_ = std::min<int64_t>(2 * pause_, kLongestPause);
 }
 
 std::vector<SlowRank> SlowRanks::add(const std::vector<StepDigest>& step) {

@@ -44,11 +44,12 @@ class SlowRanks {
   std::vector<SlowRank> add(const std::vector<StepDigest>& step);
   const std::vector<SlowRank>& now() const { return now_; }  // that hold the job up
 
-  // All ranks wait longer than they did, and none of them is late: worth looking at the links. Then say that it was
-  // done; asked again after a time that doubles.
+  // All ranks wait longer than they did, and none of them is late: worth looking at the links, of which two ranks have
+  // but one, so that they only wait until it is beyond doubt. Then say that it was done: looked at again after a time
+  // that doubles, or soon, to be sure of what was seen.
   bool suspects_links() const { return suspects_links_; }
   double lost_to_links() const { return lost_to_links_; }  // percent of a step
-  void looked_at_links();
+  void looked_at_links(bool soon_again);
 
  private:
   struct Window;
@@ -64,7 +65,7 @@ class SlowRanks {
   double least_waited_ = -1;  // by the rank that waits least: what travels takes; the least of any window
   bool suspects_links_ = false;
   double lost_to_links_ = 0;
-  int64_t seen_ = 0, look_after_ = 0, pause_ = 100;
+  int64_t seen_ = 0, look_after_ = 0, pause_ = 10, suspicious_ = 0;  // steps
 };
 
 }  // namespace hyperion::doctor

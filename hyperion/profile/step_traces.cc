@@ -25,10 +25,10 @@ namespace {
 namespace kineto = torch::autograd::profiler;
 using torch::profiler::impl::ActivityType;
 
-const torch::profiler::impl::ProfilerConfig& kineto_config() {
+torch::profiler::impl::ProfilerConfig kineto_config(bool memory) {
   // Shapes are left out: a run's are the same in every step, and each would cost more than the operation's name.
-  static const torch::profiler::impl::ProfilerConfig config(torch::profiler::impl::ProfilerState::KINETO);
-  return config;
+  return torch::profiler::impl::ProfilerConfig(torch::profiler::impl::ProfilerState::KINETO,
+                                               /*report_input_shapes=*/false, memory);
 }
 
 std::set<ActivityType> activities(bool gpu) {
@@ -45,9 +45,9 @@ int64_t nanoseconds() {
 // From the first traced step to the last.
 class StepTraces::Recording {
  public:
-  Recording(bool gpu, int64_t first) : first_(first) {
+  Recording(bool gpu, bool memory, int64_t first) : first_(first) {
     kineto::enableProfiler(
-        kineto_config(), activities(gpu),
+        kineto_config(memory), activities(gpu),
         {at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION, at::RecordScope::USER_SCOPE});
     spans_.emplace();
   }
@@ -124,12 +124,12 @@ void StepTraces::before(int64_t step) {
   const auto place = active_->at(step);
   const bool warms = place.part == TracePlan::Part::warm_up;
   if (place.begins && (warms || active_->warm_up == 0))
-    kineto::prepareProfiler(kineto_config(), activities(options_.gpu));
+    kineto::prepareProfiler(kineto_config(active_->memory), activities(options_.gpu));
   if (warms) return;
   if (!recording_) {  // also where a run goes on in the middle of a part
-    if (!place.begins) kineto::prepareProfiler(kineto_config(), activities(options_.gpu));
+    if (!place.begins) kineto::prepareProfiler(kineto_config(active_->memory), activities(options_.gpu));
     options_.wait();
-    recording_ = std::make_unique<Recording>(options_.gpu, step);
+    recording_ = std::make_unique<Recording>(options_.gpu, active_->memory, step);
     const auto& owner = options_.owner;
     nlohmann::json job = {{"rank", owner.rank}, {"world_size", owner.world}};
     if (!owner.backend.empty()) job["backend"] = owner.backend;

@@ -29,16 +29,21 @@ TracePlan TracePlan::parse(const std::string& text, const std::string& setting) 
   TracePlan plan;
   if (text.empty()) return plan;
   const auto refuse = [&](const std::string& why) {
-    throw base::ConfigError(base::format("{} = \"{}\": {}", setting, text, why),
-                            "say WARM_UP+STEPS@FIRST, as \"1+3@100\", and \",every=1000\" to have it again and again");
+    throw base::ConfigError(
+        base::format("{} = \"{}\": {}", setting, text, why),
+        "say WARM_UP+STEPS@FIRST, as \"1+3@100\", with \",every=1000\" to have it again and again, \",memory\" with "
+        "all that is allocated");
   };
   std::string_view rest = text;
   std::string_view counts = cut(rest, ",");
-  if (!rest.empty()) {
-    const auto word = cut(rest, "=");
-    if (word != "every" || !read(rest, 1, plan.every)) refuse("behind the comma stands every=N, of 1 step or more");
-  } else if (text.ends_with(',')) {
-    refuse("nothing stands behind the comma");
+  if (text.ends_with(',')) refuse("nothing stands behind the comma");
+  while (!rest.empty()) {
+    auto value = cut(rest, ",");
+    const auto word = cut(value, "=");
+    if (word == "memory" && value.empty())
+      plan.memory = true;
+    else if (word != "every" || !read(value, 1, plan.every))
+      refuse("behind the comma stands every=N, of 1 step or more, or memory");
   }
   const bool at = counts.find('@') != counts.npos;
   std::string_view place = counts;

@@ -33,8 +33,9 @@ int64_t TraceRequest::mask() const {
 
 void ask_for_trace(base::FileSystem& files, const base::Path& run, const TraceRequest& request) {
   files.create_folders(run / "traces");
-  base::write_atomically(files, request_path(run),
-                         base::Json{{"steps", request.steps}, {"ranks", request.ranks}}.dump() + "\n");
+  base::write_atomically(
+      files, request_path(run),
+      base::Json{{"steps", request.steps}, {"ranks", request.ranks}, {"memory", request.memory}}.dump() + "\n");
 }
 
 bool trace_is_asked(base::FileSystem& files, const base::Path& run) { return files.exists(request_path(run)); }
@@ -48,6 +49,7 @@ std::optional<TraceRequest> take_request(base::FileSystem& files, const base::Pa
     withdraw_request(files, run);
     TraceRequest request;
     request.steps = whole(json.at("steps"), 1, TraceRequest::kMostSteps);
+    request.memory = json.value("memory", false);
     for (const auto& rank : json.at("ranks")) request.ranks.push_back(whole(rank, 0, TraceRequest::kMostRank));
     return request;
   } catch (const std::exception& error) {

@@ -13,7 +13,8 @@ namespace hyperion::profile {
 struct TraceRequest {
   static constexpr int64_t kMostSteps = 1000, kMostRank = 62;
   int64_t steps = 3;
-  std::vector<int64_t> ranks;  // empty: all
+  std::vector<int64_t> ranks = {};  // empty: all
+  bool memory = false;              // with all that is allocated
 
   // As numbers that travel: a bit a rank, all bits for all of them.
   int64_t mask() const;

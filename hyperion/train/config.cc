@@ -64,7 +64,8 @@ base::Settings bind(RunConfig& config) {
       .text("profile", train.profile,
             "steps to trace, on all processes, into the run's folder: 1+3@100 is one of warm-up from step 100 on, then "
             "three "
-            "that are traced; 1+3@100,every=1000 again and again; empty: none")
+            "that are traced; 1+3@100,every=1000 again and again; 1+3@100,memory with all that is "
+            "allocated; empty: none")
       .integer("log_every", train.log_every, {1, 1'000'000},
                "between step lines that stay; a terminal shows all others in one line", "steps");
   settings.section("fp8", "products in 8 bits, where train.precision is fp8")

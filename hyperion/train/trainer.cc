@@ -117,16 +117,17 @@ void Trainer::tell_others() {
   if (first() && step_ >= traced_until_ && base::now() > look_for_requests_) {
     look_for_requests_ = base::now() + 0.5;
     if (const auto asked = profile::take_request(files_, request_.run.path()))
-      own[4] = asked->mask(), own[5] = asked->steps, traced_until_ = step_ + asked->steps + 2;
+      own[4] = asked->mask(), own[5] = asked->memory ? -asked->steps : asked->steps,
+      traced_until_ = step_ + asked->steps + 2;
   }
   processes_.tell(own);
 }
 
 void Trainer::heed_others() {
   const auto& asked = processes_.told().front();
-  if (profile::TraceRequest::asks(asked[4], processes_.rank()) && asked[5] > 0) {
+  if (profile::TraceRequest::asks(asked[4], processes_.rank()) && asked[5] != 0) {
     if (!traces_) make_traces({});
-    traces_->also({.warm_up = 1, .steps = asked[5], .first = step_ + 2});
+    traces_->also({.warm_up = 1, .steps = std::abs(asked[5]), .first = step_ + 2, .memory = asked[5] < 0});
   }
   if (!watch_) return;
   std::vector<doctor::JobWatch::Told> steps;

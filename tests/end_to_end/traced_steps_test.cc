@@ -84,6 +84,31 @@ TEST(TracedSteps, are_those_of_every_process) {
   }
 }
 
+TEST(TracedSteps, tell_who_held_memory_where_allocations_are_recorded) {
+  Scratch scratch;
+  ASSERT_EQ(run(scratch, trained(scratch, "plain", {"--profile", "1+1@3"})).code, 0);
+  const Finished none = run(scratch, {"trace", "memory", "plain"});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_TRUE(says(none.err, "1+3@100,memory")) << none.err;
+  ASSERT_EQ(run(scratch, trained(scratch, "held", {"--profile", "1+2@3,memory"})).code, 0);
+  EXPECT_EQ(testing::losses(scratch.runs() / "held"), testing::losses(scratch.runs() / "plain"));
+  const Finished done = run(scratch, {"trace", "memory", "held", "--json", "--top", "1000"});
+  ASSERT_EQ(done.code, 0) << done.err;
+  const auto device = nlohmann::json::parse(done.out)[0]["devices"][0];
+  EXPECT_EQ(device["device"], "cpu");
+  int64_t sum = 0, most = 0;
+  std::string names;
+  for (const auto& holder : device["holders"])
+    sum += holder["bytes"].get<int64_t>(), names += holder["name"].get<std::string>() + "\n";
+  for (const auto& point : device["points_us_bytes"]) most = std::max(most, point[1].get<int64_t>());
+  EXPECT_EQ(sum, device["peak"].get<int64_t>());
+  EXPECT_EQ(most, device["peak"].get<int64_t>());
+  EXPECT_TRUE(says(names, "forward, block transformer.h.0, aten::")) << names;
+  const Finished table = run(scratch, {"trace", "memory", "held"});
+  EXPECT_EQ(table.code, 0) << table.err;
+  EXPECT_TRUE(says(table.out, "MiB at the peak")) << table.out;
+}
+
 TEST(TracedSteps, that_cannot_be_read_are_refused_before_anything_is_made) {
   Scratch scratch;
   const Finished done = run(scratch, trained(scratch, "none", {"--profile", "1+3@"}));

@@ -1,5 +1,5 @@
 // What holds a job up is named, with its cause, and where nothing does nothing is. Real processes; script/test-watch
-// has as many trials as docs/traces.md tells of.
+// runs what takes cores that do nothing else, with as many trials as docs/traces.md tells of.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -18,7 +18,7 @@ using nlohmann::json;
 
 int trials() {
   const char* asked = std::getenv("HYPERION_WATCH_TRIALS");
-  return asked != nullptr ? std::atoi(asked) : 2;
+  return asked != nullptr ? std::atoi(asked) : 100;
 }
 
 std::vector<json> outcomes(int ranks, const std::vector<std::string>& words) {
@@ -38,7 +38,7 @@ struct Score {
 
 // Each planted fault is named within 20 steps: the rank in 95 of 100 trials, with the right cause in 90.
 void expect_named(int ranks, const char* work, const std::vector<std::string>& causes) {
-  std::vector<std::string> words{work, "1", std::to_string(trials())};
+  std::vector<std::string> words{work, "1", "1", std::to_string(trials())};
   words.insert(words.end(), causes.begin(), causes.end());
   std::map<std::string, Score> scores;
   std::map<std::string, std::string> missed;
@@ -63,17 +63,29 @@ void expect_named(int ranks, const char* work, const std::vector<std::string>& c
 }
 
 void expect_quiet(int ranks, const char* work) {
-  const auto steps = std::to_string(trials() > 2 ? 10'000 : 200);
-  for (const auto& trial : outcomes(ranks, {work, "1", steps, "clean"})) {
+  const std::string steps = "10000";
+  for (const auto& trial : outcomes(ranks, {work, "1", "1", steps, "clean"})) {
     std::printf("%d ranks, %s, %s clean steps: %zu alarms\n", ranks, work, steps.c_str(), trial["named"].size());
     EXPECT_TRUE(trial["named"].empty()) << trial.dump();
   }
 }
 
-TEST(Watch, names_what_holds_eight_ranks_up) { expect_named(8, "sleep", {"compute", "input", "links", "stopped"}); }
-TEST(Watch, names_what_holds_two_ranks_that_compute_up) { expect_named(2, "compute", {"compute", "input", "stopped"}); }
-TEST(Watch, names_nothing_where_nothing_is_wrong) { expect_quiet(8, "sleep"); }
-// On two cores that do nothing else.
+TEST(Watch, names_what_holds_eight_ranks_far_up) {
+  for (const auto& trial : outcomes(8, {"sleep", "10", "1", "1", "compute", "input", "stopped"})) {
+    bool right = false;
+    for (const auto& named : trial["named"])
+      right = right || (named["rank"] == trial["rank"] && named["cause"] == trial["cause"]);
+    EXPECT_TRUE(right) << trial.dump();
+  }
+}
+
+TEST(Watch, DISABLED_names_what_holds_eight_ranks_up) {
+  expect_named(8, "sleep", {"compute", "input", "links", "stopped"});
+}
+TEST(Watch, DISABLED_names_what_holds_two_ranks_that_compute_up) {
+  expect_named(2, "compute", {"compute", "input", "stopped"});
+}
+TEST(Watch, DISABLED_names_nothing_where_eight_ranks_sleep) { expect_quiet(8, "sleep"); }
 TEST(Watch, DISABLED_names_nothing_where_two_ranks_compute) { expect_quiet(2, "compute"); }
 
 }  // namespace

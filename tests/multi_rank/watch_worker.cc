@@ -1,6 +1,7 @@
 // One process of a job that does nothing but wait or count, step after step, with faults planted in it: whether they
-// are named, and nothing else is. Rank 0 prints one JSON line a trial. watch_worker WORK SEED TRIALS CAUSE...
-// WORK: sleep, compute. CAUSE: compute, input, links, stopped, or clean, which is one trial of TRIALS steps.
+// are named, and nothing else is. Rank 0 prints one JSON line a trial. watch_worker WORK LARGE SEED TRIALS CAUSE...
+// WORK: sleep, compute. LARGE: 1, or how many times larger the faults are. CAUSE: compute, input, links, stopped, or
+// clean, which is one trial of TRIALS steps.
 #include <ATen/ops/zeros.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -26,8 +27,7 @@ using namespace hyperion;
 namespace {
 
 constexpr int kBefore = 15, kNamedWithin = 20;
-constexpr double kWork = 20e-3, kInput = 0.3e-3, kSlower = 1.10, kStarved = 5e-3, kStop = 60e-3;
-constexpr comm::SlowLink kSlowLink{0, 2e-3};
+constexpr double kWork = 20e-3, kInput = 0.3e-3, kSlower = 0.10, kStarved = 5e-3, kStop = 60e-3, kLate = 2e-3;
 
 void sleep_for(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
 
@@ -83,6 +83,7 @@ struct Trial {
   int rank = 0;
   int64_t steps = kBefore + kNamedWithin;
   uint64_t seed = 0;
+  double large = 1;
 };
 
 nlohmann::json run(const Trial& trial, parallel::Processes& processes, Counting* counting) {
@@ -103,19 +104,20 @@ nlohmann::json run(const Trial& trial, parallel::Processes& processes, Counting*
     const bool victim = step >= kBefore && processes.rank() == trial.rank;
     if (watch.suspects_links())
       if (const auto slow = watch.look_at_links(group, processes.control(), c10::kCPU)) tell(step, *slow);
-    if (victim && trial.cause == "links") group.set_slow_link(kSlowLink);
+    if (victim && trial.cause == "links") group.set_slow_link({0, kLate * trial.large});
     if (victim && trial.cause == "stopped" && !stops) stops = std::make_unique<Stops>(trial.seed);
     parallel::Processes::Told own{};
     std::ranges::copy(watch.told(), own.begin());
     processes.tell(own);
     watch.begin(processes.traffic().exposed);
-    sleep_for(kInput + (victim && trial.cause == "input" ? kStarved : 0));
+    sleep_for(kInput + (victim && trial.cause == "input" ? kStarved * trial.large : 0));
     watch.has_input();
     processes.agree({});
     std::vector<doctor::JobWatch::Told> all;
     for (const auto& told : processes.told()) std::copy_n(told.begin(), 4, all.emplace_back().begin());
     for (const auto& slow : watch.add(all)) tell(step, slow);
-    const double work = kWork * scatter(random) * (victim && trial.cause == "compute" ? kSlower : 1);
+    const double work =
+        kWork * scatter(random) * (1 + (victim && trial.cause == "compute" ? kSlower * trial.large : 0));
     counting != nullptr ? counting->of(work) : sleep_for(work);
     group.all_reduce(tensor, "gradients").wait();
     watch.end(processes.traffic().exposed);
@@ -134,15 +136,16 @@ int main(int argc, char** argv) {
     const std::shared_ptr<comm::World> world = comm::World::join(launch, {.timeout = std::chrono::seconds(60)});
     parallel::Processes processes(world, {});
     const std::string work = argv[1];
-    const auto seed = std::strtoull(argv[2], nullptr, 10);
-    const auto trials = std::strtoll(argv[3], nullptr, 10);
+    const double large = std::atof(argv[2]);
+    const auto seed = std::strtoull(argv[3], nullptr, 10);
+    const auto trials = std::strtoll(argv[4], nullptr, 10);
     std::optional<Counting> counting;
     if (work == "compute") counting.emplace();
-    for (int i = 4; i < argc; ++i) {
+    for (int i = 5; i < argc; ++i) {
       const std::string cause = argv[i];
       const bool clean = cause == "clean";
       for (int64_t number = 0; number < (clean ? 1 : trials); ++number) {
-        Trial trial{.cause = cause, .seed = seed + static_cast<uint64_t>(number)};
+        Trial trial{.cause = cause, .seed = seed + static_cast<uint64_t>(number), .large = large};
         trial.rank =
             clean ? -1 : static_cast<int>(std::mt19937_64(trial.seed)() % static_cast<uint64_t>(world->size()));
         if (clean) trial.steps = trials;

@@ -29,9 +29,19 @@ TEST(TracePlan, warms_up_and_traces_once_or_again_and_again) {
   EXPECT_EQ(drawn("1+2@3,every=3", 9), "..W!Tt!W!Tt!W!");
 }
 
+TEST(TracePlan, takes_allocations_where_that_is_asked) {
+  EXPECT_FALSE(TracePlan::parse("1+3@5,every=10", "train.profile").memory);
+  for (const char* text : {"1+3@5,every=10,memory", "1+3@5,memory,every=10"}) {
+    const auto plan = TracePlan::parse(text, "train.profile");
+    EXPECT_TRUE(plan.memory) << text;
+    EXPECT_EQ(plan.every, 10) << text;
+  }
+}
+
 TEST(TracePlan, refuses_what_it_cannot_read_with_the_setting) {
-  for (const char* text : {"x", "+3", "1+", "1+3@", "1+3@0", "-1+3", "1+0", "1+3@100,", "1+3@100,every=0", "1+3,each=5",
-                           "1+3@5 ", "1+3,every=3", "99999999999999999999", "1+3@2@3"}) {
+  for (const char* text :
+       {"x", "+3", "1+", "1+3@", "1+3@0", "-1+3", "1+0", "1+3@100,", "1+3@100,every=0", "1+3,each=5", "1+3@5 ",
+        "1+3,memory,", "1+3,memory=1", "1+3,,memory", "1+3,every=3", "99999999999999999999", "1+3@2@3"}) {
     try {
       TracePlan::parse(text, "train.profile");
       ADD_FAILURE() << text;

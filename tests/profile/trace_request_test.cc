@@ -27,12 +27,13 @@ TEST(TraceRequest, is_read_once_and_goes) {
   const Folder folder;
   auto& files = base::real_files();
   EXPECT_FALSE(take_request(files, folder.path()).has_value());
-  ask_for_trace(files, folder.path(), {.steps = 7, .ranks = {0, 3}});
+  ask_for_trace(files, folder.path(), {.steps = 7, .ranks = {0, 3}, .memory = true});
   EXPECT_TRUE(trace_is_asked(files, folder.path()));
   const auto request = take_request(files, folder.path());
   ASSERT_TRUE(request.has_value());
   EXPECT_EQ(request->steps, 7);
   EXPECT_EQ(request->ranks, (std::vector<int64_t>{0, 3}));
+  EXPECT_TRUE(request->memory);
   EXPECT_FALSE(trace_is_asked(files, folder.path()));
 }
 
