@@ -262,17 +262,20 @@ std::vector<Table> diff_tables(const TraceDiff& diff, size_t top) {
                        {"from the first kernel to the last", ms(diff.span_before), ms(diff.span_after),
                         change(diff.span_before, diff.span_after)},
                        {"kernels together", ms(diff.before), ms(diff.after), change(diff.before, diff.after)}},
-              .text_columns = {0}};
+              .text_columns = {0},
+              .note = pace_text(diff.pace)};
+  const bool at_pace = diff.pace != 1;
   Table kernels{
-      .title = "kernels, the largest change first",
-      .rows = {{"kernel", "kind", "before ms", "after ms", "change ms", "change %", "times before", "times after", ""}},
-      .text_columns = {0, 1, 8}};
+      .title = at_pace ? "kernels, the largest change beyond that first" : "kernels, the largest change first",
+      .rows = {{"kernel", "kind", "before ms", "after ms", "change ms", "change %", at_pace ? "beyond that %" : "",
+                "times before", "times after", ""}},
+      .text_columns = {0, 1, 9}};
   for (size_t i = 0; i < std::min(top, diff.kernels.size()); ++i) {
     const auto& row = diff.kernels[i];
     kernels.rows.push_back({short_name(row.name), std::string(kind_text(row.kind)), ms(row.before), ms(row.after),
                             format("{:+.3f}", row.change() / 1e3), change(row.before, row.after),
-                            format("{:.1f}", row.count_before), format("{:.1f}", row.count_after),
-                            row.regression ? "slower" : ""});
+                            at_pace ? change(row.expected, row.after) : "", format("{:.1f}", row.count_before),
+                            format("{:.1f}", row.count_after), row.regression ? "slower" : ""});
   }
   return {std::move(whole), std::move(kernels)};
 }

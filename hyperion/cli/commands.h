@@ -182,6 +182,7 @@ void add_report_command(Commands& commands);
 void add_completion_command(Commands& commands);
 // Those of `data`, `trace` and `bench`.
 void add_set_commands(Commands& data);
+void add_trace_critical_path(Commands& trace);
 void add_trace_export(Commands& trace);
 void add_hardware_bench(Commands& bench);
 void add_timing_benches(Commands& bench);

@@ -1,17 +1,18 @@
 // What profilers recorded: read, analysed, compared.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "hyperion/analysis/analysis_tables.h"
+#include "hyperion/analysis/path_report.h"
 #include "hyperion/analysis/stragglers.h"
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/printable.h"
-#include "hyperion/bench/outcome.h"
 #include "hyperion/cli/commands.h"
 #include "hyperion/cli/open_trace.h"
 #include "hyperion/cli/registry.h"
+#include "hyperion/cli/trace_output.h"
 #include "hyperion/cli/usage.h"
 
 namespace hyperion::cli {
@@ -28,38 +29,41 @@ struct TraceOptions {
   analysis::SummaryOptions summary;
 };
 
-std::vector<analysis::RankAnalysis> analyzed_ranks(const std::vector<std::string>& words, const TraceOptions& options) {
+struct AnalyzedRanks {
+  std::vector<analysis::RankAnalysis> ranks;
+  std::vector<analysis::RankCommunication> communication;
+};
+
+AnalyzedRanks analyzed_ranks(const std::vector<std::string>& words, const TraceOptions& options) {
   analysis::AnalysisOptions how;
   how.steps.include_last = options.last_step;
   how.short_gap = static_cast<int64_t>(options.short_gap * 1000);
-  std::vector<analysis::RankAnalysis> ranks;
+  AnalyzedRanks found;
   for (const auto& word : words)
-    for (const auto& file : trace_files_of(word))
-      ranks.push_back(analysis::analyze(read_shown(file, options.threads), how));
-  analysis::order_by_rank(ranks);
-  return ranks;
-}
-
-void print_tables(const std::vector<analysis::Table>& tables) {
-  for (size_t i = 0; i < tables.size(); ++i)
-    std::printf("%s%s\n%s%s%s", i == 0 ? "" : "\n", tables[i].title.c_str(),
-                bench::aligned(tables[i].rows, tables[i].text_columns).c_str(), tables[i].note.c_str(),
-                tables[i].note.empty() ? "" : "\n");
-}
-
-void print_trace_json(const base::Json& json) {
-  std::printf("%s\n", json.dump(2, ' ', false, base::Json::error_handler_t::replace).c_str());
+    for (const auto& file : trace_files_of(word)) {
+      const auto trace = read_shown(file, options.threads);
+      found.ranks.push_back(analysis::analyze(trace, how));
+      found.communication.push_back(analysis::communication_of(trace));
+    }
+  analysis::order_by_rank(found.ranks);
+  std::stable_sort(found.communication.begin(), found.communication.end(),
+                   [](const auto& a, const auto& b) { return a.rank < b.rank; });
+  return found;
 }
 
 int trace_analyze_command(const TraceOptions& options) {
-  const auto ranks = analyzed_ranks(options.traces, options);
+  const auto [ranks, communication] = analyzed_ranks(options.traces, options);
+  const auto job = analysis::job_communication(communication);
   if (options.json) {
     auto json = analysis::analysis_json(ranks, static_cast<size_t>(options.top));
     json["straggler"] = analysis::straggler_json(analysis::find_straggler(ranks));
+    json["communication"] = analysis::communication_json(communication, job);
     print_trace_json(json);
     return 0;
   }
-  print_tables(analysis::analysis_tables(ranks, static_cast<size_t>(options.top)));
+  auto tables = analysis::analysis_tables(ranks, static_cast<size_t>(options.top));
+  for (auto& table : analysis::communication_tables(communication, job)) tables.push_back(std::move(table));
+  print_tables(tables);
   if (const auto straggler = analysis::find_straggler(ranks))
     std::printf("\n%s\n", analysis::straggler_text(*straggler).c_str());
   for (const auto& rank : ranks)
@@ -115,8 +119,8 @@ int trace_memory_command(const TraceOptions& options) {
 }
 
 int trace_diff_command(const TraceOptions& options) {
-  const auto before = analyzed_ranks({options.before}, options);
-  const auto after = analyzed_ranks({options.after}, options);
+  const auto before = analyzed_ranks({options.before}, options).ranks;
+  const auto after = analyzed_ranks({options.after}, options).ranks;
   const auto found = analysis::diff(before, after, {.percent = options.threshold, .share = options.share});
   if (options.json)
     print_trace_json(analysis::diff_json(found));
@@ -208,9 +212,13 @@ void add_trace_commands(Commands& commands) {
         add_reading(command, options);
         command->footer(
             "\nTimes are those of a step and a rank. Exits 1 where the device was busy longer by more than the "
-            "threshold, or one kernel.\n\nExample:\n  hyperion trace diff main.json.gz branch.json.gz --threshold 3");
+            "threshold, or one kernel.\nWhere most kernels take longer by a like part, that is said, and they are "
+            "judged "
+            "against it: another clock or power\nlimit is no doing of the program.\n\nExample:\n  hyperion trace diff "
+            "main.json.gz branch.json.gz --threshold 3");
       },
       trace_diff_command);
+  add_trace_critical_path(trace);
   add_trace_export(trace);
 }
 

@@ -126,6 +126,7 @@ void Pending::wait() {
   std::unique_lock lock(work->mutex);
   if (!work->done) {
     const double start = now();
+    const profile::Span span("wait", work->operation);
     work->changed.wait(lock, [&] { return work->done; });
     if (work->device.is_cpu() && !inside_call) work->ledger->exposed(work->key(), now() - start);
   }
@@ -139,7 +140,9 @@ void Pending::wait() {
 }
 
 Calls::Calls(std::string group, Transport& transport)
-    : group_(std::move(group)), transport_(transport), watch_(group_, transport) {}
+    : group_(std::move(group)), transport_(transport), watch_(group_, transport) {
+  for (int i = 0; i < transport.size(); ++i) ranks_ += format("{}{}", i == 0 ? "" : ", ", transport.of_job(i));
+}
 
 Calls::~Calls() {
   {
@@ -195,7 +198,8 @@ void Calls::loop() {
 
 void Calls::carry_out(const std::shared_ptr<Pending::Work>& work, SlowLink slow) {
   const std::lock_guard one(carrying_);
-  const profile::Span span(work->operation, work->caller, work->bytes);
+  profile::Span span(work->operation, work->caller, work->bytes);
+  span.set_group(group_, ranks_, calls_of_kind_[work->operation]++);
   const double start = now();
   ++calls_;
   if (!work->recorded) watch_.begun({work->operation, work->caller, work->bytes, calls_});

@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -95,8 +96,10 @@ class Calls {
   std::string group_;
   Transport& transport_;
   std::shared_ptr<Ledger> ledger_ = std::make_shared<Ledger>();
+  std::string ranks_;    // of the job: "0, 2, 4"
   std::mutex carrying_;  // one call at a time, whoever carries it out
   int64_t calls_ = 0;
+  std::map<std::string, int64_t> calls_of_kind_;
   std::exception_ptr broken_;
   std::optional<c10::Stream> stream_;
   std::optional<TrafficByCaller> recording_;

@@ -16,6 +16,9 @@ struct RecordedSpan {
   int64_t begin = 0, end = 0;    // nanoseconds, monotonic
   int64_t bytes = 0;             // moved or read; 0: none, or not known
   int64_t rank = -1, step = -1;  // -1: not known to the thread
+  // Of a collective: the group's name and ranks, and how many of its kind the group did before. -1: it is none.
+  std::string group = {}, ranks = {};
+  int64_t number = -1;
 };
 
 struct RecordedSpans {
@@ -49,6 +52,10 @@ class Span {
   Span& operator=(const Span&) = delete;
 
   void add_bytes(int64_t bytes) { bytes_ += bytes; }
+  // It is a collective of this group, whose name and ranks must live as long as the span.
+  void set_group(std::string_view group, std::string_view ranks, int64_t number) {
+    group_ = group, ranks_ = ranks, number_ = number;
+  }
   // Before its scope does; later ends change nothing.
   void end() noexcept {
     if (recorder_ != 0) record();
@@ -61,8 +68,8 @@ class Span {
 
   static inline std::atomic<uint64_t> current_recorder{0};  // a number of each; 0: none
   uint64_t recorder_;
-  std::string_view name_ = {}, of_ = {};
-  int64_t begin_ = 0, bytes_ = 0;
+  std::string_view name_ = {}, of_ = {}, group_ = {}, ranks_ = {};
+  int64_t begin_ = 0, bytes_ = 0, number_ = -1;
 };
 
 // Spans that end in its scope, on its thread, bear this rank and step.

@@ -44,6 +44,7 @@ std::string events_of(const profile::RecordedSpans& recorded, int64_t offset) {
     nlohmann::json facts = nlohmann::json::object();
     if (span.bytes > 0) facts["bytes"] = span.bytes;
     if (span.step >= 0) facts["step"] = span.step;
+    if (span.number >= 0) facts["group"] = span.group, facts["ranks"] = span.ranks, facts["number"] = span.number;
     threads.insert(span.thread);
     const auto begin = static_cast<double>(span.begin + offset) / 1e3;
     text += base::format(

@@ -30,6 +30,9 @@ TEST(GroupSpans, tell_operation_caller_and_bytes_before_the_caller_goes_on) {
   EXPECT_EQ(found["barrier the end"].size(), 2u);
   for (const auto& span : found["all_reduce gradients"]) {
     EXPECT_EQ(span.bytes, 400);
+    EXPECT_EQ(span.group, "test");
+    EXPECT_EQ(span.ranks, "0, 1");
+    EXPECT_EQ(span.number, 0);
     for (const auto& caller : found["waits"]) {
       EXPECT_NE(span.thread, caller.thread) << "groups have threads of their own";
       EXPECT_LE(span.begin, caller.end);

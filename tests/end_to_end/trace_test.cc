@@ -57,6 +57,46 @@ TEST(TraceCommands, analyze_tells_times_of_every_rank_and_who_is_waited_for) {
   EXPECT_EQ(times["idle_us"], 0.0);
 }
 
+TEST(TraceCommands, analyze_tells_what_communication_was_exposed_and_how_clocks_stand) {
+  Scratch scratch;
+  for (const int rank : {0, 1})
+    testing::write_file(scratch.path() / ("rank-" + std::to_string(rank) + ".json"),
+                        trace_of(rank, rank == 1 ? 250 : 200));
+  const auto text = run(scratch, {"trace", "analyze", scratch.path().string()});
+  ASSERT_EQ(text.code, 0) << text.err;
+  for (const char* part : {"communication by group", "waited for ranks", "clocks, from their collectives"})
+    EXPECT_TRUE(says(text.out, part)) << part << text.out;
+  const auto done = run(scratch, {"trace", "analyze", scratch.path().string(), "--json"});
+  ASSERT_EQ(done.code, 0) << done.err;
+  const auto found = json::parse(done.out)["communication"];
+  EXPECT_EQ(found["clocks"][1]["offset_us"], 0.0);
+  EXPECT_EQ(found["groups"][0]["exposed_us"], (300.0 + 150.0) / 2);
+  EXPECT_EQ(found["groups"][0]["waited_us"], 150.0 / 2);
+}
+
+TEST(TraceCommands, critical_path_goes_through_the_rank_that_came_last) {
+  Scratch scratch;
+  for (const int rank : {0, 1})
+    testing::write_file(scratch.path() / ("rank-" + std::to_string(rank) + ".json"),
+                        trace_of(rank, rank == 1 ? 250 : 200));
+  const auto text = run(scratch, {"trace", "critical-path", scratch.path().string()});
+  ASSERT_EQ(text.code, 0) << text.err;
+  for (const char* part : {"critical path over 2 ranks", "gemm", "a step without it", "rank 1"})
+    EXPECT_TRUE(says(text.out, part)) << part << text.out;
+  const auto done =
+      run(scratch, {"trace", "critical-path", scratch.path().string(), "--what-if", "rank=1,communication", "--json"});
+  ASSERT_EQ(done.code, 0) << done.err;
+  const auto found = json::parse(done.out);
+  EXPECT_EQ(found["kinds_step_us"]["compute"], 750.0);
+  EXPECT_EQ(found["kinds_step_us"]["communication"], 150.0);
+  EXPECT_EQ(found["step_us"], 1000.0);
+  EXPECT_EQ(found["without"][0]["step_us"], 850.0);
+  EXPECT_EQ(found["without"][1]["step_us"], 850.0);
+  const auto none = run(scratch, {"trace", "critical-path", scratch.path().string(), "--what-if", "rank=5"});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_TRUE(says(none.err, "there is no trace of rank 5")) << none.err;
+}
+
 TEST(TraceCommands, diff_exits_1_where_a_kernel_became_slower) {
   Scratch scratch;
   const auto before = (scratch.path() / "before.json").string(), after = (scratch.path() / "after.json").string();

@@ -27,7 +27,16 @@ TEST_F(RunTrace, has_spans_and_operations_on_one_clock) {
   {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 7, "tid": 9, "ts": 5.25, "dur": 2.5}
 ], "traceName": "x"})");
   profile::RecordedSpans spans;
-  spans.spans = {{.name = "block \"a\"", .thread = 3, .begin = 2'000, .end = 4'500, .bytes = 64, .rank = 1, .step = 8}};
+  spans.spans = {{.name = "block \"a\"",
+                  .thread = 3,
+                  .begin = 2'000,
+                  .end = 4'500,
+                  .bytes = 64,
+                  .rank = 1,
+                  .step = 8,
+                  .group = "layers",
+                  .ranks = "0, 1",
+                  .number = 4}};
   finish_trace(kineto(), spans, /*clock_offset=*/1'000'000, joined());
   EXPECT_FALSE(std::filesystem::exists(kineto()));
   const auto trace = read_trace(joined());
@@ -39,6 +48,9 @@ TEST_F(RunTrace, has_spans_and_operations_on_one_clock) {
       found += trace.begin[i] == 2000 && trace.duration[i] == 2500 ? 1 : 0;
       EXPECT_EQ(trace.integer_arg(i, "bytes"), 64);
       EXPECT_EQ(trace.integer_arg(i, "step"), 8);
+      EXPECT_EQ(trace.arg(i, "group"), "\"layers\"");
+      EXPECT_EQ(trace.arg(i, "ranks"), "\"0, 1\"");
+      EXPECT_EQ(trace.integer_arg(i, "number"), 4);
       EXPECT_EQ(trace.tracks[trace.track[i]].pid, "\"hyperion\"");
     }
   }

@@ -1,0 +1,173 @@
+#include "hyperion/analysis/timeline.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <unordered_map>
+
+#include "hyperion/analysis/device_work.h"
+#include "hyperion/analysis/host_lanes.h"
+#include "hyperion/analysis/profiler_steps.h"
+#include "hyperion/base/format.h"
+
+namespace hyperion::analysis {
+namespace {
+
+constexpr std::array<std::string_view, 5> kPieceTexts = {"compute", "communication", "host", "wait", "input"};
+
+bool is_input(std::string_view name) {
+  return name == "data" || name.starts_with("feed ") || name.find("DataLoader") != std::string_view::npos;
+}
+
+class TimelineMaker {
+ public:
+  explicit TimelineMaker(trace::Trace&& trace) : trace_(std::move(trace)), base_(trace_.facts.base_time_ns) {
+    made_.rank = trace_.facts.rank.value_or(0);
+    made_.path = trace_.facts.path;
+    made_.collectives = collectives_of(trace_);
+    const auto& all = made_.collectives.all;
+    for (uint32_t i = 0; i < all.size(); ++i) collective_of_[all[i].event] = i;
+    const auto steps = profiler_steps(trace_);
+    made_.steps = static_cast<int64_t>(steps.size());
+    if (!steps.empty()) {
+      begin_ = steps.front().begin;
+      for (const auto& step : steps) end_ = end_ == INT64_MAX ? step.end : std::max(end_, step.end);
+    }
+    for (uint32_t id = 0; id < trace_.names.size(); ++id) {
+      input_.push_back(is_input(trace_.names[id]));
+      kinds_.push_back(work_kind(trace_.names[id]));
+    }
+    for (size_t i = 0; i < trace_.size() && !made_.on_device; ++i) made_.on_device = is_device_work(trace_.category(i));
+  }
+
+  Timeline make() && {
+    for (const auto& lane : host_lanes(trace_, begin_, end_)) add_host_lane(lane);
+    add_device_lanes();
+    made_.names = std::move(trace_.names);
+    return std::move(made_);
+  }
+
+ private:
+  struct Open {
+    uint32_t event = 0;
+    int64_t end = 0;
+    uint32_t layer = trace::kNoString;  // of what is within
+    bool input = false;
+  };
+
+  bool is_call(trace::Category category) const {
+    return category == trace::Category::runtime || category == trace::Category::driver;
+  }
+
+  PieceKind host_kind(const Open& open) const {
+    if (collective_of_.contains(open.event)) return PieceKind::communication;
+    if (open.input) return PieceKind::input;
+    return made_.on_device ? PieceKind::host : PieceKind::compute;
+  }
+
+  // What the event did itself from one time to another.
+  void add_host_piece(const Open& open, uint32_t layer, int64_t from, int64_t to) {
+    if (to <= from) return;
+    Piece piece;
+    piece.begin = base_ + from, piece.end = base_ + to;
+    piece.name = trace_.name[open.event];
+    piece.layer = layer;
+    piece.lane = static_cast<uint32_t>(made_.lanes.size() - 1);
+    piece.kind = host_kind(open);
+    const auto collective = collective_of_.find(open.event);
+    if (collective != collective_of_.end()) piece.collective = collective->second;
+    piece.own_span = trace_.category(open.event) == trace::Category::user_annotation && piece.collective == kNoPiece;
+    const auto number = static_cast<uint32_t>(made_.pieces.size());
+    if (is_call(trace_.category(open.event)) && trace_.correlation(open.event) != trace::kNone)
+      calls_.try_emplace(trace_.correlation(open.event), number);
+    made_.pieces.push_back(piece);
+  }
+
+  void add_host_lane(const HostLane& lane) {
+    made_.lanes.push_back({lane.name, false, static_cast<uint32_t>(made_.pieces.size()), 0});
+    std::vector<Open> open;
+    int64_t now = INT64_MIN;
+    const auto layer_around = [&](size_t depth) { return depth < 2 ? trace::kNoString : open[depth - 2].layer; };
+    const auto close_until = [&](int64_t time) {
+      while (!open.empty() && open.back().end <= time) {
+        add_host_piece(open.back(), layer_around(open.size()), now, open.back().end);
+        now = std::max(now, open.back().end);
+        open.pop_back();
+      }
+    };
+    for (const auto event : lane.events) {
+      const int64_t begin = trace_.begin[event];
+      close_until(begin);
+      if (!open.empty() && collective_of_.contains(open.back().event)) continue;  // a part of the collective
+      if (!open.empty()) add_host_piece(open.back(), layer_around(open.size()), now, begin);
+      now = std::max(now, begin);
+      Open next{event, trace_.end(event), trace::kNoString, false};
+      if (!open.empty()) {
+        next.end = std::min(next.end, open.back().end);
+        next.layer = open.back().layer, next.input = open.back().input;
+      }
+      if (trace_.name[event] != trace::kNoString) next.input = next.input || input_[trace_.name[event]];
+      if (trace_.category(event) == trace::Category::user_annotation && !collective_of_.contains(event))
+        next.layer = trace_.name[event];
+      open.push_back(next);
+    }
+    close_until(INT64_MAX);
+    made_.lanes.back().last = static_cast<uint32_t>(made_.pieces.size());
+  }
+
+  void add_device_lanes() {
+    std::map<std::pair<int64_t, int64_t>, std::vector<uint32_t>> streams;
+    for (size_t i = 0; i < trace_.size(); ++i) {
+      if (!is_device_work(trace_.category(i)) || trace_.duration[i] < 0 || trace_.begin[i] == trace::kNoTime) continue;
+      const bool launched = calls_.contains(trace_.correlation(i));
+      if (!launched && (trace_.begin[i] < begin_ || trace_.begin[i] >= end_)) continue;
+      streams[{trace_.device(i), trace_.stream(i)}].push_back(static_cast<uint32_t>(i));
+    }
+    for (auto& [place, events] : streams) {
+      std::sort(events.begin(), events.end(), [&](uint32_t a, uint32_t b) {
+        return trace_.begin[a] != trace_.begin[b] ? trace_.begin[a] < trace_.begin[b] : a < b;
+      });
+      made_.lanes.push_back(
+          {base::format("stream {}", place.second), true, static_cast<uint32_t>(made_.pieces.size()), 0});
+      int64_t free = INT64_MIN;
+      for (const auto event : events) add_device_piece(event, free);
+      made_.lanes.back().last = static_cast<uint32_t>(made_.pieces.size());
+    }
+  }
+
+  // Kernels of one stream may overlap a little: each counts from where the one before it ended.
+  void add_device_piece(uint32_t event, int64_t& free) {
+    Piece piece;
+    const int64_t begin = std::max(trace_.begin[event], free), end = std::max(begin, trace_.end(event));
+    free = end;
+    piece.begin = base_ + begin, piece.end = base_ + end;
+    piece.name = trace_.name[event];
+    piece.lane = static_cast<uint32_t>(made_.lanes.size() - 1);
+    const bool communication = piece.name != trace::kNoString && kinds_[piece.name] == WorkKind::communication;
+    piece.kind = communication ? PieceKind::communication : PieceKind::compute;
+    const auto collective = collective_of_.find(event);
+    if (collective != collective_of_.end()) piece.collective = collective->second;
+    if (const auto call = calls_.find(trace_.correlation(event)); call != calls_.end()) {
+      piece.launched = begin_of(call->second);
+      piece.layer = made_.pieces[call->second].layer;
+    }
+    made_.pieces.push_back(piece);
+  }
+
+  trace::Trace trace_;
+  int64_t base_;
+  int64_t begin_ = INT64_MIN, end_ = INT64_MAX;           // of the steps
+  std::vector<bool> input_;                               // by name
+  std::vector<WorkKind> kinds_;                           // by name
+  std::unordered_map<uint32_t, uint32_t> collective_of_;  // by event
+  std::unordered_map<int64_t, uint32_t> calls_;           // the first piece of a call, by correlation
+  Timeline made_;
+};
+
+}  // namespace
+
+std::string_view piece_text(PieceKind kind) { return kPieceTexts[static_cast<size_t>(kind)]; }
+
+Timeline timeline_of(trace::Trace&& trace) { return TimelineMaker(std::move(trace)).make(); }
+
+}  // namespace hyperion::analysis
