@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 
 #include "hyperion/base/format.h"
 
@@ -14,9 +13,7 @@ namespace {
 constexpr double kTimesNoise = 5, kStoppedPercent = 2;
 constexpr int64_t kSureOfTwo = 20, kSoon = 3, kLongestPause = 1000;  // steps
 constexpr double kMuch = 10;                                         // percent of a step
-constexpr int kConfirmed = 5;                                        // steps in a row that find it
-constexpr auto kAll = static_cast<size_t>(-1);
-constexpr double kLeastSeconds = 1e-3;  // a step of which less is lost is not worth a word
+constexpr double kLeastSeconds = 1e-3;                               // a step of which less is lost is not worth a word
 
 double median(std::vector<double> values) {
   if (values.empty()) return 0;
@@ -32,6 +29,24 @@ double noise_of_median(const std::vector<double>& values) {
   std::vector<double> off;
   for (const double value : values) off.push_back(std::abs(value - at));
   return 1.86 * median(std::move(off)) / std::sqrt(static_cast<double>(values.size()));  // 1.48 * 1.25
+}
+
+// Of sorted values but the one at this place.
+double median_without(const std::vector<double>& sorted, size_t place) {
+  const auto at = [&](size_t i) { return sorted[i < place ? i : i + 1]; };
+  const auto count = sorted.size() - 1, middle = count / 2;
+  return count % 2 == 1 ? at(middle) : (at(middle - 1) + at(middle)) / 2;
+}
+
+// What a step takes: the median over the window, of the median over the ranks.
+double usual_step(const std::deque<std::vector<StepDigest>>& steps) {
+  std::vector<double> all;
+  for (const auto& step : steps) {
+    std::vector<double> ranks;
+    for (const auto& rank : step) ranks.push_back(rank.step);
+    all.push_back(median(std::move(ranks)));
+  }
+  return median(std::move(all));
 }
 
 }  // namespace
@@ -67,89 +82,93 @@ std::string held_up_text(const SlowRank& slow) {
                        : base::format("{} of rank {}", cause_word(slow.cause), slow.rank);
 }
 
-// The values of each rank in the window, and what a step takes.
-struct SlowRanks::Window {
-  Window(const std::deque<std::vector<StepDigest>>& steps, const std::function<double(const StepDigest&)>& value) {
-    values.resize(steps.front().size());
-    for (const auto& step : steps)
-      for (size_t rank = 0; rank < step.size(); ++rank) values[rank].push_back(value(step[rank]));
-  }
-  std::vector<double> medians() const {
-    std::vector<double> all;
-    for (const auto& list : values) all.push_back(median(list));
-    return all;
-  }
-  std::vector<std::vector<double>> values;
-};
-
-SlowRanks::SlowRanks(std::vector<int> kinds) : kinds_(std::move(kinds)) {}
-
-// Beyond the median of the other ranks of its kind.
-double SlowRanks::excess(const std::vector<double>& by_rank, size_t rank, double otherwise) const {
-  std::vector<double> others;
-  for (size_t other = 0; other < by_rank.size(); ++other)
-    if (other != rank && kinds_[other] == kinds_[rank]) others.push_back(by_rank[other]);
-  return others.empty() ? otherwise : by_rank[rank] - median(std::move(others));
+SlowRanks::SlowRanks(const std::vector<int>& kinds) {
+  std::map<int, std::vector<size_t>> by_kind;
+  for (size_t rank = 0; rank < kinds.size(); ++rank) by_kind[kinds[rank]].push_back(rank);
+  for (auto& [kind, ranks] : by_kind) kinds_.push_back(std::move(ranks));
+  ranks_ = kinds.size();
 }
 
-// In all steps but one: a difference that comes and goes is none of the rank's.
-bool SlowRanks::steadily_longer(const Window& own, size_t rank) const {
-  size_t longer = 0;
-  for (size_t i = 0; i < steps_.size(); ++i) {
-    std::vector<double> step;
-    for (const auto& values : own.values) step.push_back(values[i]);
-    longer += excess(step, rank, 0) > 0;
+// Of each rank, beyond the median of the other ranks of its kind; zero where it has no like.
+std::vector<double> SlowRanks::beyond_like(const std::vector<double>& by_rank) const {
+  std::vector<double> beyond(by_rank.size());
+  for (const auto& ranks : kinds_) {
+    if (ranks.size() < 2) continue;
+    std::vector<double> sorted;
+    for (const auto rank : ranks) sorted.push_back(by_rank[rank]);
+    std::sort(sorted.begin(), sorted.end());
+    for (const auto rank : ranks) {
+      const auto place = std::lower_bound(sorted.begin(), sorted.end(), by_rank[rank]) - sorted.begin();
+      beyond[rank] = by_rank[rank] - median_without(sorted, static_cast<size_t>(place));
+    }
   }
-  return longer + 1 >= steps_.size();
+  return beyond;
 }
 
-void SlowRanks::find(std::vector<SlowRank>& found) const {
-  const Window all(steps_, [](const StepDigest& step) { return step.step; });
-  const Window own(steps_, [](const StepDigest& step) { return step.own(); });
-  const double step = median(all.medians());
-  if (step <= 0) return;
-  const auto percent = [&](double seconds) { return 100 * seconds / step; };
-  const auto told = [&](size_t rank, SlowCause cause) {
-    return std::any_of(now_.begin(), now_.end(), [&](const SlowRank& slow) {
-      return slow.rank == static_cast<int>(rank) && slow.cause == cause;
-    });
-  };
-  const auto least = [&](size_t rank, SlowCause cause) {
-    return told(rank, cause) ? kLeastPercent / 2 : kLeastPercent;
-  };
+// Enough of a step to be told of. What was told ends at half of it, so that it does not come and go.
+bool SlowRanks::counts(double seconds, double step, int rank, SlowCause cause) const {
+  const bool told = std::any_of(now_.begin(), now_.end(),
+                                [&](const SlowRank& slow) { return slow.rank == rank && slow.cause == cause; });
+  return seconds >= kLeastSeconds && 100 * seconds >= step * (told ? kLeastPercent / 2 : kLeastPercent);
+}
 
-  const auto medians = own.medians();
-  for (size_t rank = 0; rank < medians.size(); ++rank) {
-    const double more = excess(medians, rank, 0);
-    if (more < kLeastSeconds || percent(more) < least(rank, SlowCause::compute)) continue;
-    double noise = 0;
-    for (size_t other = 0; other < medians.size(); ++other)
-      if (kinds_[other] == kinds_[rank] && other != rank) noise = std::max(noise, noise_of_median(own.values[other]));
-    if (more > kTimesNoise * std::hypot(noise, noise_of_median(own.values[rank])) && steadily_longer(own, rank))
-      found.push_back({static_cast<int>(rank), SlowCause::compute, percent(more)});
+// Work beyond that of its like, by more than either scatters, in all steps but one: a difference that comes and goes
+// is none of the rank's.
+void SlowRanks::find_longer(double step, std::vector<SlowRank>& found) const {
+  std::vector<double> medians(ranks_), noise(ranks_);
+  std::vector<size_t> longer(ranks_);
+  for (const auto& one : steps_) {
+    std::vector<double> own;
+    for (const auto& rank : one) own.push_back(rank.own());
+    const auto beyond = beyond_like(own);
+    for (size_t rank = 0; rank < ranks_; ++rank) longer[rank] += beyond[rank] > 0;
   }
+  for (size_t rank = 0; rank < ranks_; ++rank) {
+    std::vector<double> own;
+    for (const auto& one : steps_) own.push_back(one[rank].own());
+    noise[rank] = noise_of_median(own);
+    medians[rank] = median(std::move(own));
+  }
+  const auto beyond = beyond_like(medians);
+  for (const auto& ranks : kinds_) {
+    double most = 0, second = 0;  // noise of this kind: that of a rank's like is the most but its own
+    for (const auto rank : ranks) {
+      second = std::max(second, std::min(most, noise[rank]));
+      most = std::max(most, noise[rank]);
+    }
+    for (const auto rank : ranks) {
+      const double of_like = noise[rank] < most ? most : second;
+      if (counts(beyond[rank], step, static_cast<int>(rank), SlowCause::compute) &&
+          beyond[rank] > kTimesNoise * std::hypot(noise[rank], of_like) && longer[rank] + 1 >= steps_.size())
+        found.push_back({static_cast<int>(rank), SlowCause::compute, 100 * beyond[rank] / step});
+    }
+  }
+}
 
-  std::vector<double> inputs, stopped;
-  for (size_t rank = 0; rank < medians.size(); ++rank) {
-    double input = 0, stop = 0, whole = 0;
-    for (const auto& one : steps_) input += one[rank].input, stop += one[rank].stopped, whole += one[rank].step;
-    inputs.push_back(input / static_cast<double>(steps_.size()));
-    stopped.push_back(whole > 0 ? 100 * stop / whole : 0);
-  }
-  const auto late = [&](double seconds, size_t rank) {
-    return seconds >= kLeastSeconds && percent(seconds) >= least(rank, SlowCause::input);
-  };
-  auto sorted = inputs;
+// By its mean: a loader that falls behind stops for many steps at once.
+void SlowRanks::find_late_input(double step, std::vector<SlowRank>& found) const {
+  std::vector<double> input(ranks_);
+  for (const auto& one : steps_)
+    for (size_t rank = 0; rank < ranks_; ++rank) input[rank] += one[rank].input / static_cast<double>(steps_.size());
+  auto sorted = input;
   std::sort(sorted.begin(), sorted.end());
-  const double usual = sorted[(sorted.size() - 1) / 2];  // of two ranks the less
-  if (inputs.size() > 1 && late(usual, kAll))
-    found.push_back({-1, SlowCause::input, percent(usual)});
-  else
-    for (size_t rank = 0; rank < inputs.size(); ++rank)
-      if (late(inputs[rank] - (inputs.size() > 1 ? std::min(usual, inputs[rank]) : 0), rank))
-        found.push_back({static_cast<int>(rank), SlowCause::input, percent(inputs[rank])});
-  for (size_t rank = 0; rank < stopped.size(); ++rank)
-    if (stopped[rank] >= kStoppedPercent) found.push_back({static_cast<int>(rank), SlowCause::stopped, stopped[rank]});
+  const double usual = ranks_ > 1 ? sorted[(ranks_ - 1) / 2] : 0;  // of two ranks the less
+  if (counts(usual, step, -1, SlowCause::input)) {
+    found.push_back({-1, SlowCause::input, 100 * usual / step});
+    return;
+  }
+  for (size_t rank = 0; rank < ranks_; ++rank)
+    if (counts(input[rank] - usual, step, static_cast<int>(rank), SlowCause::input))
+      found.push_back({static_cast<int>(rank), SlowCause::input, 100 * input[rank] / step});
+}
+
+void SlowRanks::find_stopped(std::vector<SlowRank>& found) const {
+  for (size_t rank = 0; rank < ranks_; ++rank) {
+    double stopped = 0, whole = 0;
+    for (const auto& one : steps_) stopped += one[rank].stopped, whole += one[rank].step;
+    if (whole > 0 && 100 * stopped >= kStoppedPercent * whole)
+      found.push_back({static_cast<int>(rank), SlowCause::stopped, 100 * stopped / whole});
+  }
 }
 
 // The rank that waits least waits for what travels alone, as long as no other is late.
@@ -164,10 +183,10 @@ void SlowRanks::weigh_links(double step) {
   if (least_waited_ < 0 || now < least_waited_) least_waited_ = now;
   const double more = now - least_waited_;
   lost_to_links_ = step > 0 ? 100 * more / step : 0;
-  const bool longer = kinds_.size() > 1 && more >= kLeastSeconds && lost_to_links_ >= kLeastPercent &&
+  const bool longer = ranks_ > 1 && more >= kLeastSeconds && lost_to_links_ >= kLeastPercent &&
                       more > kTimesNoise * noise_of_median(least);
   suspicious_ = longer ? suspicious_ + 1 : 0;
-  const bool sure = kinds_.size() > 2 || (suspicious_ >= kSureOfTwo && lost_to_links_ >= kMuch);
+  const bool sure = ranks_ > 2 || (suspicious_ >= kSureOfTwo && lost_to_links_ >= kMuch);
   suspects_links_ = longer && sure && seen_ >= look_after_;
 }
 
@@ -183,13 +202,21 @@ std::vector<SlowRank> SlowRanks::add(const std::vector<StepDigest>& step) {
   if (steps_.size() < kWindow) return {};
   if (steps_.size() > kWindow) steps_.pop_front();
   std::vector<SlowRank> found, fresh;
-  find(found);
-  weigh_links(median(Window(steps_, [](const StepDigest& one) { return one.step; }).medians()));
-  for (const auto& slow : found)
-    if (std::none_of(now_.begin(), now_.end(),
-                     [&](const SlowRank& known) { return known.rank == slow.rank && known.cause == slow.cause; }))
-      fresh.push_back(slow);
-  now_ = std::move(found);
+  if (const double usual = usual_step(steps_); usual > 0) {
+    find_longer(usual, found);
+    find_late_input(usual, found);
+    find_stopped(found);
+    weigh_links(usual);
+  }
+  std::map<std::pair<int, SlowCause>, int> counted;
+  now_.clear();
+  for (const auto& slow : found) {
+    const auto key = std::pair(slow.rank, slow.cause);
+    const int count = counted[key] = std::min(found_[key] + 1, kConfirmed + 1);
+    if (count >= kConfirmed) now_.push_back(slow);
+    if (count == kConfirmed) fresh.push_back(slow);
+  }
+  found_ = std::move(counted);
   return fresh;
 }
 

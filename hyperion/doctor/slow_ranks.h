@@ -36,9 +36,10 @@ class SlowRanks {
  public:
   static constexpr size_t kWindow = 10;       // steps
   static constexpr double kLeastPercent = 4;  // of a step that is told of; half of it ends it
+  static constexpr int kConfirmed = 5;        // steps in a row that find it before it is told
 
   // By rank which ranks have the same work: those of one stage. A rank that has no like is held against none.
-  explicit SlowRanks(std::vector<int> kinds);
+  explicit SlowRanks(const std::vector<int>& kinds);
 
   // One step of all ranks, by rank. What is found for the first time, or again after it had gone.
   std::vector<SlowRank> add(const std::vector<StepDigest>& step);
@@ -52,13 +53,15 @@ class SlowRanks {
   void looked_at_links(bool soon_again);
 
  private:
-  struct Window;
-  double excess(const std::vector<double>& by_rank, size_t rank, double otherwise) const;
-  bool steadily_longer(const Window& own, size_t rank) const;
-  void find(std::vector<SlowRank>& found) const;
+  std::vector<double> beyond_like(const std::vector<double>& by_rank) const;
+  bool counts(double seconds, double step, int rank, SlowCause cause) const;
+  void find_longer(double step, std::vector<SlowRank>& found) const;
+  void find_late_input(double step, std::vector<SlowRank>& found) const;
+  void find_stopped(std::vector<SlowRank>& found) const;
   void weigh_links(double step);
 
-  std::vector<int> kinds_;
+  std::vector<std::vector<size_t>> kinds_;  // the ranks of each
+  size_t ranks_ = 0;
   std::deque<std::vector<StepDigest>> steps_;
   std::map<std::pair<int, SlowCause>, int> found_;  // in how many steps in a row
   std::vector<SlowRank> now_;

@@ -143,5 +143,20 @@ TEST(SlowRanks, is_quiet_in_steps_that_scatter) {
     }
 }
 
+// A digest of a thousand ranks is nothing beside a step of theirs; none has a like in the second half.
+TEST(SlowRanks, finds_one_rank_among_a_thousand) {
+  constexpr int kRanks = 1024;
+  std::vector<int> kinds(kRanks, 0);
+  for (int rank = kRanks / 2; rank < kRanks; ++rank) kinds[static_cast<size_t>(rank)] = rank;
+  Job job(std::vector<double>(kRanks, 0.05), 13);
+  SlowRanks watch(kinds);
+  EXPECT_TRUE(found_in(watch, job, 100).empty());
+  job.work_[317] *= 1.1;
+  job.work_[717] *= 1.05;
+  const auto found = found_in(watch, job, 20);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].rank, 317);
+}
+
 }  // namespace
 }  // namespace hyperion::doctor
