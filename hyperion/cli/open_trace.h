@@ -4,15 +4,15 @@
 #include <string>
 #include <vector>
 
-#include "hyperion/base/files.h"
 #include "hyperion/trace/trace.h"
+#include "hyperion/trace/trace_files.h"
 
 namespace hyperion::cli {
 
 // Of a run by its name, else of what lies there.
-std::vector<base::Path> trace_files_of(const std::string& word);
+std::vector<trace::TraceName> trace_files_of(const std::string& word);
 
 // Read on so many threads (0: as many as there are cores, at most 8), with a progress line where it takes long.
-trace::Trace read_shown(const base::Path& path, int64_t threads);
+trace::Trace read_shown(const trace::TraceName& name, int64_t threads);
 
 }  // namespace hyperion::cli

@@ -39,7 +39,7 @@ bool same_file(const base::Path& a, const base::Path& b) {
 
 int trace_export_command(const TraceExportOptions& options) {
   const auto format = export_format(options);
-  std::vector<base::Path> inputs;
+  std::vector<trace::TraceName> inputs;
   for (const auto& word : options.traces)
     for (const auto& file : trace_files_of(word)) inputs.push_back(file);
   auto& files = base::real_files();
@@ -49,13 +49,13 @@ int trace_export_command(const TraceExportOptions& options) {
     const auto trace = read_shown(inputs[i], options.threads);
     const auto rank = trace.facts.rank.value_or(static_cast<int64_t>(i));
     if (!ranks.insert(rank).second)
-      throw base::ConfigError(base::format("{} is of rank {}, as one before it is", inputs[i].string(), rank),
+      throw base::ConfigError(base::format("{} is of rank {}, as one before it is", trace.facts.path, rank),
                               "export one recording at a time, a file of each rank");
     const auto name = base::format("rank-{}{}", rank, trace::ending_of(format));
     const auto path = base::output_file(base::Path(options.output) / name);
     for (const auto& input : inputs)
-      if (same_file(input, path))
-        throw base::ConfigError(base::format("{} would be written over itself", input.string()),
+      if (same_file(input.path, path))
+        throw base::ConfigError(base::format("{} would be written over itself", input.path.string()),
                                 "name another folder with --output");
     const auto exported = trace::export_trace(files, path, trace, format);
     std::printf("%s\n", path.c_str());
@@ -72,7 +72,9 @@ void add_trace_export(Commands& trace) {
   trace.add<TraceExportOptions>(
       "export", "traces as other programs read them, a file a rank",
       [](CLI::App* command, TraceExportOptions& options) {
-        command->add_option("TRACES", options.traces, "files (.htrace, .json, .json.gz, .json.zst), folders, runs")
+        command
+            ->add_option("TRACES", options.traces,
+                         "files (.htrace, .json, .json.gz, .json.zst, .sqlite, .db), folders, runs")
             ->required();
         command
             ->add_option("--to", options.to,

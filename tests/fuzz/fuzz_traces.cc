@@ -1,10 +1,13 @@
 // The long run: fuzz_traces [INPUTS] [SEED]. Breaks good traces, in JSON and in our own file, and hands them to their
-// readers until so many of each were tried. Input that takes too much memory, or ends in another error than a refusal,
-// is kept in fuzz-failure and ends it with 1.
+// readers until so many of each were tried; of databases a twentieth, since SQLite takes its time. Input that takes too
+// much memory, or ends in another error than a refusal, is kept in fuzz-failure and ends it with 1.
 #include <cstdio>
 #include <cstdlib>
 
 #include "tests/fuzz/trace_inputs.h"
+#if __has_include(<sqlite3.h>)
+#include "tests/fuzz/database_inputs.h"
+#endif
 
 namespace {
 
@@ -52,6 +55,13 @@ int main(int argc, char** argv) {
     const auto& file = own[random() % 16 == 0 ? own.size() - 1 : random() % (own.size() - 1)];
     own_read += survives(folder.path(), broken_own_trace(file, random), random) ? 1 : 0;
   }
+#if __has_include(<sqlite3.h>)
+  const auto databases = good_databases(folder.path());
+  long databases_read = 0;
+  for (long i = 0; i < inputs / 20; ++i)
+    databases_read += survives(folder.path(), broken_database(folder.path(), databases, random), random) ? 1 : 0;
+  std::printf("fuzz: %ld databases, %ld read\n", inputs / 20, databases_read);
+#endif
   std::printf(
       "fuzz: %ld traces in JSON, %ld read; %ld of our own, %ld read; the others refused, no crash, none beyond "
       "its size and 64 MB of memory\n",

@@ -16,11 +16,11 @@ TEST(TraceFiles, are_those_of_a_folder_or_its_traces) {
   for (const char* name : {"b.json", "a.json.gz", "notes.txt", ".hidden.json"}) std::ofstream(folder / name) << "x";
   EXPECT_EQ(trace_files(folder / "b.json").size(), 1U);
   ASSERT_EQ(trace_files(folder.path()).size(), 2U);
-  EXPECT_EQ(trace_files(folder.path())[0].filename(), "a.json.gz");
+  EXPECT_EQ(trace_files(folder.path())[0].path.filename(), "a.json.gz");
   std::filesystem::create_directory(folder / "traces");
   EXPECT_NE(error_of([&] { trace_files(folder.path()); }).find("has no trace"), std::string::npos);
   std::ofstream(folder / "traces/r.json") << "x";
-  EXPECT_EQ(trace_files(folder.path())[0].filename(), "r.json");
+  EXPECT_EQ(trace_files(folder.path())[0].path.filename(), "r.json");
   EXPECT_NE(error_of([&] { trace_files(folder / "none"); }).find("there is no trace"), std::string::npos);
 }
 
