@@ -21,6 +21,7 @@
 #include "hyperion/text/unicode.h"
 #include "hyperion/trace/event_parser.h"
 #include "hyperion/trace/json_scan.h"
+#include "hyperion/trace/perfetto_reader.h"
 #include "hyperion/trace/trace_file.h"
 
 namespace hyperion::trace {
@@ -272,6 +273,7 @@ class TraceReader {
 
 Trace read_trace(const base::Path& path, const ReadOptions& options) {
   if (is_trace_file(path)) return read_trace_file(path, options.progress);
+  if (is_perfetto_file(path)) return read_perfetto(path, options.progress);
   return TraceReader(path, options).read();
 }
 

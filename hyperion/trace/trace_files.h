@@ -6,9 +6,9 @@
 
 namespace hyperion::trace {
 
-// A file itself; of a folder its *.htrace, *.json, *.json.gz and *.json.zst, in the order of their names, or those of
-// traces/ in it where it has one; of a run's own traces the newest (run_trace.h). Throws ConfigError where there is
-// none.
+// A file itself; of a folder its *.htrace, *.json, *.json.gz, *.json.zst, *.pftrace and *.perfetto-trace, in the order
+// of their names, or those of traces/ in it where it has one; of a run's own traces the newest (run_trace.h). Throws
+// ConfigError where there is none.
 std::vector<base::Path> trace_files(const base::Path& path);
 
 }  // namespace hyperion::trace
