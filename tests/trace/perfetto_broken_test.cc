@@ -1,7 +1,6 @@
 // Perfetto's packets that are cut, damaged or made to be misread.
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <random>
 
 #include "hyperion/analysis/analysis.h"
@@ -11,6 +10,7 @@
 #include "tests/base/support_child.h"
 #include "tests/support/fuzz.h"
 #include "tests/support/seed.h"
+#include "tests/trace/support_kept.h"
 #include "tests/trace/support_perfetto.h"
 
 namespace hyperion::trace {
@@ -22,7 +22,7 @@ using test::small_event;
 class BrokenPerfetto : public ::testing::Test {
  protected:
   Trace read(const std::string& bytes) {
-    std::ofstream(folder_ / "a.pftrace", std::ios::binary) << bytes;
+    test::write_anew(folder_ / "a.pftrace", bytes);
     return read_perfetto(folder_ / "a.pftrace");
   }
   std::string refusal(const std::string& bytes) {
@@ -66,7 +66,7 @@ TEST_F(BrokenPerfetto, cut_anywhere_it_is_refused_or_has_fewer_events) {
     const auto all = read(whole).size();
     int read_ones = 0;
     for (size_t size = 0; size < whole.size(); ++size) {
-      std::ofstream(folder_ / "a.pftrace", std::ios::binary) << whole.substr(0, size);
+      test::write_anew(folder_ / "a.pftrace", whole.substr(0, size));
       try {
         const auto trace = read_trace(folder_ / "a.pftrace");
         EXPECT_LE(trace.size(), all) << size;
