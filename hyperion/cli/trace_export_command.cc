@@ -72,7 +72,9 @@ void add_trace_export(Commands& trace) {
   trace.add<TraceExportOptions>(
       "export", "traces as other programs read them, a file a rank",
       [](CLI::App* command, TraceExportOptions& options) {
-        command->add_option("TRACES", options.traces, "files (.htrace, .json, .json.gz, .json.zst), folders, runs")
+        command
+            ->add_option("TRACES", options.traces,
+                         "files (.htrace, .json, .json.gz, .json.zst, .pftrace), folders, runs")
             ->required();
         command
             ->add_option("--to", options.to,
