@@ -12,27 +12,12 @@
 namespace hyperion::trace {
 namespace {
 
-struct TrackEventField {
-  enum : int {
-    kCategoryNumber = 3,
-    kAnnotation = 4,
-    kType = 9,
-    kNameNumber = 10,
-    kTrack = 11,
-    kCategory = 22,
-    kName = 23,
-    kCounter = 30,
-    kOldFlow = 36,
-    kOldLastFlow = 42,
-    kRealCounter = 44,
-    kFlow = 47,
-    kLastFlow = 48
-  };
-};
-enum TrackEventType : uint64_t { kBegins = 1, kEnds = 2, kInstant = 3, kCounts = 4 };
-
 // How far below the top of a track's open slices the one of the same writer is looked for.
 constexpr size_t kDeepestSearch = 64;
+
+// Bytes of text, and how many of them for each byte of the packets.
+constexpr uint64_t kAlwaysKept = uint64_t{32} << 20, kMostKeptPerByte = 16;
+constexpr uint64_t kAlwaysUnpacked = uint64_t{1} << 30, kMostUnpackedPerByte = 1000;
 
 // An integer argument of this name in members of JSON.
 std::optional<int64_t> whole_argument(std::string_view members, std::string_view quoted_key) {
@@ -52,88 +37,37 @@ std::optional<int64_t> whole_argument(std::string_view members, std::string_view
 
 }  // namespace
 
-struct PerfettoEvents::Event {
-  uint64_t type = 0;
-  std::optional<uint64_t> track;
-  std::string name, category;  // categories with commas between them
-  std::vector<std::string_view> annotations;
-  double value = 0;
-  bool whole = false;                            // the value
-  std::vector<std::pair<uint64_t, bool>> flows;  // and whether they end here
-};
-
 PerfettoEvents::PerfettoEvents(PerfettoTracks& tracks) : tracks_(tracks), packer_(trace_.fields) { add_names(); }
-
-PerfettoEvents::Event PerfettoEvents::read(std::string_view message, const PerfettoSequence& sequence) {
-  Event event;
-  ProtobufReader in(message);
-  for (ProtobufField field; in.next(field);) {
-    const bool bytes = field.is_bytes();
-    const auto add_category = [&](const std::string& category) {
-      event.category += (event.category.empty() ? "" : ",") + category;
-    };
-    switch (field.number) {
-      case TrackEventField::kType:
-        if (!bytes) event.type = field.value;
-        break;
-      case TrackEventField::kTrack:
-        if (!bytes) event.track = field.value;
-        break;
-      case TrackEventField::kNameNumber:
-        if (!bytes) event.name = sequence.names.text(field.value);
-        break;
-      case TrackEventField::kName:
-        if (bytes) event.name = repaired_utf8(field.bytes);
-        break;
-      case TrackEventField::kCategoryNumber:
-        if (!bytes) add_category(sequence.categories.text(field.value));
-        break;
-      case TrackEventField::kCategory:
-        if (bytes) add_category(repaired_utf8(field.bytes));
-        break;
-      case TrackEventField::kAnnotation:
-        if (bytes) event.annotations.push_back(field.bytes);
-        break;
-      case TrackEventField::kCounter:
-        if (!bytes) event.value = static_cast<double>(static_cast<int64_t>(field.value)), event.whole = true;
-        break;
-      case TrackEventField::kRealCounter:
-        if (!bytes) event.value = field.real(), event.whole = false;
-        break;
-      case TrackEventField::kFlow:
-      case TrackEventField::kOldFlow:
-      case TrackEventField::kLastFlow:
-      case TrackEventField::kOldLastFlow:
-        if (!bytes)
-          event.flows.emplace_back(
-              field.value, field.number == TrackEventField::kLastFlow || field.number == TrackEventField::kOldLastFlow);
-        break;
-      default:
-        break;
-    }
-  }
-  return event;
-}
 
 void PerfettoEvents::add(std::string_view message, int64_t time, const PerfettoSequence& sequence,
                          uint32_t sequence_number) {
-  auto event = read(message, sequence);
+  auto event = read_track_event(message, sequence);
+  args_.clear();
   auto& row = row_of(event.track.value_or(sequence.track));
-  if (event.type == kEnds) {
+  if (event.type == TrackEvent::kEnds) {
     end_slice(row, time, sequence_number);
-  } else if (event.type == kBegins) {
+  } else if (event.type == TrackEvent::kBegins) {
     add_slice(event, time, sequence, row, /*lasts=*/true);
     row.open.push_back({trace_.size() - 1, sequence_number});
-  } else if (event.type == kInstant) {
+  } else if (event.type == TrackEvent::kInstant) {
     add_slice(event, time, sequence, row, /*lasts=*/false);
-  } else if (event.type == kCounts) {
+  } else if (event.type == TrackEvent::kCounts) {
     add_value(event, time, row);
   } else {
     ++other_;
     return;
   }
+  check_sizes(message, event);
   first_ = std::min(first_, time);
   last_ = std::max(last_, time);
+}
+
+// A few bytes may refer to a long text, again and again.
+void PerfettoEvents::check_sizes(std::string_view message, const TrackEvent& event) {
+  unpacked_ += args_.size() + event.name.size() + event.category.size();
+  const size_t kept = trace_.fields.forms.bytes() + trace_.fields.texts.bytes();
+  if (kept > kAlwaysKept + kMostKeptPerByte * read_ || unpacked_ > kAlwaysUnpacked + kMostUnpackedPerByte * read_)
+    throw ProtobufFault{"its events refer to far more text than a trace has", message.data()};
 }
 
 PerfettoEvents::Row& PerfettoEvents::row_of(uint64_t uuid) {
@@ -142,7 +76,8 @@ PerfettoEvents::Row& PerfettoEvents::row_of(uint64_t uuid) {
   return found->second;
 }
 
-void PerfettoEvents::add_slice(Event& event, int64_t time, const PerfettoSequence& sequence, Row& row, bool lasts) {
+void PerfettoEvents::add_slice(TrackEvent& event, int64_t time, const PerfettoSequence& sequence, Row& row,
+                               bool lasts) {
   args_.clear();
   for (const auto& annotation : event.annotations) append_perfetto_argument(args_, annotation, sequence);
   const auto kineto = kineto_category(event.category, event.name, sequence.of_sdk);
@@ -158,7 +93,7 @@ void PerfettoEvents::add_slice(Event& event, int64_t time, const PerfettoSequenc
 
 // Those that are not there under Kineto's names. Without a correlation id the flow that a launch and its kernel share
 // is one.
-void PerfettoEvents::add_kineto_arguments(const Event& event, const Row& row, bool on_device) {
+void PerfettoEvents::add_kineto_arguments(const TrackEvent& event, const Row& row, bool on_device) {
   const std::string said = args_;
   const auto add = [&](std::string_view quoted_key, std::optional<int64_t> value) {
     if (!value || *value == kNone || whole_argument(said, quoted_key)) return;
@@ -194,7 +129,7 @@ void PerfettoEvents::end_slice(Row& row, int64_t time, uint32_t sequence) {
   open.erase(open.begin() + static_cast<ptrdiff_t>(chosen));
 }
 
-void PerfettoEvents::add_value(const Event& event, int64_t time, Row& row) {
+void PerfettoEvents::add_value(const TrackEvent& event, int64_t time, Row& row) {
   double value = event.value * row.is.scale;
   if (row.is.adds_up) value = row.sum += value;
   args_.clear();

@@ -10,6 +10,7 @@
 #include "hyperion/trace/perfetto_sequence.h"
 #include "hyperion/trace/perfetto_tracks.h"
 #include "hyperion/trace/trace.h"
+#include "hyperion/trace/track_event.h"
 
 namespace hyperion::trace {
 
@@ -26,11 +27,11 @@ class PerfettoEvents {
   // A TrackEvent; `time` in nanoseconds. Throws ProtobufFault where it is none, ScanFault where its arguments are not
   // such as a trace can keep.
   void add(std::string_view message, int64_t time, const PerfettoSequence& sequence, uint32_t sequence_number);
-  void skip() { ++lost_; }  // an event that refers to what was lost
+  void count(size_t bytes) { read_ += bytes; }  // of packets, before what is in them
+  void skip() { ++lost_; }                      // an event that refers to what was lost
   Trace finish() &&;
 
  private:
-  struct Event;
   struct Open {
     uint64_t event = 0;
     uint32_t sequence = 0;
@@ -49,13 +50,13 @@ class PerfettoEvents {
     bool last = false, on_device = false;
   };
 
-  static Event read(std::string_view message, const PerfettoSequence& sequence);
   Row& row_of(uint64_t uuid);
+  void check_sizes(std::string_view message, const TrackEvent& event);
   void add_names();
-  void add_slice(Event& event, int64_t time, const PerfettoSequence& sequence, Row& row, bool lasts);
+  void add_slice(TrackEvent& event, int64_t time, const PerfettoSequence& sequence, Row& row, bool lasts);
   void end_slice(Row& row, int64_t time, uint32_t sequence);
-  void add_value(const Event& event, int64_t time, Row& row);
-  void add_kineto_arguments(const Event& event, const Row& row, bool on_device);
+  void add_value(const TrackEvent& event, int64_t time, Row& row);
+  void add_kineto_arguments(const TrackEvent& event, const Row& row, bool on_device);
   void append(char phase, std::string_view category, std::string_view name, Row& row, int64_t time, int64_t duration);
   uint16_t type_of(char phase, std::string_view category);
   void close_rest();
@@ -70,6 +71,7 @@ class PerfettoEvents {
   std::vector<ArrowEnd> arrow_ends_;
   std::string args_;  // of the event that is added, as members of JSON
   std::string key_;
+  uint64_t read_ = 0, unpacked_ = 0;  // bytes of packets, and of the texts that they became
   int64_t first_ = INT64_MAX, last_ = 0;
   int64_t unclosed_ = 0, unopened_ = 0, lost_ = 0, other_ = 0;
 };

@@ -138,6 +138,7 @@ class PacketReader {
 
   // Throws ProtobufFault and ScanFault.
   void read(std::string_view message) {
+    events_->count(message.size());
     const auto packet = parse(message);
     auto& sequence = sequence_of(packet.sequence, message);
     if (packet.lost) sequence.known = false;

@@ -61,6 +61,35 @@ TEST_F(BrokenPerfetto, is_refused_with_the_byte) {
   says(refusal(framed(packet)), "nest more than 32 deep");
 }
 
+// Events of some 30 bytes, each with an array of a text that stands in the file once.
+TEST_F(BrokenPerfetto, does_not_make_a_large_trace_of_a_small_file) {
+  ProtobufMessage text, interned, first;
+  text.number(1, 1);
+  text.text(2, std::string(1 << 20, 'x'));
+  interned.text(29, text.bytes());
+  first.number(10, 1);
+  first.text(12, interned.bytes());
+  std::string file = framed(first);
+  for (uint64_t i = 0; i < 400; ++i) {
+    ProtobufMessage reference, number, array, event, packet;
+    reference.number(17, 1);
+    number.number(4, i);
+    array.text(10, "a");
+    array.text(12, reference.bytes());
+    array.text(12, number.bytes());
+    event.number(9, 3);
+    event.text(4, array.bytes());
+    packet.number(8, i);
+    packet.number(10, 1);
+    packet.text(11, event.bytes());
+    file += framed(packet);
+  }
+  std::string error;
+  const size_t peak = hyperion::testing::peak_allocated([&] { error = refusal(file); });
+  EXPECT_NE(error.find("refer to far more text"), std::string::npos) << error;
+  EXPECT_LE(peak, file.size() + hyperion::testing::kMostReaderBytes);
+}
+
 TEST_F(BrokenPerfetto, cut_anywhere_it_is_refused_or_has_fewer_events) {
   for (const auto& whole : {test::rocprofv3_trace(), test::rocprof_sys_trace()}) {
     const auto all = read(whole).size();
