@@ -159,7 +159,8 @@ void add_trace_commands(Commands& commands) {
       [](CLI::App* command, TraceOptions& options) {
         command
             ->add_option("TRACES", options.traces,
-                         "Kineto's or Chrome's JSON (also .gz, .zst), a file a rank; folders of them; runs")
+                         "Kineto's or Chrome's JSON (also .gz, .zst) or Perfetto's packets, a file a rank; folders of "
+                         "them; runs")
             ->required();
         add_steps(command, options);
         add_reading(command, options);

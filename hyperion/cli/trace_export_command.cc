@@ -74,7 +74,7 @@ void add_trace_export(Commands& trace) {
       [](CLI::App* command, TraceExportOptions& options) {
         command
             ->add_option("TRACES", options.traces,
-                         "files (.htrace, .json, .json.gz, .json.zst, .sqlite, .db), folders, runs")
+                         "files (.htrace, .json, .json.gz, .json.zst, .pftrace, .sqlite, .db), folders, runs")
             ->required();
         command
             ->add_option("--to", options.to,

@@ -226,15 +226,15 @@ class PerfettoExport {
       if (args.empty()) continue;
       for (const auto& member : text::json_members(args)) {
         if (member.value[0] != '-' && (member.value[0] < '0' || member.value[0] > '9')) continue;
-        const auto name =
-            base::format("{} {}", trace_.name_text(i), text::json_string("\"" + std::string(member.key) + "\""));
+        const auto unit = text::json_string("\"" + std::string(member.key) + "\"");
+        const auto name = base::format("{} {}", trace_.name_text(i), unit);
         const auto [found, added] = tracks.try_emplace(row.pid + "\n" + name, 0);
         if (added) {
           found->second = uuid_of("counter\n" + found->first);
-          packets_.track({found->second, process_uuid(row.pid), name, {}, {}, true});
+          packets_.track({found->second, process_uuid(row.pid), name, {}, {}, true, unit});
         }
         const double value = std::strtod(std::string(member.value).c_str(), nullptr);
-        packets_.counter(found->second, time(trace_.begin[i]), std::isfinite(value) ? value : 0);
+        packets_.counter(found->second, time(trace_.begin[i]), category_name(i), std::isfinite(value) ? value : 0);
       }
     }
   }

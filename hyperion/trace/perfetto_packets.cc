@@ -58,7 +58,11 @@ void PerfettoPackets::track(const PerfettoTrack& track) {
   } else {
     descriptor.text(2, track.name);
   }
-  if (track.counter) descriptor.text(8, {});
+  if (track.counter) {
+    ProtobufMessage counter;
+    if (!track.unit.empty()) counter.text(6, track.unit);
+    descriptor.text(8, counter.bytes());
+  }
   packet_.text(PacketField::kTrack, descriptor.bytes());
   packet(/*with_state=*/false);
 }
@@ -105,7 +109,8 @@ void PerfettoPackets::instant(uint64_t track, uint64_t time, std::string_view ca
   event_packet(EventKind::kInstant, track, time);
 }
 
-void PerfettoPackets::counter(uint64_t track, uint64_t time, double value) {
+void PerfettoPackets::counter(uint64_t track, uint64_t time, std::string_view category, double value) {
+  if (!category.empty()) event_.number(EventField::kCategories, interned(categories_, category));
   event_.real(EventField::kCounterValue, value);
   event_packet(EventKind::kCounter, track, time);
 }

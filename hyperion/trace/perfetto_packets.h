@@ -18,6 +18,7 @@ struct PerfettoTrack {
   std::string name;
   std::optional<int64_t> pid, tid;  // of a process; with tid of a thread of it
   bool counter = false;
+  std::string unit = {};  // what a counter counts
 };
 
 struct PerfettoFlow {
@@ -35,7 +36,7 @@ class PerfettoPackets {
                    std::string_view args, const std::vector<PerfettoFlow>& flows);
   void end_slice(uint64_t track, uint64_t time);
   void instant(uint64_t track, uint64_t time, std::string_view category, std::string_view name, std::string_view args);
-  void counter(uint64_t track, uint64_t time, double value);
+  void counter(uint64_t track, uint64_t time, std::string_view category, double value);
   void flush();  // once, last
 
  private:

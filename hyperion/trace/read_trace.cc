@@ -21,7 +21,6 @@
 #include "hyperion/text/unicode.h"
 #include "hyperion/trace/event_parser.h"
 #include "hyperion/trace/json_scan.h"
-#include "hyperion/trace/sqlite_trace.h"
 #include "hyperion/trace/trace_file.h"
 
 namespace hyperion::trace {
@@ -273,7 +272,6 @@ class TraceReader {
 
 Trace read_trace(const base::Path& path, const ReadOptions& options) {
   if (is_trace_file(path)) return read_trace_file(path, options.progress);
-  if (is_sqlite_file(path)) return read_sqlite_trace(path, options.process, options.progress);
   return TraceReader(path, options).read();
 }
 

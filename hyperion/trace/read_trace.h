@@ -1,4 +1,5 @@
-// Traces of Kineto (PyTorch's profiler) and of others that write Chrome's JSON, and our own files.
+// Traces of Kineto (PyTorch's profiler) and of others that write Chrome's JSON or Perfetto's packets, and our own
+// files.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -16,10 +17,9 @@ struct ReadOptions {
   size_t process = 0;  // of a file that holds several (trace_files.h)
 };
 
-// Our own file (trace_file.h), a database (sqlite_trace.h), or {"traceEvents": [...], ...} or [...], plain or packed
-// with gzip or zstd, which is told by the bytes. Memory beside the trace's own: a few windows. Throws CorruptError with
-// the byte where the text is cut or not such JSON, FileError, records::BadRecord for a damaged packing, and
-// Interrupted.
+// Our own file (trace_file.h), or {"traceEvents": [...], ...} or [...], plain or packed with gzip or zstd, which is told
+// by the bytes. Memory beside the trace's own: a few windows. Throws CorruptError with the byte where the text is cut
+// or not such JSON, FileError, records::BadRecord for a damaged packing, and Interrupted.
 Trace read_trace(const base::Path& path, const ReadOptions& options = {});
 
 }  // namespace hyperion::trace

@@ -1,5 +1,8 @@
 #include "hyperion/trace/trace_files.h"
 
+#include <algorithm>
+#include <string_view>
+
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/trace/run_trace.h"
@@ -8,6 +11,9 @@
 
 namespace hyperion::trace {
 namespace {
+
+constexpr std::string_view kTraceEndings[] = {kTraceFileEnding, ".json",    ".json.gz",
+                                              ".json.zst",      ".pftrace", ".perfetto-trace"};
 
 void add_traces(const base::Path& file, std::vector<TraceName>& found) {
   const size_t processes = is_sqlite_file(file) ? sqlite_processes(file).size() : 1;
@@ -39,16 +45,15 @@ std::vector<TraceName> trace_files(const base::Path& path) {
   for (const auto& file : files.list(within)) {
     const auto name = file.filename().string();
     if (name.starts_with('.') || !std::filesystem::is_regular_file(file)) continue;
-    if (name.ends_with(".sqlite") || name.ends_with(".db")) {
-      if (is_sqlite_file(file)) add_traces(file, found);
-    } else if (name.ends_with(".json") || name.ends_with(".json.gz") || name.ends_with(".json.zst") ||
-               name.ends_with(kTraceFileEnding)) {
-      found.push_back({file});
-    }
+    const bool known = std::any_of(std::begin(kTraceEndings), std::end(kTraceEndings),
+                                   [&](std::string_view ending) { return name.ends_with(ending); });
+    const bool database = (name.ends_with(".sqlite") || name.ends_with(".db")) && is_sqlite_file(file);
+    if (known || database) add_traces(file, found);
   }
   if (found.empty())
     throw base::ConfigError(base::format("{} has no trace", within.string()),
-                            "a trace's name ends with .htrace, .json, .json.gz, .json.zst, .sqlite or .db");
+                            "a trace's name ends with .htrace, .json, .json.gz, .json.zst, .pftrace, .perfetto-trace, "
+                            ".sqlite or .db");
   return found;
 }
 

@@ -11,8 +11,8 @@ struct TraceName {
   size_t process = 0;  // of a database that holds several
 };
 
-// A file itself; of a folder its *.htrace, *.json, *.json.gz and *.json.zst and databases of traces (*.sqlite, *.db),
-// in the order of their names, or those of traces/ in it where it has one; of a run's own traces the newest
+// A file itself; of a folder its *.htrace, *.json, *.json.gz, *.json.zst, *.pftrace, *.perfetto-trace and databases of
+// traces (*.sqlite, *.db), in the order of their names, or those of traces/ in it where it has one; of a run's own traces the newest
 // (run_trace.h). A database that holds several processes is so many traces. Throws ConfigError where there is none.
 std::vector<TraceName> trace_files(const base::Path& path);
 

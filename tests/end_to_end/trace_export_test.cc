@@ -42,6 +42,9 @@ TEST(TraceExport, perfetto_says_what_it_leaves_out_and_nothing_is_written_over_i
   ASSERT_EQ(packets.code, 0) << packets.err;
   EXPECT_TRUE(says(packets.err, "1 of 2 events have no place in this format")) << packets.err;
   EXPECT_TRUE(std::filesystem::exists(scratch.path() / "rank-3.pftrace"));
+  const auto shown = run(scratch, {"trace", "show", (scratch.path() / "rank-3.pftrace").string()});
+  EXPECT_EQ(shown.code, 0) << shown.err;
+  EXPECT_TRUE(says(shown.out, "gemm")) << shown.out;
   const auto over = run(scratch, {"trace", "export", first.string(), "--to", "chrome", "--output", folder});
   EXPECT_EQ(over.code, 2);
   EXPECT_TRUE(says(over.err, "would be written over itself")) << over.err;

@@ -1,6 +1,7 @@
-// The long run: fuzz_traces [INPUTS] [SEED]. Breaks good traces, in JSON and in our own file, and hands them to their
-// readers until so many of each were tried; of databases a twentieth, since SQLite takes its time. Input that takes too
-// much memory, or ends in another error than a refusal, is kept in fuzz-failure and ends it with 1.
+// The long run: fuzz_traces [INPUTS] [SEED]. Breaks good traces, in JSON, in our own file and in Perfetto's packets,
+// and hands them to their readers until so many of each were tried; of databases a twentieth, since SQLite takes its
+// time. Input that takes too much memory, or ends in another error than a refusal, is kept in fuzz-failure and ends it
+// with 1.
 #include <cstdio>
 #include <cstdlib>
 
@@ -42,7 +43,9 @@ int main(int argc, char** argv) {
   auto json = good_traces_in_json();
   const size_t good = json.size();
   const auto own = good_own_traces();
-  long json_read = 0, own_read = 0;
+  auto packets = good_perfetto_traces();
+  const size_t good_packets = packets.size();
+  long json_read = 0, own_read = 0, packets_read = 0;
   for (long i = 0; i < inputs; ++i) {
     const auto& original = json[random() % json.size()];
     const auto text = mutated(original, original.size(), trace_words(), random);
@@ -54,6 +57,12 @@ int main(int argc, char** argv) {
     // The long one is slow to unpack and pack.
     const auto& file = own[random() % 16 == 0 ? own.size() - 1 : random() % (own.size() - 1)];
     own_read += survives(folder.path(), broken_own_trace(file, random), random) ? 1 : 0;
+    const auto broken = broken_perfetto_trace(packets[random() % packets.size()], random);
+    if (!survives(folder.path(), broken, random)) continue;
+    ++packets_read;
+    if (broken.size() > 8000 || !is_framed(broken)) continue;
+    if (packets.size() < 1000) packets.push_back(broken);
+    if (packets.size() == 1000) packets[good_packets + random() % (1000 - good_packets)] = broken;
   }
 #if __has_include(<sqlite3.h>)
   const auto databases = good_databases(folder.path());
@@ -63,8 +72,8 @@ int main(int argc, char** argv) {
   std::printf("fuzz: %ld databases, %ld read\n", inputs / 20, databases_read);
 #endif
   std::printf(
-      "fuzz: %ld traces in JSON, %ld read; %ld of our own, %ld read; the others refused, no crash, none beyond "
-      "its size and 64 MB of memory\n",
-      inputs, json_read, inputs, own_read);
+      "fuzz: %ld traces in JSON, %ld read; %ld of our own, %ld read; %ld in Perfetto's packets, %ld read; the others "
+      "refused, no crash, none beyond its size and 64 MB of memory\n",
+      inputs, json_read, inputs, own_read, inputs, packets_read);
   return 0;
 }

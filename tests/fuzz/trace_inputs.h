@@ -1,4 +1,5 @@
-// Good traces, in JSON and in our own file, how they are broken, and a reader of them down to each event's arguments.
+// Good traces, in JSON, in our own file and in Perfetto's packets, how they are broken, and a reader of them down to
+// each event's arguments.
 #pragma once
 #include <cstring>
 #include <fstream>
@@ -12,10 +13,14 @@
 #include "hyperion/trace/block_payload.h"
 #include "hyperion/trace/export_trace.h"
 #include "hyperion/trace/pack_zstd.h"
+#include "hyperion/trace/protobuf_message.h"
+#include "hyperion/trace/protobuf_reader.h"
 #include "hyperion/trace/read_trace.h"
 #include "hyperion/trace/trace_blocks.h"
 #include "tests/base/support_child.h"
 #include "tests/support/fuzz.h"
+#include "tests/trace/support_kept.h"
+#include "tests/trace/support_perfetto.h"
 #include "tests/trace/support_random.h"
 
 namespace hyperion::testing {
@@ -147,17 +152,58 @@ inline std::string broken_own_trace(const std::string& good, std::mt19937& rando
   return put_together(cut);
 }
 
-class KeptText final : public base::WritableFile {
- public:
-  void append(std::string_view bytes) override { text += bytes; }
-  void sync() override {}
-  std::string text;
-};
+// By our exporter, and as AMD's tools write them.
+inline std::vector<std::string> good_perfetto_traces() {
+  std::vector<std::string> list = {trace::test::rocprofv3_trace(), trace::test::rocprof_sys_trace()};
+  const base::test::TestFolder folder;
+  for (const auto& text : good_traces_in_json()) {
+    trace::test::write_anew(folder / "a.json", text);
+    trace::test::KeptText packets;
+    trace::write_perfetto(trace::read_trace(folder / "a.json"), packets);
+    if (!packets.text.empty()) list.push_back(packets.text);
+  }
+  return list;
+}
+
+inline const std::vector<std::string>& packet_words() {
+  static const std::vector<std::string> list = {
+      "\x0a",     "\x12",     "\x80",     "\xff",     "\x5a\x02", "\x62\x05",     "\xe2\x03\x04",
+      "\x48\x01", "\x48\x02", "\x52\x01", "\x68\x01", "\x68\x02", "\xd0\x03\x40", std::string(9, '\xff') + "\x01"};
+  return list;
+}
+
+// Bytes of the file, or of packets, whose lengths are made to fit; packets put elsewhere, twice, or left out.
+inline std::string broken_perfetto_trace(const std::string& good, std::mt19937& random) {
+  if (random() % 4 == 0) return mutated(good, good.size(), packet_words(), random);
+  std::vector<std::string> packets;
+  trace::ProtobufReader in(good);
+  for (trace::ProtobufField field; in.next(field);) packets.emplace_back(field.bytes);
+  for (unsigned i = 0; i < 1 + random() % 3; ++i) {
+    auto& packet = packets[random() % packets.size()];
+    if (random() % 4 == 0)
+      packet = packets[random() % packets.size()];
+    else if (!packet.empty())
+      packet = mutated(packet, packet.size(), packet_words(), random);
+  }
+  trace::ProtobufMessage file;
+  for (const auto& packet : packets) file.text(1, packet);
+  return std::string(file.bytes());
+}
+
+// Whether it can be cut into packets: JSON that came of a break is read too.
+inline bool is_framed(const std::string& file) { return !file.empty() && file[0] == '\x0a'; }
+
+inline size_t slices_of(const trace::Trace& trace) {
+  size_t count = 0;
+  for (size_t i = 0; i < trace.size(); ++i)
+    count += trace.types[trace.type[i]].phase == 'X' && trace.begin[i] != trace::kNoTime ? 1 : 0;
+  return count;
+}
 
 // Whether it was read. Whatever is read is analysed, and what is exported from it must be read again.
 inline bool reads_trace(const base::Path& folder, const std::string& file, std::mt19937& random) {
   const auto read = [&](const std::string& bytes) {
-    std::ofstream(folder / "fuzzed", std::ios::binary) << bytes;
+    trace::test::write_anew(folder / "fuzzed", bytes);
     trace::ReadOptions options;
     options.threads = random() % 64 == 0 ? 2 : 1;
     options.window = random() % 2 == 0 ? size_t{1} << 16 : 1 + random() % 600;
@@ -166,13 +212,17 @@ inline bool reads_trace(const base::Path& folder, const std::string& file, std::
   try {
     const auto trace = read(file);
     analysis::analyze(trace);
-    KeptText chrome, perfetto;
+    trace::test::KeptText chrome, perfetto;
     trace::write_perfetto(trace, perfetto);
     trace::write_chrome(trace, chrome);
     try {
       const auto again = read(chrome.text);
       if (again.size() != trace.size()) throw std::logic_error("an exported trace has other events");
+      if (!perfetto.text.empty() && slices_of(read(perfetto.text)) != slices_of(trace))
+        throw std::logic_error("exported packets have other slices");
     } catch (const base::Error& error) {
+      // Packets hold less time than JSON does.
+      if (std::string_view(error.what()).find("time is beyond any clock") != std::string_view::npos) return true;
       throw std::logic_error("an exported trace cannot be read: " + base::error_text(error));
     }
     return true;

@@ -127,6 +127,14 @@ def same_packets(source, original, folder):
     assert wanted == found, (list((wanted - found).items())[:3], list((found - wanted).items())[:3])
     assert sorted(base + ns(event["ts"]) for event in events if event["ph"] in "iI") == sorted(time for _, time, _ in packets.instants)
 
+    # And so does our own reader.
+    export("chrome", folder / "x.pftrace", folder / "back.json")
+    back = load(folder / "back.json")
+    origin = back["baseTimeNanoseconds"]
+    again = Counter(key(origin + ns(event["ts"]), origin + ns(event["ts"]) + ns(event["dur"]), event.get("cat", ""), event["name"], event.get("args", {}))
+                    for event in back["traceEvents"] if event["ph"] == "X")
+    assert wanted == again, (list((wanted - again).items())[:3], list((again - wanted).items())[:3])
+
     # An arrow joins the slices that begin where its ends say.
     ends = defaultdict(lambda: (set(), set()))
     for _, begin, _, _, _, _, (starting, ending) in packets.slices:

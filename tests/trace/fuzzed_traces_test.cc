@@ -17,17 +17,21 @@ TEST(FuzzedTraces, are_read_or_refused_within_their_memory) {
   } catch (const base::ConfigError&) {
     GTEST_SKIP() << "a build without libzstd";
   }
-  int read[2] = {}, refused[2] = {};
-  for (int i = 0; i < 1500; ++i) {
-    const bool ours = i % 2 == 1;
-    const auto& good = ours ? own[random() % own.size()] : json[random() % json.size()];
-    const auto file = ours ? broken_own_trace(good, random) : mutated(good, good.size(), trace_words(), random);
-    const size_t peak = peak_allocated([&] { (reads_trace(folder.path(), file, random) ? read : refused)[ours] += 1; });
+  const auto packets = good_perfetto_traces();
+  const auto any_of = [&](const std::vector<std::string>& files) { return files[random() % files.size()]; };
+  int read[3] = {}, refused[3] = {};
+  for (int i = 0; i < 2250; ++i) {
+    const int kind = i % 3;
+    const auto good = any_of(kind == 0 ? json : kind == 1 ? own : packets);
+    const auto file = kind == 0   ? mutated(good, good.size(), trace_words(), random)
+                      : kind == 1 ? broken_own_trace(good, random)
+                                  : broken_perfetto_trace(good, random);
+    const size_t peak = peak_allocated([&] { (reads_trace(folder.path(), file, random) ? read : refused)[kind] += 1; });
     ASSERT_LE(peak, file.size() + kMostReaderBytes) << "seed " << seed() << ", " << i;
   }
-  for (const int ours : {0, 1}) {
-    EXPECT_GT(read[ours], 10) << ours;
-    EXPECT_GT(refused[ours], 100) << ours;
+  for (const int kind : {0, 1, 2}) {
+    EXPECT_GT(read[kind], 10) << kind;
+    EXPECT_GT(refused[kind], 100) << kind;
   }
 }
 
