@@ -103,10 +103,16 @@ RankAnalysis analyze(const trace::Trace& trace, const AnalysisOptions& options) 
     result.left_out = work.left_out;
     result.times = time_breakdown(work);
     result.idle = idle_by_cause(trace, work, options.short_gap);
+    result.device_idle = device_idle(work, options.short_gap);
     result.kernels = kernel_table(trace, work);
   }
   if (failure) std::rethrow_exception(failure);
   return result;
+}
+
+const char* without_kernels_text(const RankAnalysis& rank) {
+  return rank.left_out > 0 ? "all were launched in the last step; --last-step takes it in"
+                           : "it was recorded without a GPU, or without its activities";
 }
 
 void order_by_rank(std::vector<RankAnalysis>& ranks) {

@@ -32,7 +32,7 @@ strategy::PlanWalk by_operations(const strategy::Plan& plan) {
 
 TEST(Timeline, has_a_box_for_each_thing_where_it_was) {
   const auto svg = timeline_svg("two <rows>", {{"first", {{0, 5, 0, "x", "h"}}}, {"second", {{5, 10, 1, "y", "h&h"}}}},
-                                {{"kind", 0}}, 400);
+                                {{"kind", 0}}, {.width = 400});
   EXPECT_NE(svg.find("two &lt;rows&gt;"), std::string::npos);
   EXPECT_NE(svg.find("<title>h&amp;h</title>"), std::string::npos);
   EXPECT_EQ(times_in(svg, "<rect"), 3u);  // and one of the legend
