@@ -59,31 +59,52 @@ void add_group(std::vector<Finding>& found, const JobCommunication& communicatio
              100 * static_cast<double>(most.waited) / static_cast<double>(std::max<int64_t>(most.exposed, 1)));
 }
 
+// Of computation: what collectives take is told of by itself.
 void add_kernel(std::vector<Finding>& found, const std::vector<RankAnalysis>& ranks) {
-  const RankAnalysis* longest = nullptr;
-  int64_t all = 0;
+  const KernelRow* longest = nullptr;
+  const RankAnalysis* of = nullptr;
   for (const auto& rank : ranks)
-    if (!rank.kernels.empty() && (longest == nullptr || rank.kernels[0].sum > longest->kernels[0].sum)) longest = &rank;
-  if (longest == nullptr || longest->times.total == 0) return;
-  for (const auto& kernel : longest->kernels) all += kernel.sum;
-  const auto& kernel = longest->kernels.front();
-  const auto part = [&](int64_t whole) { return 100 * static_cast<double>(kernel.sum) / static_cast<double>(whole); };
-  found.push_back(
-      {part(longest->times.total),
-       format("The kernel that takes longest is {}: {:.1f}% of all kernels' time on rank {}, {} times {:.1f} us.",
-              short_name(kernel.name), part(std::max<int64_t>(all, 1)), longest->rank, base::with_commas(kernel.count),
-              kernel.mean / 1e3)});
+    for (const auto& kernel : rank.kernels)
+      if (kernel.kind == WorkKind::computation && (longest == nullptr || kernel.sum > longest->sum))
+        longest = &kernel, of = &rank;
+  if (longest == nullptr || of->times.total == 0) return;
+  const double percent = 100 * static_cast<double>(longest->sum) / static_cast<double>(of->times.total);
+  found.push_back({percent, format("Kernel {} takes longest: {:.1f}% of the time on rank {}, {} times {:.1f} us.",
+                                   short_name(longest->name), percent, of->rank, base::with_commas(longest->count),
+                                   longest->mean / 1e3)});
+}
+
+// Not a part of a step, but what a reader of the rest must know.
+void add_without_kernels(std::vector<Finding>& found, const std::vector<RankAnalysis>& ranks) {
+  const auto without = [](const RankAnalysis& rank) { return rank.device_events == 0; };
+  const auto first = std::find_if(ranks.begin(), ranks.end(), without);
+  if (first == ranks.end()) return;
+  const auto count = std::count_if(first, ranks.end(), without);
+  const auto who = count == std::ssize(ranks) ? std::string("No rank has kernels")
+                   : count == 1               ? format("Rank {} has no kernels", first->rank)
+                                              : format("Rank {} and {} others have no kernels", first->rank, count - 1);
+  found.push_back({100, format("{}: {}.", who, without_kernels_text(*first))});
+}
+
+std::string taken_out(const WhatIf& what, const Job& job) {
+  switch (what.without) {
+    case Cause::rank:
+      return format("what {} takes longer than the others", what_if_text(what, job));
+    case Cause::communication:
+      return "communication, but with waits for the last rank,";
+    case Cause::host:
+      return "the host's own time and waits for it";
+    case Cause::input:
+      break;
+  }
+  return what_if_text(what, job);
 }
 
 void add_saved(std::vector<Finding>& found, const Job& job, const PathReport& report) {
   for (const auto& each : report.without) {
     const double percent = report.step > 0 ? 100 * (report.step - each.step) / report.step : 0;
-    const auto what = what_if_text(each.what, job);
-    const auto without = each.what.without == Cause::rank   ? format("what {} takes longer than the others", what)
-                         : each.what.without == Cause::host ? "the host's own time and waits for it"
-                                                            : what;
     found.push_back({percent, format("Without {} a step would take {:.3f} ms instead of {:.3f} ({:.1f}% less).",
-                                     without, each.step / 1e6, report.step / 1e6, percent)});
+                                     taken_out(each.what, job), each.step / 1e6, report.step / 1e6, percent)});
   }
 }
 
@@ -99,6 +120,7 @@ std::vector<Finding> findings(const std::vector<RankAnalysis>& ranks, const std:
   }
   for (const auto& advice : kHostAdvice) add_part(found, times, false, advice);
   add_kernel(found, ranks);
+  add_without_kernels(found, ranks);
   if (job != nullptr && report != nullptr) add_saved(found, *job, *report);
   if (const auto straggler = find_straggler(ranks)) {
     auto text = straggler_text(*straggler);

@@ -9,7 +9,7 @@
 namespace hyperion::analysis {
 
 struct Finding {
-  double percent = 0;  // of a step that it concerns
+  double percent = 0;  // of a step that it concerns; 100: of all that follows
   std::string text;
 };
 

@@ -23,7 +23,7 @@ using analysis::TimePart;
 using base::format;
 
 constexpr int kPageWidth = 1064;
-constexpr size_t kMostPlots = 16, kMostRankRows = 2000, kMostBars = 512, kMostSentences = 12;
+constexpr size_t kMostPlots = 16, kMostRankRows = 2000, kMostBars = 512;
 // In TimelineBox's palette: what is of one kind has one color in all pictures.
 constexpr int kComputeColor = 0, kOverlapColor = 1, kMemoryColor = 3, kCommunicationColor = 4, kInputColor = 5,
               kLateColor = 6, kWaitColor = 7, kIdleColor = 8, kShortColor = 9;
@@ -67,9 +67,10 @@ std::string lead_of(const AnalyzedTraces& found) {
   const auto words = [](int64_t count, const char* one) {
     return format("{} {}{}", base::with_commas(count), one, count == 1 ? "" : "s");
   };
-  return format("{}, {}{}: {}", words(std::ssize(found.ranks), "rank"), words(events, "event"),
-                steps > 0 ? ", " + words(steps, "step") : "",
-                base::printable_line(found.ranks.front().path) + (found.ranks.size() > 1 ? " and others" : ""));
+  const auto& path = found.ranks.front().path;
+  return format("{}, {}{}{}{}", words(std::ssize(found.ranks), "rank"), words(events, "event"),
+                steps > 0 ? ", " + words(steps, "step") : "", path.empty() ? "" : ": " + base::printable_line(path),
+                found.ranks.size() > 1 && !path.empty() ? " and others" : "");
 }
 
 std::vector<RankTime> times_of(const AnalyzedTraces& found) {
@@ -100,16 +101,15 @@ std::string summary_html(const AnalyzedTraces& found, const std::vector<RankTime
   };
   part("compute", "of a rank's time, mean of ranks", {TimePart::compute, TimePart::overlapped});
   part("communication alone", "no computation beside it", {TimePart::exposed});
-  part("idle", "nothing ran", {TimePart::host_wait, TimePart::kernel_wait, TimePart::idle});
+  const bool device = std::any_of(times.begin(), times.end(), [](const RankTime& rank) { return rank.on_device; });
+  part("idle", device ? "nothing ran" : "nothing is recorded",
+       {TimePart::host_wait, TimePart::kernel_wait, TimePart::idle});
   int64_t peak = 0;
   for (const auto& rank : found.memory)
     for (const auto& device : rank.devices) peak = std::max(peak, device.peak);
   if (peak > 0) cards.push_back({"memory", base::bytes_text(static_cast<uint64_t>(peak)), "the most of a device"});
   std::vector<std::string> sentences;
   for (const auto& finding : findings) sentences.push_back(finding.text);
-  for (const auto& rank : found.ranks)
-    if (rank.device_events == 0 && sentences.size() < kMostSentences)
-      sentences.push_back(format("Rank {} has no kernels: {}.", rank.rank, analysis::without_kernels_text(rank)));
   return report::section(
       "What to look at first",
       report::cards(cards) +
@@ -117,7 +117,7 @@ std::string summary_html(const AnalyzedTraces& found, const std::vector<RankTime
       "first");
 }
 
-std::string times_picture(const std::vector<RankTime>& times) {
+std::string times_picture(const std::string& title, const std::vector<RankTime>& times) {
   std::vector<report::TimelineRow> rows;
   std::vector<bool> used(analysis::kTimeParts);
   for (const auto& rank : times) {
@@ -139,9 +139,15 @@ std::string times_picture(const std::vector<RankTime>& times) {
   std::vector<report::TimelineKind> legend;
   for (size_t i = 0; i < analysis::kTimeParts; ++i)
     if (used[i]) legend.push_back({std::string(analysis::part_text(static_cast<TimePart>(i))), kPartColors[i]});
+  return report::picture(report::timeline_svg(title, rows, legend, {.width = kPageWidth, .unit = "ms"}));
+}
+
+std::string all_times(const std::vector<RankTime>& times) {
   const bool steps = std::any_of(times.begin(), times.end(), [](const RankTime& rank) { return rank.steps > 0; });
-  return report::timeline_svg(steps ? "A step of each rank, ms" : "Each rank's time, ms", rows, legend,
-                              {.width = kPageWidth, .unit = "ms"});
+  auto out =
+      times_picture(steps ? "A step of each rank, mean of its steps" : "All that was recorded of each rank", times);
+  if (times.size() > kMostBars) out += paragraph(format("Of {} ranks the first {}.", times.size(), kMostBars));
+  return out;
 }
 
 std::string hint_of(const analysis::Timeline& rank, const analysis::LaneBox& box) {
@@ -172,8 +178,8 @@ std::string lanes_html(const analysis::Job& job) {
   std::vector<report::TimelineKind> legend;
   for (size_t i = 0; i < analysis::kBoxKinds; ++i)
     if (used[i]) legend.push_back({std::string(analysis::box_text(static_cast<BoxKind>(i))), kBoxKindColors[i]});
-  const auto title = step.number == trace::kNone ? std::string("All that was recorded, ms")
-                                                 : format("Step {} of every rank, ms", step.number);
+  const auto title =
+      step.number == trace::kNone ? std::string("All that was recorded") : format("Step {} of every rank", step.number);
   std::string note = "Point at a box to read what it is; what is too short to be seen is put together by kind.";
   if (job.ranks.size() > 1) note += " The ranks' clocks are put together by their collectives.";
   if (step.left_out > 0) note += format(" {} less busy threads and streams are left out.", step.left_out);
@@ -209,7 +215,7 @@ std::string rank_html(const analysis::RankAnalysis& rank, const RankTime& time, 
   std::string body = report::facts({{"file", base::printable_line(rank.path)},
                                     {"events", base::with_commas(rank.events)},
                                     {"steps", rank.steps > 0 ? format("{}", rank.steps) : "none marked"}});
-  body += report::picture(times_picture({time}));
+  body += times_picture(time.steps > 0 ? "A step, mean of its steps" : "All that was recorded", {time});
   body += report::folded("Its tables", tables_html(analysis::analysis_tables({rank}, top)));
   if (memory != nullptr && !memory->devices.empty())
     body +=
@@ -248,7 +254,7 @@ std::string trace_page(AnalyzedTraces& found, const analysis::JobCommunication& 
   const auto* report = path ? path->told() : nullptr;
   const auto findings = analysis::findings(found.ranks, times, communication, path ? &path->job : nullptr, report);
   Sections sections;
-  sections.add("time", "Where each rank's time went", report::picture(times_picture(times)));
+  sections.add("time", "Where each rank's time went", all_times(times));
   if (path) sections.add("lanes", "A step, by threads and streams", lanes_html(path->job));
   if (report != nullptr)
     sections.add("path", "Critical path", tables_html(analysis::path_tables(path->job, *report, top)));

@@ -7,6 +7,7 @@
 #include <map>
 #include <regex>
 
+#include "hyperion/analysis/findings.h"
 #include "hyperion/analysis/rank_time.h"
 #include "hyperion/analysis/step_lanes.h"
 #include "hyperion/analysis/waits.h"
@@ -26,7 +27,7 @@ std::string page_of(std::vector<trace::Trace> traces, size_t top = 20) {
     cli::add_for_page(found, std::move(trace));
   }
   auto page = cli::trace_page(found, job_communication(found.communication), top);
-  if (const char* file = std::getenv("HYPERION_SHOWN_PAGE")) std::ofstream(file) << page;  // to look at
+  if (const char* file = std::getenv("SHOWN")) std::ofstream(file) << page;
   return page;
 }
 
@@ -130,7 +131,7 @@ TEST(TracePage, draws_memory_where_it_was_recorded) {
   EXPECT_EQ(unbalanced(page), "");
   EXPECT_TRUE(says(page, "<section id=\"memory\""));
   EXPECT_TRUE(says(page, "50.0 MiB"));
-  EXPECT_TRUE(says(page, "Rank 0 has no kernels"));
+  EXPECT_TRUE(says(page, "No rank has kernels"));
 }
 
 TEST(TracePage, of_a_trace_without_anything_is_still_a_page) {
@@ -139,6 +140,29 @@ TEST(TracePage, of_a_trace_without_anything_is_still_a_page) {
   const auto page = page_of(std::move(traces));
   EXPECT_EQ(unbalanced(page), "");
   EXPECT_TRUE(says(page, "</html>"));
+}
+
+// The longest bar is as wide as the picture has room, and each is as long as its parts.
+TEST(TracePage, bars_of_a_rank_add_up_to_all_of_it) {
+  const auto page = page_of(job_traces(2));
+  const auto from = page.find("<section id=\"time\""), to = page.find("</svg>", from);
+  const auto picture = page.substr(from, to - from);
+  const std::regex told("<title>rank ([0-9]), [^<]*ms, ([0-9.]+)%</title>");
+  std::map<std::string, double> percents;
+  for (std::sregex_iterator at(picture.begin(), picture.end(), told), end; at != end; ++at)
+    percents[(*at)[1]] += std::stod((*at)[2]);
+  ASSERT_EQ(percents.size(), 2u);
+  for (const auto& [rank, percent] : percents) EXPECT_NEAR(percent, 100, 0.3) << rank;
+}
+
+TEST(TracePage, has_a_lane_for_each_thread_and_stream_of_each_rank) {
+  const auto page = page_of(job_traces(4));
+  const auto from = page.find("<section id=\"lanes\""), to = page.find("</svg>", from);
+  const auto picture = page.substr(from, to - from);
+  for (int rank = 0; rank < 4; ++rank)
+    for (const char* lane : {"thread 70", "stream 7", "stream 20"})
+      EXPECT_EQ(times_said(picture, base::format(">rank {}, {}<", rank, lane)), 1u) << rank << lane;
+  EXPECT_EQ(times_said(picture, ">rank "), 12u);
 }
 
 // Kernels of 1 to 5 us on four streams, and their launches: 200,000 events in one step.
@@ -160,6 +184,33 @@ TEST(TracePage, stays_small_for_many_events) {
   EXPECT_EQ(unbalanced(page), "");
   EXPECT_LT(page.size(), 2u << 20);
   EXPECT_GT(times_said(page, "<rect"), 1'000u);
+}
+
+TEST(Findings, name_the_slow_rank_its_kernel_and_what_it_costs) {
+  cli::AnalyzedTraces found;
+  std::vector<Timeline> timelines;
+  std::vector<RankTime> times;
+  for (auto& trace : job_traces(3)) {
+    found.ranks.push_back(analyze(trace));
+    found.communication.push_back(communication_of(trace));
+    times.push_back(rank_time(found.ranks.back()));
+    timelines.push_back(timeline_of(std::move(trace)));
+    find_waits(timelines.back());
+  }
+  const auto job = make_job(std::move(timelines));
+  const JobGraph graph(job);
+  const auto report = path_report(graph, usual_what_ifs(job));
+  const auto all = findings(found.ranks, times, job_communication(found.communication), &job, &report);
+  ASSERT_GE(all.size(), 3u);
+  for (size_t i = 1; i < all.size(); ++i) EXPECT_GE(all[i - 1].percent, all[i].percent);
+  EXPECT_TRUE(says(all[0].text, "communication runs with no computation beside it")) << all[0].text;
+  EXPECT_TRUE(says(all[0].text, "(dp)")) << all[0].text;
+  std::string text;
+  for (const auto& finding : all) text += finding.text + "\n";
+  for (const char* part : {"Kernel gemm_3_1 takes longest", "Without what rank 2 takes longer than the others",
+                           "Rank 2 is waited for"})
+    EXPECT_TRUE(says(text, part)) << text;
+  EXPECT_EQ(findings(found.ranks, times, job_communication(found.communication), &job, &report, 101).size(), 0u);
 }
 
 TEST(RankTime, parts_add_up_to_the_time_on_the_device) {

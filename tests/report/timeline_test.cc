@@ -47,6 +47,16 @@ TEST(Timeline, has_a_box_for_each_thing_where_it_was) {
   EXPECT_NE(timeline_svg("nothing", {}, {}).find("</svg>"), std::string::npos);
 }
 
+TEST(Timeline, has_an_axis_and_a_ground_where_asked) {
+  const auto svg = timeline_svg("t", {{"first", {{0, 10, 0, "", ""}}}, {"second", {}}}, {{"kind", 0}},
+                                {.outlined = false, .ground = true, .unit = "ms"});
+  EXPECT_EQ(times_in(svg, "opacity=\".08\""), 2u);
+  EXPECT_EQ(times_in(svg, ">ms</text>"), 1u);
+  EXPECT_EQ(times_in(svg, ">10</text>"), 1u);
+  EXPECT_EQ(times_in(svg, "stroke=\"#fff\""), 0u);
+  EXPECT_EQ(times_in(svg, "<title>"), 0u);
+}
+
 TEST(PlanPicture, shows_who_computes_what_when) {
   const auto plan = two_stages();
   const auto walk = by_operations(plan);
