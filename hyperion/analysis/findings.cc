@@ -53,10 +53,11 @@ void add_group(std::vector<Finding>& found, const JobCommunication& communicatio
   const auto& most = communication.groups.front();
   const double steps = static_cast<double>(std::max<int64_t>(communication.steps, 1));
   const auto axis = most.axis.empty() ? std::string() : format(" ({})", most.axis);
-  found.back().text +=
-      format(" Most of it, {:.3f} ms a step, is of group {}{}; {:.0f}% of that before the last rank had come.",
-             static_cast<double>(most.exposed) / steps / 1e6, short_name(most.group), axis,
-             100 * static_cast<double>(most.waited) / static_cast<double>(std::max<int64_t>(most.exposed, 1)));
+  found.back().text += format(" Most of it, {:.3f} ms a step, is of group {}{}",
+                              static_cast<double>(most.exposed) / steps / 1e6, short_name(most.group), axis);
+  const double waited =
+      100 * static_cast<double>(most.waited) / static_cast<double>(std::max<int64_t>(most.exposed, 1));
+  found.back().text += waited < 1 ? "." : format("; {:.0f}% of that before the last rank had come.", waited);
 }
 
 // Of computation: what collectives take is told of by itself.

@@ -13,26 +13,47 @@ constexpr std::string_view kBoxTexts[kBoxKinds] = {"compute", "communication", "
                                                    "host",    "waits",         "input"};
 constexpr int64_t kMostCells = 900;  // a picture is about as many dots wide
 
-void choose_step(const Job& job, StepLanes& found) {
-  auto marks = job.ranks.front().marks;
-  if (marks.size() > 1) marks.pop_back();  // its end may be missing
-  found.begin = INT64_MAX, found.end = INT64_MIN;
-  const auto take_in = [&](int64_t begin, int64_t end) {
-    found.begin = std::min(found.begin, begin), found.end = std::max(found.end, end);
+// Of the steps but the last, whose end may be missing, the one with the median time; kNone: there are none.
+int64_t median_step(std::vector<ProfilerStep> marks) {
+  if (marks.empty()) return trace::kNone;
+  if (marks.size() > 1) marks.pop_back();
+  const auto middle = marks.begin() + (std::ssize(marks) - 1) / 2;
+  std::nth_element(marks.begin(), middle, marks.end(), [](const ProfilerStep& a, const ProfilerStep& b) {
+    return a.end - a.begin != b.end - b.begin ? a.end - a.begin < b.end - b.begin : a.begin < b.begin;
+  });
+  return middle->number;
+}
+
+// Of one rank: the step of this number, or all that it did; nothing where it has no such step.
+Interval time_of_step(const Timeline& rank, int64_t number) {
+  Interval time{INT64_MAX, INT64_MIN};
+  const auto take_in = [&](const auto& part) {
+    time.begin = std::min(time.begin, part.begin), time.end = std::max(time.end, part.end);
   };
-  if (!marks.empty()) {
-    const auto middle = marks.begin() + (std::ssize(marks) - 1) / 2;
-    std::nth_element(marks.begin(), middle, marks.end(), [](const ProfilerStep& a, const ProfilerStep& b) {
-      return a.end - a.begin != b.end - b.begin ? a.end - a.begin < b.end - b.begin : a.begin < b.begin;
-    });
-    found.number = middle->number;
-    for (const auto& rank : job.ranks)
-      for (const auto& mark : rank.marks)
-        if (mark.number == found.number) take_in(mark.begin, mark.end);
-    return;
+  if (number == trace::kNone) {
+    for (const auto& piece : rank.pieces) take_in(piece);
+  } else {
+    for (const auto& mark : rank.marks)
+      if (mark.number == number) take_in(mark);
   }
-  for (const auto& rank : job.ranks)
-    for (const auto& piece : rank.pieces) take_in(piece.begin, piece.end);
+  return time;
+}
+
+void choose_times(const Job& job, StepLanes& found) {
+  found.number = median_step(job.ranks.front().marks);
+  Interval all{INT64_MAX, INT64_MIN}, common{INT64_MIN, INT64_MAX};
+  for (const auto& rank : job.ranks) {
+    const auto time = time_of_step(rank, found.number);
+    found.times.push_back(time);
+    if (time.begin >= time.end) continue;
+    all = {std::min(all.begin, time.begin), std::max(all.end, time.end)};
+    common = {std::max(common.begin, time.begin), std::min(common.end, time.end)};
+    found.length = std::max(found.length, time.end - time.begin);
+  }
+  found.apart = common.begin >= common.end;
+  if (found.apart || all.begin >= all.end) return;
+  found.length = all.end - all.begin;
+  for (auto& time : found.times) time = all;
 }
 
 // A lane's pieces of the step.
@@ -45,14 +66,15 @@ std::vector<Drawn> lanes_of_step(const Job& job, const StepLanes& step) {
   std::vector<Drawn> all;
   for (uint32_t r = 0; r < job.ranks.size(); ++r) {
     const auto& rank = job.ranks[r];
-    for (uint32_t l = 0; l < rank.lanes.size(); ++l) {
+    const auto& time = step.times[r];
+    for (uint32_t l = 0; time.begin < time.end && l < rank.lanes.size(); ++l) {
       const auto from = rank.pieces.begin() + rank.lanes[l].first, to = rank.pieces.begin() + rank.lanes[l].last;
-      const auto first = std::partition_point(from, to, [&](const Piece& piece) { return piece.end <= step.begin; });
-      const auto last = std::partition_point(first, to, [&](const Piece& piece) { return piece.begin < step.end; });
+      const auto first = std::partition_point(from, to, [&](const Piece& piece) { return piece.end <= time.begin; });
+      const auto last = std::partition_point(first, to, [&](const Piece& piece) { return piece.begin < time.end; });
       Drawn drawn{r, l, static_cast<uint32_t>(first - rank.pieces.begin()),
                   static_cast<uint32_t>(last - rank.pieces.begin()), 0};
       for (auto piece = first; piece != last; ++piece)
-        drawn.busy += std::min(piece->end, step.end) - std::max(piece->begin, step.begin);
+        drawn.busy += std::min(piece->end, time.end) - std::max(piece->begin, time.begin);
       if (drawn.busy > 0) all.push_back(drawn);
     }
   }
@@ -132,14 +154,14 @@ class BoxMaker {
 };
 
 std::vector<LaneBox> boxes_of(const Timeline& rank, const std::vector<WorkKind>& kinds, const Drawn& drawn,
-                              const StepLanes& step, int64_t cell) {
+                              const Interval& time, int64_t cell) {
   std::vector<LaneBox> boxes;
   BoxMaker maker(cell, boxes);
   for (uint32_t i = drawn.first; i < drawn.last; ++i) {
     const auto& piece = rank.pieces[i];
     const bool memory = rank.lanes[drawn.lane].device && piece.kind == PieceKind::compute &&
                         piece.name != trace::kNoString && kinds[piece.name] == WorkKind::memory;
-    const LaneBox box{std::max(piece.begin, step.begin) - step.begin, std::min(piece.end, step.end) - step.begin,
+    const LaneBox box{std::max(piece.begin, time.begin) - time.begin, std::min(piece.end, time.end) - time.begin,
                       memory ? BoxKind::memory : kind_of(piece.kind), piece.name, 1};
     if (box.end > box.begin) maker.add(box);
   }
@@ -154,7 +176,7 @@ std::string_view box_text(BoxKind kind) { return kBoxTexts[static_cast<size_t>(k
 StepLanes step_lanes(const Job& job, size_t most_boxes, size_t most_lanes) {
   StepLanes found;
   if (job.ranks.empty()) return found;
-  choose_step(job, found);
+  choose_times(job, found);
   auto drawn = lanes_of_step(job, found);
   const size_t all = drawn.size();
   leave_out(drawn, job.ranks.size(), most_lanes);
@@ -166,10 +188,11 @@ StepLanes step_lanes(const Job& job, size_t most_boxes, size_t most_lanes) {
   }
   for (const auto& lane : drawn) found.lanes.push_back({lane.rank, job.ranks[lane.rank].lanes[lane.lane].name, {}});
   for (int64_t cells = kMostCells; cells > 0; cells /= 2) {
-    const int64_t cell = std::max<int64_t>(1, (found.end - found.begin) / cells);
+    const int64_t cell = std::max<int64_t>(1, found.length / cells);
     size_t boxes = 0;
     for (size_t i = 0; i < drawn.size(); ++i) {
-      found.lanes[i].boxes = boxes_of(job.ranks[drawn[i].rank], kinds[drawn[i].rank], drawn[i], found, cell);
+      found.lanes[i].boxes =
+          boxes_of(job.ranks[drawn[i].rank], kinds[drawn[i].rank], drawn[i], found.times[drawn[i].rank], cell);
       boxes += found.lanes[i].boxes.size();
     }
     if (boxes <= most_boxes) break;

@@ -181,7 +181,10 @@ std::string lanes_html(const analysis::Job& job) {
   const auto title =
       step.number == trace::kNone ? std::string("All that was recorded") : format("Step {} of every rank", step.number);
   std::string note = "Point at a box to read what it is; what is too short to be seen is put together by kind.";
-  if (job.ranks.size() > 1) note += " The ranks' clocks are put together by their collectives.";
+  if (step.apart)
+    note += " The ranks' clocks could not be put together: each rank begins with its own step.";
+  else if (job.ranks.size() > 1)
+    note += " The ranks' clocks are put together by their collectives, as far as they have some.";
   if (step.left_out > 0) note += format(" {} less busy threads and streams are left out.", step.left_out);
   return report::picture(report::timeline_svg(
              title, rows, legend,

@@ -24,7 +24,7 @@ std::string box_svg(const TimelineBox& box, double x, double y, double width, co
   auto out =
       format("<rect x=\"{:.2f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"{:.0f}\" fill=\"{}\"{}>{}</rect>\n", x, y,
              width, height, box_color(box.color), look.outlined ? " stroke=\"#fff\" stroke-width=\".5\"" : "", title);
-  if (!box.label.empty() && static_cast<double>(characters(box.label)) * kLetter < width)
+  if (!box.label.empty() && static_cast<double>(characters(box.label)) * kLetter + 2 < width)
     out += svg_text(x + width / 2, y + height / 2 + 4, "text-anchor=\"middle\" fill=\"#000\" pointer-events=\"none\"",
                     box.label);
   return out;

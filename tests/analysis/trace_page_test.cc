@@ -207,8 +207,8 @@ TEST(Findings, name_the_slow_rank_its_kernel_and_what_it_costs) {
   EXPECT_TRUE(says(all[0].text, "(dp)")) << all[0].text;
   std::string text;
   for (const auto& finding : all) text += finding.text + "\n";
-  for (const char* part : {"Kernel gemm_3_1 takes longest", "Without what rank 2 takes longer than the others",
-                           "Rank 2 is waited for"})
+  for (const char* part :
+       {"Kernel gemm_3_1 takes longest", "Without what rank 2 takes longer than the others", "Rank 2 is waited for"})
     EXPECT_TRUE(says(text, part)) << text;
   EXPECT_EQ(findings(found.ranks, times, job_communication(found.communication), &job, &report, 101).size(), 0u);
 }
@@ -260,11 +260,12 @@ TEST(StepLanes, boxes_are_as_long_as_the_pieces_and_do_not_overlap) {
         EXPECT_GT(box.end, box.begin);
         now = box.end, busy += box.end - box.begin, pieces += box.pieces;
       }
-      EXPECT_LE(now, step.end - step.begin);
+      EXPECT_LE(now, step.length);
       int64_t true_busy = 0, true_pieces = 0;
       const auto& rank = job.ranks[lane.rank];
+      const auto& time = step.times[lane.rank];
       for (const auto& piece : rank.pieces) {
-        const int64_t length = std::min(piece.end, step.end) - std::max(piece.begin, step.begin);
+        const int64_t length = std::min(piece.end, time.end) - std::max(piece.begin, time.begin);
         if (rank.lanes[piece.lane].name == lane.name && length > 0) true_busy += length, ++true_pieces;
       }
       EXPECT_EQ(busy, true_busy) << lane.name;
@@ -282,6 +283,24 @@ TEST(StepLanes, leaves_out_the_least_busy_lanes_of_each_rank) {
   for (const auto& lane : step.lanes) ++lanes[lane.rank];
   for (uint32_t rank = 0; rank < 4; ++rank) EXPECT_EQ(lanes[rank], 2);
   EXPECT_EQ(step_lanes(job, 6000, 2).lanes.size(), 2u);
+}
+
+TEST(StepLanes, ranks_on_clocks_that_nothing_puts_together_begin_with_their_own_step) {
+  std::vector<trace::Trace> traces;
+  for (int rank = 0; rank < 2; ++rank) {
+    trace::test::SmallTrace made;
+    made.facts().rank = rank;
+    const int64_t begin = 1'000'000'000 * rank;
+    made.step(1, begin, begin + 2'000);
+    made.op("aten::mm", begin + 500, begin + 1'000);
+    traces.push_back(made.take());
+  }
+  const auto step = step_lanes(job_of_traces(std::move(traces)));
+  EXPECT_TRUE(step.apart);
+  EXPECT_EQ(step.length, 2'000);
+  ASSERT_EQ(step.lanes.size(), 2u);
+  for (const auto& lane : step.lanes) EXPECT_EQ(lane.boxes.at(0).begin, 500);
+  EXPECT_FALSE(step_lanes(job_of_traces(job_traces(2))).apart);
 }
 
 TEST(StepLanes, tells_copies_from_computation) {
