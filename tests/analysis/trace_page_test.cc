@@ -64,7 +64,7 @@ std::string unbalanced(const std::string& html) {
 std::vector<trace::Trace> job_traces(int ranks, int steps = 3) {
   MadeJob made{.ranks = ranks, .steps = steps, .delay = Delay::kernel, .delayed_rank = ranks - 1};
   made.delay_time = 2'000'000;
-  for (int rank = 0; rank < ranks; ++rank) made.clocks.push_back(rank * 7'000'000);
+  for (int rank = 0; rank < ranks; ++rank) made.clocks.push_back(int64_t{7'000'000} * rank);
   return std::move(test::made_traces(made).traces);
 }
 
@@ -121,7 +121,7 @@ TEST(TracePage, draws_memory_where_it_was_recorded) {
     builder.add({.phase = 'i',
                  .category = "cpu_instant_event",
                  .name = "[memory]",
-                 .begin = 1000 * i,
+                 .begin = int64_t{1000} * i,
                  .members = base::format(R"("args": {{"Total Reserved": 0, "Total Allocated": {}, "Bytes": 1048576,)"
                                          R"( "Addr": {}, "Device Id": -1, "Device Type": 0}})",
                                          (i + 1) << 20, i)});
@@ -290,7 +290,7 @@ TEST(StepLanes, ranks_on_clocks_that_nothing_puts_together_begin_with_their_own_
   for (int rank = 0; rank < 2; ++rank) {
     trace::test::SmallTrace made;
     made.facts().rank = rank;
-    const int64_t begin = 1'000'000'000 * rank;
+    const int64_t begin = int64_t{1'000'000'000} * rank;
     made.step(1, begin, begin + 2'000);
     made.op("aten::mm", begin + 500, begin + 1'000);
     traces.push_back(made.take());
