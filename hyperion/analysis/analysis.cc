@@ -42,14 +42,19 @@ base::Json times_json(const TimeBreakdown& times) {
             {"all three", in_us(by[7])}}}};
 }
 
+base::Json idle_json(const StreamIdle& idle) {
+  return {{"host_wait_us", in_us(idle.host_wait)},
+          {"kernel_wait_us", in_us(idle.kernel_wait)},
+          {"other_us", in_us(idle.other)},
+          {"gaps", idle.gaps}};
+}
+
 base::Json rank_json(const RankAnalysis& rank, size_t top) {
   base::Json idle = base::Json::array(), kernels = base::Json::array(), operators = base::Json::array();
-  for (const auto& row : rank.idle)
-    idle.push_back({{"stream", row.stream},
-                    {"host_wait_us", in_us(row.host_wait)},
-                    {"kernel_wait_us", in_us(row.kernel_wait)},
-                    {"other_us", in_us(row.other)},
-                    {"gaps", row.gaps}});
+  for (const auto& row : rank.idle) {
+    idle.push_back(idle_json(row));
+    idle.back()["stream"] = row.stream;
+  }
   for (size_t i = 0; i < std::min(top, rank.kernels.size()); ++i) {
     const auto& row = rank.kernels[i];
     kernels.push_back({{"name", row.name},
@@ -77,6 +82,7 @@ base::Json rank_json(const RankAnalysis& rank, size_t top) {
           {"left_out", rank.left_out},
           {"times", times_json(rank.times)},
           {"idle", std::move(idle)},
+          {"device_idle", idle_json(rank.device_idle)},
           {"kernels", std::move(kernels)},
           {"operators", std::move(operators)}};
 }
@@ -103,10 +109,16 @@ RankAnalysis analyze(const trace::Trace& trace, const AnalysisOptions& options) 
     result.left_out = work.left_out;
     result.times = time_breakdown(work);
     result.idle = idle_by_cause(trace, work, options.short_gap);
+    result.device_idle = device_idle(work, options.short_gap);
     result.kernels = kernel_table(trace, work);
   }
   if (failure) std::rethrow_exception(failure);
   return result;
+}
+
+const char* without_kernels_text(const RankAnalysis& rank) {
+  return rank.left_out > 0 ? "all were launched in the last step; --last-step takes it in"
+                           : "it was recorded without a GPU, or without its activities";
 }
 
 void order_by_rank(std::vector<RankAnalysis>& ranks) {

@@ -13,7 +13,7 @@ namespace hyperion::analysis {
 
 struct AnalysisOptions {
   StepOptions steps;
-  int64_t short_gap = 30'000;  // nanoseconds; of idle_by_cause()
+  int64_t short_gap = 30'000;  // nanoseconds; of idle_by_cause() and device_idle()
 };
 
 struct RankAnalysis {
@@ -23,12 +23,16 @@ struct RankAnalysis {
   int64_t steps = 0, left_out = 0;        // of DeviceWork
   TimeBreakdown times;
   std::vector<StreamIdle> idle;
+  StreamIdle device_idle;  // of all streams together
   std::vector<KernelRow> kernels;
   std::vector<OperatorRow> operators;
 };
 
 // On up to two threads.
 RankAnalysis analyze(const trace::Trace& trace, const AnalysisOptions& options = {});
+
+// Why a rank has none.
+const char* without_kernels_text(const RankAnalysis& rank);
 
 // By rank. Throws CorruptError where two files are of one rank.
 void order_by_rank(std::vector<RankAnalysis>& ranks);

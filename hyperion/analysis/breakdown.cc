@@ -7,6 +7,25 @@
 #include "hyperion/analysis/intervals.h"
 
 namespace hyperion::analysis {
+namespace {
+
+// Spans in the order of their begins.
+struct GapCounter {
+  StreamIdle idle;
+  int64_t end = trace::kNoTime;  // of all before
+
+  void add(const DeviceSpan& span, int64_t short_gap) {
+    if (end != trace::kNoTime && span.begin > end) {
+      const int64_t gap = span.begin - end;
+      const bool late = span.launched != trace::kNoTime && span.launched > end;
+      (late ? idle.host_wait : gap < short_gap ? idle.kernel_wait : idle.other) += gap;
+      ++idle.gaps;
+    }
+    end = std::max(end, span.end);
+  }
+};
+
+}  // namespace
 
 std::optional<double> TimeBreakdown::overlap_percent() const {
   if (communication == 0) return std::nullopt;
@@ -34,26 +53,22 @@ TimeBreakdown time_breakdown(const DeviceWork& work) {
 }
 
 std::vector<StreamIdle> idle_by_cause(const trace::Trace& trace, const DeviceWork& work, int64_t short_gap) {
-  struct Stream {
-    StreamIdle idle;
-    int64_t end = trace::kNoTime;  // of all before
-  };
-  std::map<int64_t, Stream> streams;
+  std::map<int64_t, GapCounter> streams;
   for (const auto& span : work.spans) {
     const int64_t number = trace.stream(span.event);
     auto& stream = streams[number];
     stream.idle.stream = number;
-    if (stream.end != trace::kNoTime && span.begin > stream.end) {
-      const int64_t gap = span.begin - stream.end;
-      const bool late = span.launched != trace::kNoTime && span.launched > stream.end;
-      (late ? stream.idle.host_wait : gap < short_gap ? stream.idle.kernel_wait : stream.idle.other) += gap;
-      ++stream.idle.gaps;
-    }
-    stream.end = std::max(stream.end, span.end);
+    stream.add(span, short_gap);
   }
   std::vector<StreamIdle> rows;
   for (const auto& [number, stream] : streams) rows.push_back(stream.idle);
   return rows;
+}
+
+StreamIdle device_idle(const DeviceWork& work, int64_t short_gap) {
+  GapCounter all;
+  for (const auto& span : work.spans) all.add(span, short_gap);
+  return all.idle;
 }
 
 std::vector<KernelRow> kernel_table(const trace::Trace& trace, const DeviceWork& work) {

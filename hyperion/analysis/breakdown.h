@@ -33,6 +33,8 @@ struct StreamIdle {
 };
 // By stream. `short_gap`: nanoseconds below which a gap is a kernel_wait.
 std::vector<StreamIdle> idle_by_cause(const trace::Trace& trace, const DeviceWork& work, int64_t short_gap = 30'000);
+// Likewise of all streams together: when nothing ran on any. It adds up to TimeBreakdown::idle.
+StreamIdle device_idle(const DeviceWork& work, int64_t short_gap = 30'000);
 
 // The spans of one name.
 struct KernelRow {

@@ -16,6 +16,7 @@ std::vector<const RankCollectives*> collectives_by_rank(const std::vector<Timeli
 
 void move_clock(Timeline& rank, int64_t offset) {
   for (auto& piece : rank.pieces) piece.begin -= offset, piece.end -= offset;
+  for (auto& mark : rank.marks) mark.begin -= offset, mark.end -= offset;
   for (auto& collective : rank.collectives.all) collective.begin -= offset, collective.end -= offset;
 }
 

@@ -7,7 +7,6 @@
 
 #include "hyperion/analysis/device_work.h"
 #include "hyperion/analysis/host_lanes.h"
-#include "hyperion/analysis/profiler_steps.h"
 #include "hyperion/base/format.h"
 
 namespace hyperion::analysis {
@@ -32,6 +31,7 @@ class TimelineMaker {
     if (!steps.empty()) {
       begin_ = steps.front().begin;
       for (const auto& step : steps) end_ = end_ == INT64_MAX ? step.end : std::max(end_, step.end);
+      for (const auto& step : steps) made_.marks.push_back({base_ + step.begin, base_ + step.end, step.number});
     }
     for (uint32_t id = 0; id < trace_.names.size(); ++id) {
       input_.push_back(is_input(trace_.names[id]));

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "hyperion/analysis/collectives.h"
+#include "hyperion/analysis/profiler_steps.h"
 #include "hyperion/trace/string_pool.h"
 #include "hyperion/trace/trace.h"
 
@@ -51,7 +52,8 @@ struct Timeline {
   std::vector<Lane> lanes;
   std::vector<Piece> pieces;  // by lane, then by begin
   RankCollectives collectives;
-  int64_t steps = 0;  // ProfilerSteps; 0: the trace marks none
+  int64_t steps = 0;                // ProfilerSteps; 0: the trace marks none
+  std::vector<ProfilerStep> marks;  // those, in the measure of the pieces' times
   bool on_device = false;
 };
 

@@ -8,11 +8,13 @@
 #include "hyperion/analysis/stragglers.h"
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/base/output_file.h"
 #include "hyperion/base/printable.h"
 #include "hyperion/cli/commands.h"
 #include "hyperion/cli/open_trace.h"
 #include "hyperion/cli/registry.h"
 #include "hyperion/cli/trace_output.h"
+#include "hyperion/cli/trace_page.h"
 #include "hyperion/cli/usage.h"
 
 namespace hyperion::cli {
@@ -23,54 +25,61 @@ using base::format;
 struct TraceOptions {
   std::vector<std::string> traces;  // files, folders or runs
   std::string before, after;        // of diff
+  std::string html;                 // of analyze
   int64_t top = 20, threads = 0;
   double short_gap = 30, threshold = 5, share = 1;  // microseconds; percent
   bool last_step = false, json = false;
   analysis::SummaryOptions summary;
 };
 
-struct AnalyzedRanks {
-  std::vector<analysis::RankAnalysis> ranks;
-  std::vector<analysis::RankCommunication> communication;
-};
-
-AnalyzedRanks analyzed_ranks(const std::vector<std::string>& words, const TraceOptions& options) {
+AnalyzedTraces analyzed_traces(const std::vector<std::string>& words, const TraceOptions& options) {
   analysis::AnalysisOptions how;
   how.steps.include_last = options.last_step;
   how.short_gap = static_cast<int64_t>(options.short_gap * 1000);
-  AnalyzedRanks found;
+  AnalyzedTraces found;
   for (const auto& word : words)
     for (const auto& file : trace_files_of(word)) {
-      const auto trace = read_shown(file, options.threads);
+      auto trace = read_shown(file, options.threads);
       found.ranks.push_back(analysis::analyze(trace, how));
       found.communication.push_back(analysis::communication_of(trace));
+      if (!options.html.empty()) add_for_page(found, std::move(trace));
     }
   analysis::order_by_rank(found.ranks);
-  std::stable_sort(found.communication.begin(), found.communication.end(),
-                   [](const auto& a, const auto& b) { return a.rank < b.rank; });
+  const auto by_rank = [](const auto& a, const auto& b) { return a.rank < b.rank; };
+  std::stable_sort(found.communication.begin(), found.communication.end(), by_rank);
+  std::stable_sort(found.memory.begin(), found.memory.end(), by_rank);
   return found;
 }
 
-int trace_analyze_command(const TraceOptions& options) {
-  const auto [ranks, communication] = analyzed_ranks(options.traces, options);
-  const auto job = analysis::job_communication(communication);
-  if (options.json) {
-    auto json = analysis::analysis_json(ranks, static_cast<size_t>(options.top));
-    json["straggler"] = analysis::straggler_json(analysis::find_straggler(ranks));
-    json["communication"] = analysis::communication_json(communication, job);
-    print_trace_json(json);
-    return 0;
-  }
-  auto tables = analysis::analysis_tables(ranks, static_cast<size_t>(options.top));
-  for (auto& table : analysis::communication_tables(communication, job)) tables.push_back(std::move(table));
+void print_analysis(const AnalyzedTraces& found, const analysis::JobCommunication& job, size_t top) {
+  const auto& ranks = found.ranks;
+  auto tables = analysis::analysis_tables(ranks, top);
+  for (auto& table : analysis::communication_tables(found.communication, job)) tables.push_back(std::move(table));
   print_tables(tables);
   if (const auto straggler = analysis::find_straggler(ranks))
     std::printf("\n%s\n", analysis::straggler_text(*straggler).c_str());
   for (const auto& rank : ranks)
     if (rank.device_events == 0)
       std::printf("%srank %ld has no kernels: %s\n", &rank == &ranks[0] ? "\n" : "", static_cast<long>(rank.rank),
-                  rank.left_out > 0 ? "all were launched in the last step; --last-step takes it in"
-                                    : "it was recorded without a GPU, or without its activities");
+                  analysis::without_kernels_text(rank));
+}
+
+int trace_analyze_command(const TraceOptions& options) {
+  if (!options.html.empty()) base::output_file(options.html, ".html");  // before anything is read
+  auto found = analyzed_traces(options.traces, options);
+  const auto job = analysis::job_communication(found.communication);
+  const auto top = static_cast<size_t>(options.top);
+  if (options.json) {
+    auto json = analysis::analysis_json(found.ranks, top);
+    json["straggler"] = analysis::straggler_json(analysis::find_straggler(found.ranks));
+    json["communication"] = analysis::communication_json(found.communication, job);
+    print_trace_json(json);
+  } else {
+    print_analysis(found, job, top);
+  }
+  if (options.html.empty()) return 0;
+  base::write_atomically(base::real_files(), base::output_file(options.html, ".html"), trace_page(found, job, top));
+  if (!options.json) std::printf("\npage: %s\n", options.html.c_str());
   return 0;
 }
 
@@ -119,8 +128,8 @@ int trace_memory_command(const TraceOptions& options) {
 }
 
 int trace_diff_command(const TraceOptions& options) {
-  const auto before = analyzed_ranks({options.before}, options).ranks;
-  const auto after = analyzed_ranks({options.after}, options).ranks;
+  const auto before = analyzed_traces({options.before}, options).ranks;
+  const auto after = analyzed_traces({options.after}, options).ranks;
   const auto found = analysis::diff(before, after, {.percent = options.threshold, .share = options.share});
   if (options.json)
     print_trace_json(analysis::diff_json(found));
@@ -162,13 +171,19 @@ void add_trace_commands(Commands& commands) {
                          "Kineto's or Chrome's JSON (also .gz, .zst) or Perfetto's packets, a file a rank; folders of "
                          "them; runs")
             ->required();
+        command
+            ->add_option("--html", options.html,
+                         "also write a page: what to look at first, pictures of a step and of memory, the critical "
+                         "path")
+            ->check(not_empty());
         add_steps(command, options);
         add_reading(command, options);
         command->footer(
             "\nOf PyTorch's profiler and of all that writes its JSON. The words are those of Holistic Trace Analysis:\n"
             "compute: a kernel of computation ran; non-compute: only communication, copies or fills; host wait: the "
             "launch came\ntoo late; kernel wait: a short gap.\n\nExamples:\n  hyperion trace analyze rank-0.json.gz "
-            "rank-1.json.gz\n  hyperion trace analyze traces/ --top 40 --last-step\n  hyperion trace analyze first "
+            "rank-1.json.gz\n  hyperion trace analyze traces/ --top 40 --last-step\n  hyperion trace analyze traces/ "
+            "--html traces.html\n  hyperion trace analyze first "
             "--json | jq '.ranks[0].times'");
       },
       trace_analyze_command);

@@ -48,9 +48,28 @@ std::string html_page(const std::string& title, const std::string& body_html) {
   return html_page(title, "", body_html);
 }
 
-std::string section(const std::string& heading, const std::string& content_html) {
-  return format("<section>\n<h2>{}</h2>\n{}</section>\n", escaped(heading), content_html);
+std::string section(const std::string& heading, const std::string& content_html, const std::string& id) {
+  const std::string anchor = id.empty() ? "" : format(" id=\"{}\"", escaped(id));
+  return format("<section{}>\n<h2>{}</h2>\n{}</section>\n", anchor, escaped(heading), content_html);
 }
+
+std::string folded(const std::string& summary, const std::string& content_html) {
+  return format("<details>\n<summary>{}</summary>\n{}</details>\n", escaped(summary), content_html);
+}
+
+std::string links(const std::vector<std::pair<std::string, std::string>>& to) {
+  std::string out = "<nav class=\"links\">\n";
+  for (const auto& [id, text] : to) out += format("<a href=\"#{}\">{}</a>\n", escaped(id), escaped(text));
+  return out + "</nav>\n";
+}
+
+std::string ranked(const std::vector<std::string>& sentences) {
+  std::string out = "<ol class=\"ranked\">\n";
+  for (const auto& sentence : sentences) out += format("<li>{}</li>\n", escaped(sentence));
+  return out + "</ol>\n";
+}
+
+std::string picture(const std::string& svg) { return format("<figure class=\"scroll\">{}</figure>\n", svg); }
 
 std::string cards(const std::vector<Card>& all) {
   std::string out = "<dl class=\"cards\">\n";

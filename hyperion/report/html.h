@@ -3,6 +3,7 @@
 // escaped here.
 #pragma once
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "hyperion/report/plot.h"
@@ -13,7 +14,14 @@ namespace hyperion::report {
 std::string html_page(const std::string& title, const std::string& lead, const std::string& body_html);
 std::string html_page(const std::string& title, const std::string& body_html);
 
-std::string section(const std::string& heading, const std::string& content_html);
+// `id`: what links lead to; empty: none do.
+std::string section(const std::string& heading, const std::string& content_html, const std::string& id = {});
+// Opened by a click.
+std::string folded(const std::string& summary, const std::string& content_html);
+// To sections of the page: their ids and what stands there.
+std::string links(const std::vector<std::pair<std::string, std::string>>& to);
+// Sentences, the first the most important.
+std::string ranked(const std::vector<std::string>& sentences);
 
 // A figure that stands out: "final loss", "0.412", "at step 500".
 struct Card {
@@ -30,6 +38,9 @@ std::string table(const std::vector<std::string>& headings, const std::vector<st
 
 // A picture from a file, on white. As an image it can neither run nor fetch anything, whatever it holds.
 std::string svg_image(const std::string& svg, const std::string& says);
+
+// An <svg> element as it is, with what it tells to who points at it; a wide one scrolls by itself.
+std::string picture(const std::string& svg);
 
 // Names and values, for facts.
 std::string facts(const std::vector<std::pair<std::string, std::string>>& rows);

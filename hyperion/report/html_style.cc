@@ -39,6 +39,12 @@ overflow-wrap:anywhere}
 @media (max-width:760px){.plots .wide{display:none}.plots .narrow{display:block}}
 .plots svg{display:block;margin:0 auto;width:100%;height:auto}
 .scroll{overflow-x:auto}
+.scroll svg{display:block}
+h3{margin:22px 0 10px;font-size:16px}
+.links{display:flex;flex-wrap:wrap;gap:6px 16px;font-size:14.5px}
+a{color:var(--accent)}
+.ranked{max-width:85ch;padding-left:24px}
+.ranked li{margin:6px 0}
 table{border-collapse:collapse;width:100%;font-size:14.5px}
 th{font-size:13px;font-weight:600;color:var(--soft);text-align:left;white-space:nowrap}
 th,td{padding:8px 16px;border-bottom:1px solid var(--rule);vertical-align:top}

@@ -157,9 +157,7 @@ std::string config_section(const std::vector<ConfigRow>& rows) {
   const auto defaults = std::count_if(rows.begin(), rows.end(), [](const ConfigRow& row) { return row.is_default; });
   std::string body;
   if (defaults < std::ssize(rows)) body += config_table(rows, false);
-  if (defaults > 0)
-    body += format("<details>\n<summary>{} settings as they are by default</summary>\n{}</details>\n", defaults,
-                   config_table(rows, true));
+  if (defaults > 0) body += folded(format("{} settings as they are by default", defaults), config_table(rows, true));
   return body.empty() ? "" : section("Settings", body);
 }
 

@@ -14,7 +14,8 @@ std::vector<RankAnalysis> job(const std::vector<int64_t>& compute, const std::ve
   for (size_t i = 0; i < compute.size(); ++i) last = std::max(last, compute[i] + idle[i]);
   std::vector<RankAnalysis> ranks(compute.size());
   for (size_t i = 0; i < ranks.size(); ++i) {
-    auto& [path, rank, events, device_events, steps, left_out, times, by_cause, kernels, operators] = ranks[i];
+    auto& [path, rank, events, device_events, steps, left_out, times, by_cause, all_idle, kernels, operators] =
+        ranks[i];
     rank = static_cast<int64_t>(i);
     steps = 10;
     times.compute = compute[i] * 10'000;

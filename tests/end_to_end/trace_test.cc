@@ -57,6 +57,23 @@ TEST(TraceCommands, analyze_tells_times_of_every_rank_and_who_is_waited_for) {
   EXPECT_EQ(times["idle_us"], 0.0);
 }
 
+TEST(TraceCommands, analyze_writes_a_page_where_one_is_asked_for) {
+  Scratch scratch;
+  const auto folder = scratch.path() / "traces", page = scratch.path() / "page.html";
+  std::filesystem::create_directory(folder);
+  for (const int rank : {0, 1})
+    testing::write_file(folder / ("rank-" + std::to_string(rank) + ".json"), trace_of(rank, rank == 1 ? 250 : 200));
+  const auto done = run(scratch, {"trace", "analyze", folder.string(), "--html", page.string()});
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_TRUE(says(done.out, "page: " + page.string())) << done.out;
+  const auto html = testing::read_file(page);
+  for (const char* part : {"Rank 1 is waited for", "id=\"lanes\"", "id=\"rank-1\"", "</html>"})
+    EXPECT_TRUE(says(html, part)) << part;
+  const auto refused = run(scratch, {"trace", "analyze", folder.string(), "--html", (folder / "page.txt").string()});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_TRUE(says(refused.err, ".html")) << refused.err;
+}
+
 TEST(TraceCommands, analyze_tells_what_communication_was_exposed_and_how_clocks_stand) {
   Scratch scratch;
   for (const int rank : {0, 1})

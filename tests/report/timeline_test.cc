@@ -32,7 +32,7 @@ strategy::PlanWalk by_operations(const strategy::Plan& plan) {
 
 TEST(Timeline, has_a_box_for_each_thing_where_it_was) {
   const auto svg = timeline_svg("two <rows>", {{"first", {{0, 5, 0, "x", "h"}}}, {"second", {{5, 10, 1, "y", "h&h"}}}},
-                                {{"kind", 0}}, 400);
+                                {{"kind", 0}}, {.width = 400});
   EXPECT_NE(svg.find("two &lt;rows&gt;"), std::string::npos);
   EXPECT_NE(svg.find("<title>h&amp;h</title>"), std::string::npos);
   EXPECT_EQ(times_in(svg, "<rect"), 3u);  // and one of the legend
@@ -45,6 +45,16 @@ TEST(Timeline, has_a_box_for_each_thing_where_it_was) {
   EXPECT_NEAR(begins[1], begins[0] + widths[0], 0.02);
   EXPECT_NEAR(widths[0], widths[1], 0.02);
   EXPECT_NE(timeline_svg("nothing", {}, {}).find("</svg>"), std::string::npos);
+}
+
+TEST(Timeline, has_an_axis_and_a_ground_where_asked) {
+  const auto svg = timeline_svg("t", {{"first", {{0, 10, 0, "", ""}}}, {"second", {}}}, {{"kind", 0}},
+                                {.outlined = false, .ground = true, .unit = "ms"});
+  EXPECT_EQ(times_in(svg, "opacity=\".08\""), 2u);
+  EXPECT_EQ(times_in(svg, ">ms</text>"), 1u);
+  EXPECT_EQ(times_in(svg, ">10</text>"), 1u);
+  EXPECT_EQ(times_in(svg, "stroke=\"#fff\""), 0u);
+  EXPECT_EQ(times_in(svg, "<title>"), 0u);
 }
 
 TEST(PlanPicture, shows_who_computes_what_when) {
