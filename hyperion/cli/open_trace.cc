@@ -4,8 +4,7 @@
 #include "hyperion/base/printable.h"
 #include "hyperion/cli/meter.h"
 #include "hyperion/interop/find_run.h"
-#include "hyperion/trace/read_trace.h"
-#include "hyperion/trace/trace_files.h"
+#include "hyperion/trace_formats/read_any_trace.h"
 
 namespace hyperion::cli {
 
@@ -20,7 +19,6 @@ trace::Trace read_shown(const trace::TraceName& name, int64_t threads) {
   Meter meter;
   trace::ReadOptions options;
   options.threads = static_cast<int>(threads);
-  options.process = name.process;
   const double begun = base::now();
   std::error_code error;
   const auto size = std::filesystem::file_size(name.path, error);
@@ -30,7 +28,7 @@ trace::Trace read_shown(const trace::TraceName& name, int64_t threads) {
       meter.show("reading " + base::printable_line(name.path.filename().string()), bytes,
                  error || bytes > size ? 0 : size, "");
   };
-  auto trace = trace::read_trace(name.path, options);
+  auto trace = trace::read_any_trace(name, options);
   meter.clear();
   return trace;
 }

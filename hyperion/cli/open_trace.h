@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "hyperion/trace/trace.h"
-#include "hyperion/trace/trace_files.h"
+#include "hyperion/trace_formats/trace_files.h"
 
 namespace hyperion::cli {
 

@@ -14,12 +14,11 @@ struct ReadOptions {
   size_t window = size_t{4} << 20;  // bytes that a thread takes at a time
   // Told from time to time how many bytes were read of what the file unpacks to. From any thread, never two at once.
   std::function<void(uint64_t)> progress = {};
-  size_t process = 0;  // of a file that holds several (trace_files.h)
 };
 
-// Our own file (trace_file.h), or {"traceEvents": [...], ...} or [...], plain or packed with gzip or zstd, which is told
-// by the bytes. Memory beside the trace's own: a few windows. Throws CorruptError with the byte where the text is cut
-// or not such JSON, FileError, records::BadRecord for a damaged packing, and Interrupted.
+// Our own file (trace_file.h), or {"traceEvents": [...], ...} or [...], plain or packed with gzip or zstd, which is
+// told by the bytes. Memory beside the trace's own: a few windows. Throws CorruptError with the byte where the text is
+// cut or not such JSON, FileError, records::BadRecord for a damaged packing, and Interrupted.
 Trace read_trace(const base::Path& path, const ReadOptions& options = {});
 
 }  // namespace hyperion::trace

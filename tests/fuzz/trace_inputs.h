@@ -14,9 +14,9 @@
 #include "hyperion/trace/export_trace.h"
 #include "hyperion/trace/pack_zstd.h"
 #include "hyperion/trace/protobuf_message.h"
-#include "hyperion/trace/protobuf_reader.h"
-#include "hyperion/trace/read_trace.h"
 #include "hyperion/trace/trace_blocks.h"
+#include "hyperion/trace_formats/protobuf_reader.h"
+#include "hyperion/trace_formats/read_any_trace.h"
 #include "tests/base/support_child.h"
 #include "tests/support/fuzz.h"
 #include "tests/trace/support_kept.h"
@@ -207,7 +207,7 @@ inline bool reads_trace(const base::Path& folder, const std::string& file, std::
     trace::ReadOptions options;
     options.threads = random() % 64 == 0 ? 2 : 1;
     options.window = random() % 2 == 0 ? size_t{1} << 16 : 1 + random() % 600;
-    return trace::read_trace(folder / "fuzzed", options);
+    return trace::read_any_trace({folder / "fuzzed"}, options);
   };
   try {
     const auto trace = read(file);

@@ -9,7 +9,7 @@ ROWS = [  # a folder includes only folders of a lower row
     ["host", "profile", "strategy", "text", "images", "device"],
     ["kernels", "comm", "tokenizers", "records", "report", "hub", "planner"],
     ["blocks", "data", "trace"],
-    ["nn", "analysis"],
+    ["nn", "trace_formats", "analysis"],
     ["optim", "checkpoint"],
     ["models", "parallel", "resilience"],
     ["interop", "doctor"],
@@ -21,7 +21,7 @@ ROW = {folder: number for number, row in enumerate(ROWS) for folder in row}
 MAY = {  # where the law says less than "every lower row"
     "device": "base gpu", "kernels": "base gpu profile device", "blocks": "base profile device kernels", "comm": "base gpu host profile strategy", "data": "base text images tokenizers records",
     "host": "base", "profile": "base gpu", "strategy": "base", "text": "base", "images": "base",
-    "tokenizers": "base text", "records": "base text", "trace": "base profile text records", "analysis": "base trace",
+    "tokenizers": "base text", "records": "base text", "trace": "base profile text records", "trace_formats": "base text records trace", "analysis": "base trace",
     "report": "base profile strategy", "planner": "base profile strategy",
     "hub": "base host",
     "nn": "base profile strategy device kernels blocks", "optim": "base profile strategy device kernels nn",
@@ -32,7 +32,7 @@ MAY = {  # where the law says less than "every lower row"
     "interop": "base strategy images tokenizers data hub nn checkpoint models", "doctor": "base host profile device comm",
     "serve": "base host profile strategy device kernels comm text data report nn checkpoint models parallel interop doctor",
 }
-TORCH_FREE = {"base", "host", "strategy", "text", "images", "tokenizers", "records", "data", "report", "hub", "planner", "trace", "analysis"}
+TORCH_FREE = {"base", "host", "strategy", "text", "images", "tokenizers", "records", "data", "report", "hub", "planner", "trace", "trace_formats", "analysis"}
 TORCH_FREE_HEADERS = {"profile"}
 MOST_KNOTS = 2  # files (.h and .cc as one) that include each other, directly or not: of base (log, files, fault) and optim (adamw, update)
 MOST_FILES, MOST_LINES = 70, 450

@@ -3,9 +3,9 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "hyperion/base/error.h"
 #include "hyperion/analysis/analysis.h"
-#include "hyperion/trace/read_trace.h"
+#include "hyperion/base/error.h"
+#include "hyperion/trace_formats/read_any_trace.h"
 
 int main(int argc, char** argv) {
   using namespace hyperion;
@@ -16,7 +16,7 @@ int main(int argc, char** argv) {
       if (std::string_view(argv[i]) == "--last-step")
         options.steps.include_last = true;
       else
-        ranks.push_back(analysis::analyze(trace::read_trace(argv[i]), options));
+        ranks.push_back(analysis::analyze(trace::read_any_trace({argv[i]}), options));
     }
     analysis::order_by_rank(ranks);
     std::puts(analysis::analysis_json(ranks, SIZE_MAX).dump().c_str());

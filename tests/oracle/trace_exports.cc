@@ -4,7 +4,7 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/trace/export_trace.h"
-#include "hyperion/trace/read_trace.h"
+#include "hyperion/trace_formats/read_any_trace.h"
 
 int main(int argc, char** argv) {
   using namespace hyperion;
@@ -16,7 +16,7 @@ int main(int argc, char** argv) {
                       : to == "chrome" ? Format::chrome
                                        : Format::perfetto;
   try {
-    const auto exported = trace::export_trace(base::real_files(), argv[3], trace::read_trace(argv[2]), format);
+    const auto exported = trace::export_trace(base::real_files(), argv[3], trace::read_any_trace({argv[2]}), format);
     std::printf("%ld\n", static_cast<long>(exported.left_out));
   } catch (const base::Error& error) {
     std::fputs(base::error_text(error).c_str(), stderr);

@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "hyperion/base/format.h"
-#include "hyperion/trace/database_events.h"
+#include "hyperion/trace_formats/database_events.h"
 
 // The tables of rocpd 3, through the views that a database has over those of each of its processes.
 namespace hyperion::trace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "hyperion/trace/perfetto_sequence.h"
+#include "hyperion/trace_formats/perfetto_sequence.h"
 
 namespace hyperion::trace {
 

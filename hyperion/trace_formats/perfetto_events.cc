@@ -1,13 +1,13 @@
-#include "hyperion/trace/perfetto_events.h"
+#include "hyperion/trace_formats/perfetto_events.h"
 
 #include <algorithm>
 #include <optional>
 #include <tuple>
 
 #include "hyperion/base/format.h"
-#include "hyperion/trace/perfetto_arguments.h"
-#include "hyperion/trace/perfetto_words.h"
-#include "hyperion/trace/protobuf_reader.h"
+#include "hyperion/trace_formats/perfetto_arguments.h"
+#include "hyperion/trace_formats/perfetto_words.h"
+#include "hyperion/trace_formats/protobuf_reader.h"
 
 namespace hyperion::trace {
 namespace {

@@ -1,8 +1,8 @@
-#include "hyperion/trace/perfetto_clocks.h"
+#include "hyperion/trace_formats/perfetto_clocks.h"
 
 #include <vector>
 
-#include "hyperion/trace/protobuf_reader.h"
+#include "hyperion/trace_formats/protobuf_reader.h"
 
 namespace hyperion::trace {
 namespace {

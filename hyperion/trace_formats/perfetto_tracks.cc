@@ -1,11 +1,11 @@
-#include "hyperion/trace/perfetto_tracks.h"
+#include "hyperion/trace_formats/perfetto_tracks.h"
 
 #include <algorithm>
 #include <charconv>
 
 #include "hyperion/base/format.h"
-#include "hyperion/trace/perfetto_arguments.h"
-#include "hyperion/trace/protobuf_reader.h"
+#include "hyperion/trace_formats/perfetto_arguments.h"
+#include "hyperion/trace_formats/protobuf_reader.h"
 
 namespace hyperion::trace {
 namespace {

@@ -1,4 +1,4 @@
-#include "hyperion/trace/sqlite_database.h"
+#include "hyperion/trace_formats/sqlite_database.h"
 
 #include <sqlite3.h>
 

@@ -1,4 +1,4 @@
-#include "hyperion/trace/perfetto_words.h"
+#include "hyperion/trace_formats/perfetto_words.h"
 
 #include <algorithm>
 

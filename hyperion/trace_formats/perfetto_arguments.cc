@@ -1,4 +1,4 @@
-#include "hyperion/trace/perfetto_arguments.h"
+#include "hyperion/trace_formats/perfetto_arguments.h"
 
 #include <charconv>
 #include <cmath>
@@ -8,7 +8,7 @@
 #include "hyperion/base/format.h"
 #include "hyperion/text/json_text.h"
 #include "hyperion/text/unicode.h"
-#include "hyperion/trace/protobuf_reader.h"
+#include "hyperion/trace_formats/protobuf_reader.h"
 
 namespace hyperion::trace {
 namespace {

@@ -1,10 +1,10 @@
-#include "hyperion/trace/sqlite_trace.h"
+#include "hyperion/trace_formats/sqlite_trace.h"
 
 #include <fstream>
 #include <iterator>
 
 #include "hyperion/base/format.h"
-#include "hyperion/trace/database_events.h"
+#include "hyperion/trace_formats/database_events.h"
 
 namespace hyperion::trace {
 namespace {

@@ -1,4 +1,4 @@
-#include "hyperion/trace/perfetto_reader.h"
+#include "hyperion/trace_formats/perfetto_reader.h"
 
 #include <algorithm>
 #include <memory>
@@ -11,11 +11,11 @@
 #include "hyperion/base/signals.h"
 #include "hyperion/records/open_bytes.h"
 #include "hyperion/trace/json_scan.h"
-#include "hyperion/trace/perfetto_clocks.h"
-#include "hyperion/trace/perfetto_events.h"
-#include "hyperion/trace/perfetto_sequence.h"
-#include "hyperion/trace/perfetto_tracks.h"
-#include "hyperion/trace/protobuf_reader.h"
+#include "hyperion/trace_formats/perfetto_clocks.h"
+#include "hyperion/trace_formats/perfetto_events.h"
+#include "hyperion/trace_formats/perfetto_sequence.h"
+#include "hyperion/trace_formats/perfetto_tracks.h"
+#include "hyperion/trace_formats/protobuf_reader.h"
 
 namespace hyperion::trace {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "hyperion/trace/perfetto_sequence.h"
+#include "hyperion/trace_formats/perfetto_sequence.h"
 
 namespace hyperion::trace {
 

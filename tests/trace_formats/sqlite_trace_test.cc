@@ -1,4 +1,4 @@
-#include "hyperion/trace/sqlite_trace.h"
+#include "hyperion/trace_formats/sqlite_trace.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 #include <set>
 
 #include "hyperion/analysis/analysis.h"
-#include "hyperion/trace/read_trace.h"
-#include "hyperion/trace/trace_files.h"
+#include "hyperion/trace_formats/read_any_trace.h"
+#include "hyperion/trace_formats/trace_files.h"
 #include "tests/base/support_child.h"
 #include "tests/support/fuzz.h"
 #include "tests/trace/support_databases.h"
@@ -45,7 +45,7 @@ std::map<Category, std::vector<Seen>> by_category(const Trace& trace) {
 TEST_F(SqliteTrace, of_nsight_systems_has_kinetos_words) {
   const auto path = make("a.sqlite", test::nsight_script());
   ASSERT_EQ(sqlite_processes(path), std::vector<int64_t>{71});
-  const auto trace = read_trace(path);
+  const auto trace = read_any_trace({path});
   EXPECT_EQ(trace.facts.path, path.string());
   EXPECT_EQ(trace.facts.base_time_ns, 1700000000000000000);
   auto seen = by_category(trace);
@@ -78,7 +78,7 @@ TEST_F(SqliteTrace, of_nsight_systems_has_kinetos_words) {
 }
 
 TEST_F(SqliteTrace, of_rocprofv3_has_kinetos_words) {
-  const auto trace = read_trace(make("a.db", test::rocpd_script({{"0a1b", 71}})));
+  const auto trace = read_any_trace({make("a.db", test::rocpd_script({{"0a1b", 71}}))});
   auto seen = by_category(trace);
   EXPECT_EQ(seen[Category::kernel],
             (std::vector<Seen>{{"Cijk_x",
@@ -102,7 +102,7 @@ TEST_F(SqliteTrace, of_rocprofv3_has_kinetos_words) {
 TEST_F(SqliteTrace, is_analysed_as_kinetos_is) {
   for (const auto& path : {make("a.sqlite", test::nsight_script()), make("a.db", test::rocpd_script({{"0a1b", 71}}))}) {
     const bool nsight = path.extension() == ".sqlite";
-    const auto analysis = analysis::analyze(read_trace(path));
+    const auto analysis = analysis::analyze(read_any_trace({path}));
     EXPECT_EQ(analysis.times.compute, 3000) << path;
     EXPECT_EQ(analysis.times.non_compute, nsight ? 4400 : 4300) << path;
     EXPECT_EQ(analysis.times.total, nsight ? 7700 : 7500) << path;
@@ -117,9 +117,7 @@ TEST_F(SqliteTrace, of_several_processes_is_a_trace_each) {
     std::set<std::string> paths;
     size_t kernels = 0;
     for (const auto& name : names) {
-      ReadOptions options;
-      options.process = name.process;
-      const auto trace = read_trace(name.path, options);
+      const auto trace = read_any_trace(name);
       paths.insert(trace.facts.path);
       kernels += by_category(trace)[Category::kernel].size();
       for (size_t i = 0; i < trace.size(); ++i)
@@ -135,14 +133,14 @@ TEST_F(SqliteTrace, of_several_processes_is_a_trace_each) {
 
 TEST_F(SqliteTrace, refuses_what_is_none) {
   const auto other = make("other.db", "CREATE TABLE a (b); INSERT INTO a VALUES (1);");
-  EXPECT_NE(error_of([&] { read_trace(other); }).find("neither one that nsys exported nor one of rocprofv3"),
+  EXPECT_NE(error_of([&] { read_any_trace({other}); }).find("neither one that nsys exported nor one of rocprofv3"),
             std::string::npos);
   const auto refused = [&](const std::string& change) {
     const auto path = folder_ / "changed.sqlite";
     std::filesystem::remove(path);
     test::run_sql(path, test::nsight_script());
     test::run_sql(path, change);
-    return error_of<base::CorruptError>([&] { read_trace(path); });
+    return error_of<base::CorruptError>([&] { read_any_trace({path}); });
   };
   EXPECT_NE(refused("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET end = start - 1").find("ends before it begins"),
             std::string::npos);
@@ -179,7 +177,7 @@ TEST_F(SqliteTrace, that_is_cut_or_broken_is_refused) {
                               : testing::mutated(good, good.size(), {std::string(8, '\xff'), "\x01", "\x7f"}, random);
       std::ofstream(folder_ / "broken", std::ios::binary) << broken;
       try {
-        analysis::analyze(read_trace(folder_ / "broken"));
+        analysis::analyze(read_any_trace({folder_ / "broken"}));
         ++read;
       } catch (const base::CorruptError&) {
       } catch (const base::FileError&) {

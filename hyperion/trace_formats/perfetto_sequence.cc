@@ -1,7 +1,7 @@
-#include "hyperion/trace/perfetto_sequence.h"
+#include "hyperion/trace_formats/perfetto_sequence.h"
 
 #include "hyperion/text/unicode.h"
-#include "hyperion/trace/protobuf_reader.h"
+#include "hyperion/trace_formats/protobuf_reader.h"
 
 namespace hyperion::trace {
 namespace {

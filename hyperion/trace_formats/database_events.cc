@@ -1,4 +1,4 @@
-#include "hyperion/trace/database_events.h"
+#include "hyperion/trace_formats/database_events.h"
 
 #include <limits>
 #include <nlohmann/json.hpp>

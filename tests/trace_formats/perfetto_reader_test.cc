@@ -1,4 +1,4 @@
-#include "hyperion/trace/perfetto_reader.h"
+#include "hyperion/trace_formats/perfetto_reader.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include "hyperion/base/format.h"
 #include "hyperion/trace/export_trace.h"
 #include "hyperion/trace/gzip_file.h"
-#include "hyperion/trace/read_trace.h"
+#include "hyperion/trace_formats/read_any_trace.h"
 #include "tests/base/support_child.h"
 #include "tests/support/seed.h"
 #include "tests/trace/support_kept.h"
@@ -156,7 +156,7 @@ TEST_F(PerfettoReader, is_told_by_the_bytes_also_packed_and_not_of_json) {
   } catch (const base::ConfigError&) {
     GTEST_SKIP() << "a build without zlib";
   }
-  EXPECT_EQ(told(read_trace(folder_ / "c")), told(read(bytes)));
+  EXPECT_EQ(told(read_any_trace({folder_ / "c"})), told(read(bytes)));
 }
 
 TEST_F(PerfettoReader, gives_back_what_our_exporter_wrote) {
@@ -188,7 +188,7 @@ TEST_F(PerfettoReader, gives_back_instants_counters_arrows_and_tracks) {
     {"ph": "f", "cat": "ac2g", "name": "ac2g", "id": 3, "pid": 0, "tid": 7, "ts": 8.001, "bp": "e"}]})";
   const auto original = read_trace(folder_ / "a.json");
   export_trace(base::real_files(), folder_ / "b.pftrace", original, ExportFormat::perfetto);
-  const auto back = read_trace(folder_ / "b.pftrace");
+  const auto back = read_any_trace({folder_ / "b.pftrace"});
   EXPECT_EQ(told(back), told(original));
   EXPECT_EQ(back.facts.base_time_ns + back.begin[event_named(back, "k")], 1759968000000008001);
   EXPECT_EQ(track_text(back, event_named(back, "cudaLaunchKernel")), "41 43 -1 -1");

@@ -5,8 +5,8 @@
 
 #include "hyperion/analysis/analysis.h"
 #include "hyperion/base/format.h"
-#include "hyperion/trace/perfetto_reader.h"
-#include "hyperion/trace/read_trace.h"
+#include "hyperion/trace_formats/perfetto_reader.h"
+#include "hyperion/trace_formats/read_any_trace.h"
 #include "tests/base/support_child.h"
 #include "tests/support/fuzz.h"
 #include "tests/support/seed.h"
@@ -97,7 +97,7 @@ TEST_F(BrokenPerfetto, cut_anywhere_it_is_refused_or_has_fewer_events) {
     for (size_t size = 0; size < whole.size(); ++size) {
       test::write_anew(folder_ / "a.pftrace", whole.substr(0, size));
       try {
-        const auto trace = read_trace(folder_ / "a.pftrace");
+        const auto trace = read_any_trace({folder_ / "a.pftrace"});
         EXPECT_LE(trace.size(), all) << size;
         ++read_ones;
       } catch (const base::CorruptError&) {

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "hyperion/trace/field_packer.h"
-#include "hyperion/trace/perfetto_sequence.h"
-#include "hyperion/trace/perfetto_tracks.h"
 #include "hyperion/trace/trace.h"
-#include "hyperion/trace/track_event.h"
+#include "hyperion/trace_formats/perfetto_sequence.h"
+#include "hyperion/trace_formats/perfetto_tracks.h"
+#include "hyperion/trace_formats/track_event.h"
 
 namespace hyperion::trace {
 

@@ -8,8 +8,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "hyperion/trace/sqlite_database.h"
 #include "hyperion/trace/trace_builder.h"
+#include "hyperion/trace_formats/sqlite_database.h"
 
 namespace hyperion::trace {
 

@@ -1,4 +1,4 @@
-#include "hyperion/trace/trace_files.h"
+#include "hyperion/trace_formats/trace_files.h"
 
 #include <gtest/gtest.h>
 

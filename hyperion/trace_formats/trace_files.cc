@@ -1,4 +1,4 @@
-#include "hyperion/trace/trace_files.h"
+#include "hyperion/trace_formats/trace_files.h"
 
 #include <algorithm>
 #include <string_view>
@@ -6,8 +6,8 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/trace/run_trace.h"
-#include "hyperion/trace/sqlite_trace.h"
 #include "hyperion/trace/trace_file.h"
+#include "hyperion/trace_formats/sqlite_trace.h"
 
 namespace hyperion::trace {
 namespace {

@@ -1,6 +1,6 @@
-#include "hyperion/trace/track_event.h"
+#include "hyperion/trace_formats/track_event.h"
 
-#include "hyperion/trace/protobuf_reader.h"
+#include "hyperion/trace_formats/protobuf_reader.h"
 
 namespace hyperion::trace {
 namespace {

@@ -1,7 +1,7 @@
 // In a build without SQLite.
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
-#include "hyperion/trace/sqlite_database.h"
+#include "hyperion/trace_formats/sqlite_database.h"
 
 namespace hyperion::trace {
 

@@ -1,7 +1,7 @@
 #include <array>
 
 #include "hyperion/base/format.h"
-#include "hyperion/trace/database_events.h"
+#include "hyperion/trace_formats/database_events.h"
 
 // The tables of `nsys export --type sqlite`. Those of what was not recorded are not there, and later versions have
 // further columns.
