@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <fstream>
 #include <map>
 #include <regex>
 
@@ -26,9 +24,7 @@ std::string page_of(std::vector<trace::Trace> traces, size_t top = 20) {
     found.communication.push_back(communication_of(trace));
     cli::add_for_page(found, std::move(trace));
   }
-  auto page = cli::trace_page(found, job_communication(found.communication), top);
-  if (const char* file = std::getenv("SHOWN")) std::ofstream(file) << page;
-  return page;
+  return cli::trace_page(found, job_communication(found.communication), top);
 }
 
 bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
@@ -142,7 +138,7 @@ TEST(TracePage, of_a_trace_without_anything_is_still_a_page) {
   EXPECT_TRUE(says(page, "</html>"));
 }
 
-// The longest bar is as wide as the picture has room, and each is as long as its parts.
+// By what the parts of each say of themselves, rounded.
 TEST(TracePage, bars_of_a_rank_add_up_to_all_of_it) {
   const auto page = page_of(job_traces(2));
   const auto from = page.find("<section id=\"time\""), to = page.find("</svg>", from);
