@@ -32,11 +32,7 @@ bool survives(const base::Path& folder, const std::string& input, std::mt19937& 
   return read;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  const long inputs = argc > 1 ? std::atol(argv[1]) : 100'000;
-  const auto seed = static_cast<unsigned>(argc > 2 ? std::atol(argv[2]) : std::random_device()());
+void fuzz(long inputs, unsigned seed) {
   std::printf("fuzz: traces, seed %u\n", seed);
   std::mt19937 random(seed);
   const base::test::TestFolder folder;
@@ -75,5 +71,16 @@ int main(int argc, char** argv) {
       "fuzz: %ld traces in JSON, %ld read; %ld of our own, %ld read; %ld in Perfetto's packets, %ld read; the others "
       "refused, no crash, none beyond its size and 64 MB of memory\n",
       inputs, json_read, inputs, own_read, inputs, packets_read);
-  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const long inputs = argc > 1 ? std::atol(argv[1]) : 100'000;
+  try {
+    fuzz(inputs, static_cast<unsigned>(argc > 2 ? std::atol(argv[2]) : std::random_device()()));
+  } catch (const std::exception& error) {
+    std::printf("fuzz: %s\n", error.what());
+    return 1;
+  }
 }

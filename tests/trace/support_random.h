@@ -20,7 +20,7 @@ inline std::string random_trace(unsigned seed, int most_events) {
   for (int i = 0; i < count; ++i) {
     std::string event;
     const auto field = [&](const std::string& key, const std::string& value) {
-      event += (event.empty() ? "\"" : ", \"") + key + "\": " + value;
+      event += base::format("{}\"{}\": {}", event.empty() ? "" : ", ", key, value);
     };
     now += any(5000) - (any(9) == 0 ? 4000 : 0);
     if (any(20)) field("ph", any(4) ? "\"X\"" : any(2) ? "\"s\"" : "\"XY\"");
@@ -33,7 +33,7 @@ inline std::string random_trace(unsigned seed, int most_events) {
     if (any(3) == 0) field("id", any(4) ? std::to_string(any(50)) : "\"0x1F\"");
     std::string args;
     const auto arg = [&](const std::string& key, const std::string& value) {
-      args += (args.empty() ? "\"" : ",\n  \"") + key + "\": " + value;
+      args += base::format("{}\"{}\": {}", args.empty() ? "" : ",\n  ", key, value);
     };
     if (any(2)) arg("External id", any(9) ? std::to_string(i / 3) : "4294967296");
     if (any(2)) arg("correlation", any(9) ? std::to_string(i / 2) : any(2) ? "18446744073709551615" : big());

@@ -141,10 +141,8 @@ TEST_F(PerfettoReader, is_told_by_the_bytes_also_packed_and_not_of_json) {
   std::ofstream(folder_ / "a.json", std::ios::binary) << bytes;
   EXPECT_TRUE(is_perfetto_file(folder_ / "a.json"));
   EXPECT_EQ(told(read_trace(folder_ / "a.json")), told(read(bytes)));
-  for (const std::string text : {"", "\n", "\n{\"traceEvents\": []}", "\n\n[{\"ph\": \"X\"}]",
-                                 "\n["
-                                 "                    ]",
-                                 "[]"}) {
+  for (const std::string text :
+       {"", "\n", "\n{\"traceEvents\": []}", "\n\n[{\"ph\": \"X\"}]", "\n[                    ]", "[]"}) {
     std::ofstream(folder_ / "b.pftrace", std::ios::binary) << text;
     EXPECT_FALSE(is_perfetto_file(folder_ / "b.pftrace")) << text;
   }
