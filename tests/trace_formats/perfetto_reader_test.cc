@@ -140,7 +140,7 @@ TEST_F(PerfettoReader, is_told_by_the_bytes_also_packed_and_not_of_json) {
   const auto bytes = test::rocprofv3_trace();
   std::ofstream(folder_ / "a.json", std::ios::binary) << bytes;
   EXPECT_TRUE(is_perfetto_file(folder_ / "a.json"));
-  EXPECT_EQ(told(read_trace(folder_ / "a.json")), told(read(bytes)));
+  EXPECT_EQ(told(read_any_trace({folder_ / "a.json"})), told(read(bytes)));
   for (const std::string text :
        {"", "\n", "\n{\"traceEvents\": []}", "\n\n[{\"ph\": \"X\"}]", "\n[                    ]", "[]"}) {
     std::ofstream(folder_ / "b.pftrace", std::ios::binary) << text;
@@ -162,7 +162,7 @@ TEST_F(PerfettoReader, gives_back_what_our_exporter_wrote) {
   size_t slices = 0;
   for (unsigned i = 0; i < 300; ++i) {
     test::write_anew(folder_ / "a.json", test::random_trace(static_cast<unsigned>(seed) + i, 60));
-    const auto original = read_trace(folder_ / "a.json");
+    const auto original = read_any_trace({folder_ / "a.json"});
     if (told(original).empty()) continue;
     const auto back = read(packets_of(original));
     ASSERT_EQ(told(back), told(original)) << "seed " << seed << ", " << i;
@@ -184,7 +184,7 @@ TEST_F(PerfettoReader, gives_back_instants_counters_arrows_and_tracks) {
     {"ph": "X", "cat": "kernel", "name": "l", "pid": 0, "tid": 7, "ts": 8.301, "dur": 0.5, "args": {"stream": 7, "device": 0, "correlation": 4}},
     {"ph": "s", "cat": "ac2g", "name": "ac2g", "id": 3, "pid": 41, "tid": 43, "ts": 5},
     {"ph": "f", "cat": "ac2g", "name": "ac2g", "id": 3, "pid": 0, "tid": 7, "ts": 8.001, "bp": "e"}]})";
-  const auto original = read_trace(folder_ / "a.json");
+  const auto original = read_any_trace({folder_ / "a.json"});
   export_trace(base::real_files(), folder_ / "b.pftrace", original, ExportFormat::perfetto);
   const auto back = read_any_trace({folder_ / "b.pftrace"});
   EXPECT_EQ(told(back), told(original));
