@@ -60,17 +60,24 @@ void fuzz(long inputs, unsigned seed) {
     if (packets.size() < 1000) packets.push_back(broken);
     if (packets.size() == 1000) packets[good_packets + random() % (1000 - good_packets)] = broken;
   }
-#if __has_include(<sqlite3.h>)
-  const auto databases = good_databases(folder.path());
-  long databases_read = 0;
-  for (long i = 0; i < inputs / 20; ++i)
-    databases_read += survives(folder.path(), broken_database(folder.path(), databases, random), random) ? 1 : 0;
-  std::printf("fuzz: %ld databases, %ld read\n", inputs / 20, databases_read);
-#endif
+  fuzz_databases(folder.path(), inputs / 20, random);
   std::printf(
       "fuzz: %ld traces in JSON, %ld read; %ld of our own, %ld read; %ld in Perfetto's packets, %ld read; the others "
       "refused, no crash, none beyond its size and 64 MB of memory\n",
       inputs, json_read, inputs, own_read, inputs, packets_read);
+}
+
+void fuzz_databases(const base::Path& folder, long inputs, std::mt19937& random) {
+#if __has_include(<sqlite3.h>)
+  try {
+    const auto good = good_databases(folder);
+    long read = 0;
+    for (long i = 0; i < inputs; ++i) read += survives(folder, broken_database(folder, good, random), random) ? 1 : 0;
+    std::printf("fuzz: %ld databases, %ld read\n", inputs, read);
+  } catch (const std::exception& error) {
+    give_up("", std::string("no database could be made: ") + error.what());
+  }
+#endif
 }
 
 }  // namespace
