@@ -12,8 +12,9 @@
 namespace hyperion::analysis {
 namespace {
 
-constexpr std::array<std::string_view, 8> kKindTexts = {"all_reduce", "reduce_scatter", "all_gather",     "all_to_all",
-                                                        "barrier",    "broadcast",      "point_to_point", "other"};
+constexpr std::array<std::string_view, 10> kKindTexts = {"all_reduce",     "reduce_scatter", "all_gather", "all_to_all",
+                                                         "barrier",        "broadcast",      "send",       "receive",
+                                                         "point_to_point", "other"};
 
 // Lower case, letters and digits alone: "allgatherbase".
 std::string letters_of(std::string_view name) {
@@ -37,8 +38,8 @@ constexpr Word kOwnWords[] = {
     {"all_reduce", CollectiveKind::all_reduce},   {"reduce_scatter", CollectiveKind::reduce_scatter},
     {"all_gather", CollectiveKind::all_gather},   {"all_to_all", CollectiveKind::all_to_all},
     {"barrier", CollectiveKind::barrier},         {"broadcast", CollectiveKind::broadcast},
-    {"exchange", CollectiveKind::point_to_point}, {"send", CollectiveKind::point_to_point},
-    {"receive", CollectiveKind::point_to_point}};
+    {"exchange", CollectiveKind::point_to_point}, {"send", CollectiveKind::send},
+    {"receive", CollectiveKind::receive}};
 
 std::optional<CollectiveKind> own_kind(std::string_view name) {
   const auto word = name.substr(0, name.find(' '));
@@ -145,11 +146,15 @@ class CollectiveFinder {
 std::string_view collective_text(CollectiveKind kind) { return kKindTexts[static_cast<size_t>(kind)]; }
 
 CollectiveKind collective_kind(std::string_view name) {
-  static constexpr Word kParts[] = {
-      {"allreduce", CollectiveKind::all_reduce}, {"reducescatter", CollectiveKind::reduce_scatter},
-      {"allgather", CollectiveKind::all_gather}, {"alltoall", CollectiveKind::all_to_all},
-      {"barrier", CollectiveKind::barrier},      {"broadcast", CollectiveKind::broadcast},
-      {"send", CollectiveKind::point_to_point},  {"recv", CollectiveKind::point_to_point}};
+  static constexpr Word kParts[] = {{"allreduce", CollectiveKind::all_reduce},
+                                    {"reducescatter", CollectiveKind::reduce_scatter},
+                                    {"allgather", CollectiveKind::all_gather},
+                                    {"alltoall", CollectiveKind::all_to_all},
+                                    {"barrier", CollectiveKind::barrier},
+                                    {"broadcast", CollectiveKind::broadcast},
+                                    {"sendrecv", CollectiveKind::point_to_point},
+                                    {"send", CollectiveKind::send},
+                                    {"recv", CollectiveKind::receive}};
   const auto letters = letters_of(name);
   for (const auto& part : kParts)
     if (letters.find(part.word) != std::string::npos) return part.kind;

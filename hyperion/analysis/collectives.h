@@ -16,7 +16,9 @@ enum class CollectiveKind : uint8_t {
   all_to_all,
   barrier,
   broadcast,
-  point_to_point,  // send, receive, exchange: not all ranks of the group take part
+  send,
+  receive,
+  point_to_point,  // an exchange, or which way is not said: not all ranks of the group take part
   other,
 };
 std::string_view collective_text(CollectiveKind kind);

@@ -47,6 +47,23 @@ double in_microseconds(int64_t nanoseconds, int64_t parts = 1) {
   return static_cast<double>(nanoseconds) / 1000 / static_cast<double>(parts);
 }
 
+base::Json bubble_json(const PipelineBubble& bubble) {
+  base::Json ranks = base::Json::array();
+  for (const auto& rank : bubble.ranks)
+    ranks.push_back({{"rank", rank.rank},
+                     {"stages", rank.stages},
+                     {"work_us", in_microseconds(rank.work, bubble.steps)},
+                     {"before_us", in_microseconds(rank.before, bubble.steps)},
+                     {"between_us", in_microseconds(rank.between, bubble.steps)},
+                     {"after_us", in_microseconds(rank.after, bubble.steps)},
+                     {"bubble_percent", bubble.percent(rank)}});
+  return {{"steps", bubble.steps},
+          {"time_us", in_microseconds(bubble.time, bubble.steps)},
+          {"bubble_percent", bubble.percent()},
+          {"clocks_known", !bubble.apart},
+          {"ranks", std::move(ranks)}};
+}
+
 }  // namespace
 
 RankCommunication communication_of(const trace::Trace& trace) {
@@ -54,6 +71,7 @@ RankCommunication communication_of(const trace::Trace& trace) {
   found.rank = trace.facts.rank.value_or(0);
   found.steps = std::max<int64_t>(1, static_cast<int64_t>(profiler_steps(trace).size()));
   found.collectives = collectives_of(trace);
+  found.stages = stage_work_of(trace);
   if (found.collectives.all.empty()) return found;
   std::vector<bool> communicates;
   for (uint32_t id = 0; id < trace.names.size(); ++id)
@@ -83,12 +101,15 @@ JobCommunication job_communication(const std::vector<RankCommunication>& ranks) 
   std::vector<std::vector<int64_t>> all_begun(ranks.size());
   for (size_t rank = 0; rank < ranks.size(); ++rank) all_begun[rank].assign(collectives[rank]->all.size(), INT64_MIN);
   for (const auto& one : job.collectives.matched) {
-    if (!waits_for_all(one.kind)) continue;
+    const bool sent = one.kind == CollectiveKind::send;
+    if (!waits_for_all(one.kind) && !sent) continue;
     int64_t last = INT64_MIN;
+    const auto of = [&](const Member& member) { return collectives[member.rank]->all[member.index]; };
+    const auto sends = [&](const Member& member) { return of(member).kind == CollectiveKind::send; };
     for (const auto& member : one.members)
-      last = std::max(last, collectives[member.rank]->all[member.index].begin - job.clocks[member.rank].nanoseconds);
+      if (!sent || sends(member)) last = std::max(last, of(member).begin - job.clocks[member.rank].nanoseconds);
     for (const auto& member : one.members)
-      all_begun[member.rank][member.index] = last + job.clocks[member.rank].nanoseconds;
+      if (!sends(member)) all_begun[member.rank][member.index] = last + job.clocks[member.rank].nanoseconds;
   }
   std::unordered_map<std::string, size_t> numbers;
   for (const auto& group : job.collectives.groups) {
@@ -116,6 +137,9 @@ JobCommunication job_communication(const std::vector<RankCommunication>& ranks) 
   }
   std::stable_sort(job.groups.begin(), job.groups.end(),
                    [](const GroupExposure& a, const GroupExposure& b) { return a.exposed > b.exposed; });
+  std::vector<RankStages> stages;
+  for (const auto& rank : ranks) stages.push_back({rank.rank, &rank.stages});
+  job.bubble = pipeline_bubble(stages, job.clocks);
   return job;
 }
 
@@ -136,7 +160,10 @@ base::Json communication_json(const std::vector<RankCommunication>& ranks, const
                       {"time_us", in_microseconds(group.time, job.steps)},
                       {"exposed_us", in_microseconds(group.exposed, job.steps)},
                       {"waited_us", in_microseconds(group.waited, job.steps)}});
-  return {{"clocks", std::move(clocks)}, {"groups", std::move(groups)}, {"lacking", job.collectives.lacking}};
+  return {{"clocks", std::move(clocks)},
+          {"groups", std::move(groups)},
+          {"lacking", job.collectives.lacking},
+          {"pipeline", job.bubble ? bubble_json(*job.bubble) : base::Json()}};
 }
 
 }  // namespace hyperion::analysis

@@ -2,11 +2,13 @@
 // or because it took its time.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "hyperion/analysis/clock_offsets.h"
 #include "hyperion/analysis/intervals.h"
+#include "hyperion/analysis/pipeline_bubble.h"
 #include "hyperion/base/json.h"
 
 namespace hyperion::analysis {
@@ -16,6 +18,7 @@ struct RankCommunication {
   int64_t rank = 0, steps = 1;
   RankCollectives collectives;
   Intervals compute;  // when computation ran, on the rank's clock; empty where there are no collectives
+  std::vector<StageWork> stages;
 };
 RankCommunication communication_of(const trace::Trace& trace);
 
@@ -23,14 +26,15 @@ struct GroupExposure {
   std::string group, axis;
   int64_t ranks = 0, collectives = 0;  // the second: over all ranks
   int64_t time = 0, exposed = 0;       // nanoseconds, over all ranks; ranks' own steps together
-  int64_t waited = 0;                  // of what is exposed: before the last rank had come
+  int64_t waited = 0;                  // of what is exposed: before the last rank had come, or had begun to send
 };
 
 struct JobCommunication {
   JobCollectives collectives;
   std::vector<ClockOffset> clocks;
   std::vector<GroupExposure> groups;  // the most exposed time first
-  int64_t steps = 1;                  // over all ranks
+  std::optional<PipelineBubble> bubble;
+  int64_t steps = 1;  // over all ranks
 };
 JobCommunication job_communication(const std::vector<RankCommunication>& ranks);
 

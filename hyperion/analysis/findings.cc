@@ -60,6 +60,20 @@ void add_group(std::vector<Finding>& found, const JobCommunication& communicatio
   found.back().text += waited < 1 ? "." : format("; {:.0f}% of that before the last rank had come.", waited);
 }
 
+void add_bubble(std::vector<Finding>& found, const PipelineBubble& bubble) {
+  const double percent = bubble.percent();
+  const auto& longest = bubble.longest();
+  const double mean = bubble.mean_work(), beyond = mean > 0 ? 100 * (static_cast<double>(longest.work) / mean - 1) : 0;
+  auto text = format("The pipeline's ranks stand still for {:.1f}% of the time from the first micro-batch to the last.",
+                     percent);
+  text += beyond >= 5
+              ? format(" Rank {} works longest, {:.1f}% beyond the mean: give its stages less, or plan the cut anew.",
+                       longest.rank, beyond)
+              : " Its stages take about as long as each other: more micro-batches, or a schedule with a smaller "
+                "bubble, would help.";
+  found.push_back({percent, std::move(text)});
+}
+
 // Of computation: what collectives take is told of by itself.
 void add_kernel(std::vector<Finding>& found, const std::vector<RankAnalysis>& ranks) {
   const KernelRow* longest = nullptr;
@@ -120,6 +134,7 @@ std::vector<Finding> findings(const std::vector<RankAnalysis>& ranks, const std:
     if (advice.part == TimePart::exposed) add_group(found, communication);
   }
   for (const auto& advice : kHostAdvice) add_part(found, times, false, advice);
+  if (communication.bubble) add_bubble(found, *communication.bubble);
   add_kernel(found, ranks);
   add_without_kernels(found, ranks);
   if (job != nullptr && report != nullptr) add_saved(found, *job, *report);

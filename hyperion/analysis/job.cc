@@ -87,7 +87,18 @@ void JobGraph::number_collectives() {
     for (uint32_t i = 0; i < timeline.pieces.size(); ++i)
       if (timeline.pieces[i].collective != kNoPiece) pieces[rank][timeline.pieces[i].collective] = i;
   }
+  partner_.assign(first_.back(), kNoMoment);
+  const auto join = [&](Member waiting, Member with) {
+    const auto own = pieces[waiting.rank][waiting.index], other = pieces[with.rank][with.index];
+    if (own == kNoPiece || other == kNoPiece) return;
+    const auto &rank = job_.ranks[waiting.rank], &partner = job_.ranks[with.rank];
+    // What is sent may be gone before anybody asks for it.
+    const bool sends = rank.collectives.all[waiting.index].kind == CollectiveKind::send;
+    if (sends && partner.pieces[other].begin > rank.pieces[own].end) return;
+    partner_[first_[waiting.rank] + own] = moment(with.rank, begin_of(other));
+  };
   for (const auto& one : job_.collectives.matched) {
+    if (one.kind == CollectiveKind::send) join(one.members[0], one.members[1]), join(one.members[1], one.members[0]);
     if (!waits_for_all(one.kind)) continue;
     std::vector<uint32_t> begins;
     for (const auto& member : one.members) {
@@ -114,7 +125,8 @@ int64_t JobGraph::observed(uint32_t moment) const {
 }
 
 bool JobGraph::is_matched_end(uint32_t moment) const {
-  return moment % 2 == 1 && moment / 2 < first_.back() && collective_[moment / 2] != kNoCollective;
+  if (moment % 2 == 0 || moment / 2 >= first_.back()) return false;
+  return collective_[moment / 2] != kNoCollective || partner_[moment / 2] != kNoMoment;
 }
 
 uint32_t JobGraph::source_count(uint32_t moment) const {
@@ -131,7 +143,7 @@ uint32_t JobGraph::source(uint32_t moment, uint32_t number) const {
     if (number == 0) return moment - 1;
     if (number == 1) return of_rank(own.until);
     const auto collective = collective_[moment / 2];
-    return collective == kNoCollective ? kNoMoment : 2 * first_.back() + collective;
+    return collective == kNoCollective ? partner_[moment / 2] : 2 * first_.back() + collective;
   }
   if (number == 1) return of_rank(own.launched);
   if (number == 2) return of_rank(own.after);

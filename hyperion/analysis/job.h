@@ -39,7 +39,7 @@ class JobGraph {
   // Nanoseconds by which a moment came after the last it waited for; of one that waited for none after the job's begin.
   const std::vector<int64_t>& delays() const { return delays_; }
   bool waits(uint32_t moment) const;           // for any
-  bool is_matched_end(uint32_t moment) const;  // of a collective that waits for all ranks
+  bool is_matched_end(uint32_t moment) const;  // of a collective that waits for all ranks, of a send or a receive
   // When each moment would be with these delays, from the job's begin.
   std::vector<int64_t> replay(const std::vector<int64_t>& delays) const;
   // The one that it waited for longest; kNoMoment: none.
@@ -60,6 +60,7 @@ class JobGraph {
   std::vector<uint32_t> first_;                 // pieces of the ranks before
   std::vector<uint32_t> collective_;            // of a piece: the matched one that waits for all
   std::vector<std::vector<uint32_t>> members_;  // of a collective: moments of its begins
+  std::vector<uint32_t> partner_;               // of a send or a receive: the other's begin; kNoMoment: not matched
   std::vector<uint32_t> order_, position_;
   std::vector<int64_t> delays_;
   int64_t begin_ = 0;

@@ -24,8 +24,10 @@ class Sequence {
     all_.push_back({collective.number, 0, member});
     steps_.push_back(collective.step);
     ranks_.insert(member.rank);
+    (collective.kind == CollectiveKind::receive ? receivers_ : senders_).insert(member.rank);
   }
   const std::set<uint32_t>& ranks() const { return ranks_; }
+  bool is_one_to_one() const { return senders_.size() == 1 && receivers_.size() == 1 && senders_ != receivers_; }
 
   // By place; those of steps in which ranks have unequally many are taken out and told.
   std::vector<Placed> placed(const std::string& what, std::vector<std::string>& lacking) {
@@ -68,7 +70,7 @@ class Sequence {
 
   std::vector<Placed> all_;
   std::vector<int64_t> steps_;
-  std::set<uint32_t> ranks_;
+  std::set<uint32_t> ranks_, senders_, receivers_;
 };
 
 }  // namespace
@@ -85,13 +87,15 @@ JobCollectives match_collectives(const std::vector<const RankCollectives*>& rank
       numbers.push_back(at->second);
     }
     const auto& all = ranks[rank]->all;
-    for (uint32_t i = 0; i < all.size(); ++i)
-      if (all[i].kind != CollectiveKind::point_to_point && all[i].kind != CollectiveKind::other)
-        sequences[{numbers[all[i].group], all[i].kind}].add({rank, i}, all[i]);
+    for (uint32_t i = 0; i < all.size(); ++i) {
+      if (all[i].kind == CollectiveKind::point_to_point || all[i].kind == CollectiveKind::other) continue;
+      const auto kind = all[i].kind == CollectiveKind::receive ? CollectiveKind::send : all[i].kind;
+      sequences[{numbers[all[i].group], kind}].add({rank, i}, all[i]);
+    }
   }
   for (auto& [key, sequence] : sequences) {
     const auto members = sequence.ranks();
-    if (members.size() < 2) continue;
+    if (members.size() < 2 || (key.second == CollectiveKind::send && !sequence.is_one_to_one())) continue;
     const auto what = base::format("{} of {}", collective_text(key.second), job.groups[key.first].key);
     const auto placed = sequence.placed(what, job.lacking);
     for (size_t i = 0, end = 0; i < placed.size(); i = end) {

@@ -14,10 +14,10 @@ struct Member {
 };
 
 struct MatchedCollective {
-  uint32_t group = 0;  // in JobCollectives::groups
-  CollectiveKind kind = CollectiveKind::other;
-  int64_t number = 0;           // in the group, of the kind
-  std::vector<Member> members;  // by rank, two at least
+  uint32_t group = 0;                           // in JobCollectives::groups
+  CollectiveKind kind = CollectiveKind::other;  // send: of one who sends and one who receives
+  int64_t number = 0;                           // in the group, of the kind
+  std::vector<Member> members;                  // by rank, two at least
 };
 
 struct JobCollectives {
@@ -28,8 +28,8 @@ struct JobCollectives {
 };
 
 // By group, kind and number. Where numbers are not said they are counted: over the recording, or where ranks have not
-// equally many of them, in each step by itself; a step in which they differ is left out. Points of a pipeline are not
-// matched.
+// equally many of them, in each step by itself; a step in which they differ is left out. Sends are matched with
+// receives where one rank of a group only sends and another only receives, as along a pipeline; exchanges are not.
 JobCollectives match_collectives(const std::vector<const RankCollectives*>& ranks);
 
 }  // namespace hyperion::analysis

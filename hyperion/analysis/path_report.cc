@@ -51,6 +51,21 @@ std::string lacking_note(const std::vector<std::string>& lacking) {
   return note;
 }
 
+Table bubble_table(const PipelineBubble& bubble) {
+  Table table{.title = "pipeline, ms a step",
+              .rows = {{"rank", "stages", "work", "before", "between", "after", "bubble %"}}};
+  const auto ms = [&](int64_t time) { return ms_text(static_cast<double>(time) / static_cast<double>(bubble.steps)); };
+  for (const auto& rank : bubble.ranks) {
+    std::string stages;
+    for (const auto stage : rank.stages) stages += base::format("{}{}", stages.empty() ? "" : ", ", stage);
+    table.rows.push_back({base::format("{}", rank.rank), stages, ms(rank.work), ms(rank.before), ms(rank.between),
+                          ms(rank.after), base::format("{:.1f}", bubble.percent(rank))});
+  }
+  table.note = base::format("bubble of all ranks: {:.1f}% of {} ms", bubble.percent(), ms(bubble.time));
+  if (bubble.apart) table.note += "; clocks are not known, so that all of it counts as between";
+  return table;
+}
+
 }  // namespace
 
 PathReport path_report(const JobGraph& graph, const std::vector<WhatIf>& what_ifs) {
@@ -148,6 +163,7 @@ std::vector<Table> communication_tables(const std::vector<RankCommunication>& ra
                                   part_text(static_cast<double>(group.exposed), static_cast<double>(group.time)),
                                   ms_text(static_cast<double>(group.waited) / steps)});
   tables.back().note = lacking_note(job.collectives.lacking);
+  if (job.bubble) tables.push_back(bubble_table(*job.bubble));
   if (ranks.size() < 2) return tables;
   tables.push_back({.title = "clocks, from their collectives",
                     .rows = {{"rank", "ahead of the first, ms", "+-, ms", "collectives"}}});

@@ -5,9 +5,12 @@
 
 #include <deque>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "hyperion/base/error.h"
+#include "hyperion/base/words.h"
+#include "hyperion/profile/span.h"
 
 namespace hyperion::parallel {
 namespace {
@@ -74,14 +77,16 @@ class Runner {
       : stages_(stages), links_(links), times_(times), hidden_(hidden), beside_(beside) {}
 
   std::vector<at::Tensor> run(const std::vector<Instruction>& list) {
-    for (const auto& instruction : list)
+    for (const auto& instruction : list) {
       if (instruction.does == Does::receive) inbox(instruction).expect(instruction);
+      shared_ = shared_ || instruction.does == Does::receive || instruction.does == Does::send;
+    }
     for (auto& [link, letters] : inboxes_) letters.ask();
     for (size_t i = 0; i < list.size(); ++i) {
-      const bool timed = times_ != nullptr && strategy::computes(list[i].does);
-      if (timed) times_->start(i);
-      step(list[i]);
-      if (timed) times_->stop();
+      if (strategy::computes(list[i].does))
+        compute(list[i], i);
+      else
+        step(list[i]);
     }
     for (auto& [link, last] : last_sent_) last.wait();
     std::vector<at::Tensor> losses;
@@ -98,6 +103,17 @@ class Runner {
   Inbox& inbox(const Instruction& letter) {
     auto* link = link_of(links_, letter);
     return inboxes_.try_emplace(link, link, hidden_, beside_).first->second;
+  }
+
+  void compute(const Instruction& instruction, size_t place) {
+    std::optional<profile::Span> span;
+    if (shared_) {
+      span.emplace("stage", base::word_of(instruction.does));
+      span->set_piece(instruction.stage, instruction.micro_batch);
+    }
+    if (times_ != nullptr) times_->start(place);
+    step(instruction);
+    if (times_ != nullptr) times_->stop();
   }
 
   void step(const Instruction& instruction) {
@@ -185,6 +201,7 @@ class Runner {
   PipelineTimes* times_;
   at::TensorOptions hidden_;
   int64_t beside_;
+  bool shared_ = false;  // other processes have stages too
   std::map<comm::Group*, Inbox> inboxes_;
   std::map<Piece, StageTensors> inputs_, gradients_of_, to_send_;
   std::map<Piece, Kept> kept_;

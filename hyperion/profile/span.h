@@ -19,6 +19,7 @@ struct RecordedSpan {
   // Of a collective: the group's name and ranks, and how many of its kind the group did before. -1: it is none.
   std::string group = {}, ranks = {};
   int64_t number = -1;
+  int64_t stage = -1, micro_batch = -1;  // of a pipeline, where it is a part of one
 };
 
 struct RecordedSpans {
@@ -56,6 +57,8 @@ class Span {
   void set_group(std::string_view group, std::string_view ranks, int64_t number) {
     group_ = group, ranks_ = ranks, number_ = number;
   }
+  // It is what a stage of a pipeline does with one micro-batch.
+  void set_piece(int64_t stage, int64_t micro_batch) { stage_ = stage, micro_batch_ = micro_batch; }
   // Before its scope does; later ends change nothing.
   void end() noexcept {
     if (recorder_ != 0) record();
@@ -69,7 +72,7 @@ class Span {
   static inline std::atomic<uint64_t> current_recorder{0};  // a number of each; 0: none
   uint64_t recorder_;
   std::string_view name_ = {}, of_ = {}, group_ = {}, ranks_ = {};
-  int64_t begin_ = 0, bytes_ = 0, number_ = -1;
+  int64_t begin_ = 0, bytes_ = 0, number_ = -1, stage_ = -1, micro_batch_ = -1;
 };
 
 // Spans that end in its scope, on its thread, bear this rank and step.

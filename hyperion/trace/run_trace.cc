@@ -45,6 +45,7 @@ std::string events_of(const profile::RecordedSpans& recorded, int64_t offset) {
     if (span.bytes > 0) facts["bytes"] = span.bytes;
     if (span.step >= 0) facts["step"] = span.step;
     if (span.number >= 0) facts["group"] = span.group, facts["ranks"] = span.ranks, facts["number"] = span.number;
+    if (span.stage >= 0) facts["stage"] = span.stage, facts["micro_batch"] = span.micro_batch;
     threads.insert(span.thread);
     const auto begin = static_cast<double>(span.begin + offset) / 1e3;
     text += base::format(

@@ -16,6 +16,7 @@ TEST(CollectiveKinds, are_told_from_kernels_calls_and_our_own_spans) {
   EXPECT_EQ(collective_kind("_allgather_base"), CollectiveKind::all_gather);
   EXPECT_EQ(collective_kind("reduce_scatter_tensor_coalesced"), CollectiveKind::reduce_scatter);
   EXPECT_EQ(collective_kind("ncclKernel_SendRecv(ncclDevComm*)"), CollectiveKind::point_to_point);
+  EXPECT_EQ(collective_kind("recv"), CollectiveKind::receive);
   EXPECT_EQ(collective_kind("gemm"), CollectiveKind::other);
 }
 
