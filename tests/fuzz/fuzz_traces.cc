@@ -32,6 +32,19 @@ bool survives(const base::Path& folder, const std::string& input, std::mt19937& 
   return read;
 }
 
+#if __has_include(<sqlite3.h>)
+void fuzz_databases(const base::Path& folder, long inputs, std::mt19937& random) {
+  try {
+    const auto good = good_databases(folder);
+    long read = 0;
+    for (long i = 0; i < inputs; ++i) read += survives(folder, broken_database(folder, good, random), random) ? 1 : 0;
+    std::printf("fuzz: %ld databases, %ld read\n", inputs, read);
+  } catch (const std::exception& error) {
+    give_up("", std::string("no database could be made: ") + error.what());
+  }
+}
+#endif
+
 void fuzz(long inputs, unsigned seed) {
   std::printf("fuzz: traces, seed %u\n", seed);
   std::mt19937 random(seed);
@@ -60,24 +73,13 @@ void fuzz(long inputs, unsigned seed) {
     if (packets.size() < 1000) packets.push_back(broken);
     if (packets.size() == 1000) packets[good_packets + random() % (1000 - good_packets)] = broken;
   }
+#if __has_include(<sqlite3.h>)
   fuzz_databases(folder.path(), inputs / 20, random);
+#endif
   std::printf(
       "fuzz: %ld traces in JSON, %ld read; %ld of our own, %ld read; %ld in Perfetto's packets, %ld read; the others "
       "refused, no crash, none beyond its size and 64 MB of memory\n",
       inputs, json_read, inputs, own_read, inputs, packets_read);
-}
-
-void fuzz_databases(const base::Path& folder, long inputs, std::mt19937& random) {
-#if __has_include(<sqlite3.h>)
-  try {
-    const auto good = good_databases(folder);
-    long read = 0;
-    for (long i = 0; i < inputs; ++i) read += survives(folder, broken_database(folder, good, random), random) ? 1 : 0;
-    std::printf("fuzz: %ld databases, %ld read\n", inputs, read);
-  } catch (const std::exception& error) {
-    give_up("", std::string("no database could be made: ") + error.what());
-  }
-#endif
 }
 
 }  // namespace
