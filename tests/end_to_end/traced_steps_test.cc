@@ -84,6 +84,35 @@ TEST(TracedSteps, are_those_of_every_process) {
   }
 }
 
+// What one sends the other receives, by number; where each stands still is told from both.
+TEST(TracedSteps, of_a_pipeline_tell_its_bubble) {
+  Scratch scratch;
+  const Finished done = run(scratch, Words{"launch", "-n", "2", "--"} +
+                                         trained(scratch, "stages", {"--parallel", "pp=2", "--profile", "1+2@3"}));
+  ASSERT_EQ(done.code, 0) << done.err;
+  const Finished shown = run(scratch, {"trace", "analyze", "stages", "--json"});
+  ASSERT_EQ(shown.code, 0) << shown.err;
+  const auto communication = nlohmann::json::parse(shown.out).at("communication");
+  EXPECT_TRUE(communication.at("lacking").empty()) << communication.at("lacking");
+  const auto& pipeline = communication.at("pipeline");
+  EXPECT_EQ(pipeline.at("steps"), 2);
+  EXPECT_EQ(pipeline.at("clocks_known"), true);
+  ASSERT_EQ(pipeline.at("ranks").size(), 2U);
+  for (size_t rank = 0; rank < 2; ++rank) {
+    const auto& own = pipeline.at("ranks")[rank];
+    EXPECT_EQ(own.at("stages"), nlohmann::json::array({rank}));
+    EXPECT_GT(own.at("work_us").get<double>(), 0);
+    double all = 0;
+    for (const char* part : {"work_us", "before_us", "between_us", "after_us"}) all += own.at(part).get<double>();
+    EXPECT_NEAR(all, pipeline.at("time_us").get<double>(), 1) << rank;
+  }
+  int64_t groups = 0;
+  for (const auto& group : communication.at("groups")) groups += group.at("axis") == "pp" ? 1 : 0;
+  EXPECT_EQ(groups, 2) << "hidden states and their gradients";
+  const Finished path = run(scratch, {"trace", "critical-path", "stages"});
+  EXPECT_EQ(path.code, 0) << path.err;
+}
+
 TEST(TracedSteps, tell_who_held_memory_where_allocations_are_recorded) {
   Scratch scratch;
   ASSERT_EQ(run(scratch, trained(scratch, "plain", {"--profile", "1+1@3"})).code, 0);
