@@ -26,6 +26,7 @@
 #include "hyperion/cli/usage.h"
 #include "hyperion/device/device.h"
 #include "hyperion/host/blas.h"
+#include "hyperion/profile/marks.h"
 #include "hyperion/train/memory.h"
 
 namespace hyperion::cli {
@@ -93,6 +94,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return error.get_exit_code() == 0 ? app.exit(error) : usage_error(app, error, argc, argv);
   }
+  profile::mark_spans_where_asked();
   return commands.run();
 }
 

@@ -18,6 +18,7 @@ c10::Device open_device(DeviceChoice choice);
 
 std::string device_text(c10::Device device);  // "NVIDIA H200", "CPU"
 int gpu_capability(c10::Device device);       // 90 for compute capability 9.0; 0 of a CPU
+std::string pci_place(c10::Device device);    // "0000:1b:00.0"; empty of a CPU
 void synchronize(c10::Device device);         // waits for everything queued; nothing on the CPU
 
 // What LibTorch warns of on this thread goes to our log from here on, without its trace of calls.

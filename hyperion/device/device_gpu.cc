@@ -1,3 +1,4 @@
+#include "hyperion/base/format.h"
 #include "hyperion/device/device.h"
 #include "hyperion/device/gpu.h"
 #include "hyperion/gpu/torch.h"
@@ -12,6 +13,12 @@ int gpu_capability(c10::Device device) {
   if (!device.is_cuda()) return 0;
   const auto* properties = at::cuda::getDeviceProperties(device.index());
   return 10 * properties->major + properties->minor;
+}
+
+std::string pci_place(c10::Device device) {
+  if (!device.is_cuda()) return {};
+  const auto* properties = at::cuda::getDeviceProperties(device.index());
+  return base::format("{:04x}:{:02x}:{:02x}.0", properties->pciDomainID, properties->pciBusID, properties->pciDeviceID);
 }
 
 void* current_gpu_stream(int device) {

@@ -8,6 +8,7 @@ namespace hyperion::device {
 
 std::string device_text(c10::Device) { return "CPU"; }
 int gpu_capability(c10::Device) { return 0; }
+std::string pci_place(c10::Device) { return {}; }
 void* current_gpu_stream(int) { return nullptr; }
 void no_gpu_kernels() { throw base::Error("this build has no GPU kernels", "build the cuda preset"); }
 

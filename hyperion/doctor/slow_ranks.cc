@@ -62,8 +62,8 @@ std::string slow_text(const SlowRank& slow) {
   const auto who = slow.rank < 0 ? std::string("every rank") : base::format("rank {}", slow.rank);
   switch (slow.cause) {
     case SlowCause::compute:
-      return base::format("{} computes longer than its like by {:.1f}% of a step, for which they wait", who,
-                          slow.percent);
+      return base::format("{} computes longer than its like by {:.1f}% of a step, for which they wait{}{}", who,
+                          slow.percent, slow.beside.empty() ? "" : ": ", slow.beside);
     case SlowCause::input:
       return base::format("{} waits for its input, {:.1f}% of a step: more data.workers, a faster disk, or prepare it",
                           who, slow.percent);

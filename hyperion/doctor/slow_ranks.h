@@ -26,7 +26,7 @@ struct SlowRank {
   int rank = -1;  // -1: all alike, or not known
   SlowCause cause = SlowCause::compute;
   double percent = 0;       // of a step that it costs
-  std::string beside = {};  // of links: which, and how slow
+  std::string beside = {};  // of links: which, and how slow; of computation: what its GPU does
 };
 // "rank 3 computes longer than its like: 10.2% of a step; ..."
 std::string slow_text(const SlowRank& slow);

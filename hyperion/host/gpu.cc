@@ -1,5 +1,9 @@
 #include "hyperion/host/gpu.h"
 
+#include <algorithm>
+#include <cctype>
+
+#include "hyperion/host/gpu_vitals.h"
 #include "hyperion/host/nvml.h"
 #include "hyperion/host/rocm_smi.h"
 
@@ -31,6 +35,30 @@ GpuSurvey survey_gpus() {
   }
   survey.absent.push_back(first_reason);
   return survey;
+}
+
+const char* slowed_text(Slowed slowed) {
+  switch (slowed) {
+    case Slowed::nothing:
+      return "nothing";
+    case Slowed::power:
+      return "its power limit";
+    case Slowed::heat:
+      return "heat";
+    case Slowed::hardware:
+      break;
+  }
+  return "its hardware";
+}
+
+std::unique_ptr<GpuReader> gpu_reader(const std::string& pci) {
+  std::string place = pci, reason;
+  std::transform(place.begin(), place.end(), place.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (const auto nvml = load_nvml(kNvmlLibrary, reason))
+    if (auto reader = nvidia_reader(*nvml, place)) return reader;
+  for (const char* library : kRocmSmiLibraries)
+    if (const auto rocm = load_rocm_smi(library, reason)) return amd_reader(*rocm, place);
+  return nullptr;
 }
 
 }  // namespace hyperion::host

@@ -9,6 +9,7 @@ namespace {
 // Values of the library's enumerations.
 constexpr int kGpuSensor = 0, kSlowdownThreshold = 1, kSmClock = 1, kMemoryClock = 2;
 constexpr unsigned kMostLinks = 18;
+constexpr unsigned long long kPowerCap = 0x4, kSlowdown = 0x8, kSoftHeat = 0x20, kHardHeat = 0x40, kPowerBrake = 0x80;
 constexpr int kLeastLimit = 50, kMostLimit = 120;  // degrees; cards of later make answer with offsets instead
 
 // A fact that the library may refuse, or not know how to tell.
@@ -68,6 +69,41 @@ Gpu describe(const Nvml& nvml, int index, Nvml::Device device) {
   gpu.links = active_links(nvml, device);
   return gpu;
 }
+
+Slowed slowed_of(unsigned long long reasons) {
+  if ((reasons & (kSoftHeat | kHardHeat)) != 0) return Slowed::heat;
+  if ((reasons & (kPowerCap | kPowerBrake)) != 0) return Slowed::power;
+  return (reasons & kSlowdown) != 0 ? Slowed::hardware : Slowed::nothing;
+}
+
+std::optional<double> as_double(std::optional<int> value) {
+  return value ? std::optional<double>(*value) : std::nullopt;
+}
+
+class NvidiaReader final : public GpuReader {
+ public:
+  NvidiaReader(const Nvml& nvml, Nvml::Device device) : nvml_(nvml), device_(device) {}
+  ~NvidiaReader() override { nvml_.shutdown(); }
+  NvidiaReader(const NvidiaReader&) = delete;
+  NvidiaReader& operator=(const NvidiaReader&) = delete;
+
+  GpuVitals read() override {
+    GpuVitals vitals;
+    vitals.clock = as_double(ask(nvml_.clock, device_, kSmClock));
+    vitals.temperature = as_double(ask(nvml_.temperature, device_, kGpuSensor));
+    vitals.power = ask_watts(nvml_.power_usage, device_);
+    NvmlUse use{};
+    if (nvml_.use != nullptr && nvml_.use(device_, &use) == 0) vitals.busy = use.gpu;
+    unsigned long long value = 0;
+    if (nvml_.energy != nullptr && nvml_.energy(device_, &value) == 0) vitals.energy = static_cast<double>(value) / 1e3;
+    if (nvml_.slowed_by != nullptr && nvml_.slowed_by(device_, &value) == 0) vitals.slowed = slowed_of(value);
+    return vitals;
+  }
+
+ private:
+  Nvml nvml_;
+  Nvml::Device device_;
+};
 
 std::string failure(const Nvml& nvml, const char* doing, int code) {
   const char* words = nvml.error_text == nullptr ? nullptr : nvml.error_text(code);
@@ -133,6 +169,11 @@ std::optional<Nvml> load_nvml(const char* library, std::string& reason) {
   loaded.find("nvmlDeviceGetCurrPcieLinkWidth", nvml.pcie_width);
   loaded.find("nvmlDeviceGetMaxPcieLinkWidth", nvml.pcie_width_max);
   loaded.find("nvmlDeviceGetNvLinkState", nvml.nvlink_state);
+  loaded.find("nvmlDeviceGetHandleByPciBusId_v2", nvml.device_at_pci);
+  loaded.find("nvmlDeviceGetUtilizationRates", nvml.use);
+  loaded.find("nvmlDeviceGetTotalEnergyConsumption", nvml.energy);
+  if (!loaded.find("nvmlDeviceGetCurrentClocksEventReasons", nvml.slowed_by))  // its name before driver 535
+    loaded.find("nvmlDeviceGetCurrentClocksThrottleReasons", nvml.slowed_by);
   return nvml;
 }
 
@@ -145,6 +186,14 @@ GpuSurvey survey_nvidia(const Nvml& nvml) {
   GpuSurvey survey = survey_open(nvml);
   nvml.shutdown();
   return survey;
+}
+
+std::unique_ptr<GpuReader> nvidia_reader(const Nvml& nvml, const std::string& pci) {
+  Nvml::Device device = nullptr;
+  if (nvml.device_at_pci == nullptr || nvml.init() != 0) return nullptr;
+  if (nvml.device_at_pci(pci.c_str(), &device) == 0) return std::make_unique<NvidiaReader>(nvml, device);
+  nvml.shutdown();
+  return nullptr;
 }
 
 }  // namespace hyperion::host

@@ -67,9 +67,14 @@ std::optional<int> clock_now(const std::optional<std::string>& table) {
   return std::nullopt;
 }
 
+std::string pci_place(uint64_t id) {
+  return base::format("{:04x}:{:02x}:{:02x}.{:x}", id >> 32, id >> 8 & 0xff, id >> 3 & 0x1f, id & 7);
+}
+
+std::string pci_folder(const std::string& place) { return base::format("/sys/bus/pci/devices/{}/", place); }
+
 void read_pci_folder(const base::Path& root, uint64_t id, Gpu& gpu) {
-  const std::string folder =
-      base::format("/sys/bus/pci/devices/{:04x}:{:02x}:{:02x}.{:x}/", id >> 32, id >> 8 & 0xff, id >> 3 & 0x1f, id & 7);
+  const std::string folder = pci_folder(pci_place(id));
   gpu.pcie_generation = generation(system_text(root, folder + "current_link_speed"));
   gpu.pcie_generation_max = generation(system_text(root, folder + "max_link_speed"));
   gpu.pcie_width = as_int(system_number(root, folder + "current_link_width"));
@@ -96,6 +101,35 @@ Gpu describe(const RocmSmi& rocm, const base::Path& root, uint32_t device, uint3
   if (rocm.pci_id != nullptr && rocm.pci_id(device, &number) == 0) read_pci_folder(root, number, gpu);
   return gpu;
 }
+
+class AmdReader final : public GpuReader {
+ public:
+  AmdReader(const RocmSmi& rocm, uint32_t device, base::Path root, const std::string& pci)
+      : rocm_(rocm), device_(device), root_(std::move(root)), clocks_(pci_folder(pci) + "pp_dpm_sclk") {}
+  ~AmdReader() override { rocm_.shutdown(); }
+  AmdReader(const AmdReader&) = delete;
+  AmdReader& operator=(const AmdReader&) = delete;
+
+  GpuVitals read() override {
+    GpuVitals vitals;
+    if (const auto clock = clock_now(system_text(root_, clocks_))) vitals.clock = *clock;
+    if (const auto degrees = hottest(rocm_, device_)) vitals.temperature = *degrees;
+    vitals.power = watts(rocm_, device_);
+    uint32_t percent = 0;
+    if (rocm_.busy != nullptr && rocm_.busy(device_, &percent) == 0) vitals.busy = percent;
+    uint64_t counted = 0, time = 0;
+    float each = 0;
+    if (rocm_.energy != nullptr && rocm_.energy(device_, &counted, &each, &time) == 0)
+      vitals.energy = static_cast<double>(counted) * static_cast<double>(each) / 1e6;
+    return vitals;
+  }
+
+ private:
+  RocmSmi rocm_;
+  uint32_t device_;
+  base::Path root_;
+  std::string clocks_;
+};
 
 GpuSurvey survey_open(const RocmSmi& rocm, const base::Path& root) {
   GpuSurvey survey;
@@ -141,6 +175,8 @@ std::optional<RocmSmi> load_rocm_smi(const char* library, std::string& reason) {
   loaded.find("rsmi_dev_power_ave_get", rocm.power_average);
   loaded.find("rsmi_dev_power_cap_get", rocm.power_limit);
   loaded.find("rsmi_topo_get_link_type", rocm.link_type);
+  loaded.find("rsmi_dev_busy_percent_get", rocm.busy);
+  loaded.find("rsmi_dev_energy_count_get", rocm.energy);
   return rocm;
 }
 
@@ -153,6 +189,19 @@ GpuSurvey survey_amd(const RocmSmi& rocm, const base::Path& root) {
   GpuSurvey survey = survey_open(rocm, root);
   rocm.shutdown();
   return survey;
+}
+
+std::unique_ptr<GpuReader> amd_reader(const RocmSmi& rocm, const std::string& pci, const base::Path& root) {
+  if (rocm.pci_id == nullptr || rocm.init(0) != 0) return nullptr;
+  uint32_t count = 0;
+  if (rocm.device_count(&count) != 0) count = 0;
+  for (uint32_t device = 0; device < count; ++device) {
+    uint64_t id = 0;
+    if (rocm.pci_id(device, &id) != 0 || pci_place(id) != pci) continue;
+    return std::make_unique<AmdReader>(rocm, device, root, pci);
+  }
+  rocm.shutdown();
+  return nullptr;
 }
 
 }  // namespace hyperion::host

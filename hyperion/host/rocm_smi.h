@@ -2,11 +2,13 @@
 // Clocks and PCIe are read from /sys: the library's structures for them changed shape between versions.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "hyperion/base/files.h"
 #include "hyperion/host/gpu_facts.h"
+#include "hyperion/host/gpu_vitals.h"
 
 namespace hyperion::host {
 
@@ -32,11 +34,16 @@ struct RocmSmi {
   int (*power_average)(uint32_t, uint32_t sensor, uint64_t* microwatts) = nullptr;  // where `power` is not there yet
   int (*power_limit)(uint32_t, uint32_t sensor, uint64_t* microwatts) = nullptr;
   int (*link_type)(uint32_t from, uint32_t to, uint64_t* hops, int* kind) = nullptr;
+  int (*busy)(uint32_t, uint32_t* percent) = nullptr;
+  int (*energy)(uint32_t, uint64_t* counted, float* microjoules_each, uint64_t* nanoseconds) = nullptr;
 };
 
 // Nothing and the reason where the library is absent or lacks a function that is always needed.
 std::optional<RocmSmi> load_rocm_smi(const char* library, std::string& reason);
 
 GpuSurvey survey_amd(const RocmSmi& rocm, const base::Path& root = "/");
+
+// Of the one at this place. Null where it has none there, or does not start. What slows it is not told.
+std::unique_ptr<GpuReader> amd_reader(const RocmSmi& rocm, const std::string& pci, const base::Path& root = "/");
 
 }  // namespace hyperion::host

@@ -36,6 +36,7 @@ AllThreads& all_threads() {
   return *all;
 }
 
+std::atomic<const SpanMarker*> marker{nullptr};
 std::atomic<bool> taken_up{false};  // by a recorder
 std::atomic<int64_t> room{0}, dropped{0};
 
@@ -62,16 +63,36 @@ bool outer_first(const RecordedSpan& a, const RecordedSpan& b) {
 
 void Span::begin(std::string_view name, std::string_view of, int64_t bytes) noexcept {
   name_ = name, of_ = of, bytes_ = bytes;
+  if ((recorder_ & kMarked) != 0) {
+    try {
+      std::string whole(name);
+      if (!of.empty()) whole.append(" ").append(of);
+      marker.load(std::memory_order_acquire)->begin(whole.c_str());
+    } catch (const std::bad_alloc&) {
+      recorder_ &= ~kMarked;  // nothing has begun that were to end
+    }
+  }
   begin_ = nanoseconds_now();
+}
+
+void set_span_marker(const SpanMarker* next) {
+  if (next == nullptr) {
+    Span::listening.fetch_and(~Span::kMarked);
+    return;  // spans that are under way still end at the one they began at
+  }
+  marker.store(next, std::memory_order_release);
+  Span::listening.fetch_or(Span::kMarked);
 }
 
 void Span::record() noexcept {
   const int64_t end = nanoseconds_now();
-  const uint64_t recorder = std::exchange(recorder_, 0);
+  const uint64_t began_with = std::exchange(recorder_, 0), recorder = began_with & ~kMarked;
+  if ((began_with & kMarked) != 0) marker.load(std::memory_order_acquire)->end();
+  if (recorder == 0) return;
   try {
     auto& own = of_this_thread();
     const std::lock_guard lock(own.mutex);
-    if (current_recorder.load(std::memory_order_relaxed) != recorder) return;  // its recorder is gone
+    if ((listening.load(std::memory_order_relaxed) & ~kMarked) != recorder) return;  // its recorder is gone
     if (room.fetch_sub(1, std::memory_order_relaxed) <= 0) {
       room.fetch_add(1, std::memory_order_relaxed);
       dropped.fetch_add(1, std::memory_order_relaxed);
@@ -90,11 +111,11 @@ SpanRecorder::SpanRecorder(size_t most) {
   static std::atomic<uint64_t> made{0};
   HYPERION_CHECK(!taken_up.exchange(true), "one recorder of spans at a time");
   room = static_cast<int64_t>(most), dropped = 0;
-  Span::current_recorder = ++made;
+  Span::listening.fetch_or(++made);
 }
 
 SpanRecorder::~SpanRecorder() {
-  Span::current_recorder = 0;
+  Span::listening.fetch_and(Span::kMarked);
   take();  // a thread that saw this recorder has told by now, or tells nothing
   taken_up = false;
 }

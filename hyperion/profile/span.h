@@ -40,12 +40,20 @@ class SpanRecorder {
   RecordedSpans take();
 };
 
+// Whom spans are told to as they begin and end, on their threads, one within the other: profilers from outside
+// (marks.h). Null: nobody. Must live for ever.
+struct SpanMarker {
+  void (*begin)(const char* name) = nullptr;
+  void (*end)() = nullptr;
+};
+void set_span_marker(const SpanMarker* marker);
+
 // From here to the end of its scope. Costs one relaxed load where nobody records.
 class Span {
  public:
   // Recorded as "name of", which are put together only then. Both must live as long as the span.
   explicit Span(std::string_view name, std::string_view of = {}, int64_t bytes = 0) noexcept
-      : recorder_(current_recorder.load(std::memory_order_relaxed)) {
+      : recorder_(listening.load(std::memory_order_relaxed)) {
     if (recorder_ != 0) begin(name, of, bytes);
   }
   ~Span() { end(); }
@@ -66,11 +74,14 @@ class Span {
 
  private:
   friend class SpanRecorder;
+  friend void set_span_marker(const SpanMarker* marker);
   void begin(std::string_view name, std::string_view of, int64_t bytes) noexcept;
   void record() noexcept;
 
-  static inline std::atomic<uint64_t> current_recorder{0};  // a number of each; 0: none
-  uint64_t recorder_;
+  static constexpr uint64_t kMarked = uint64_t{1} << 63;
+  static inline std::atomic<uint64_t> listening{
+      0};              // the recorder's number, 0: none; and kMarked where there is a marker
+  uint64_t recorder_;  // as it was when the span began
   std::string_view name_ = {}, of_ = {}, group_ = {}, ranks_ = {};
   int64_t begin_ = 0, bytes_ = 0, number_ = -1, stage_ = -1, micro_batch_ = -1;
 };

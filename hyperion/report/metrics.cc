@@ -46,6 +46,12 @@ void each_field(Record& record, Visit&& visit) {
   visit("expert_dropped", record.expert_dropped);
   visit("stopped_ms", record.stopped_ms);
   visit("held_up", record.held_up);
+  visit("gpu_clock_mhz", record.gpu_clock);
+  visit("gpu_power_w", record.gpu_power);
+  visit("gpu_celsius", record.gpu_temperature);
+  visit("gpu_busy_percent", record.gpu_busy);
+  visit("gpu_slowed", record.gpu_slowed);
+  visit("energy_j", record.energy);
 }
 
 template <class Record, class Visit>

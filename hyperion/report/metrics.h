@@ -34,6 +34,11 @@ struct StepRecord {
   std::string sample_hash = {};             // of what those samples held, 16 hexadecimal digits
   std::optional<double> stopped_ms = {};    // that this rank did not run at all
   std::optional<std::string> held_up = {};  // by what, where that is known: "compute of rank 3"
+  // This rank's GPU, means over the step: MHz, watts, degrees, percent of the time; by what its clock is kept low; the
+  // joules of the step.
+  std::optional<double> gpu_clock = {}, gpu_power = {}, gpu_temperature = {}, gpu_busy = {};
+  std::optional<std::string> gpu_slowed = {};
+  std::optional<double> energy = {};
 };
 
 // What the model made of a prompt.

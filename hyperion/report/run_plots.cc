@@ -102,6 +102,17 @@ Plot experts_plot(const std::vector<StepRecord>& steps) {
   return over_steps("Experts", "percent", std::move(series));
 }
 
+// A clock that sinks explains steps that take longer.
+Plot gpu_plot(const std::vector<StepRecord>& steps) {
+  const auto known = [](const std::optional<double>& value) { return value.value_or(std::nan("")); };
+  std::vector<Series> series{
+      series_of(steps, "clock, MHz", [&](const StepRecord& r) { return known(r.gpu_clock); }),
+      series_of(steps, "power, watts", [&](const StepRecord& r) { return known(r.gpu_power); }),
+      series_of(steps, "temperature, degrees", [&](const StepRecord& r) { return known(r.gpu_temperature); })};
+  std::erase_if(series, all_zero);
+  return over_steps("GPU of the first process", "", std::move(series));
+}
+
 }  // namespace
 
 std::vector<Plot> run_plots(const Metrics& metrics, const std::string& unit) {
@@ -121,6 +132,9 @@ std::vector<Plot> run_plots(const Metrics& metrics, const std::string& unit) {
   const bool routed =
       std::any_of(steps.begin(), steps.end(), [](const StepRecord& r) { return r.expert_busiest.has_value(); });
   if (routed) plots.push_back(experts_plot(steps));
+  const bool told =
+      std::any_of(steps.begin(), steps.end(), [](const StepRecord& r) { return r.gpu_clock.has_value(); });
+  if (told) plots.push_back(gpu_plot(steps));
   return plots;
 }
 

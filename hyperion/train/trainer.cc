@@ -111,13 +111,17 @@ void Trainer::step() {
   if (device_.is_cpu()) settle();
 }
 
+// What ranks tell each other with a step: what JobWatch says of the last one, then a request for traces.
+constexpr size_t kWatched = std::tuple_size_v<doctor::JobWatch::Told>, kAskedOf = kWatched, kAskedSteps = kWatched + 1;
+static_assert(std::tuple_size_v<parallel::Processes::Told> == kWatched + 2);
+
 void Trainer::tell_others() {
   parallel::Processes::Told own{};
   if (watch_) std::ranges::copy(watch_->told(), own.begin());
   if (first() && step_ >= traced_until_ && base::now() > look_for_requests_) {
     look_for_requests_ = base::now() + 0.5;
     if (const auto asked = profile::take_request(files_, request_.run.path()))
-      own[4] = asked->mask(), own[5] = asked->memory ? -asked->steps : asked->steps,
+      own[kAskedOf] = asked->mask(), own[kAskedSteps] = asked->memory ? -asked->steps : asked->steps,
       traced_until_ = step_ + asked->steps + 2;
   }
   processes_.tell(own);
@@ -125,13 +129,14 @@ void Trainer::tell_others() {
 
 void Trainer::heed_others() {
   const auto& asked = processes_.told().front();
-  if (profile::TraceRequest::asks(asked[4], processes_.rank()) && asked[5] != 0) {
+  if (const int64_t steps = asked[kAskedSteps];
+      profile::TraceRequest::asks(asked[kAskedOf], processes_.rank()) && steps != 0) {
     if (!traces_) make_traces({});
-    traces_->also({.warm_up = 1, .steps = std::abs(asked[5]), .first = step_ + 2, .memory = asked[5] < 0});
+    traces_->also({.warm_up = 1, .steps = std::abs(steps), .first = step_ + 2, .memory = steps < 0});
   }
   if (!watch_) return;
   std::vector<doctor::JobWatch::Told> steps;
-  for (const auto& told : processes_.told()) std::copy_n(told.begin(), 4, steps.emplace_back().begin());
+  for (const auto& told : processes_.told()) std::copy_n(told.begin(), kWatched, steps.emplace_back().begin());
   for (const auto& slow : watch_->add(steps))
     if (first()) base::log_warn(format("step {}: {}", step_, doctor::slow_text(slow)));
 }
@@ -199,6 +204,11 @@ void Trainer::settle() {
   if (watch_) {
     record.stopped_ms = watch_->last().stopped * 1e3;
     if (!watch_->now().empty()) record.held_up = doctor::held_up_text(watch_->now().front());
+    const auto& gpu = watch_->gpu();
+    record.gpu_clock = gpu.clock, record.gpu_power = gpu.power, record.gpu_temperature = gpu.temperature;
+    record.gpu_busy = gpu.busy;
+    if (gpu.slowed && *gpu.slowed != host::Slowed::nothing) record.gpu_slowed = host::slowed_text(*gpu.slowed);
+    if (gpu.power) record.energy = *gpu.power * record.step_ms / 1e3;
   }
   const auto memory = profile::memory_use(device_.is_cuda());
   record.memory_allocated = memory.allocated, record.memory_reserved = memory.reserved,

@@ -15,6 +15,7 @@
 #include "hyperion/checkpoint/step_folder.h"
 #include "hyperion/device/device.h"
 #include "hyperion/host/cpu.h"
+#include "hyperion/host/gpu_vitals.h"
 #include "hyperion/host/launch.h"
 #include "hyperion/host/peaks.h"
 #include "hyperion/interop/open_model.h"
@@ -159,7 +160,7 @@ void Trainer::prepare() {
     std::vector<int> stages;
     for (int rank = 0; rank < processes_.size(); ++rank)
       stages.push_back(static_cast<int>(strategy::Mesh(processes_.mesh().layout(), rank).index(strategy::Axis::pp)));
-    watch_.emplace(std::move(stages));
+    watch_.emplace(std::move(stages), device_.is_cuda() ? host::gpu_reader(device::pci_place(device_)) : nullptr);
   }
   told_traffic_ = processes_.traffic();
   // After the last step comes a validation, also where a run was killed in the middle of it or just after.

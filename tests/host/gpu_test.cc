@@ -174,5 +174,61 @@ TEST(gpu, rocm_smi_and_sysfs_tell_an_amd_card) {
   EXPECT_EQ(survey.gpus[2].links, 2);
 }
 
+int stopped = 0;
+
+TEST(gpu_reader, nvml_tells_how_a_card_is_doing) {
+  Nvml nvml = two_cards();
+  stopped = 0;
+  nvml.shutdown = [] { return ++stopped, 0; };
+  nvml.device_at_pci = [](const char* pci, Nvml::Device* device) {
+    return *device = &second_device, std::string(pci) == "0000:1b:00.0" ? 0 : 6;
+  };
+  EXPECT_EQ(nvidia_reader(nvml, "0000:1c:00.0"), nullptr);
+  EXPECT_EQ(stopped, 1);
+  nvml.use = [](Nvml::Device, NvmlUse* use) { return *use = {97, 40}, 0; };
+  nvml.energy = [](Nvml::Device, unsigned long long* value) { return *value = 123'456'789, 0; };
+  nvml.slowed_by = [](Nvml::Device, unsigned long long* reasons) { return *reasons = 0x4, 0; };
+  {
+    const auto reader = nvidia_reader(nvml, "0000:1b:00.0");
+    ASSERT_NE(reader, nullptr);
+    const auto vitals = reader->read();
+    EXPECT_EQ(vitals.clock, 1980);
+    EXPECT_EQ(vitals.temperature, 41);
+    EXPECT_EQ(vitals.power, 75.5);
+    EXPECT_EQ(vitals.busy, 97);
+    EXPECT_EQ(vitals.energy, 123'456.789);
+    EXPECT_EQ(vitals.slowed, Slowed::power);
+    EXPECT_EQ(stopped, 1);
+  }
+  EXPECT_EQ(stopped, 2);
+  nvml.slowed_by = [](Nvml::Device, unsigned long long* reasons) { return *reasons = 0x4 | 0x40, 0; };
+  EXPECT_EQ(nvidia_reader(nvml, "0000:1b:00.0")->read().slowed, Slowed::heat);
+  nvml.slowed_by = [](Nvml::Device, unsigned long long* reasons) { return *reasons = 0x1, 0; };  // it has nothing to do
+  EXPECT_EQ(nvidia_reader(nvml, "0000:1b:00.0")->read().slowed, Slowed::nothing);
+  nvml.use = nullptr, nvml.energy = nullptr, nvml.slowed_by = nullptr;
+  const auto little = nvidia_reader(nvml, "0000:1b:00.0")->read();
+  EXPECT_FALSE(little.busy || little.energy || little.slowed);
+}
+
+TEST(gpu_reader, rocm_smi_and_sysfs_tell_how_an_amd_card_is_doing) {
+  Tree tree;
+  tree.file("/sys/bus/pci/devices/0001:c1:02.1/pp_dpm_sclk", "0: 132Mhz\n1: 1700Mhz *\n2: 2100Mhz\n");
+  RocmSmi rocm = three_amd_cards();
+  rocm.busy = [](uint32_t, uint32_t* percent) { return *percent = 88, 0; };
+  rocm.energy = [](uint32_t, uint64_t* counted, float* each, uint64_t*) { return *counted = 1000, *each = 15.25, 0; };
+  EXPECT_EQ(amd_reader(rocm, "0001:c1:02.0", tree.root()), nullptr);
+  const auto reader = amd_reader(rocm, "0001:c1:02.1", tree.root());
+  ASSERT_NE(reader, nullptr);
+  const auto vitals = reader->read();
+  EXPECT_EQ(vitals.clock, 1700);
+  EXPECT_EQ(vitals.temperature, 51);
+  EXPECT_EQ(vitals.power, 140);
+  EXPECT_EQ(vitals.busy, 88);
+  EXPECT_EQ(vitals.energy, 0.01525);
+  EXPECT_FALSE(vitals.slowed.has_value());
+}
+
+TEST(gpu_reader, of_a_place_without_a_card_is_none) { EXPECT_EQ(gpu_reader("ffff:ff:1f.7"), nullptr); }
+
 }  // namespace
 }  // namespace hyperion::host

@@ -114,7 +114,8 @@ nlohmann::json run(const Trial& trial, parallel::Processes& processes, Counting*
     watch.has_input();
     processes.agree({});
     std::vector<doctor::JobWatch::Told> all;
-    for (const auto& told : processes.told()) std::copy_n(told.begin(), 4, all.emplace_back().begin());
+    for (const auto& told : processes.told())
+      std::copy_n(told.begin(), std::tuple_size_v<doctor::JobWatch::Told>, all.emplace_back().begin());
     for (const auto& slow : watch.add(all)) tell(step, slow);
     const double work =
         kWork * scatter(random) * (1 + (victim && trial.cause == "compute" ? kSlower * trial.large : 0));

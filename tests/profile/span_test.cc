@@ -155,5 +155,33 @@ TEST(Span, becomes_json_that_others_show) {
   EXPECT_GE(event["dur"].get<double>(), 0);
 }
 
+std::vector<std::string>& told() {
+  static std::vector<std::string> words;
+  return words;
+}
+const SpanMarker kTells{[](const char* name) { told().emplace_back(name); }, [] { told().emplace_back("end"); }};
+
+TEST(Span, is_told_to_a_marker_with_or_without_a_recorder) {
+  told().clear();
+  const Span earlier("earlier");
+  set_span_marker(&kTells);
+  {
+    const Span step("step");
+    SpanRecorder recorder;
+    const Span block("block", "h.0");
+    EXPECT_EQ(told(), (Names{"step", "block h.0"}));
+    { const Span within("within"); }
+    EXPECT_EQ(names(recorder.take()), (Names{"within"}));
+  }
+  EXPECT_EQ(told(), (Names{"step", "block h.0", "within", "end", "end", "end"}));
+  told().clear();
+  {
+    const Span under_way("under way");
+    set_span_marker(nullptr);
+    const Span later("later");
+  }
+  EXPECT_EQ(told(), (Names{"under way", "end"})) << "what began at the marker ends there, and nothing else does";
+}
+
 }  // namespace
 }  // namespace hyperion::profile

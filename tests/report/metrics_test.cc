@@ -54,6 +54,8 @@ TEST_F(MetricsFiles, read_back_bit_for_bit) {
   StepRecord full{7,   0.1, 1e-300, 3e-4, 12.125, 4096, 1.0 / 7, 315.5, 0.4, 1,    2,    int64_t{1} << 60,  0.1,
                   0.2, 0.3, 0.4,    0.5,  0.6,    99,   640,     0.7,   3.5, 0.25, 0.01, "0123456789abcdef"};
   full.stopped_ms = 61.5, full.held_up = "compute of rank 3";
+  full.gpu_clock = 1695.5, full.gpu_power = 698.25, full.gpu_temperature = 61, full.gpu_busy = 99;
+  full.gpu_slowed = "its power limit", full.energy = 0.1;
   EvalRecord evaluation{7, "validation \"a\"", 0.7, 2.01, 0.9, 0.95};
   MetricsWriter writer(base::real_files(), run_, 0, 0);
   writer.write(full);
@@ -76,6 +78,12 @@ TEST_F(MetricsFiles, read_back_bit_for_bit) {
   EXPECT_EQ(step.expert_dropped, full.expert_dropped);
   EXPECT_EQ(step.stopped_ms, full.stopped_ms);
   EXPECT_EQ(step.held_up, full.held_up);
+  EXPECT_EQ(step.gpu_clock, full.gpu_clock);
+  EXPECT_EQ(step.gpu_power, full.gpu_power);
+  EXPECT_EQ(step.gpu_temperature, full.gpu_temperature);
+  EXPECT_EQ(step.gpu_busy, full.gpu_busy);
+  EXPECT_EQ(step.gpu_slowed, full.gpu_slowed);
+  EXPECT_EQ(step.energy, full.energy);
   EXPECT_EQ(metrics.evaluations[0].split, evaluation.split);
   EXPECT_EQ(metrics.evaluations[0].answers_right, evaluation.answers_right);
 }
@@ -89,7 +97,8 @@ TEST_F(MetricsFiles, carry_the_keys_of_the_conventions_and_null_for_the_unknown)
       keys,
       "step loss grad_norm lr step_ms tokens tokens_per_s tflops mfu memory_allocated memory_reserved memory_peak "
       "data_wait_ms forward_ms backward_ms optimizer_ms comm_ms comm_total_ms comm_bytes samples sample_hash "
-      "accuracy expert_busiest expert_idle expert_dropped stopped_ms held_up ");
+      "accuracy expert_busiest expert_idle expert_dropped stopped_ms held_up gpu_clock_mhz gpu_power_w gpu_celsius "
+      "gpu_busy_percent gpu_slowed energy_j ");
   for (const char* key : {"tflops", "mfu", "memory_allocated", "memory_reserved", "memory_peak", "comm_ms",
                           "comm_total_ms", "comm_bytes"}) {
     EXPECT_TRUE(object.at(key).is_null()) << key;
