@@ -12,15 +12,51 @@
 namespace hyperion::analysis {
 namespace {
 
+constexpr std::array<std::string_view, kPhases> kPhaseTexts = {"", "forward", "recompute", "backward", "update"};
+constexpr std::string_view kNode = "autograd::engine::evaluate_function";
 constexpr std::array<std::string_view, 5> kPieceTexts = {"compute", "communication", "host", "wait", "input"};
 
 bool is_input(std::string_view name) {
   return name == "data" || name.starts_with("feed ") || name.find("DataLoader") != std::string_view::npos;
 }
 
+Phase phase_of(std::string_view name) {
+  for (size_t i = 1; i < kPhases; ++i) {
+    const auto word = kPhaseTexts[i];
+    if (name.starts_with(word) && (name.size() == word.size() || name[word.size()] == ' '))
+      return static_cast<Phase>(i);
+  }
+  return name.starts_with(kNode) ? Phase::backward : Phase::none;
+}
+
+// In which span's forward a node of autograd was made, by its number.
+class NodeLayers {
+ public:
+  explicit NodeLayers(const trace::Trace& trace) {
+    std::vector<bool> own;
+    for (const auto& track : trace.tracks) own.push_back(track.pid == kOwnProcess);
+    for (size_t i = 0; i < trace.size(); ++i) {
+      if (!own[trace.track[i]] || trace.category(i) != trace::Category::user_annotation) continue;
+      const auto first = trace.integer_arg(i, "first_node"), end = trace.integer_arg(i, "end_node");
+      if (first >= 0 && first < end) ranges_[first] = {end, trace.name[i]};
+    }
+  }
+  bool empty() const { return ranges_.empty(); }
+  uint32_t of(int64_t node) const {
+    const auto later = ranges_.upper_bound(node);
+    if (later == ranges_.begin()) return trace::kNoString;
+    const auto& [end, name] = std::prev(later)->second;
+    return node < end ? name : trace::kNoString;
+  }
+
+ private:
+  std::map<int64_t, std::pair<int64_t, uint32_t>> ranges_;  // by the first node
+};
+
 class TimelineMaker {
  public:
-  explicit TimelineMaker(trace::Trace&& trace) : trace_(std::move(trace)), base_(trace_.facts.base_time_ns) {
+  explicit TimelineMaker(trace::Trace&& trace)
+      : trace_(std::move(trace)), base_(trace_.facts.base_time_ns), node_layers_(trace_) {
     made_.rank = trace_.facts.rank.value_or(0);
     made_.path = trace_.facts.path;
     made_.collectives = collectives_of(trace_);
@@ -36,6 +72,8 @@ class TimelineMaker {
     for (uint32_t id = 0; id < trace_.names.size(); ++id) {
       input_.push_back(is_input(trace_.names[id]));
       kinds_.push_back(work_kind(trace_.names[id]));
+      phases_.push_back(phase_of(trace_.names[id]));
+      nodes_.push_back(trace_.names[id].starts_with(kNode));
     }
     for (size_t i = 0; i < trace_.size() && !made_.on_device; ++i) made_.on_device = is_device_work(trace_.category(i));
   }
@@ -53,6 +91,7 @@ class TimelineMaker {
     int64_t end = 0;
     uint32_t layer = trace::kNoString;  // of what is within
     bool input = false;
+    Phase phase = Phase::none;
   };
 
   bool is_call(trace::Category category) const {
@@ -71,9 +110,11 @@ class TimelineMaker {
     Piece piece;
     piece.begin = base_ + from, piece.end = base_ + to;
     piece.name = trace_.name[open.event];
-    piece.layer = layer;
+    const bool node = piece.name != trace::kNoString && nodes_[piece.name];
+    piece.layer = node ? open.layer : layer;
     piece.lane = static_cast<uint32_t>(made_.lanes.size() - 1);
     piece.kind = host_kind(open);
+    piece.phase = open.phase;
     const auto collective = collective_of_.find(open.event);
     if (collective != collective_of_.end()) piece.collective = collective->second;
     piece.own_span = trace_.category(open.event) == trace::Category::user_annotation && piece.collective == kNoPiece;
@@ -81,6 +122,20 @@ class TimelineMaker {
     if (is_call(trace_.category(open.event)) && trace_.correlation(open.event) != trace::kNone)
       calls_.try_emplace(trace_.correlation(open.event), number);
     made_.pieces.push_back(piece);
+  }
+
+  void tell_layer(uint32_t event, Phase around, Open& next) const {
+    next.phase = around;
+    const auto name = trace_.name[event];
+    if (name == trace::kNoString) return;
+    const bool span = trace_.category(event) == trace::Category::user_annotation && !collective_of_.contains(event);
+    if (span) next.layer = name;
+    // Within a recomputation runs what elsewhere is a forward.
+    if ((span || nodes_[name]) && phases_[name] != Phase::none && around != Phase::recompute)
+      next.phase = phases_[name];
+    if (!nodes_[name] || node_layers_.empty()) return;
+    const auto layer = node_layers_.of(trace_.integer_arg(event, "Sequence number"));
+    if (layer != trace::kNoString) next.layer = layer;
   }
 
   void add_host_lane(const HostLane& lane) {
@@ -107,8 +162,7 @@ class TimelineMaker {
         next.layer = open.back().layer, next.input = open.back().input;
       }
       if (trace_.name[event] != trace::kNoString) next.input = next.input || input_[trace_.name[event]];
-      if (trace_.category(event) == trace::Category::user_annotation && !collective_of_.contains(event))
-        next.layer = trace_.name[event];
+      tell_layer(event, open.empty() ? Phase::none : open.back().phase, next);
       open.push_back(next);
     }
     close_until(INT64_MAX);
@@ -150,21 +204,27 @@ class TimelineMaker {
     if (const auto call = calls_.find(trace_.correlation(event)); call != calls_.end()) {
       piece.launched = begin_of(call->second);
       piece.layer = made_.pieces[call->second].layer;
+      piece.phase = made_.pieces[call->second].phase;
     }
     made_.pieces.push_back(piece);
   }
 
   trace::Trace trace_;
   int64_t base_;
-  int64_t begin_ = INT64_MIN, end_ = INT64_MAX;           // of the steps
-  std::vector<bool> input_;                               // by name
-  std::vector<WorkKind> kinds_;                           // by name
+  int64_t begin_ = INT64_MIN, end_ = INT64_MAX;  // of the steps
+  std::vector<bool> input_;                      // by name
+  std::vector<WorkKind> kinds_;                  // by name
+  std::vector<Phase> phases_;                    // by name
+  std::vector<bool> nodes_;                      // by name: autograd's, in a backward
+  NodeLayers node_layers_;
   std::unordered_map<uint32_t, uint32_t> collective_of_;  // by event
   std::unordered_map<int64_t, uint32_t> calls_;           // the first piece of a call, by correlation
   Timeline made_;
 };
 
 }  // namespace
+
+std::string_view phase_text(Phase phase) { return kPhaseTexts[static_cast<size_t>(phase)]; }
 
 std::string_view piece_text(PieceKind kind) { return kPieceTexts[static_cast<size_t>(kind)]; }
 

@@ -21,6 +21,11 @@ enum class PieceKind : uint8_t {
 };
 std::string_view piece_text(PieceKind kind);
 
+// Of a step, as the program's spans and autograd's nodes tell it.
+enum class Phase : uint8_t { none, forward, recompute, backward, update };
+constexpr size_t kPhases = 5;
+std::string_view phase_text(Phase phase);
+
 constexpr uint32_t kNoPiece = UINT32_MAX;
 // When a piece begins or ends, as one number.
 constexpr uint32_t begin_of(uint32_t piece) { return 2 * piece; }
@@ -28,14 +33,17 @@ constexpr uint32_t end_of(uint32_t piece) { return 2 * piece + 1; }
 constexpr uint32_t kNoMoment = UINT32_MAX;
 
 struct Piece {
-  int64_t begin = 0, end = 0;         // nanoseconds since 1970, of the rank's clock
-  uint32_t name = trace::kNoString;   // in Timeline::names
-  uint32_t layer = trace::kNoString;  // the innermost span of the program around it, or around its launch
+  int64_t begin = 0, end = 0;        // nanoseconds since 1970, of the rank's clock
+  uint32_t name = trace::kNoString;  // in Timeline::names
+  // The innermost span of the program around it, or around its launch; in the backward the one in whose forward the
+  // node of autograd was made.
+  uint32_t layer = trace::kNoString;
   uint32_t lane = 0;
   uint32_t collective = kNoPiece;  // in RankCollectives::all
   // Moments before which it cannot begin, beside the end of the piece before it in its lane; and cannot end.
   uint32_t launched = kNoMoment, after = kNoMoment, until = kNoMoment;
   PieceKind kind = PieceKind::host;
+  Phase phase = Phase::none;
   bool own_span = false;  // on the host, between what a span called: nothing of it says that it was busy
 };
 

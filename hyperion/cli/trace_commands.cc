@@ -42,18 +42,23 @@ AnalyzedTraces analyzed_traces(const std::vector<std::string>& words, const Trac
       auto trace = read_shown(file, options.threads);
       found.ranks.push_back(analysis::analyze(trace, how));
       found.communication.push_back(analysis::communication_of(trace));
-      if (!options.html.empty()) add_for_page(found, std::move(trace));
+      if (!options.html.empty())
+        add_for_page(found, std::move(trace));
+      else if (analysis::has_own_spans(trace))
+        found.layers.push_back(analysis::layer_times(analysis::timeline_of(std::move(trace))));
     }
   analysis::order_by_rank(found.ranks);
   const auto by_rank = [](const auto& a, const auto& b) { return a.rank < b.rank; };
   std::stable_sort(found.communication.begin(), found.communication.end(), by_rank);
   std::stable_sort(found.memory.begin(), found.memory.end(), by_rank);
+  std::stable_sort(found.layers.begin(), found.layers.end(), by_rank);
   return found;
 }
 
 void print_analysis(const AnalyzedTraces& found, const analysis::JobCommunication& job, size_t top) {
   const auto& ranks = found.ranks;
-  auto tables = analysis::analysis_tables(ranks, top);
+  auto tables = analysis::layer_tables(found.layers, top);
+  for (auto& table : analysis::analysis_tables(ranks, top)) tables.push_back(std::move(table));
   for (auto& table : analysis::communication_tables(found.communication, job)) tables.push_back(std::move(table));
   print_tables(tables);
   if (const auto straggler = analysis::find_straggler(ranks))
@@ -73,6 +78,7 @@ int trace_analyze_command(const TraceOptions& options) {
     auto json = analysis::analysis_json(found.ranks, top);
     json["straggler"] = analysis::straggler_json(analysis::find_straggler(found.ranks));
     json["communication"] = analysis::communication_json(found.communication, job);
+    json["layers"] = analysis::layers_json(found.layers);
     print_trace_json(json);
   } else {
     print_analysis(found, job, top);

@@ -246,6 +246,7 @@ void add_for_page(AnalyzedTraces& found, trace::Trace&& trace) {
   if (!memory.empty()) found.memory.push_back({rank, std::move(memory)});
   auto timeline = analysis::timeline_of(std::move(trace));
   if (timeline.pieces.empty()) return;
+  found.layers.push_back(analysis::layer_times(timeline));
   analysis::find_waits(timeline);
   found.timelines.push_back(std::move(timeline));
 }
@@ -265,6 +266,7 @@ std::string trace_page(AnalyzedTraces& found, const analysis::JobCommunication& 
   auto tables = analysis::analysis_tables(found.ranks, top);
   for (auto& table : analysis::communication_tables(found.communication, communication))
     tables.push_back(std::move(table));
+  sections.add("layers", "Where it was in the model", tables_html(analysis::layer_tables(found.layers, top)));
   sections.add("tables", "All ranks together", tables_html(tables));
   const size_t rows = std::min(top, std::max<size_t>(3, kMostRankRows / found.ranks.size()));
   for (size_t i = 0; i < found.ranks.size() && found.ranks.size() > 1; ++i) {

@@ -5,6 +5,7 @@
 
 #include "hyperion/analysis/analysis.h"
 #include "hyperion/analysis/exposed_communication.h"
+#include "hyperion/analysis/layer_time.h"
 #include "hyperion/analysis/memory_timeline.h"
 #include "hyperion/analysis/timeline.h"
 
@@ -18,6 +19,7 @@ struct RankMemory {
 struct AnalyzedTraces {
   std::vector<analysis::RankAnalysis> ranks;               // by rank
   std::vector<analysis::RankCommunication> communication;  // likewise
+  std::vector<analysis::LayerTimes> layers;                // of ranks with spans of the program
   // Of a page alone.
   std::vector<RankMemory> memory;
   std::vector<analysis::Timeline> timelines;  // with their waits; of ranks that have pieces

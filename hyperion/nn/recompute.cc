@@ -1,5 +1,6 @@
 #include "hyperion/nn/recompute.h"
 
+#include <ATen/SequenceNumber.h>
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
@@ -14,12 +15,29 @@
 namespace hyperion::nn {
 namespace {
 
+// Tells the span which nodes of autograd were made until its own end, so that their backward is known to be of it.
+class MadeNodes {
+ public:
+  explicit MadeNodes(profile::Span& span) : span_(span), first_(span.recorded() ? at::sequence_number::peek() : 0) {}
+  ~MadeNodes() {
+    if (span_.recorded())
+      span_.set_nodes(static_cast<int64_t>(first_), static_cast<int64_t>(at::sequence_number::peek()));
+  }
+  MadeNodes(const MadeNodes&) = delete;
+  MadeNodes& operator=(const MadeNodes&) = delete;
+
+ private:
+  profile::Span& span_;
+  uint64_t first_;
+};
+
 // The child's forward on a copy of the pass as it is now: what a block leaves in the pass it leaves once.
 RegionFunction repeat_of(Module& child, const Pass& pass) {
   Pass copy = pass;
   copy.recomputing = true;
   return [owner = child.weak_from_this().lock(), &child, copy](const std::vector<at::Tensor>& inputs) {
-    const profile::Span span("recompute", child.path());
+    profile::Span span("recompute", child.path());
+    const MadeNodes nodes(span);
     Pass again = copy;
     return child.forward(inputs[0], again);
   };
@@ -74,7 +92,8 @@ at::Tensor run_as_told(Module& child, Unit unit, const at::Tensor& input, Pass& 
 
 at::Tensor run_unit(Module& child, Unit unit, const at::Tensor& input, Pass& pass) {
   if (unit != Unit::block) return run_as_told(child, unit, input, pass);
-  const profile::Span span("block", child.path());
+  profile::Span span("block", child.path());
+  const MadeNodes nodes(span);
   if (pass.block_hook == nullptr || pass.recomputing) return run_as_told(child, unit, input, pass);
   return pass.block_hook->run(child, input,
                               [&](const at::Tensor& given) { return run_as_told(child, unit, given, pass); });

@@ -101,7 +101,7 @@ void Span::record() noexcept {
     std::string name(name_);
     if (!of_.empty()) name.append(" ").append(of_);
     own.spans.push_back({std::move(name), own.thread, begin_, end, bytes_, place_rank, place_step, std::string(group_),
-                         std::string(ranks_), number_, stage_, micro_batch_});
+                         std::string(ranks_), number_, stage_, micro_batch_, first_node_, end_node_});
   } catch (const std::bad_alloc&) {
     dropped.fetch_add(1, std::memory_order_relaxed);
   }

@@ -20,6 +20,8 @@ struct RecordedSpan {
   std::string group = {}, ranks = {};
   int64_t number = -1;
   int64_t stage = -1, micro_batch = -1;  // of a pipeline, where it is a part of one
+  // Numbers of autograd's nodes that were made in it: from the first to before the second; -1: not said.
+  int64_t first_node = -1, end_node = -1;
 };
 
 struct RecordedSpans {
@@ -67,6 +69,9 @@ class Span {
   }
   // It is what a stage of a pipeline does with one micro-batch.
   void set_piece(int64_t stage, int64_t micro_batch) { stage_ = stage, micro_batch_ = micro_batch; }
+  // These nodes of autograd were made in it: their backward is its own.
+  void set_nodes(int64_t first, int64_t end) { first_node_ = first, end_node_ = end; }
+  bool recorded() const { return recorder_ != 0; }
   // Before its scope does; later ends change nothing.
   void end() noexcept {
     if (recorder_ != 0) record();
@@ -84,6 +89,7 @@ class Span {
   uint64_t recorder_;  // as it was when the span began
   std::string_view name_ = {}, of_ = {}, group_ = {}, ranks_ = {};
   int64_t begin_ = 0, bytes_ = 0, number_ = -1, stage_ = -1, micro_batch_ = -1;
+  int64_t first_node_ = -1, end_node_ = -1;
 };
 
 // Spans that end in its scope, on its thread, bear this rank and step.

@@ -46,6 +46,7 @@ std::string events_of(const profile::RecordedSpans& recorded, int64_t offset) {
     if (span.step >= 0) facts["step"] = span.step;
     if (span.number >= 0) facts["group"] = span.group, facts["ranks"] = span.ranks, facts["number"] = span.number;
     if (span.stage >= 0) facts["stage"] = span.stage, facts["micro_batch"] = span.micro_batch;
+    if (span.end_node > span.first_node) facts["first_node"] = span.first_node, facts["end_node"] = span.end_node;
     threads.insert(span.thread);
     const auto begin = static_cast<double>(span.begin + offset) / 1e3;
     text += base::format(

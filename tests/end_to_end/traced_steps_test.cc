@@ -66,8 +66,22 @@ TEST(TracedSteps, are_written_beside_the_run_and_change_nothing_of_it) {
     if (event.value("name", "") == "forward" && event.at("pid") == "hyperion")
       within += event.at("ts") >= begin && event.at("ts").get<double>() + event.at("dur").get<double>() <= end ? 1 : 0;
   EXPECT_EQ(within, 2) << "a forward of each part of the batch";
-  const Finished shown = run(scratch, {"trace", "analyze", "traced"});
-  EXPECT_EQ(shown.code, 0) << shown.err;
+  const Finished shown = run(scratch, {"trace", "analyze", "traced", "--json"});
+  ASSERT_EQ(shown.code, 0) << shown.err;
+  // Where it was in the model: each block forward and backward, and all rows with what is idle are the step.
+  const auto layers = nlohmann::json::parse(shown.out).at("layers").at(0);
+  double sum = layers.at("idle_us").get<double>() - layers.at("at_once_us").get<double>();
+  int blocks = 0;
+  for (const auto& row : layers.at("rows")) {
+    for (const auto& [phase, time] : row.at("times_us").items()) sum += time.get<double>();
+    if (row.at("block") != true) continue;
+    ++blocks;
+    EXPECT_GT(row.at("times_us").at("forward").get<double>(), 0) << row;
+    EXPECT_GT(row.at("times_us").at("backward").get<double>(), 0) << row;
+  }
+  EXPECT_GT(blocks, 0);
+  EXPECT_NEAR(sum, layers.at("step_us").get<double>(), 1);
+  EXPECT_TRUE(says(run(scratch, {"trace", "analyze", "traced"}).out, "blocks, ms of a step (on the first thread)"));
 }
 
 TEST(TracedSteps, are_those_of_every_process) {
