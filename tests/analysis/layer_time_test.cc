@@ -28,7 +28,7 @@ class MadeStep {
       operation("aten::cross_entropy");
     });
     span("backward", [&] {
-      node("LossBackward", ++made_, "aten::cross_entropy_backward");
+      node("LossBackward", made_++, "aten::cross_entropy_backward");
       for (int i = blocks; --i >= 0;) node("MmBackward0", i == 0 ? block("recompute", i) : nodes[i], "aten::mm");
     });
     span("update", [&] { operation("aten::_fused_adam_"); });
