@@ -156,6 +156,11 @@ Table operators_table(const std::vector<RankAnalysis>& ranks, size_t top) {
 }  // namespace
 
 std::string short_name(std::string_view name, size_t most) {
+  // A function of autograd that is no operator of LibTorch is known by its argument alone.
+  constexpr std::string_view kOwnNode = "torch::autograd::CppNode<", kBackward = " backward";
+  if (name.starts_with(kOwnNode) && name.ends_with('>') && most > kBackward.size())
+    return short_name(name.substr(kOwnNode.size(), name.size() - kOwnNode.size() - 1), most - kBackward.size())
+        .append(kBackward);
   std::string kept;
   int depth = 0;
   for (size_t i = 0; i < name.size(); ++i) {

@@ -135,6 +135,8 @@ TEST(ShortName, drops_templates_and_parameters) {
   EXPECT_EQ(short_name("void at::native::(anonymous namespace)::norm<float>(int)"), "at::native::norm");
   EXPECT_EQ(short_name("Memcpy DtoD (Device -> Device)"), "Memcpy DtoD (Device -> Device)");
   EXPECT_EQ(short_name("a->b(x)"), "a->b");
+  EXPECT_EQ(short_name("torch::autograd::CppNode<hyperion::kernels::(anonymous namespace)::CrossEntropy>"),
+            "hyperion::kernels::CrossEntropy backward");
   EXPECT_EQ(short_name("<lambda>"), "<lambda>");
   EXPECT_EQ(short_name("x\x1b[31m"), "x\\x1b[31m");
   EXPECT_EQ(short_name(std::string(100, 'y'), 10), "yyyyyyy...");
