@@ -13,8 +13,6 @@
 namespace hyperion::analysis {
 namespace {
 
-constexpr const char* kOutside = "outside blocks";
-
 // "block transformer.h.3" and "recompute transformer.h.3" are of one block; other spans of none.
 std::string_view block_of(std::string_view span) {
   for (const std::string_view word : {"block ", "recompute "})
@@ -31,7 +29,7 @@ class LayerRows {
     const auto kind = waits(piece) ? PieceKind::wait : piece.kind;
     const bool own = kind == PieceKind::compute || kind == PieceKind::host;
     // What a block sends, and waits for, is told apart from what it computes.
-    const std::string_view name = own ? (block.empty() ? std::string_view(kOutside) : block) : word_of(kind);
+    const std::string_view name = own ? (block.empty() ? std::string_view(kOutsideBlocks) : block) : word_of(kind);
     auto& rows = own && !block.empty() ? blocks_ : others_;
     const auto [at, added] = numbers_.try_emplace(std::string(name), rows.size());
     if (added) rows.push_back({std::string(name), &rows == &blocks_, {}});

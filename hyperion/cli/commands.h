@@ -184,6 +184,7 @@ void add_completion_command(Commands& commands);
 void add_set_commands(Commands& data);
 void add_trace_critical_path(Commands& trace);
 void add_trace_export(Commands& trace);
+void add_trace_roofline(Commands& trace);
 void add_hardware_bench(Commands& bench);
 void add_timing_benches(Commands& bench);
 void add_comm_benches(Commands& bench);

@@ -241,6 +241,7 @@ void add_trace_commands(Commands& commands) {
       },
       trace_diff_command);
   add_trace_critical_path(trace);
+  add_trace_roofline(trace);
   add_trace_export(trace);
 }
 

@@ -18,8 +18,8 @@ namespace {
 
 using trace::test::SmallTrace;
 
-constexpr int64_t kForward = 1'000'000, kBackward = 2'000'000;  // nanoseconds
-constexpr int64_t kStart = 1'000'000'000;
+constexpr int64_t kForwardTime = 1'000'000, kBackwardTime = 2'000'000;  // nanoseconds
+constexpr int64_t kPipelineStart = 1'000'000'000;
 
 struct MadePipeline {
   int stages = 4, micro_batches = 8, steps = 2;
@@ -37,7 +37,7 @@ class PipelineMaker {
   }
 
   std::vector<trace::Trace> make() && {
-    int64_t begin = kStart;
+    int64_t begin = kPipelineStart;
     for (int step = 0; step < made_.steps; ++step) begin = this->step(step, begin) + 1'000'000;
     std::vector<trace::Trace> traces;
     for (auto& small : small_) traces.push_back(small.take());
@@ -82,7 +82,7 @@ class PipelineMaker {
           if (there < 0) break;
           const int64_t from = std::max(free[r], there);
           const int64_t slower = work.forward && r + 1 == ranks ? made_.slower : 0;
-          const int64_t to = from + (work.forward ? kForward : kBackward) + slower;
+          const int64_t to = from + (work.forward ? kForwardTime : kBackwardTime) + slower;
           span(r, work, number, from, to);
           free[r] = to, end = std::max(end, to), ++next[r], moved = true;
           if (work.forward && r + 1 < ranks) states[r + 1][part] = pass(r, r + 1, to);
@@ -160,10 +160,10 @@ TEST(PipelineBubble, of_equal_stages_is_that_of_the_schedule) {
     EXPECT_NEAR(job.bubble->percent(), 100.0 * 3 / 11, 0.2) << "(stages - 1) / (micro-batches + stages - 1)";
     const auto &first = job.bubble->ranks.front(), &last = job.bubble->ranks.back();
     EXPECT_EQ(last.stages, std::vector<int64_t>{3});
-    EXPECT_EQ(first.work, 2 * 8 * (kForward + kBackward));
+    EXPECT_EQ(first.work, 2 * 8 * (kForwardTime + kBackwardTime));
     EXPECT_NEAR(static_cast<double>(first.before), 0, 20'000);
-    EXPECT_NEAR(static_cast<double>(last.before), 2.0 * 3 * kForward, 20'000);
-    EXPECT_NEAR(static_cast<double>(last.after), 2.0 * 3 * kBackward, 50'000);
+    EXPECT_NEAR(static_cast<double>(last.before), 2.0 * 3 * kForwardTime, 20'000);
+    EXPECT_NEAR(static_cast<double>(last.after), 2.0 * 3 * kBackwardTime, 50'000);
     EXPECT_NEAR(static_cast<double>(last.between), 0, 50'000) << "one forward, one backward without a pause";
     for (const auto& rank : job.bubble->ranks)
       EXPECT_EQ(rank.work + rank.before + rank.between + rank.after, job.bubble->time);
@@ -247,8 +247,8 @@ TEST(CriticalPath, of_a_pipeline_goes_through_what_was_sent) {
   const auto path = critical_path(graph);
   const auto sums = sums_of(job, path);
   // First its forward, at last its backward; all between is the second rank's.
-  EXPECT_NEAR(static_cast<double>(sums.by_rank[0]), kForward + kBackward, 500'000);
-  EXPECT_NEAR(static_cast<double>(sums.by_rank[1]), 8.0 * (kForward + kBackward + 1'000'000), 500'000);
+  EXPECT_NEAR(static_cast<double>(sums.by_rank[0]), kForwardTime + kBackwardTime, 500'000);
+  EXPECT_NEAR(static_cast<double>(sums.by_rank[1]), 8.0 * (kForwardTime + kBackwardTime + 1'000'000), 500'000);
 }
 
 }  // namespace

@@ -84,6 +84,33 @@ TEST(TracedSteps, are_written_beside_the_run_and_change_nothing_of_it) {
   EXPECT_TRUE(says(run(scratch, {"trace", "analyze", "traced"}).out, "blocks, ms of a step (on the first thread)"));
 }
 
+// All parts of the model together are the operations that the metrics count.
+TEST(TracedSteps, are_held_against_the_machines_ceiling) {
+  Scratch scratch;
+  ASSERT_EQ(run(scratch, trained(scratch, "traced", {"--profile", "1+2@3"})).code, 0);
+  const Finished shown = run(scratch, {"trace", "roofline", "traced", "--json"});
+  ASSERT_EQ(shown.code, 0) << shown.err;
+  const auto roofline = nlohmann::json::parse(shown.out);
+  EXPECT_GT(roofline.at("peak_tflops").get<double>(), 0) << "measured";
+  double flops = 0, time = roofline.at("elsewhere_us").get<double>();
+  for (const auto& row : roofline.at("rows")) {
+    flops += row.at("flops").get<double>(), time += row.at("us").get<double>();
+    EXPECT_GT(row.at("percent_of_ceiling").get<double>(), 0) << row;
+    EXPECT_LT(row.at("percent_of_ceiling").get<double>(), 150) << row;
+  }
+  EXPECT_NEAR(time, roofline.at("step_us").get<double>(), 1);
+  std::ifstream metrics(scratch.runs() / "traced" / "metrics.jsonl");
+  std::string line;
+  ASSERT_TRUE(std::getline(metrics, line));
+  const auto step = nlohmann::json::parse(line);
+  const double counted = step.at("tflops").get<double>() * step.at("step_ms").get<double>() * 1e9;
+  EXPECT_NEAR(flops / counted, 1, 1e-6);
+  const Finished table = run(scratch, {"trace", "roofline", "traced"});
+  EXPECT_EQ(table.code, 0) << table.err;
+  EXPECT_TRUE(says(table.out, "% of ceiling")) << table.out;
+  EXPECT_EQ(run(scratch, {"trace", "roofline", "nowhere"}).code, 2);
+}
+
 TEST(TracedSteps, are_those_of_every_process) {
   Scratch scratch;
   const Finished done =
