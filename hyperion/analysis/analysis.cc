@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "hyperion/analysis/device_work.h"
+#include "hyperion/analysis/profiler_steps.h"
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 
@@ -105,7 +106,8 @@ RankAnalysis analyze(const trace::Trace& trace, const AnalysisOptions& options) 
     });
     const auto work = device_work(trace, options.steps);
     result.device_events = static_cast<int64_t>(work.spans.size());
-    result.steps = work.steps;
+    // Of the host alone none is left out.
+    result.steps = work.spans.empty() && work.left_out == 0 ? std::ssize(profiler_steps(trace)) : work.steps;
     result.left_out = work.left_out;
     result.times = time_breakdown(work);
     result.idle = idle_by_cause(trace, work, options.short_gap);

@@ -51,7 +51,8 @@ CriticalPath critical_path(const JobGraph& graph) {
   auto moment = static_cast<uint32_t>(std::max_element(times.begin(), times.end()) - times.begin());
   while (moment != kNoMoment) {
     const auto source = graph.last_source(moment, times);
-    if (!graph.place(moment).all_begun && source != kNoMoment && times[source] < times[moment]) {
+    // The first has none before it: from the job's begin on.
+    if (!graph.place(moment).all_begun && (source == kNoMoment ? 0 : times[source]) < times[moment]) {
       const auto segment = segment_of(graph, moment, source, times);
       if (!path.segments.empty() && continues(path.segments.back(), segment))
         path.segments.back().begin = segment.begin;

@@ -26,10 +26,10 @@ class LayerRows {
 
   void add(const Piece& piece) {
     const auto block = block_of_piece(piece);
-    const auto kind = waits(piece) ? PieceKind::wait : piece.kind;
-    const bool own = kind == PieceKind::compute || kind == PieceKind::host;
+    const bool own = piece.kind == PieceKind::compute || piece.kind == PieceKind::host;
     // What a block sends, and waits for, is told apart from what it computes.
-    const std::string_view name = own ? (block.empty() ? std::string_view(kOutsideBlocks) : block) : word_of(kind);
+    const std::string_view name =
+        own ? (block.empty() ? std::string_view(kOutsideBlocks) : block) : word_of(piece.kind);
     auto& rows = own && !block.empty() ? blocks_ : others_;
     const auto [at, added] = numbers_.try_emplace(std::string(name), rows.size());
     if (added) rows.push_back({std::string(name), &rows == &blocks_, {}});
@@ -43,9 +43,6 @@ class LayerRows {
   }
 
  private:
-  bool waits(const Piece& piece) const {  // for a message, or for others
-    return piece.own_span && piece.name != trace::kNoString && timeline_.names[piece.name].starts_with("wait ");
-  }
   static std::string_view word_of(PieceKind kind) {
     return kind == PieceKind::communication ? "communication" : kind == PieceKind::input ? "input" : "waiting";
   }

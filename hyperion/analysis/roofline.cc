@@ -149,7 +149,7 @@ std::vector<std::string> roofline_advice(const Roofline& found) {
                                      : "nothing is recorded on the first thread.");
   add(found.communication_ms,
       "is communication: hyperion trace analyze says of which group, and whether it waits for a rank.");
-  add(found.input_ms, "waits for input: more data.workers, or prepare the data.");
+  add(found.input_ms, "waits for input: more data.threads, or prepare the data.");
   constexpr double kLeast = 3;  // percent of a step
   std::erase_if(advice, [&](const auto& each) { return part(each.first) < kLeast; });
   std::stable_sort(advice.begin(), advice.end(), [](const auto& a, const auto& b) { return a.first > b.first; });

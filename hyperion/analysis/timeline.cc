@@ -16,6 +16,9 @@ constexpr std::array<std::string_view, kPhases> kPhaseTexts = {"", "forward", "r
 constexpr std::string_view kNode = "autograd::engine::evaluate_function";
 constexpr std::array<std::string_view, 5> kPieceTexts = {"compute", "communication", "host", "wait", "input"};
 
+// Of the program's own spans: for a message, or for others.
+bool is_wait(std::string_view name) { return name.starts_with("wait "); }
+
 bool is_input(std::string_view name) {
   return name == "data" || name.starts_with("feed ") || name.find("DataLoader") != std::string_view::npos;
 }
@@ -73,6 +76,7 @@ class TimelineMaker {
       input_.push_back(is_input(trace_.names[id]));
       kinds_.push_back(work_kind(trace_.names[id]));
       phases_.push_back(phase_of(trace_.names[id]));
+      waits_.push_back(is_wait(trace_.names[id]));
       nodes_.push_back(trace_.names[id].starts_with(kNode));
     }
     for (size_t i = 0; i < trace_.size() && !made_.on_device; ++i) made_.on_device = is_device_work(trace_.category(i));
@@ -90,7 +94,7 @@ class TimelineMaker {
     uint32_t event = 0;
     int64_t end = 0;
     uint32_t layer = trace::kNoString;  // of what is within
-    bool input = false;
+    bool input = false, wait = false;
     Phase phase = Phase::none;
   };
 
@@ -100,6 +104,7 @@ class TimelineMaker {
 
   PieceKind host_kind(const Open& open) const {
     if (collective_of_.contains(open.event)) return PieceKind::communication;
+    if (open.wait) return PieceKind::wait;
     if (open.input) return PieceKind::input;
     return made_.on_device ? PieceKind::host : PieceKind::compute;
   }
@@ -130,6 +135,8 @@ class TimelineMaker {
     if (name == trace::kNoString) return;
     const bool span = trace_.category(event) == trace::Category::user_annotation && !collective_of_.contains(event);
     if (span) next.layer = name;
+    // What comes with an input, but is none: ranks agree on the step there.
+    if (span && waits_[name]) next.wait = true, next.input = false;
     // Within a recomputation runs what elsewhere is a forward.
     if ((span || nodes_[name]) && phases_[name] != Phase::none && around != Phase::recompute)
       next.phase = phases_[name];
@@ -215,6 +222,7 @@ class TimelineMaker {
   std::vector<bool> input_;                      // by name
   std::vector<WorkKind> kinds_;                  // by name
   std::vector<Phase> phases_;                    // by name
+  std::vector<bool> waits_;                      // by name
   std::vector<bool> nodes_;                      // by name: autograd's, in a backward
   NodeLayers node_layers_;
   std::unordered_map<uint32_t, uint32_t> collective_of_;  // by event

@@ -87,10 +87,11 @@ class WaitFinder {
   }
 
   // Of other threads, what ended last until then: a collective, or the last work of a thread that then had none.
-  uint32_t work_ended_until(int64_t from, int64_t to, uint32_t lane) const {
+  uint32_t work_ended_until(int64_t from, int64_t to, uint32_t lane, bool for_another) const {
     auto later = std::upper_bound(host_by_end_.begin(), host_by_end_.end(), to,
                                   [&](int64_t time, uint32_t other) { return time < pieces_[other].end; });
-    const int64_t near = std::max<int64_t>(50'000, (to - from) / 5);
+    // It takes a moment to wake up; where a span says that it waits for another, however long.
+    const int64_t near = for_another ? to - from : std::max<int64_t>(50'000, (to - from) / 5);
     while (later != host_by_end_.begin()) {
       const auto found = *--later;
       const auto& piece = pieces_[found];
@@ -108,11 +109,11 @@ class WaitFinder {
       auto& piece = pieces_[i];
       const auto earlier = before(i);
       if (earlier != kNoPiece && piece.begin - pieces_[earlier].end >= kShortWait && piece.collective == kNoPiece) {
-        const auto work = work_ended_until(pieces_[earlier].end, piece.begin, piece.lane);
+        const auto work = work_ended_until(pieces_[earlier].end, piece.begin, piece.lane, false);
         if (work != kNoPiece) piece.after = end_of(work);
       }
       if (!piece.own_span || piece.end - piece.begin < kShortWait) continue;
-      const auto work = work_ended_until(piece.begin, piece.end, piece.lane);
+      const auto work = work_ended_until(piece.begin, piece.end, piece.lane, piece.kind == PieceKind::wait);
       if (work == kNoPiece) continue;
       piece.until = end_of(work);
       if (piece.kind != PieceKind::input) piece.kind = PieceKind::wait;

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <chrono>
 #include <cstdio>
+#include <optional>
 #include <thread>
 
 #include "hyperion/base/clock.h"
@@ -71,23 +72,30 @@ int profile_command(const ProfileOptions& options) {
   if (profile::trace_is_asked(files, run))
     throw base::ConfigError(format("somebody else asks for a trace of run {} already", name),
                             "wait until theirs is there");
-  const auto before = trace::newest_recording(run);
   const double begun = base::now();
   profile::ask_for_trace(files, run, request);
   std::vector<base::Path> recorded;
   try {
+    std::optional<profile::TraceAnswer> answer;
     bool said = false;
     for (size_t known = 0;;) {
       base::throw_if_stopped("waiting for the traces");
       std::this_thread::sleep_for(std::chrono::milliseconds(200));
-      if (!said && base::now() - begun > 2)
-        base::log_info(format("waiting for {} steps of run {}", options.steps + 1, name)), said = true;
       const bool trained = train::RunFolder::in_use(run);
-      recorded = trace::newest_recording(run);
-      const bool fresh = !recorded.empty() && recorded != before && !profile::trace_is_asked(files, run);
-      if (fresh && !is_being_written(run) && recorded.size() == known) break;
-      known = fresh && !is_being_written(run) ? recorded.size() : 0;
-      if (!trained && !fresh) end_without(run, name);
+      if (!answer) answer = profile::take_answer(files, run);
+      if (answer && !answer->refused.empty())
+        throw base::ConfigError(format("run {} traces nothing: {}", name, answer->refused), "ask for what it can do");
+      if (!said && base::now() - begun > 2 && (answer || base::now() - begun > 4)) {
+        base::log_info(
+            answer ? format("run {} traces steps {} to {}", name, answer->first, answer->first + options.steps - 1)
+                   : format("waiting for run {} to see the request", name));
+        said = true;
+      }
+      if (answer) recorded = trace::recording(run, answer->first);
+      const bool whole = !recorded.empty() && !is_being_written(run);
+      if (whole && recorded.size() == known) break;
+      known = whole ? recorded.size() : 0;
+      if (!trained && recorded.empty()) end_without(run, name);
     }
   } catch (...) {
     profile::withdraw_request(files, run);

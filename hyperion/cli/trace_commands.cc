@@ -37,16 +37,14 @@ AnalyzedTraces analyzed_traces(const std::vector<std::string>& words, const Trac
   how.steps.include_last = options.last_step;
   how.short_gap = static_cast<int64_t>(options.short_gap * 1000);
   AnalyzedTraces found;
-  for (const auto& word : words)
-    for (const auto& file : trace_files_of(word)) {
-      auto trace = read_shown(file, options.threads);
-      found.ranks.push_back(analysis::analyze(trace, how));
-      found.communication.push_back(analysis::communication_of(trace));
-      if (!options.html.empty())
-        add_for_page(found, std::move(trace));
-      else if (analysis::has_own_spans(trace))
-        found.layers.push_back(analysis::layer_times(analysis::timeline_of(std::move(trace))));
-    }
+  read_ranks(words, options.threads, [&](trace::Trace&& trace) {
+    found.ranks.push_back(analysis::analyze(trace, how));
+    found.communication.push_back(analysis::communication_of(trace));
+    if (!options.html.empty())
+      add_for_page(found, std::move(trace));
+    else if (analysis::has_own_spans(trace))
+      found.layers.push_back(analysis::layer_times(analysis::timeline_of(std::move(trace))));
+  });
   analysis::order_by_rank(found.ranks);
   const auto by_rank = [](const auto& a, const auto& b) { return a.rank < b.rank; };
   std::stable_sort(found.communication.begin(), found.communication.end(), by_rank);
@@ -136,6 +134,12 @@ int trace_memory_command(const TraceOptions& options) {
 int trace_diff_command(const TraceOptions& options) {
   const auto before = analyzed_traces({options.before}, options).ranks;
   const auto after = analyzed_traces({options.after}, options).ranks;
+  for (const auto* side : {&before, &after})
+    if (std::all_of(side->begin(), side->end(), [](const auto& rank) { return rank.device_events == 0; }))
+      throw base::ConfigError(
+          format("{} has no kernels to compare: {}", side == &before ? options.before : options.after,
+                 analysis::without_kernels_text(side->front())),
+          "record a GPU's, as train --profile and PyTorch's profiler do there");
   const auto found = analysis::diff(before, after, {.percent = options.threshold, .share = options.share});
   if (options.json)
     print_trace_json(analysis::diff_json(found));

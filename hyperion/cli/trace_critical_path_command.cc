@@ -21,11 +21,10 @@ struct CriticalPathOptions {
 
 int critical_path_command(const CriticalPathOptions& options) {
   std::vector<analysis::Timeline> ranks;
-  for (const auto& word : options.traces)
-    for (const auto& file : trace_files_of(word)) {
-      ranks.push_back(analysis::timeline_of(read_shown(file, options.threads)));
-      analysis::find_waits(ranks.back());
-    }
+  read_ranks(options.traces, options.threads, [&](trace::Trace&& trace) {
+    ranks.push_back(analysis::timeline_of(std::move(trace)));
+    analysis::find_waits(ranks.back());
+  });
   const auto job = analysis::make_job(std::move(ranks));
   std::vector<analysis::WhatIf> what_ifs;
   for (const auto& words : options.what_ifs) what_ifs.push_back(analysis::what_if_of(words, job));

@@ -1,4 +1,6 @@
 // A build without GPUs: what device_gpu.cc and graph_gpu.cc give in one that has them.
+#include <utility>
+
 #include "hyperion/base/error.h"
 #include "hyperion/device/device.h"
 #include "hyperion/device/gpu.h"
@@ -20,7 +22,7 @@ void Graph::record(const std::function<void()>&) {
 }
 void Graph::replay() { throw base::Error("this build has no GPU graphs", "build the cuda preset"); }
 bool recording() { return false; }
-void once_recorded(std::function<void()> work) { work(); }
+void once_recorded(std::function<void()> work) { std::exchange(work, nullptr)(); }
 void on_side_stream(const std::function<void()>& work) { work(); }
 
 }  // namespace hyperion::device

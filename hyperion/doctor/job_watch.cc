@@ -39,7 +39,7 @@ std::string gpu_text(const std::vector<int64_t>& gpus, size_t rank) {
 
 }  // namespace
 
-JobWatch::JobWatch(std::vector<int> kinds, std::unique_ptr<host::GpuReader> gpu) : slow_(kinds) {
+JobWatch::JobWatch(const std::vector<int>& kinds, std::unique_ptr<host::GpuReader> gpu) : slow_(kinds) {
   if (gpu) gpu_watch_.emplace(std::move(gpu));
 }
 

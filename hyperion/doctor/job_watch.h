@@ -17,7 +17,7 @@ namespace hyperion::doctor {
 class JobWatch {
  public:
   // `kinds`: as SlowRanks has them; `gpu`: this process's, null where it has none.
-  explicit JobWatch(std::vector<int> kinds, std::unique_ptr<host::GpuReader> gpu = nullptr);
+  explicit JobWatch(const std::vector<int>& kinds, std::unique_ptr<host::GpuReader> gpu = nullptr);
 
   // Around a step, with what this rank has waited for others since its start, in seconds.
   void begin(double waited);

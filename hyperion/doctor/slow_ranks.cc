@@ -65,7 +65,7 @@ std::string slow_text(const SlowRank& slow) {
       return base::format("{} computes longer than its like by {:.1f}% of a step, for which they wait{}{}", who,
                           slow.percent, slow.beside.empty() ? "" : ": ", slow.beside);
     case SlowCause::input:
-      return base::format("{} waits for its input, {:.1f}% of a step: more data.workers, a faster disk, or prepare it",
+      return base::format("{} waits for its input, {:.1f}% of a step: more data.threads, a faster disk, or prepare it",
                           who, slow.percent);
     case SlowCause::stopped:
       return base::format("{} did not run for {:.1f}% of its time: stopped, swapped out, or without a core", who,

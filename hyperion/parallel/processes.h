@@ -104,7 +104,7 @@ class Processes {
   };
   Step agree(const Step& own);
   // Beside each of these every rank tells what it last said here; what all told with the last one, by rank.
-  using Told = std::array<int64_t, 7>;
+  using Told = std::array<int64_t, 8>;
   void tell(const Told& own) { own_told_ = own; }
   const std::vector<Told>& told() const { return told_; }
 

@@ -130,7 +130,8 @@ RecordedSpans SpanRecorder::take() {
       std::move(thread->spans.begin(), thread->spans.end(), std::back_inserter(taken.spans));
       thread->spans.clear();
     }
-    std::erase_if(all.threads, [](const auto& thread) { return thread.use_count() == 1; });  // it has ended
+    // It has ended, and told nothing since it was looked at.
+    std::erase_if(all.threads, [](const auto& thread) { return thread.use_count() == 1 && thread->spans.empty(); });
   }
   room.fetch_add(std::ssize(taken.spans), std::memory_order_relaxed);
   taken.dropped = dropped.exchange(0, std::memory_order_relaxed);

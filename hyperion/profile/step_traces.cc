@@ -112,9 +112,7 @@ StepTraces::StepTraces(Options options) : options_(std::move(options)) {
 }
 StepTraces::~StepTraces() = default;
 
-void StepTraces::also(const TracePlan& plan) {
-  if (!busy()) asked_ = plan;
-}
+void StepTraces::also(const TracePlan& plan) { asked_ = plan; }
 
 void StepTraces::before(int64_t step) {
   if (active_ == nullptr)
@@ -141,14 +139,25 @@ void StepTraces::before(int64_t step) {
 void StepTraces::after(int64_t step) {
   if (!recording_) return;
   recording_->end_step();
-  if (!active_->at(step).ends) return;
+  last_ = step;
+  if (active_->at(step).ends) end_recording();
+}
+
+void StepTraces::finish() {
+  if (!recording_) return;
+  if (options_.owner.rank == 0)
+    base::log_info(base::format("the trace that was being recorded ends with the run, after step {}", last_));
+  end_recording();
+}
+
+void StepTraces::end_recording() {
   if (active_ == &asked_) asked_ = {};
   active_ = nullptr;
   options_.wait();
   auto recorded = recording_->end();
   recording_.reset();
   writer_.reset();  // waits for the last one
-  StepTrace trace{options_.owner, recorded.first, step, options_.scratch(recorded.first), {}};
+  StepTrace trace{options_.owner, recorded.first, last_, options_.scratch(recorded.first), {}};
   trace.clock_offset = nanoseconds<std::chrono::system_clock>() - nanoseconds<std::chrono::steady_clock>();
   writer_ = std::make_unique<Writer>(std::move(recorded), std::move(trace), options_.write);
 }

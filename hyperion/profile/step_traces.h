@@ -36,20 +36,23 @@ class StepTraces {
     std::function<void(StepTrace)> write;         // in a thread of its own; what it throws is told as a warning
   };
   explicit StepTraces(Options options);
-  ~StepTraces();  // what is not finished is thrown away, and what is being written is waited for
+  ~StepTraces();  // what is being recorded is thrown away, and what is being written is waited for
   StepTraces(const StepTraces&) = delete;
   StepTraces& operator=(const StepTraces&) = delete;
 
-  void also(const TracePlan& plan);  // beside the plan, once; nothing while another such is not done
-  bool busy() const { return asked_.steps > 0; }
+  void also(const TracePlan& plan);  // beside the plan, once, in steps that it leaves free
   // Around each step, in the thread that queues it.
   void before(int64_t step);
   void after(int64_t step);
+  // After the run's last step: what was recorded so far is a trace too.
+  void finish();
 
  private:
+  void end_recording();
   class Recording;
   Options options_;
   TracePlan asked_;
+  int64_t last_ = 0;                   // step that was recorded
   const TracePlan* active_ = nullptr;  // whose steps are under way
   std::unique_ptr<Recording> recording_;
   class Writer;

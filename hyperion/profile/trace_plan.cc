@@ -1,5 +1,6 @@
 #include "hyperion/profile/trace_plan.h"
 
+#include <algorithm>
 #include <charconv>
 #include <string_view>
 
@@ -40,6 +41,8 @@ TracePlan TracePlan::parse(const std::string& text, const std::string& setting) 
   while (!rest.empty()) {
     auto value = cut(rest, ",");
     const auto word = cut(value, "=");
+    if ((word == "memory" && plan.memory) || (word == "every" && plan.every > 0))
+      refuse(base::format("{} stands there twice", word));
     if (word == "memory" && value.empty())
       plan.memory = true;
     else if (word != "every" || !read(value, 1, plan.every))
@@ -52,10 +55,20 @@ TracePlan TracePlan::parse(const std::string& text, const std::string& setting) 
   if (counts.find('+') != counts.npos) {
     if (!read(cut(counts, "+"), 0, plan.warm_up)) refuse("before the + stands a number of steps");
   }
-  if (!read(counts, 1, plan.steps)) refuse("there is no number of steps to trace, of 1 or more");
+  if (!read(counts, 1, plan.steps)) refuse("there is no number of steps to trace, from 1 to 1000000000");
   if (plan.every > 0 && plan.every < plan.warm_up + plan.steps)
     refuse(base::format("{} steps do not fit into {}", plan.warm_up + plan.steps, plan.every));
   return plan;
+}
+
+int64_t TracePlan::next_free(int64_t from, int64_t length) const {
+  const int64_t taken = warm_up + steps;
+  if (steps == 0 || from + length <= first) return from;
+  if (every == 0) return std::max(from, first + taken);
+  if (every - taken < length) return 0;
+  const int64_t number = from < first ? 0 : (from - first) % every, begin = from < first ? first : from - number;
+  if (number < taken) return begin + taken;
+  return number + length <= every ? from : begin + every + taken;
 }
 
 TracePlan::Place TracePlan::at(int64_t step) const {

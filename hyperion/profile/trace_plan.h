@@ -19,6 +19,8 @@ struct TracePlan {
     Part part = Part::none;
     bool begins = false, ends = false;  // the first, the last of that part
   };
+  // The first step from this one on at which so many lie outside of the plan's; 0: there never are so many.
+  int64_t next_free(int64_t from, int64_t length) const;
   Place at(int64_t step) const;
 };
 

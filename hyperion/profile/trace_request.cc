@@ -14,6 +14,7 @@ namespace {
 constexpr uint64_t kLongest = 1 << 16;
 
 base::Path request_path(const base::Path& run) { return run / "traces" / "asked.json"; }
+base::Path answer_path(const base::Path& run) { return run / "traces" / ".answer.json"; }  // no trace
 
 int64_t whole(const base::Json& json, int64_t least, int64_t most) {
   const auto number = json.get<int64_t>();
@@ -33,6 +34,7 @@ int64_t TraceRequest::mask() const {
 
 void ask_for_trace(base::FileSystem& files, const base::Path& run, const TraceRequest& request) {
   files.create_folders(run / "traces");
+  files.remove_all(answer_path(run));
   base::write_atomically(
       files, request_path(run),
       base::Json{{"steps", request.steps}, {"ranks", request.ranks}, {"memory", request.memory}}.dump() + "\n");
@@ -41,6 +43,18 @@ void ask_for_trace(base::FileSystem& files, const base::Path& run, const TraceRe
 bool trace_is_asked(base::FileSystem& files, const base::Path& run) { return files.exists(request_path(run)); }
 
 void withdraw_request(base::FileSystem& files, const base::Path& run) { files.remove_all(request_path(run)); }
+
+void answer_request(base::FileSystem& files, const base::Path& run, const TraceAnswer& answer) {
+  base::write_atomically(files, answer_path(run),
+                         base::Json{{"first", answer.first}, {"refused", answer.refused}}.dump() + "\n");
+}
+
+std::optional<TraceAnswer> take_answer(base::FileSystem& files, const base::Path& run) {
+  if (!files.exists(answer_path(run))) return std::nullopt;
+  const auto json = base::Json::parse(base::read_at_most(files, answer_path(run), kLongest));
+  files.remove_all(answer_path(run));
+  return TraceAnswer{json.at("first").get<int64_t>(), json.at("refused").get<std::string>()};
+}
 
 std::optional<TraceRequest> take_request(base::FileSystem& files, const base::Path& run) {
   if (!trace_is_asked(files, run)) return std::nullopt;

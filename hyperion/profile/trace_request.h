@@ -24,6 +24,14 @@ struct TraceRequest {
 void ask_for_trace(base::FileSystem& files, const base::Path& run, const TraceRequest& request);
 bool trace_is_asked(base::FileSystem& files, const base::Path& run);
 void withdraw_request(base::FileSystem& files, const base::Path& run);
+// What became of it: the first step that is traced, or why none is. The run says so, who asked reads it.
+struct TraceAnswer {
+  int64_t first = 0;
+  std::string refused = {};
+};
+void answer_request(base::FileSystem& files, const base::Path& run, const TraceAnswer& answer);
+std::optional<TraceAnswer> take_answer(base::FileSystem& files, const base::Path& run);
+
 // What was asked, once. Nothing and a warning where the file is no request.
 std::optional<TraceRequest> take_request(base::FileSystem& files, const base::Path& run);
 

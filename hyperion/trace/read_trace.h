@@ -12,6 +12,7 @@ namespace hyperion::trace {
 struct ReadOptions {
   int threads = 0;                  // 0: one for each core, at most 8
   size_t window = size_t{4} << 20;  // bytes that a thread takes at a time
+  bool stops = true;                // with Interrupted, where the program is asked to stop
   // Told from time to time how many bytes were read of what the file unpacks to. From any thread, never two at once.
   std::function<void(uint64_t)> progress = {};
 };

@@ -72,14 +72,10 @@ std::string events_of(const profile::RecordedSpans& recorded, int64_t offset) {
   return text;
 }
 
-}  // namespace
+using Recording = std::map<int, base::Path>;  // by rank
 
-base::Path trace_path(const base::Path& run, int64_t step, int rank) {
-  return run / "traces" / base::format("step-{}.rank-{}{}", step, rank, kTraceFileEnding);
-}
-
-std::vector<base::Path> newest_recording(const base::Path& run) {
-  std::map<int64_t, std::map<int, base::Path>> recordings;  // by step and rank
+std::map<int64_t, Recording> recordings_of(const base::Path& run) {  // by step
+  std::map<int64_t, Recording> recordings;
   std::error_code none;
   for (const auto& entry : std::filesystem::directory_iterator(run / "traces", none)) {
     int64_t step = 0;
@@ -89,10 +85,30 @@ std::vector<base::Path> newest_recording(const base::Path& run) {
     const auto ending = std::string_view(name).substr(std::min(static_cast<size_t>(end), name.size()));
     if (said && (ending == kTraceFileEnding || ending == kJsonEnding)) recordings[step][rank] = entry.path();
   }
+  return recordings;
+}
+
+std::vector<base::Path> by_rank(const Recording& recording) {
   std::vector<base::Path> files;
-  if (recordings.empty()) return files;
-  for (const auto& [rank, path] : recordings.rbegin()->second) files.push_back(path);
+  for (const auto& [rank, path] : recording) files.push_back(path);
   return files;
+}
+
+}  // namespace
+
+base::Path trace_path(const base::Path& run, int64_t step, int rank) {
+  return run / "traces" / base::format("step-{}.rank-{}{}", step, rank, kTraceFileEnding);
+}
+
+std::vector<base::Path> newest_recording(const base::Path& run) {
+  const auto all = recordings_of(run);
+  return all.empty() ? std::vector<base::Path>() : by_rank(all.rbegin()->second);
+}
+
+std::vector<base::Path> recording(const base::Path& run, int64_t step) {
+  const auto all = recordings_of(run);
+  const auto found = all.find(step);
+  return found == all.end() ? std::vector<base::Path>() : by_rank(found->second);
 }
 
 void finish_trace(const base::Path& kineto, const profile::RecordedSpans& spans, int64_t clock_offset,
@@ -118,7 +134,7 @@ void finish_trace(const base::Path& kineto, const profile::RecordedSpans& spans,
   out.close();
   if (!out) throw base::FileError(base::format("cannot write {}", partial.string()), errno, "is the disk full?");
   ReadOptions beside_a_run;
-  beside_a_run.threads = 1;
+  beside_a_run.threads = 1, beside_a_run.stops = false;
   const auto trace = read_trace(partial, beside_a_run);
   try {
     write_trace_file(base::real_files(), to, trace);

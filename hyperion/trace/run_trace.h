@@ -11,6 +11,8 @@ namespace hyperion::trace {
 base::Path trace_path(const base::Path& run, int64_t step, int rank);
 // Of those that are there the newest steps', by rank; none: the folder is no run's, or it recorded none.
 std::vector<base::Path> newest_recording(const base::Path& run);
+// Those that begin with this step.
+std::vector<base::Path> recording(const base::Path& run, int64_t step);
 
 // Puts the spans among the events of the file that kineto wrote, as a process "hyperion" with a line for each thread,
 // and keeps them as our own file, in a build without libzstd as JSON beside it. `kineto` is gone afterwards, whatever

@@ -112,19 +112,42 @@ void Trainer::step() {
 }
 
 // What ranks tell each other with a step: what JobWatch says of the last one, then a request for traces.
-constexpr size_t kWatched = std::tuple_size_v<doctor::JobWatch::Told>, kAskedOf = kWatched, kAskedSteps = kWatched + 1;
-static_assert(std::tuple_size_v<parallel::Processes::Told> == kWatched + 2);
+constexpr size_t kWatched = std::tuple_size_v<doctor::JobWatch::Told>, kAskedOf = kWatched, kAskedSteps = kWatched + 1,
+                 kAskedFirst = kWatched + 2;
+static_assert(std::tuple_size_v<parallel::Processes::Told> == kWatched + 3);
 
 void Trainer::tell_others() {
   parallel::Processes::Told own{};
   if (watch_) std::ranges::copy(watch_->told(), own.begin());
   if (first() && step_ >= traced_until_ && base::now() > look_for_requests_) {
     look_for_requests_ = base::now() + 0.5;
-    if (const auto asked = profile::take_request(files_, request_.run.path()))
-      own[kAskedOf] = asked->mask(), own[kAskedSteps] = asked->memory ? -asked->steps : asked->steps,
-      traced_until_ = step_ + asked->steps + 2;
+    const auto& run = request_.run.path();
+    if (const auto asked = profile::take_request(files_, run)) {
+      const auto answer = answer_to(*asked);
+      profile::answer_request(files_, run, answer);
+      if (answer.refused.empty()) {
+        own[kAskedOf] = asked->mask(), own[kAskedSteps] = asked->memory ? -asked->steps : asked->steps;
+        own[kAskedFirst] = answer.first - 1;  // with the warm-up
+        traced_until_ = answer.first + asked->steps;
+      }
+    }
   }
   processes_.tell(own);
+}
+
+// From the next step but one on, where the run's own plan leaves room.
+profile::TraceAnswer Trainer::answer_to(const profile::TraceRequest& asked) const {
+  for (const auto rank : asked.ranks)
+    if (rank >= processes_.size())
+      return {0, format("there is no rank {} among {} process{}", rank, processes_.size(), several() ? "es" : "")};
+  const auto plan = profile::TracePlan::parse(config_.train.profile, "train.profile");
+  const int64_t warm_up = plan.next_free(step_ + 2, 1 + asked.steps);
+  if (warm_up == 0)
+    return {
+        0, format("its own plan, train.profile = {}, leaves no {} steps free", config_.train.profile, 1 + asked.steps)};
+  if (warm_up + asked.steps > config_.train.steps)
+    return {0, format("it ends with step {}, before {} steps could be traced", config_.train.steps, asked.steps)};
+  return {warm_up + 1, {}};
 }
 
 void Trainer::heed_others() {
@@ -132,7 +155,7 @@ void Trainer::heed_others() {
   if (const int64_t steps = asked[kAskedSteps];
       profile::TraceRequest::asks(asked[kAskedOf], processes_.rank()) && steps != 0) {
     if (!traces_) make_traces({});
-    traces_->also({.warm_up = 1, .steps = std::abs(steps), .first = step_ + 2, .memory = steps < 0});
+    traces_->also({.warm_up = 1, .steps = std::abs(steps), .first = asked[kAskedFirst], .memory = steps < 0});
   }
   if (!watch_) return;
   std::vector<doctor::JobWatch::Told> steps;
@@ -341,6 +364,7 @@ void Trainer::stop_if_asked() {
   const bool said = base::stop_signal() == SIGTERM;  // by its handler
   base::log(said ? base::LogLevel::debug : base::LogLevel::info,
             format("stopping: writing a checkpoint first{}", signal == SIGINT ? " (Ctrl-C again stops at once)" : ""));
+  if (traces_) traces_->finish();
   save();
   const bool as_many = several() && !config_.parallel.layout.empty();  // the layout wants them again
   throw base::Interrupted(format("stopped after step {}; the checkpoint is written", step_),
@@ -350,6 +374,7 @@ void Trainer::stop_if_asked() {
 }
 
 void Trainer::finish() {
+  if (traces_) traces_->finish();
   save();
   tally_.write(files_, request_.run.path(), stepper_->held());
   if (const auto told = draw_pipeline(files_, request_.run.pipeline(), processes_, *stepper_); !told.empty())

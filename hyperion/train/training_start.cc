@@ -160,7 +160,7 @@ void Trainer::prepare() {
     std::vector<int> stages;
     for (int rank = 0; rank < processes_.size(); ++rank)
       stages.push_back(static_cast<int>(strategy::Mesh(processes_.mesh().layout(), rank).index(strategy::Axis::pp)));
-    watch_.emplace(std::move(stages), device_.is_cuda() ? host::gpu_reader(device::pci_place(device_)) : nullptr);
+    watch_.emplace(stages, device_.is_cuda() ? host::gpu_reader(device::pci_place(device_)) : nullptr);
   }
   told_traffic_ = processes_.traffic();
   // After the last step comes a validation, also where a run was killed in the middle of it or just after.
@@ -171,6 +171,9 @@ void Trainer::prepare() {
 void Trainer::plan_traces() {
   const auto plan = profile::TracePlan::parse(config_.train.profile, "train.profile");
   if (plan.steps > 0) make_traces(plan);
+  if (plan.steps > 0 && first() && plan.first + plan.warm_up > config_.train.steps)
+    base::log_warn(format("train.profile = {} traces nothing: the run ends with step {}", config_.train.profile,
+                          config_.train.steps));
 }
 
 void Trainer::make_traces(const profile::TracePlan& plan) {

@@ -66,6 +66,7 @@ class PipelineMaker {
     for (size_t r = 0; r < ranks; ++r) lists.push_back(list_of(static_cast<int>(r)));
     for (size_t r = 0; r < ranks; ++r) small_[r].op("aten::randperm", begin + clock(r), begin + 100'000 + clock(r));
     const int64_t marked = std::exchange(begin, begin + 100'000);
+    begun_ = begin;
     std::vector<size_t> next(ranks);
     std::vector<int64_t> free(ranks, begin);
     // When what a piece waits for is there; -1: not yet.
@@ -121,7 +122,7 @@ class PipelineMaker {
                                    sent_[from][to]++);
     const int64_t there = sent + made_.travel;
     auto& asked = asked_[from][to];
-    asked = std::max(asked, sent - 3'000'000);
+    asked = std::max({asked, sent - 3'000'000, begun_});
     small_[from].add("user_annotation", base::format("send {}", payload), "\"hyperion\"", states ? "1" : "2",
                      sent + clock(from), there + 1000 + clock(from), args);
     small_[to].add("user_annotation", base::format("receive {}", payload), "\"hyperion\"", states ? "3" : "4",
@@ -138,7 +139,7 @@ class PipelineMaker {
 
   MadePipeline made_;
   std::vector<SmallTrace> small_;
-  int64_t correlation_ = 0;
+  int64_t correlation_ = 0, begun_ = 0;
   std::map<size_t, std::map<size_t, int64_t>> sent_, asked_;
 };
 
@@ -160,7 +161,7 @@ TEST(PipelineBubble, of_equal_stages_is_that_of_the_schedule) {
     EXPECT_NEAR(job.bubble->percent(), 100.0 * 3 / 11, 0.2) << "(stages - 1) / (micro-batches + stages - 1)";
     const auto &first = job.bubble->ranks.front(), &last = job.bubble->ranks.back();
     EXPECT_EQ(last.stages, std::vector<int64_t>{3});
-    EXPECT_EQ(first.work, 2 * 8 * (kForwardTime + kBackwardTime));
+    EXPECT_EQ(first.work, int64_t{2} * 8 * (kForwardTime + kBackwardTime));
     EXPECT_NEAR(static_cast<double>(first.before), 0, 20'000);
     EXPECT_NEAR(static_cast<double>(last.before), 2.0 * 3 * kForwardTime, 20'000);
     EXPECT_NEAR(static_cast<double>(last.after), 2.0 * 3 * kBackwardTime, 50'000);

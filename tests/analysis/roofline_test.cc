@@ -15,14 +15,14 @@ LayerTimes made_times() {
   times.steps = 2;
   for (const char* name : {"h.0", "h.1"}) {
     LayerRow row{name, true, {}};
-    row.times[kForward] = 2 * 10'000'000, row.times[kBackward] = 2 * 20'000'000;
+    row.times[kForward] = int64_t{2} * 10'000'000, row.times[kBackward] = int64_t{2} * 20'000'000;
     times.rows.push_back(row);
   }
   LayerRow head{kOutsideBlocks, false, {}};
-  head.times[kForward] = head.times[kBackward] = 2 * 5'000'000;
+  head.times[kForward] = head.times[kBackward] = int64_t{2} * 5'000'000;
   times.rows.push_back(head);
-  times.rows.push_back({"communication", false, {2 * 4'000'000}});
-  times.idle = 2 * 6'000'000;
+  times.rows.push_back({"communication", false, {int64_t{2} * 4'000'000}});
+  times.idle = int64_t{2} * 6'000'000;
   return times;
 }
 

@@ -58,5 +58,23 @@ TEST(Profile, traces_a_run_while_it_goes_on) {
   }
 }
 
+// The run's own plan goes first; what is asked for meanwhile comes behind it.
+TEST(Profile, comes_after_what_a_run_traces_by_itself) {
+  const Scratch scratch;
+  testing::Program training(scratch, long_run(scratch, "planned") + Words{"--profile", "1+60@5"});
+  ASSERT_TRUE(training.wait_for_text("step 10/"));
+  const Finished none = run(scratch, {"profile", "planned", "--ranks", "1"});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_TRUE(says(none.err, "there is no rank 1 among 1 process")) << none.err;
+  for (int request = 0; request < 2; ++request) {
+    const Finished done = run(scratch, {"profile", "planned", "--steps", "2"});
+    ASSERT_EQ(done.code, 0) << done.err;
+    EXPECT_FALSE(says(done.out, "step-6.rank-0")) << done.out;
+  }
+  training.signal(SIGTERM);
+  EXPECT_EQ(training.wait().code, 75);
+  EXPECT_EQ(traces_of(scratch, "planned").size(), 3u);
+}
+
 }  // namespace
 }  // namespace hyperion

@@ -123,6 +123,13 @@ TEST(TracedSteps, are_those_of_every_process) {
     EXPECT_EQ(trace.at("distributedInfo").at("backend"), "gloo");
     EXPECT_TRUE(names_in(trace).contains("reduce_scatter gradients")) << rank;
   }
+  // Packets say no rank: each is of its place.
+  const auto packets = (scratch.path() / "packets").string();
+  ASSERT_EQ(run(scratch, {"trace", "export", "two", "--to", "perfetto", "--output", packets}).code, 0);
+  const Finished again = run(scratch, {"trace", "analyze", packets, "--json"});
+  ASSERT_EQ(again.code, 0) << again.err;
+  EXPECT_EQ(nlohmann::json::parse(again.out).at("ranks").at(1).at("rank"), 1);
+  EXPECT_EQ(run(scratch, {"trace", "critical-path", packets}).code, 0);
 }
 
 // What one sends the other receives, by number; where each stands still is told from both.
@@ -178,6 +185,29 @@ TEST(TracedSteps, tell_who_held_memory_where_allocations_are_recorded) {
   const Finished table = run(scratch, {"trace", "memory", "held"});
   EXPECT_EQ(table.code, 0) << table.err;
   EXPECT_TRUE(says(table.out, "MiB at the peak")) << table.out;
+}
+
+// What was recorded until then, whether the run ends by itself or is stopped.
+TEST(TracedSteps, that_the_runs_end_cuts_short_are_written) {
+  Scratch scratch;
+  const Finished done = run(scratch, trained(scratch, "short", {"--profile", "1+5@7"}));
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_TRUE(says(done.err + done.out, "ends with the run, after step 9")) << done.err;
+  const auto names = names_in(exported(scratch, "short"));
+  EXPECT_TRUE(names.contains("ProfilerStep#8") && names.contains("ProfilerStep#9"));
+  const Finished late = run(scratch, trained(scratch, "late", {"--profile", "1+5@9"}));
+  EXPECT_TRUE(says(late.err, "traces nothing: the run ends with step 9")) << late.err;
+  const Finished none = run(scratch, {"trace", "analyze", "late"});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_TRUE(says(none.err, "run late has no traces") || says(none.err, "has no trace")) << none.err;
+}
+
+TEST(TracedSteps, without_kernels_are_not_compared) {
+  Scratch scratch;
+  ASSERT_EQ(run(scratch, trained(scratch, "plain", {"--profile", "1+1@3"})).code, 0);
+  const Finished done = run(scratch, {"trace", "diff", "plain", "plain"});
+  EXPECT_EQ(done.code, 2);
+  EXPECT_TRUE(says(done.err, "plain has no kernels to compare")) << done.err;
 }
 
 TEST(TracedSteps, that_cannot_be_read_are_refused_before_anything_is_made) {

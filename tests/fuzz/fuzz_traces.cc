@@ -88,8 +88,11 @@ int main(int argc, char** argv) {
   const long inputs = argc > 1 ? std::atol(argv[1]) : 100'000;
   try {
     fuzz(inputs, static_cast<unsigned>(argc > 2 ? std::atol(argv[2]) : std::random_device()()));
+    return 0;
   } catch (const std::exception& error) {
     std::printf("fuzz: %s\n", error.what());
-    return 1;
+  } catch (...) {
+    std::puts("fuzz: something that is no error");
   }
+  return 1;
 }

@@ -157,7 +157,9 @@ int main(int argc, char** argv) {
     }
     return 0;
   } catch (const base::Error& error) {
-    std::fprintf(stderr, "%s", base::error_text(error).c_str());
+    std::fprintf(stderr, "error: %s\n", error.what());
     return error.exit_code();
+  } catch (...) {
+    return 1;
   }
 }

@@ -51,5 +51,28 @@ TEST(TracePlan, refuses_what_it_cannot_read_with_the_setting) {
   }
 }
 
+// Held against looking at every step.
+TEST(TracePlan, leaves_room_where_none_of_its_steps_are) {
+  for (const char* text : {"", "3", "1+3@10", "2+5@4,every=10", "1+2@1,every=3", "1+8@7,every=12"}) {
+    const auto plan = TracePlan::parse(text, "profile");
+    for (int64_t length = 1; length < 8; ++length)
+      for (int64_t from = 1; from < 40; ++from) {
+        const auto free = [&](int64_t first) {
+          for (int64_t step = first; step < first + length; ++step)
+            if (plan.at(step).part != TracePlan::Part::none) return false;
+          return true;
+        };
+        int64_t expected = from;
+        while (expected < 100 && !free(expected)) ++expected;
+        EXPECT_EQ(plan.next_free(from, length), expected == 100 ? 0 : expected) << text << " " << from << " " << length;
+      }
+  }
+}
+
+TEST(TracePlan, is_said_once) {
+  EXPECT_THROW(TracePlan::parse("3,memory,memory", "profile"), base::ConfigError);
+  EXPECT_THROW(TracePlan::parse("3,every=10,every=12", "profile"), base::ConfigError);
+}
+
 }  // namespace
 }  // namespace hyperion::profile
