@@ -87,20 +87,31 @@ class WaitFinder {
   }
 
   // Of other threads, what ended last until then: a collective, or the last work of a thread that then had none.
-  uint32_t work_ended_until(int64_t from, int64_t to, uint32_t lane, bool for_another) const {
+  uint32_t work_ended_until(int64_t from, int64_t to, uint32_t lane, std::string_view operation = {}) const {
     auto later = std::upper_bound(host_by_end_.begin(), host_by_end_.end(), to,
                                   [&](int64_t time, uint32_t other) { return time < pieces_[other].end; });
     // It takes a moment to wake up; where a span says that it waits for another, however long.
-    const int64_t near = for_another ? to - from : std::max<int64_t>(50'000, (to - from) / 5);
+    const int64_t near = operation.empty() ? std::max<int64_t>(50'000, (to - from) / 5) : to - from;
     while (later != host_by_end_.begin()) {
       const auto found = *--later;
       const auto& piece = pieces_[found];
       if (piece.end <= from || to - piece.end > near) return kNoPiece;
       if (piece.lane == lane || piece.own_span) continue;
+      if (!operation.empty() && !name_of(piece).starts_with(operation)) continue;
       const bool idle_then = found + 1 == lane_of(found).last || pieces_[found + 1].begin >= to;
       if (piece.collective != kNoPiece || idle_then) return found;
     }
     return kNoPiece;
+  }
+
+  std::string_view name_of(const Piece& piece) const {
+    return piece.name == trace::kNoString ? std::string_view() : timeline_.names[piece.name];
+  }
+  // "all_reduce" of "wait all_reduce", which the program's spans say.
+  std::string_view waited_for(const Piece& piece) const {
+    constexpr std::string_view kWait = "wait ";
+    const auto name = name_of(piece);
+    return name.starts_with(kWait) ? name.substr(kWait.size()) : std::string_view();
   }
 
   // A thread in which nothing is recorded for a while, or a span's own time alone.
@@ -109,11 +120,11 @@ class WaitFinder {
       auto& piece = pieces_[i];
       const auto earlier = before(i);
       if (earlier != kNoPiece && piece.begin - pieces_[earlier].end >= kShortWait && piece.collective == kNoPiece) {
-        const auto work = work_ended_until(pieces_[earlier].end, piece.begin, piece.lane, false);
+        const auto work = work_ended_until(pieces_[earlier].end, piece.begin, piece.lane);
         if (work != kNoPiece) piece.after = end_of(work);
       }
       if (!piece.own_span || piece.end - piece.begin < kShortWait) continue;
-      const auto work = work_ended_until(piece.begin, piece.end, piece.lane, piece.kind == PieceKind::wait);
+      const auto work = work_ended_until(piece.begin, piece.end, piece.lane, waited_for(piece));
       if (work == kNoPiece) continue;
       piece.until = end_of(work);
       if (piece.kind != PieceKind::input) piece.kind = PieceKind::wait;
