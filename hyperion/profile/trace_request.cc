@@ -44,6 +44,18 @@ bool trace_is_asked(base::FileSystem& files, const base::Path& run) { return fil
 
 void withdraw_request(base::FileSystem& files, const base::Path& run) { files.remove_all(request_path(run)); }
 
+TraceAnswer answer_to(const TraceRequest& asked, const TracePlan& own, int64_t next, int64_t last, int64_t ranks) {
+  for (const auto rank : asked.ranks)
+    if (rank >= ranks)
+      return {0, base::format("there is no rank {} among {} process{}", rank, ranks, ranks == 1 ? "" : "es")};
+  const int64_t warm_up = own.next_free(next, 1 + asked.steps);
+  if (warm_up == 0)
+    return {0, base::format("its own plan, train.profile, never leaves {} steps free", 1 + asked.steps)};
+  if (warm_up + asked.steps > last)
+    return {0, base::format("it ends with step {}, before {} steps could be traced", last, asked.steps)};
+  return {warm_up + 1, {}};
+}
+
 void answer_request(base::FileSystem& files, const base::Path& run, const TraceAnswer& answer) {
   base::write_atomically(files, answer_path(run),
                          base::Json{{"first", answer.first}, {"refused", answer.refused}}.dump() + "\n");

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "hyperion/base/files.h"
+#include "hyperion/profile/trace_plan.h"
 
 namespace hyperion::profile {
 
@@ -29,6 +30,8 @@ struct TraceAnswer {
   int64_t first = 0;
   std::string refused = {};
 };
+// Of a run with these ranks, whose own plan goes first: from step `next` on, after one of warm-up, up to its last.
+TraceAnswer answer_to(const TraceRequest& asked, const TracePlan& own, int64_t next, int64_t last, int64_t ranks);
 void answer_request(base::FileSystem& files, const base::Path& run, const TraceAnswer& answer);
 std::optional<TraceAnswer> take_answer(base::FileSystem& files, const base::Path& run);
 

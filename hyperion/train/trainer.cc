@@ -123,7 +123,8 @@ void Trainer::tell_others() {
     look_for_requests_ = base::now() + 0.5;
     const auto& run = request_.run.path();
     if (const auto asked = profile::take_request(files_, run)) {
-      const auto answer = answer_to(*asked);
+      const auto plan = profile::TracePlan::parse(config_.train.profile, "train.profile");
+      const auto answer = profile::answer_to(*asked, plan, step_ + 2, config_.train.steps, processes_.size());
       profile::answer_request(files_, run, answer);
       if (answer.refused.empty()) {
         own[kAskedOf] = asked->mask(), own[kAskedSteps] = asked->memory ? -asked->steps : asked->steps;
@@ -133,21 +134,6 @@ void Trainer::tell_others() {
     }
   }
   processes_.tell(own);
-}
-
-// From the next step but one on, where the run's own plan leaves room.
-profile::TraceAnswer Trainer::answer_to(const profile::TraceRequest& asked) const {
-  for (const auto rank : asked.ranks)
-    if (rank >= processes_.size())
-      return {0, format("there is no rank {} among {} process{}", rank, processes_.size(), several() ? "es" : "")};
-  const auto plan = profile::TracePlan::parse(config_.train.profile, "train.profile");
-  const int64_t warm_up = plan.next_free(step_ + 2, 1 + asked.steps);
-  if (warm_up == 0)
-    return {
-        0, format("its own plan, train.profile = {}, leaves no {} steps free", config_.train.profile, 1 + asked.steps)};
-  if (warm_up + asked.steps > config_.train.steps)
-    return {0, format("it ends with step {}, before {} steps could be traced", config_.train.steps, asked.steps)};
-  return {warm_up + 1, {}};
 }
 
 void Trainer::heed_others() {

@@ -14,7 +14,6 @@
 #include "hyperion/optim/schedule.h"
 #include "hyperion/parallel/processes.h"
 #include "hyperion/profile/step_traces.h"
-#include "hyperion/profile/trace_request.h"
 #include "hyperion/train/feed.h"
 #include "hyperion/train/prompts.h"
 #include "hyperion/train/rank_tally.h"
@@ -66,7 +65,6 @@ class Trainer {
   void make_traces(const profile::TracePlan& plan);
   void step();
   void tell_others();  // of the last step, and what was asked of the run
-  profile::TraceAnswer answer_to(const profile::TraceRequest& asked) const;
   void heed_others();    // what they told
   void look_at_links();  // where all wait longer than they did
   void settle();         // reads and tells the figures of the pending step

@@ -44,6 +44,32 @@ TEST(TraceRequest, of_ranks_travels_as_bits) {
   for (const int64_t rank : {1, 2, 62, 63, 5000}) EXPECT_FALSE(TraceRequest::asks(9, rank));
 }
 
+TEST(TraceRequest, is_answered_with_its_first_step_or_why_none_is_traced) {
+  const auto own = TracePlan::parse("1+3@10", "profile");
+  EXPECT_EQ(answer_to({.steps = 2}, own, 5, 100, 1).first, 6);
+  EXPECT_EQ(answer_to({.steps = 6}, own, 5, 100, 1).first, 15) << "behind the run's own";
+  EXPECT_EQ(answer_to({.steps = 2}, own, 98, 100, 1).first, 99);
+  const auto late = answer_to({.steps = 2}, own, 99, 100, 1);
+  EXPECT_EQ(late.first, 0);
+  EXPECT_EQ(late.refused, "it ends with step 100, before 2 steps could be traced");
+  EXPECT_EQ(answer_to({.steps = 2, .ranks = {0, 5}}, own, 5, 100, 2).refused, "there is no rank 5 among 2 processes");
+  const auto always = TracePlan::parse("1+8@1,every=10", "profile");
+  EXPECT_EQ(answer_to({.steps = 2}, always, 5, 100, 1).refused,
+            "its own plan, train.profile, never leaves 3 steps free");
+  const Folder folder;
+  auto& files = base::real_files();
+  EXPECT_FALSE(take_answer(files, folder.path()).has_value());
+  ask_for_trace(files, folder.path(), {});
+  answer_request(files, folder.path(), late);
+  const auto told = take_answer(files, folder.path());
+  ASSERT_TRUE(told.has_value());
+  EXPECT_EQ(told->refused, late.refused);
+  EXPECT_FALSE(take_answer(files, folder.path()).has_value()) << "once";
+  answer_request(files, folder.path(), {7, {}});
+  ask_for_trace(files, folder.path(), {});
+  EXPECT_FALSE(take_answer(files, folder.path()).has_value()) << "that of an earlier request";
+}
+
 TEST(TraceRequest, that_is_none_asks_for_nothing_and_goes) {
   const Folder folder;
   auto& files = base::real_files();
