@@ -19,9 +19,6 @@
 #include "hyperion/cli/resolve.h"
 #include "hyperion/cli/usage.h"
 #include "hyperion/models/planned_model.h"
-#include "hyperion/models/registry.h"
-#include "hyperion/nn/lora.h"
-#include "hyperion/nn/meta.h"
 #include "hyperion/parallel/config.h"
 #include "hyperion/report/plan_picture.h"
 #include "hyperion/strategy/plan_check.h"
@@ -65,13 +62,6 @@ int64_t samples_of(const train::RunConfig& config, const strategy::Layout& layou
   throw ConfigError(format("a batch of {} cannot be dealt out evenly to dp={} with {} micro-batches each",
                            config.train.batch, layout.dp(), config.train.accumulate),
                     format("use a train.batch that {} divides", parts));
-}
-
-std::unique_ptr<models::Model> outline_of(const train::RunConfig& config) {
-  const nn::MetaScope only_names;
-  auto model = models::make_model(train::model_config(base::real_files(), config), "the model");
-  if (config.lora.rank > 0) model->adapters().add("plan", nn::config_of(config.lora), config.train.seed);
-  return model;
 }
 
 // Operations of a stage's forward: those of its blocks, and of what lies behind the last.

@@ -8,6 +8,9 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/read_file.h"
 #include "hyperion/cli/recipe_paths.h"
+#include "hyperion/models/registry.h"
+#include "hyperion/nn/lora.h"
+#include "hyperion/nn/meta.h"
 #include "hyperion/train/run_folder.h"
 #include "hyperion/train/run_settings.h"
 
@@ -133,6 +136,13 @@ base::Settings read_run_config(train::RunConfig& config, const base::Path& run,
   apply(settings, overrides);
   check(config, settings, /*begins=*/false);
   return settings;
+}
+
+std::unique_ptr<models::Model> outline_of(const train::RunConfig& config) {
+  const nn::MetaScope only_names;
+  auto model = models::make_model(train::model_config(base::real_files(), config), "the model");
+  if (config.lora.rank > 0) model->adapters().add("plan", nn::config_of(config.lora), config.train.seed);
+  return model;
 }
 
 }  // namespace hyperion::cli

@@ -1,9 +1,11 @@
 // From recipe, environment and flags to one checked configuration.
 #pragma once
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "hyperion/cli/commands.h"
+#include "hyperion/models/model.h"
 #include "hyperion/train/config.h"
 
 namespace hyperion::cli {
@@ -20,5 +22,8 @@ std::string shortened_warmup(const base::Settings& settings);
 
 // The configuration a run was started with, as its folder holds it.
 base::Settings read_run_config(train::RunConfig& config, const base::Path& run, const std::vector<Override>& overrides);
+
+// The model of a configuration, with its adapter: names, shapes and costs, without memory for weights.
+std::unique_ptr<models::Model> outline_of(const train::RunConfig& config);
 
 }  // namespace hyperion::cli

@@ -18,9 +18,6 @@
 #include "hyperion/host/peaks.h"
 #include "hyperion/interop/find_run.h"
 #include "hyperion/models/planned_model.h"
-#include "hyperion/models/registry.h"
-#include "hyperion/nn/lora.h"
-#include "hyperion/nn/meta.h"
 #include "hyperion/parallel/config.h"
 #include "hyperion/report/run_record.h"
 #include "hyperion/train/config.h"
@@ -42,9 +39,7 @@ struct TraceRooflineOptions {
 class CountedWork {
  public:
   CountedWork(const train::RunConfig& config, int64_t ranks) {
-    const nn::MetaScope only_shapes;
-    auto model = models::make_model(train::model_config(base::real_files(), config), "the model");
-    if (config.lora.rank > 0) model->adapters().add("counted", nn::config_of(config.lora), config.train.seed);
+    const auto model = outline_of(config);
     shape_ = model->shape(config.train.length);
     model_ = models::planned_model(*model, config.train.length);
     if (model_.costs.blocks.empty())
@@ -53,6 +48,7 @@ class CountedWork {
     layout_ = parallel::layout_of(config.parallel, ranks);
     micro_batches_ = static_cast<double>(std::max<int64_t>(config.train.accumulate, 1));
     element_ = train::compute_type(config.train.precision) == at::kFloat ? 4 : 2;
+    frozen_element_ = config.model.quantize == models::Quantize::nf4 ? 0.5 : element_;
     samples_ = static_cast<double>(config.train.batch) / static_cast<double>(layout_.dp());
     length_ = static_cast<double>(shape_.context > 0 ? config.train.length : std::max<int64_t>(model_.image_tokens, 1));
     parameters_.resize(static_cast<size_t>(model_.blocks) + 2);
@@ -70,7 +66,8 @@ class CountedWork {
     const auto block = models::block_of(name);
     if (!block || *block >= model_.blocks) return {};
     const auto place = static_cast<size_t>(*block);
-    return work(model_.costs.blocks[place], parameters_[place + 1], trained_[place + 1]);
+    const double all = parameters_[place + 1], trained = trained_[place + 1];
+    return work(model_.costs.blocks[place], (all - trained) * frozen_element_ + trained * element_, trained);
   }
 
  private:
@@ -78,16 +75,17 @@ class CountedWork {
   analysis::PhaseWork outside() const {
     if (model_.costs.last <= 0) return {};
     const double head = static_cast<double>(shape_.width) * static_cast<double>(shape_.vocabulary);
-    auto found = work(model_.costs.last, head, shape_.trained == shape_.parameters ? head : 0);
+    auto found = work(model_.costs.last, head * element_, shape_.trained == shape_.parameters ? head : 0);
     for (auto& each : found)
       each.flops /= static_cast<double>(layout_.pp), each.bytes /= static_cast<double>(layout_.pp);
     return found;
   }
 
-  analysis::PhaseWork work(double flops, double parameters, double trained) const {
+  // `read`: bytes of the weights.
+  analysis::PhaseWork work(double flops, double read, double trained) const {
     const double tp = static_cast<double>(layout_.tp), tokens = samples_ * length_ / static_cast<double>(layout_.cp);
     const double forward = flops * (shape_.context > 0 ? tokens : samples_) / tp;
-    const double weights = parameters / tp * element_ * micro_batches_;
+    const double weights = read / tp * micro_batches_;
     const double hidden = tokens * static_cast<double>(shape_.width) * element_;
     analysis::PhaseWork found{};
     auto& there = found[static_cast<size_t>(Phase::forward)];
@@ -101,7 +99,7 @@ class CountedWork {
   strategy::ModelShape shape_;
   strategy::PlannedModel model_;
   strategy::Layout layout_;
-  double micro_batches_ = 1, element_ = 4, samples_ = 1, length_ = 1;
+  double micro_batches_ = 1, element_ = 4, frozen_element_ = 4, samples_ = 1, length_ = 1;
   std::vector<double> parameters_, trained_;  // by block, of the first part at 0
 };
 
