@@ -31,6 +31,12 @@ const Clock& real_clock() {
 }
 
 std::string utc_text(double unix_seconds) { return utc(unix_seconds, "%Y-%m-%dT%H:%M:%SZ"); }
+std::optional<double> unix_seconds_of(const std::string& utc_text) {
+  std::tm parts{};
+  const char* const end = strptime(utc_text.c_str(), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  if (end == nullptr || *end != '\0') return std::nullopt;
+  return static_cast<double>(timegm(&parts));
+}
 std::string file_stamp(double unix_seconds) { return utc(unix_seconds, "%Y%m%d-%H%M%S"); }
 
 }  // namespace hyperion::base

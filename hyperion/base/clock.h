@@ -1,5 +1,6 @@
 // Time behind a seam: tests move it by hand.
 #pragma once
+#include <optional>
 #include <string>
 
 namespace hyperion::base {
@@ -24,6 +25,7 @@ class FakeClock final : public Clock {
 };
 
 std::string utc_text(double unix_seconds);    // "2026-11-15T01:40:00Z"
+std::optional<double> unix_seconds_of(const std::string& utc_text);
 std::string file_stamp(double unix_seconds);  // "20261115-014000", UTC, for names
 
 }  // namespace hyperion::base

@@ -429,4 +429,10 @@ std::string Settings::help() const {
   return out;
 }
 
+std::vector<std::pair<std::string, std::string>> values_of(const Settings& settings) {
+  std::vector<std::pair<std::string, std::string>> values;
+  for (const auto& setting : settings.all()) values.emplace_back(setting.name(), setting.text());
+  return values;
+}
+
 }  // namespace hyperion::base

@@ -11,6 +11,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -98,5 +99,8 @@ class Settings {
   std::vector<std::pair<std::string, std::string>> sections_;  // name, meaning
   std::vector<Setting> settings_;
 };
+
+// Names and values of all, as TOML writes them.
+std::vector<std::pair<std::string, std::string>> values_of(const Settings& settings);
 
 }  // namespace hyperion::base

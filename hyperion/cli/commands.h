@@ -10,6 +10,10 @@
 #include "hyperion/cli/setting_flags.h"
 #include "hyperion/host/launch.h"
 
+namespace hyperion::train {
+class RunFolder;
+}
+
 namespace hyperion::cli {
 
 struct TrainOptions {
@@ -179,11 +183,13 @@ void add_trace_commands(Commands& commands);
 void add_presets_command(Commands& commands);
 void add_runs_commands(Commands& commands);
 void add_report_command(Commands& commands);
+void write_run_page(const train::RunFolder& run, bool in_use);  // `in_use`: a process trains it now
 void add_completion_command(Commands& commands);
 // Those of `data`, `trace` and `bench`.
 void add_set_commands(Commands& data);
 void add_trace_critical_path(Commands& trace);
 void add_trace_export(Commands& trace);
+void add_runs_export(Commands& runs);
 void add_trace_roofline(Commands& trace);
 void add_hardware_bench(Commands& bench);
 void add_timing_benches(Commands& bench);

@@ -12,6 +12,7 @@
 #include "hyperion/bench/compare.h"
 #include "hyperion/bench/outcome.h"
 #include "hyperion/cli/commands.h"
+#include "hyperion/cli/named_results.h"
 #include "hyperion/cli/registry.h"
 #include "hyperion/cli/usage.h"
 #include "hyperion/interop/named_checkpoint.h"
@@ -35,17 +36,6 @@ struct CompareOptions {
   bool judge_once = false, json = false;
 };
 
-// A result's file or folder, or else the name of one among the runs, as everywhere.
-std::string result_path(const std::string& name) {
-  const auto among_runs = interop::runs_folder() / name;
-  std::error_code error;
-  const bool here = std::filesystem::is_directory(name, error) ||
-                    (std::filesystem::exists(name, error) && base::Path(name).extension() == ".json");
-  return !here && !interop::names_path(name) && std::filesystem::exists(among_runs, error) ? among_runs.string() : name;
-}
-
-bool is_training_run(const std::string& name) { return interop::is_run(base::real_files(), result_path(name)); }
-
 int compare_results(const CompareOptions& options) {
   if (options.names.size() != 2 || !options.html.empty())
     throw ConfigError(options.html.empty()
@@ -63,40 +53,6 @@ int compare_results(const CompareOptions& options) {
       options.json ? bench::comparison_json(result, fail_over) : bench::comparison_table(result, fail_over);
   std::printf("%s", text.c_str());
   return result.regressions() > 0 ? 1 : 0;
-}
-
-report::ComparedRun read_run(base::FileSystem& files, const base::Path& path) {
-  const auto place = train::RunFolder::join(path);
-  report::ComparedRun run;
-  run.name = place.name();
-  const auto refuse = [&](const base::Path& file, const char* why) {
-    throw ConfigError(format("run {} cannot be compared: {} {}", run.name, file.string(), why),
-                      "it ended before its first step, or the file was removed");
-  };
-  for (const auto& file : {place.metrics(), place.model()})
-    if (!files.exists(file)) refuse(file, "is not there");
-  run.metrics = report::read_metrics(base::read_at_most(files, place.metrics(), report::kLongestMetrics),
-                                     place.metrics().string());
-  if (run.metrics.steps.empty()) refuse(place.metrics(), "holds no step");
-  train::RunConfig config;
-  auto settings = train::bind(config);
-  train::apply_run_settings(files, path, settings);
-  for (const auto& setting : settings.all()) run.settings.emplace_back(setting.name(), setting.text());
-  run.record = train::past_record(files, path);
-  run.record.folder = path, run.record.name = run.name;
-  run.record.status = train::RunFolder::status(run.record);
-  const auto shape =
-      models::config_shape(base::read_description(files, place.model()), place.model().string(), config.train.length);
-  run.unit = shape.context > 0 ? "token" : "image";
-  return run;
-}
-
-// Runs of one name, in two folders of runs, are called by their paths.
-void tell_apart(report::ComparedRuns& runs) {
-  std::set<std::string> names;
-  for (const auto& run : runs) names.insert(run.name);
-  if (names.size() == runs.size()) return;
-  for (auto& run : runs) run.name = run.record.folder.string();
 }
 
 std::string compared_text(const report::ComparedRuns& runs) {
@@ -118,20 +74,11 @@ int compare_runs(const CompareOptions& options) {
     throw ConfigError(format("{} judges results of a bench, and these are training runs",
                              options.judge_once ? "--judge-once" : "--fail-over"),
                       "leave it out");
-  auto& files = base::real_files();
   if (!options.html.empty()) base::output_file(options.html, ".html");  // before anything is read
-  report::ComparedRuns runs;
-  for (const auto& name : options.names) {
-    const base::Path path = interop::find_run(files, name);
-    for (const auto& run : runs)
-      if (std::filesystem::equivalent(run.record.folder, path))
-        throw ConfigError(format("{} is named twice", path.string()), "name another run beside it");
-    runs.push_back(read_run(files, path));
-  }
-  tell_apart(runs);
+  const auto runs = read_compared_runs(options.names);
   std::printf("%s", (options.json ? report::compared_json(runs) : compared_text(runs)).c_str());
   if (options.html.empty()) return 0;
-  base::write_atomically(files, base::output_file(options.html, ".html"), report::compared_page(runs));
+  base::write_atomically(base::real_files(), base::output_file(options.html, ".html"), report::compared_page(runs));
   if (!options.json) std::printf("\npage: %s\n", options.html.c_str());
   return 0;
 }

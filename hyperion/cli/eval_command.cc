@@ -7,7 +7,6 @@
 #include "hyperion/base/json.h"
 #include "hyperion/base/log.h"
 #include "hyperion/cli/commands.h"
-#include "hyperion/cli/eval_options.h"
 #include "hyperion/cli/measure_command.h"
 #include "hyperion/cli/open_text_model.h"
 #include "hyperion/cli/registry.h"

@@ -11,14 +11,11 @@
 #include "hyperion/base/printable.h"
 #include "hyperion/cli/commands.h"
 #include "hyperion/cli/registry.h"
-#include "hyperion/cli/resolve.h"
 #include "hyperion/cli/run_tail.h"
 #include "hyperion/cli/usage.h"
 #include "hyperion/interop/open_model.h"
 #include "hyperion/report/run_record.h"
 #include "hyperion/train/run_folder.h"
-#include "hyperion/train/run_log.h"
-#include "hyperion/train/run_report.h"
 
 namespace hyperion::cli {
 namespace {
@@ -101,20 +98,6 @@ int remove_runs(const RunsOptions& options) {
   return 0;
 }
 
-void write_page(base::FileSystem& files, const train::RunFolder& run, bool in_use) {
-  train::RunConfig config;
-  const auto settings = read_run_config(config, run.path(), {});
-  if (!files.exists(run.model()))
-    throw base::ConfigError(format("run {} ended before it began to train", run.name()),
-                            "there is nothing to show yet");
-  auto record = train::past_record(files, run.path());
-  record.name = run.name();
-  if (record.steps == 0) record.steps = config.train.steps;
-  const bool running = record.status == "running";
-  if (running && in_use) record.updated = base::utc_text(base::real_clock().unix_seconds());
-  train::write_report(files, run, config, settings, record, running && !in_use);
-}
-
 int rename_run(const std::string& from, const std::string& to) {
   auto& files = base::real_files();
   auto run = train::RunFolder::open(files, interop::find_run(files, from));
@@ -122,18 +105,10 @@ int rename_run(const std::string& from, const std::string& to) {
   std::printf("renamed to %s\n", run.path().c_str());
   if (!files.exists(run.report())) return 0;
   try {
-    write_page(files, run, /*in_use=*/false);
+    write_run_page(run, /*in_use=*/false);
   } catch (const base::Error& error) {
     base::log_warn(format("{} has still the old name: {}", run.report().string(), error.what()));
   }
-  return 0;
-}
-
-int report_command(const std::string& name) {
-  auto& files = base::real_files();
-  const auto run = train::RunFolder::join(interop::find_run(files, name));
-  write_page(files, run, train::RunFolder::in_use(run.path()));
-  std::printf("report: %s\n", run.report().c_str());
   return 0;
 }
 
@@ -170,6 +145,7 @@ void add_runs_commands(Commands& commands) {
       [](const RunsOptions& options) {
         return tail_run(options.run, {options.lines, options.follow, options.json});
       });
+  add_runs_export(runs);
   runs.add<RunsOptions>(
       "rm", "remove runs with all their checkpoints; asks first",
       [](CLI::App* remove, RunsOptions& options) {
@@ -188,16 +164,6 @@ void add_runs_commands(Commands& commands) {
             "quickstart-20261116-181000 baseline");
       },
       [](const RunsOptions& options) { return rename_run(options.run, options.name); });
-}
-
-void add_report_command(Commands& commands) {
-  commands.add<RunsOptions>(
-      "report", "make the page of a run anew, also of one that was killed",
-      [](CLI::App* report, RunsOptions& options) {
-        report->add_option("RUN", options.run, "the run's name or folder")->required();
-        report->footer("\nExample:\n  hyperion report quickstart");
-      },
-      [](const RunsOptions& options) { return report_command(options.run); });
 }
 
 }  // namespace hyperion::cli

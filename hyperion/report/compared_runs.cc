@@ -9,7 +9,6 @@
 
 #include "hyperion/base/format.h"
 #include "hyperion/base/json.h"
-#include "hyperion/report/html.h"
 #include "hyperion/report/run_plots.h"
 
 namespace hyperion::report {
@@ -245,10 +244,6 @@ std::string compared_json(const ComparedRuns& runs) {
 
 namespace {
 
-std::string table_section(const char* heading, const TextTable& rows) {
-  return section(heading, table(rows[0], {rows.begin() + 1, rows.end()}));
-}
-
 // What they were computed on and with, where that is not the same.
 TextTable differing_environment(const ComparedRuns& runs) {
   TextTable rows = {heading_of("fact", runs)};
@@ -268,20 +263,27 @@ TextTable differing_environment(const ComparedRuns& runs) {
 
 }  // namespace
 
-std::string compared_page(const ComparedRuns& runs) {
-  std::string title;
+std::vector<DocumentSection> compared_sections(const ComparedRuns& runs) {
   std::vector<NamedMetrics> curves;
-  for (const auto& run : runs) {
-    title += (title.empty() ? "" : ", ") + run.name;
-    curves.push_back({run.name, &run.metrics});
-  }
-  const auto settings = differing_settings(runs), environment = differing_environment(runs);
-  std::string body = section("Curves", plot_grid(compared_plots(curves, unit_of(runs)), true));
-  body += table_section("Figures", compared_figures(runs));
-  body += settings.size() > 1 ? table_section("Settings that differ", settings)
-                              : section("Settings that differ", "<p>None: all settings are the same.</p>\n");
-  if (environment.size() > 1) body += table_section("Environment, where it differs", environment);
-  return html_page(title, format("{} training runs over each other.", runs.size()), body);
+  for (const auto& run : runs) curves.push_back({run.name, &run.metrics});
+  std::vector<DocumentSection> sections;
+  sections.push_back({.heading = "Curves", .plots = compared_plots(curves, unit_of(runs))});
+  sections.push_back({.heading = "Figures", .rows = compared_figures(runs)});
+  if (runs.size() < 2) return sections;
+  const auto settings = differing_settings(runs);
+  sections.push_back({.heading = "Settings that differ", .rows = settings});
+  if (settings.size() < 2) sections.back().sentences = {"None: all settings are the same."};
+  if (const auto environment = differing_environment(runs); environment.size() > 1)
+    sections.push_back({.heading = "Environment, where it differs", .rows = environment});
+  return sections;
+}
+
+std::string compared_page(const ComparedRuns& runs) {
+  Document page;
+  page.lead = format("{} training runs over each other.", runs.size());
+  page.sections = compared_sections(runs);
+  for (const auto& run : runs) page.title += (page.title.empty() ? "" : ", ") + run.name;
+  return document_page(page);
 }
 
 }  // namespace hyperion::report

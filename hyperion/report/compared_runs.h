@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "hyperion/report/document.h"
 #include "hyperion/report/metrics.h"
 #include "hyperion/report/run_record.h"
 
@@ -17,7 +18,6 @@ struct ComparedRun {
   std::vector<std::pair<std::string, std::string>> settings;  // "optim.lr" and its text; the same names in every run
 };
 using ComparedRuns = std::vector<ComparedRun>;
-using TextTable = std::vector<std::vector<std::string>>;  // the first row is the heading
 
 TextTable differing_settings(const ComparedRuns& runs);  // a heading alone: they are the same
 // Of two runs with a last column that says how the second differs.
@@ -27,6 +27,7 @@ TextTable compared_training(const ComparedRuns& runs);
 TextTable compared_validations(const ComparedRuns& runs);  // a heading alone: there are none
 
 std::string compared_json(const ComparedRuns& runs);
+std::vector<DocumentSection> compared_sections(const ComparedRuns& runs);  // also of one
 std::string compared_page(const ComparedRuns& runs);
 
 }  // namespace hyperion::report

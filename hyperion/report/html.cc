@@ -63,6 +63,8 @@ std::string links(const std::vector<std::pair<std::string, std::string>>& to) {
   return out + "</nav>\n";
 }
 
+std::string paragraph(const std::string& text) { return format("<p>{}</p>\n", escaped(text)); }
+
 std::string ranked(const std::vector<std::string>& sentences) {
   std::string out = "<ol class=\"ranked\">\n";
   for (const auto& sentence : sentences) out += format("<li>{}</li>\n", escaped(sentence));

@@ -20,6 +20,7 @@ std::string section(const std::string& heading, const std::string& content_html,
 std::string folded(const std::string& summary, const std::string& content_html);
 // To sections of the page: their ids and what stands there.
 std::string links(const std::vector<std::pair<std::string, std::string>>& to);
+std::string paragraph(const std::string& text);
 // Sentences, the first the most important.
 std::string ranked(const std::vector<std::string>& sentences);
 

@@ -46,11 +46,6 @@ bool take_number(std::string_view bytes, size_t& at, uint64_t& value) {
 
 }  // namespace
 
-void append_varint(std::string& out, uint64_t value) {
-  for (; value >= 0x80; value >>= 7) out.push_back(static_cast<char>(value | 0x80));
-  out.push_back(static_cast<char>(value));
-}
-
 size_t estimated_bytes(std::span<const uint64_t> codes) {
   if (std::all_of(codes.begin(), codes.end(), [](uint64_t code) { return code == 0; })) return 0;
   const auto plain = as_varints(codes);

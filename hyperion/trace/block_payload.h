@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "hyperion/base/varint.h"
 #include "hyperion/trace/expected_number.h"
 
 namespace hyperion::trace {
@@ -83,6 +84,6 @@ class PayloadReader {
   std::string_view apart_;
 };
 
-void append_varint(std::string& out, uint64_t value);
+using base::append_varint;
 
 }  // namespace hyperion::trace

@@ -9,9 +9,11 @@
 #include <vector>
 
 #include "hyperion/base/files.h"
-#include "hyperion/trace/protobuf_message.h"
+#include "hyperion/base/protobuf_message.h"
 
 namespace hyperion::trace {
+
+using base::ProtobufMessage;
 
 struct PerfettoTrack {
   uint64_t uuid = 0, parent = 0;  // parent 0: none

@@ -7,6 +7,7 @@
 #include "hyperion/interop/open_model.h"
 #include "hyperion/models/registry.h"
 #include "hyperion/profile/trace_plan.h"
+#include "hyperion/report/metric_sinks.h"
 #include "hyperion/strategy/pipeline.h"
 
 namespace hyperion::train {
@@ -66,6 +67,10 @@ base::Settings bind(RunConfig& config) {
             "three "
             "that are traced; 1+3@100,every=1000 again and again; 1+3@100,memory with all that is "
             "allocated; empty: none")
+      .list("report_to", train.report_to,
+            "other tools that get what metrics.jsonl gets, in the run's folder: tensorboard (tb), wandb, mlflow "
+            "(mlruns), "
+            "prometheus; or none")
       .integer("log_every", train.log_every, {1, 1'000'000},
                "between step lines that stay; a terminal shows all others in one line", "steps");
   settings.section("fp8", "products in 8 bits, where train.precision is fp8")
@@ -152,6 +157,7 @@ void check(const RunConfig& config, AdaptedWeights adapted) {
                train.patience),
         "set eval.every, or leave train.patience out");
   profile::TracePlan::parse(train.profile, "train.profile");
+  report::metric_tools(train.report_to, "train.report_to");
   if (train.precision == Precision::fp8 && train.optimize == Optimize::reference)
     throw ConfigError(
         "train.precision = \"fp8\" is made of fused operations, and train.optimize = \"reference\" has none",

@@ -49,7 +49,8 @@ struct LoopConfig {
   Optimize optimize = Optimize::fused;
   double loss_scale = 65536, min_delta = 0;
   bool deterministic = false, accuracy = false, watch = true;
-  std::string profile;  // profile::TracePlan
+  std::string profile;                                // profile::TracePlan
+  std::vector<std::string> report_to{"tensorboard"};  // report::MetricTool, or "none" alone
 };
 // fp32 for fp32 and tf32, bf16 for fp8.
 at::ScalarType compute_type(Precision precision);

@@ -136,12 +136,13 @@ bool shows_itself(const std::string& name) {
 
 // What a run writes, and nothing that someone may have put beside it.
 bool is_of_run(const std::string& name) {
-  for (const char* own :
-       {"model.json", "run.json", "metrics.jsonl", "memory.json", "ranks.json", "answers.json", "pipeline.svg",
-        "predictions.json", "report.html", "checkpoints", "logs", "tokenizer", "processor", "base", "traces"})
+  for (const char* own : {"model.json", "run.json", "metrics.jsonl", "memory.json", "ranks.json", "answers.json",
+                          "pipeline.svg", "predictions.json", "report.html", "checkpoints", "logs", "tokenizer",
+                          "processor", "base", "traces", "tb", "wandb", "mlruns"})
     if (name == own) return true;
   if (name.starts_with("memory.rank-") && name.ends_with(".json")) return true;
-  return (name.starts_with("metrics.rank-") && name.ends_with(".csv")) || name.find(".partial-") != name.npos;
+  return (name.starts_with("metrics.rank-") && name.ends_with(".csv")) || name.ends_with(".prom") ||
+         name.find(".partial-") != name.npos;
 }
 
 // One that is damaged stays so: readers go by the folder's name.

@@ -74,11 +74,28 @@ void RunLog::begin(int64_t step_done, double seconds_before, int64_t epoch_sampl
   samples_ = 0;
   record_.ended.clear();
   if (request_.resume) write_record("running");
-  if (rank_ != 0 || step_done == 0) return;
-  for (const auto& record : report::read_metrics(files_.read(request_.run.metrics())).steps) {
+  if (rank_ != 0) return;
+  const auto before = step_done > 0 ? report::read_metrics(files_.read(request_.run.metrics())) : report::Metrics{};
+  for (const auto& record : before.steps) {
     epochs_->add(samples_, record.samples, record.loss, record.accuracy);
     samples_ = record.samples;
   }
+  begin_sinks(before);
+}
+
+void RunLog::begin_sinks(const report::Metrics& before) {
+  report::SinkRun run{.name = record_.name, .settings = base::values_of(request_.settings)};
+  run.begun = base::unix_seconds_of(record_.created).value_or(base::real_clock().unix_seconds());
+  for (const auto tool : report::metric_tools(request_.config.train.report_to, "train.report_to"))
+    sinks_.open(tool, files_, request_.run.path(), run, before);
+}
+
+template <class Record>
+void RunLog::keep(const Record& record) {
+  auto timed = record;
+  timed.unix_s = base::real_clock().unix_seconds();
+  metrics_->write(timed);
+  if (rank_ == 0) sinks_.write(timed);
 }
 
 void RunLog::end_epoch(const report::StepRecord& record, const EpochMeans::Mean& mean) {
@@ -93,14 +110,14 @@ void RunLog::end_epoch(const report::StepRecord& record, const EpochMeans::Mean&
   };
   tell(documents_cut_, told.documents_cut, "cut");
   tell(documents_dropped_, told.documents_dropped, "dropped");
-  metrics_->write(told);
+  keep(told);
   keep_line();
   base::log_info(format("step {}  epoch {}{} is over: mean training loss {:.4f}{}", record.step, mean.epoch,
                         epochs > 0 ? format(" of {}", epochs) : "", mean.loss, more));
 }
 
 void RunLog::step(const report::StepRecord& record) {
-  metrics_->write(record);
+  keep(record);
   record_.loss = record.loss;
   record_.step = record.step;
   if (rank_ != 0) return;
@@ -126,7 +143,7 @@ void RunLog::keep_line() {
 }
 
 void RunLog::evaluation(const report::EvalRecord& record) {
-  metrics_->write(record);
+  keep(record);
   record_.validation_loss = record.loss;
   record_.perplexity = record.perplexity;
   record_.token_accuracy = record.token_accuracy;
@@ -168,6 +185,7 @@ void RunLog::write_record(const std::string& status, const std::string& failure)
   record_.updated = base::utc_text(base::real_clock().unix_seconds());
   record_.seconds = seconds();
   report::write_run_record(files_, request_.run.path(), record_);
+  if (status != "running") sinks_.end(status);
 }
 
 void RunLog::write_end(const std::string& status, const std::string& failure) {
@@ -177,6 +195,7 @@ void RunLog::write_end(const std::string& status, const std::string& failure) {
   if (!request_.resume || !ended || !as_before || !request_.run.is_there()) return write_record(status, failure);
   record_ = past_;
   report::write_run_record(files_, request_.run.path(), record_);
+  sinks_.end(record_.status);
 }
 
 void RunLog::answers(report::AnswerRecord answers) {

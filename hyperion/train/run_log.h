@@ -7,6 +7,7 @@
 
 #include "hyperion/base/log.h"
 #include "hyperion/report/answers.h"
+#include "hyperion/report/metric_sinks.h"
 #include "hyperion/report/metrics.h"
 #include "hyperion/report/predictions.h"
 #include "hyperion/report/run_record.h"
@@ -62,6 +63,10 @@ class RunLog {
   int rank_;
   report::RunRecord past_, record_;  // before a resume; now
   std::unique_ptr<report::MetricsWriter> metrics_;
+  report::MetricSinks sinks_;
+  void begin_sinks(const report::Metrics& before);
+  template <class Record>
+  void keep(const Record& record);  // in the metrics, with the time
   void end_epoch(const report::StepRecord& record, const EpochMeans::Mean& mean);
 
   std::optional<EpochMeans> epochs_;

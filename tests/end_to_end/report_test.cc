@@ -79,5 +79,49 @@ TEST_F(Report, folds_defaults_away_behind_machine_and_checkpoints) {
   EXPECT_TRUE(says(html.substr(folded), "<td>beta2</td>"));
 }
 
+TEST_F(Report, of_runs_and_benches_says_what_their_files_say) {
+  for (const char* name : {"a", "b"}) ASSERT_EQ(run(scratch_, train(name, {"--steps", "4", "--eval.every=2"})).code, 0);
+  const auto result = scratch_.path() / "train.json", out = scratch_.path() / "all.md";
+  const auto write_result = [&](const std::string& value) {
+    testing::write_file(result,
+                        R"({"bench": "train", "device_name": "a | b", "settings": ["train.batch=8"], "figures": [
+      {"name": "tiny graph step", "unit": "ms", "better": "lower", "low": 10, "high": 14, "value": )" +
+                            value + "}]}");
+  };
+  const auto report = [&](const std::filesystem::path& output) {
+    const auto done = run(scratch_, {"report", "a", "b", result, "--output", output});
+    EXPECT_EQ(done.code, 0) << done.err;
+    return testing::read_file(output);
+  };
+  write_result("12.5");
+  const std::string before = report(out);
+  EXPECT_TRUE(says(before, "| tiny graph step | 12.5 | ms | 16.0% |")) << before;
+  EXPECT_TRUE(says(before, "On a \\| b, with train.batch=8.")) << before;
+  EXPECT_TRUE(says(before, "2 training runs, 1 result of benches")) << before;
+  EXPECT_TRUE(says(before, "| figure | a | b |")) << before;
+  write_result("25");
+  auto metrics = testing::read_file(scratch_.runs() / "b" / "metrics.jsonl");
+  const size_t last = metrics.rfind("\"split\":\"validation\",\"loss\":") + 29, end = metrics.find(',', last);
+  metrics.replace(last, end - last, "7.654321");
+  testing::write_file(scratch_.runs() / "b" / "metrics.jsonl", metrics);
+  const std::string after = report(out);
+  EXPECT_TRUE(says(after, "| tiny graph step | 25 | ms |") && says(after, "7.6543")) << after;
+  EXPECT_FALSE(says(before, "7.6543"));
+  const std::string page = report(scratch_.path() / "all.html");
+  EXPECT_TRUE(says(page, "<svg") && says(page, "tiny graph step") && says(page, "7.6543"));
+}
+
+TEST_F(Report, of_several_refuses_what_it_cannot_write) {
+  ASSERT_EQ(run(scratch_, train("a", {"--steps", "2"})).code, 0);
+  const auto unnamed = run(scratch_, {"report", "a", "a"});
+  EXPECT_EQ(unnamed.code, 2);
+  EXPECT_TRUE(says(unnamed.err, "add --output report.html")) << unnamed.err;
+  const auto pdf = run(scratch_, {"report", "a", "--output", scratch_.path() / "x.doc"});
+  EXPECT_EQ(pdf.code, 2);
+  EXPECT_TRUE(says(pdf.err, "neither .html nor .md")) << pdf.err;
+  EXPECT_EQ(run(scratch_, {"report", "a", "nothing", "--output", scratch_.path() / "x.md"}).code, 2);
+  EXPECT_FALSE(std::filesystem::exists(scratch_.path() / "x.md"));
+}
+
 }  // namespace
 }  // namespace hyperion

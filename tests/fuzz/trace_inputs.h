@@ -13,7 +13,7 @@
 #include "hyperion/trace/block_payload.h"
 #include "hyperion/trace/export_trace.h"
 #include "hyperion/trace/pack_zstd.h"
-#include "hyperion/trace/protobuf_message.h"
+#include "hyperion/base/protobuf_message.h"
 #include "hyperion/trace/trace_blocks.h"
 #include "hyperion/trace_formats/protobuf_reader.h"
 #include "hyperion/trace_formats/read_any_trace.h"

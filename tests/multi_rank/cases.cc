@@ -170,7 +170,7 @@ class Routes {
       auto* experts = dynamic_cast<nn::RoutedExperts*>(&module);
       if (experts == nullptr) return;
       mixture_ = true;
-      experts->set_dispatcher(std::make_shared<Recorder>(*this, base::hash_64(path)));
+      experts->set_dispatcher(std::make_shared<Recorder>(*this, base::hash_64(path), router_of(model, path)));
     });
   }
 
@@ -189,10 +189,22 @@ class Routes {
     return all[0].starts_with("1") ? std::to_string(sum) : "";
   }
 
+  // How much nearer a token was to the last expert it went to than to the first it did not, at least, as a part of the
+  // router's logits; of whole layers. Where it is about what rounding changes, another order of sums changes routes.
+  double margin() const { return margin_; }
+
  private:
+  static at::Tensor router_of(models::Model& model, const std::string& experts) {
+    const std::string name = experts.substr(0, experts.rfind('.') + 1) + "gate.weight";
+    for (const auto& parameter : model.parameters())
+      if (parameter.name == name) return parameter.tensor.detach();
+    throw base::Error("no router " + name);
+  }
+
   class Recorder final : public nn::TokenDispatcher {
    public:
-    Recorder(Routes& owner, uint64_t layer) : owner_(owner), layer_(layer) {}
+    Recorder(Routes& owner, uint64_t layer, at::Tensor router)
+        : owner_(owner), layer_(layer), router_(std::move(router)) {}
     nn::Dispatched dispatch(const at::Tensor& tokens, const nn::Routing& routing, int64_t experts,
                             const kernels::Capacity& capacity) override {
       // Micro-batches come in their order, whatever the schedule.
@@ -200,12 +212,22 @@ class Routes {
       const auto chosen = std::get<0>(routing.experts.sort(1)).contiguous();
       const std::string_view bytes(static_cast<const char*>(chosen.const_data_ptr()), chosen.nbytes());
       owner_.sum_ += base::hash_64(base::format("{} {} {}", layer_, part, base::hash_64(bytes)));
+      if (owner_.processes_.size() == 1) see_margin(tokens.detach(), chosen.size(1));
       return here_.dispatch(tokens, routing, experts, capacity);
     }
 
    private:
+    void see_margin(const at::Tensor& tokens, int64_t choices) {
+      const auto logits = at::matmul(tokens.to(at::kDouble), router_.to(at::kDouble).t());
+      if (choices >= logits.size(1)) return;
+      const auto best = std::get<0>(logits.sort(1, /*descending=*/true));
+      const auto gaps = best.select(1, choices - 1) - best.select(1, choices);
+      owner_.margin_ = std::min(owner_.margin_, gaps.min().item<double>() / logits.abs().max().item<double>());
+    }
+
     Routes& owner_;
     uint64_t layer_;
+    at::Tensor router_;
     int64_t calls_ = 0;
     nn::LocalDispatcher here_;
   };
@@ -213,6 +235,7 @@ class Routes {
   parallel::Processes& processes_;
   bool mixture_ = false;
   uint64_t sum_ = 0;
+  double margin_ = 1;
 };
 
 // Of the weights of all processes, each by its name; those that several have must be the same.
@@ -389,6 +412,7 @@ Trained train_case(const Case& which, parallel::Processes& processes, at::Device
     stepper.check_processes();
   }
   trained.routes = routes.digest();
+  trained.route_margin = routes.margin();
   trained.recorded = stepper.records();
   if (which.number("measured", 0) != 0) trained.activations = stepper.measure(feed->next(), config.memory).activations;
   trained.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

@@ -35,6 +35,7 @@ struct Trained {
   double memory_off = 0;                              // of a plan's, as a part: of the rank that is farthest off
   bool recorded = false;                              // as a graph
   std::string routes;                                 // of mixtures: which tokens went to which experts, in all steps
+  double route_margin = 1;                            // of one process alone: Routes::margin
   std::vector<int64_t> expert_load;                   // of mixtures: nn::ExpertCounters', of all, at the last step
   int64_t activations = 0;                            // bytes that a forward keeps; where the case says measured=1
   int64_t model = 0, made = 0;  // bytes: of all weights, and the most that making model and stepper took here

@@ -28,8 +28,7 @@ TEST(Experts, shared_out_train_as_those_of_one) {
                   {}, kLimit);
 }
 
-// script/test-matrix runs these. With seeds 1 and 3 a token of Mixtral's stands between two experts where rounding
-// decides, under tp and under dp=4,ep=2.
+// script/test-matrix runs these.
 TEST(Experts, DISABLED_matrix) {
   for (const int ranks : {2, 4, 8}) {
     Cases layouts;

@@ -92,7 +92,7 @@ TEST(Losses, of_divided_backwards_are_those_of_one) {
 }
 
 // Layers cut among processes, with and without the sequence cut between them, with stages and with others that share
-// the batch. Dropout is on. A mixture has the seed with which no token is so near to two experts that rounding decides.
+// the batch. Dropout is on.
 TEST(Losses, of_the_shards_of_layers_are_those_of_one) {
   expect_as_alone(
       2,
@@ -285,7 +285,6 @@ TEST(Losses, DISABLED_matrix) {
           const bool images = family == "vit" || family == "resnet" || family == "own";
           if ((more == " masked=1" || more.starts_with(" packed=1")) && images) continue;
           if (more.find("recompute") != more.npos && family == "own") continue;
-          // Of the experts' seeds one is taken with which no token is so near to two of them that rounding decides.
           cases.push_back(base::format("{} zero={}{}{}", family, zero, more,
                                        family == "resnet" ? " rule=sgd"
                                        : family == "moe"  ? " seed=3"

@@ -8,7 +8,7 @@ namespace hyperion::testing {
 double distance(const json& a, const json& b);
 
 // Losses, norms and routes. Prints a line a case, for docs/. `environment` is that of the ranks, not of the one alone.
-void expect_as_alone(int ranks, const Cases& cases, const Environment& environment = {}, double limit = 1e-5);
+void expect_as_alone(int ranks, Cases cases, const Environment& environment = {}, double limit = 1e-5);
 
 // Bytes held and sent.
 void expect_as_planned(const Outcomes& found);

@@ -61,6 +61,7 @@ int main(int argc, char** argv) {
                                          {"memory_off", trained.memory_off},
                                          {"recorded", trained.recorded},
                                          {"routes", trained.routes},
+                                         {"route_margin", trained.route_margin},
                                          {"expert_load", trained.expert_load},
                                          {"model", trained.model},
                                          {"activations", trained.activations},

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "hyperion/trace/protobuf_message.h"
+#include "hyperion/base/protobuf_message.h"
 
 namespace hyperion::trace::test {
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <string_view>
 
-#include "hyperion/trace/block_payload.h"
+#include "hyperion/base/varint.h"
 
-namespace hyperion::trace {
+namespace hyperion::base {
 
 class ProtobufMessage {
  public:
@@ -20,6 +20,11 @@ class ProtobufMessage {
     for (int shift = 0; shift < 64; shift += 8) bytes_.push_back(static_cast<char>(value >> shift));
   }
   void real(int field, double value) { fixed64(field, std::bit_cast<uint64_t>(value)); }
+  void real32(int field, float value) {
+    tag(field, 5);
+    const auto bits = std::bit_cast<uint32_t>(value);
+    for (int shift = 0; shift < 32; shift += 8) bytes_.push_back(static_cast<char>(bits >> shift));
+  }
   void text(int field, std::string_view value) {  // also a message within
     tag(field, 2);
     append_varint(bytes_, value.size());
@@ -36,4 +41,4 @@ class ProtobufMessage {
   std::string bytes_;
 };
 
-}  // namespace hyperion::trace
+}  // namespace hyperion::base

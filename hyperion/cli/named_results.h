@@ -1,0 +1,17 @@
+// What a user names of what was measured: training runs, and results of benches.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "hyperion/report/compared_runs.h"
+
+namespace hyperion::cli {
+
+// A result's file or folder, or else the name of one among the runs, as everywhere.
+std::string result_path(const std::string& name);
+bool is_training_run(const std::string& name);
+
+// Throws ConfigError where one has no step, or is named twice.
+report::ComparedRuns read_compared_runs(const std::vector<std::string>& names);
+
+}  // namespace hyperion::cli
