@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kRest = 5;  // seconds between two writings of a file
 
-std::string escaped(std::string_view text) {
+std::string label_text(std::string_view text) {
   std::string out;
   for (const char c : text) {
     if (c == '\n')
@@ -42,7 +42,7 @@ class Families {
     text_ += base::format("# HELP {} {}\n# TYPE {} {}\n", name_, help, name_, kind);
   }
   void value(double number, const std::string& more_labels = {}) {
-    text_ += base::format("{}{{run=\"{}\"{}}} {}\n", name_, escaped(run_), more_labels, value_text(number));
+    text_ += base::format("{}{{run=\"{}\"{}}} {}\n", name_, label_text(run_), more_labels, value_text(number));
   }
   void gauge(const char* name, const char* help, const std::optional<double>& number) {
     if (!number) return;
@@ -122,7 +122,7 @@ void write_evaluations(Families& out, const std::map<std::string, EvalRecord>& e
       const std::optional<double> number = number_of(record);
       if (!number) continue;
       if (!std::exchange(begun, true)) out.begin(name, "gauge", help);
-      out.value(*number, base::format(",split=\"{}\"", escaped(split)));
+      out.value(*number, base::format(",split=\"{}\"", label_text(split)));
     }
   };
   family("evaluation_step", "Step of the newest evaluation.",
@@ -182,7 +182,7 @@ void NewestMetrics::add(const StepRecord& record) {
 std::string prometheus_text(const NewestMetrics& newest) {
   Families out(newest.run);
   out.begin("run_info", "gauge", "1 for a run, with how it stands.");
-  out.value(1, base::format(",status=\"{}\"", escaped(newest.status)));
+  out.value(1, base::format(",status=\"{}\"", label_text(newest.status)));
   if (newest.step) write_step(out, newest);
   write_evaluations(out, newest.evaluations);
   return std::move(out).finish();

@@ -33,7 +33,7 @@ struct ItemFields {
   enum : int { kKey = 1, kNestedKey = 2, kJson = 16 };
 };
 
-// LevelDB's log: blocks of 32 KiB, records cut where a block ends.
+// LevelDB's log: blocks of 32 KiB, records cut where a block ends; but with zip's checksum, unmasked.
 class LevelDbLog {
  public:
   explicit LevelDbLog(std::unique_ptr<base::WritableFile> file) : file_(std::move(file)) {
@@ -52,7 +52,7 @@ class LevelDbLog {
       last = size == record.size();
       std::string typed(1, static_cast<char>(first ? (last ? kWhole : kFirst) : (last ? kLast : kMiddle)));
       typed += record.substr(0, size);
-      const uint32_t crc = base::masked_crc(base::crc32<base::kCrcIeee>(typed));
+      const uint32_t crc = base::crc32<base::kCrcIeee>(typed);
       for (int i = 0; i < 4; ++i) out.push_back(static_cast<char>(crc >> (8 * i)));
       out.push_back(static_cast<char>(size));
       out.push_back(static_cast<char>(size >> 8));
@@ -143,7 +143,8 @@ class WandbFile final : public MetricSink {
     append(record);
 
     ProtobufMessage config, start, whole;
-    for (const auto& [section, values] : settings_tree(run).items())
+    const Json settings = settings_tree(run);
+    for (const auto& [section, values] : settings.items())
       config.text(1,
                   item(ItemFields::kKey, section, values.dump(-1, ' ', false, Json::error_handler_t::replace)).bytes());
     start.number(1, static_cast<uint64_t>(run.begun));

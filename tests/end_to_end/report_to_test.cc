@@ -42,7 +42,7 @@ class ReportTo : public ::testing::Test {
 
 TEST_F(ReportTo, what_is_written_in_training_is_what_is_exported_afterwards_though_it_was_killed) {
   {
-    Program killed(scratch_, train("a", {"--report_to=tensorboard,wandb,mlflow,prometheus", "--steps", "400"}));
+    Program killed(scratch_, train("a", {"--train.report_to=tensorboard,wandb,mlflow,prometheus", "--steps", "400"}));
     ASSERT_TRUE(killed.wait_for_text("step 13"));
     killed.signal(SIGKILL);
     killed.wait();
@@ -65,9 +65,9 @@ TEST_F(ReportTo, what_is_written_in_training_is_what_is_exported_afterwards_thou
 TEST_F(ReportTo, is_tensorboard_unless_told_otherwise) {
   ASSERT_EQ(run(scratch_, train("a", {"--steps", "2"})).code, 0);
   EXPECT_FALSE(bytes_of(scratch_.runs() / "a" / "tb", "tfevents").empty());
-  ASSERT_EQ(run(scratch_, train("b", {"--steps", "2", "--report_to", "none"})).code, 0);
+  ASSERT_EQ(run(scratch_, train("b", {"--steps", "2", "--train.report_to", "none"})).code, 0);
   EXPECT_FALSE(fs::exists(scratch_.runs() / "b" / "tb"));
-  const auto refused = run(scratch_, train("c", {"--report_to", "tensorboard,clearml"}));
+  const auto refused = run(scratch_, train("c", {"--train.report_to", "tensorboard,clearml"}));
   EXPECT_EQ(refused.code, 2);
   EXPECT_TRUE(says(refused.err, "train.report_to names \"clearml\"")) << refused.err;
   EXPECT_FALSE(fs::exists(scratch_.runs() / "c"));

@@ -185,7 +185,7 @@ inline std::string broken_perfetto_trace(const std::string& good, std::mt19937& 
     else if (!packet.empty())
       packet = mutated(packet, packet.size(), packet_words(), random);
   }
-  trace::ProtobufMessage file;
+  base::ProtobufMessage file;
   for (const auto& packet : packets) file.text(1, packet);
   return std::string(file.bytes());
 }

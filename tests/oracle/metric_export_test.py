@@ -121,22 +121,19 @@ def of_wandb(folder, name, expected, settings):
     lines = subprocess.run([wandb, "leet", "inspect", "--json", file], check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
     found, ended, run = defaultdict(dict), False, None
     for record in map(json.loads, lines):
-        content = record.get("record", record)
-        if "history" in content:
-            row = {item["nestedKey"][0] if "nestedKey" in item else item["nested_key"][0]: json.loads(item.get("valueJson", item.get("value_json")))
-                   for item in content["history"]["item"]}
+        if record["type"] == "history":
+            row = record["history"]["item"]
             step = row.pop("_step")
-            assert int(content["history"]["step"]["num"]) == step
+            assert int(record["history"]["step"]["num"]) == step
             assert row.pop("_timestamp") >= BEGUN and row.pop("_runtime") >= 0
             for key, value in row.items():
-                found[key][step] = float(value) if isinstance(value, str) else value
-        ended |= "exit" in content
-        run = content.get("run", run)
-    assert ended and (run.get("displayName") or run.get("display_name")) == name, run
-    config = {item["key"]: json.loads(item.get("valueJson", item.get("value_json"))) for item in run["config"]["update"]}
+                found[key][step] = float(value)
+        ended |= record["type"] == "exit"
+        run = record.get("run", run)
+    assert ended and run["display_name"] == name, run
     for section, values in settings.items():
         for key, value in values.items():
-            assert config[section][key] == value, (section, key, config[section][key], value)
+            assert run["config"]["update"][section][key] == value, (section, key, value, run)
     return same(found, expected, "W&B")
 
 

@@ -98,7 +98,7 @@ TEST_F(MetricsFiles, carry_the_keys_of_the_conventions_and_null_for_the_unknown)
       "step loss grad_norm lr step_ms tokens tokens_per_s tflops mfu memory_allocated memory_reserved memory_peak "
       "data_wait_ms forward_ms backward_ms optimizer_ms comm_ms comm_total_ms comm_bytes samples sample_hash "
       "accuracy expert_busiest expert_idle expert_dropped stopped_ms held_up gpu_clock_mhz gpu_power_w gpu_celsius "
-      "gpu_busy_percent gpu_slowed energy_j ");
+      "gpu_busy_percent gpu_slowed energy_j unix_s ");
   for (const char* key : {"tflops", "mfu", "memory_allocated", "memory_reserved", "memory_peak", "comm_ms",
                           "comm_total_ms", "comm_bytes"}) {
     EXPECT_TRUE(object.at(key).is_null()) << key;

@@ -11,6 +11,8 @@
 
 namespace hyperion::trace::test {
 
+using base::ProtobufMessage;
+
 inline std::string framed(const ProtobufMessage& packet) {
   ProtobufMessage frame;
   frame.text(1, packet.bytes());

@@ -44,16 +44,16 @@ TEST_F(BrokenPerfetto, is_refused_with_the_byte) {
   says(refusal(good + "\x0a\xff\xff\xff\xff\x7f"), "longer than 64 MiB");
   says(refusal(good + std::string("\x0a\x02\x58\xff", 4)),
        base::format("a number ends too early, at byte {}", good.size() + 3));
-  ProtobufMessage packed;
+  base::ProtobufMessage packed;
   packed.text(50, "x");
   says(refusal(good + framed(packed)), "packed one by one");
   std::string deep;
   for (int i = 0; i < 1000; ++i) {
-    ProtobufMessage around;
+    base::ProtobufMessage around;
     around.text(12, deep);
     deep = around.bytes();
   }
-  ProtobufMessage event, packet;
+  base::ProtobufMessage event, packet;
   event.number(9, 1);
   event.text(4, deep);
   packet.number(8, 10);
@@ -63,7 +63,7 @@ TEST_F(BrokenPerfetto, is_refused_with_the_byte) {
 
 // Events of some 30 bytes, each with an array of a text that stands in the file once.
 TEST_F(BrokenPerfetto, does_not_make_a_large_trace_of_a_small_file) {
-  ProtobufMessage text, interned, first;
+  base::ProtobufMessage text, interned, first;
   text.number(1, 1);
   text.text(2, std::string(1 << 20, 'x'));
   interned.text(29, text.bytes());
@@ -71,7 +71,7 @@ TEST_F(BrokenPerfetto, does_not_make_a_large_trace_of_a_small_file) {
   first.text(12, interned.bytes());
   std::string file = framed(first);
   for (uint64_t i = 0; i < 400; ++i) {
-    ProtobufMessage reference, number, array, event, packet;
+    base::ProtobufMessage reference, number, array, event, packet;
     reference.number(17, 1);
     number.number(4, i);
     array.text(10, "a");

@@ -199,12 +199,12 @@ TEST_F(PerfettoReader, gives_back_instants_counters_arrows_and_tracks) {
 
 TEST_F(PerfettoReader, knows_arguments_of_every_kind) {
   const auto annotation = [](const std::string& key, const auto& fill) {
-    ProtobufMessage message;
+    base::ProtobufMessage message;
     message.text(10, key);
     fill(message);
     return std::string(message.bytes());
   };
-  ProtobufMessage event, packet;
+  base::ProtobufMessage event, packet;
   event.number(9, 1);
   event.text(22, "a");
   event.text(22, "b");
@@ -257,7 +257,7 @@ TEST_F(PerfettoReader, passes_over_what_refers_to_lost_packets) {
 TEST_F(PerfettoReader, holds_tracks_that_hold_each_other) {
   std::string file;
   for (const uint64_t uuid : {5, 6}) {
-    ProtobufMessage descriptor, packet;
+    base::ProtobufMessage descriptor, packet;
     descriptor.number(1, uuid);
     descriptor.number(5, 11 - uuid);
     descriptor.text(2, "same");
