@@ -22,6 +22,8 @@ std::string name_of_step_value(std::string_view key) {
 // Keeps what is a number, but for the keys that every record is filed under.
 template <class NameOf>
 struct Collect {
+  explicit Collect(NameOf name) : name_of(std::move(name)) {}
+
   NameOf name_of;
   std::vector<NamedValue> values;
 
@@ -39,7 +41,7 @@ struct Collect {
 }  // namespace
 
 std::vector<NamedValue> named_values(const StepRecord& record) {
-  Collect collect{name_of_step_value, {}};
+  Collect collect(name_of_step_value);
   each_field(record, collect);
   return std::move(collect.values);
 }
@@ -47,7 +49,7 @@ std::vector<NamedValue> named_values(const StepRecord& record) {
 std::vector<NamedValue> named_values(const EvalRecord& record) {
   // The means of an epoch's training are no validation, nor what a step says of itself.
   const std::string group = record.split == "training" ? "epoch" : record.split;
-  Collect collect{[&](std::string_view key) { return group + "/" + std::string(key); }, {}};
+  Collect collect([&](std::string_view key) { return group + "/" + std::string(key); });
   each_eval_field(record, collect);
   return std::move(collect.values);
 }
