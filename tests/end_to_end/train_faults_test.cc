@@ -118,10 +118,13 @@ fs::path recipe(const Scratch& scratch, bool mixture) {
   return path;
 }
 
-// In every survivor's words: the culprit, and a collective or the meeting in which it was missed.
+// In every survivor's words: the culprit, and a collective or the meeting in which it was missed; or that this rank
+// missed nobody, where it computed.
 std::string what_is_unsaid(const std::string& said, int culprit) {
   const std::regex named("rank ([0-9]+, )*" + std::to_string(culprit) + "\\b"),
-      operation("all_gather|all_reduce|reduce_scatter|broadcast|barrier|send|receive|meeting|joining|waited for rank");
+      operation(
+          "all_gather|all_reduce|reduce_scatter|all_to_all|broadcast|barrier|send|receive|meeting|joining|waited "
+          "for rank|waited for nobody");
   return std::string(std::regex_search(said, named) ? "" : "culprit") +
          (std::regex_search(said, operation) ? "" : " operation");
 }
