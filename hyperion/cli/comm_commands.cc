@@ -8,9 +8,9 @@
 #include "hyperion/bench/scaling.h"
 #include "hyperion/cli/commands.h"
 #include "hyperion/cli/launch_commands.h"
-#include "hyperion/cli/registry.h"
-#include "hyperion/cli/result_folder.h"
-#include "hyperion/cli/usage.h"
+#include "hyperion/command/registry.h"
+#include "hyperion/command/result_folder.h"
+#include "hyperion/command/usage.h"
 #include "hyperion/interop/find_run.h"
 #include "hyperion/interop/open_model.h"
 

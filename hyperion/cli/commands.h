@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "hyperion/cli/completion.h"
-#include "hyperion/cli/setting_flags.h"
+#include "hyperion/command/completion.h"
+#include "hyperion/command/setting_flags.h"
 #include "hyperion/host/launch.h"
 
 namespace hyperion::train {

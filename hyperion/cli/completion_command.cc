@@ -2,9 +2,9 @@
 
 #include "hyperion/bench/workloads.h"
 #include "hyperion/cli/commands.h"
-#include "hyperion/cli/completion.h"
-#include "hyperion/cli/registry.h"
-#include "hyperion/cli/usage.h"
+#include "hyperion/command/completion.h"
+#include "hyperion/command/registry.h"
+#include "hyperion/command/usage.h"
 
 namespace hyperion::cli {
 namespace {

@@ -4,9 +4,9 @@
 
 #include "hyperion/base/json.h"
 #include "hyperion/cli/commands.h"
-#include "hyperion/cli/recipe_paths.h"
-#include "hyperion/cli/registry.h"
-#include "hyperion/cli/resolve.h"
+#include "hyperion/command/recipe_paths.h"
+#include "hyperion/command/registry.h"
+#include "hyperion/command/resolve.h"
 #include "hyperion/models/registry.h"
 
 namespace hyperion::cli {

@@ -5,9 +5,9 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/log.h"
 #include "hyperion/cli/commands.h"
-#include "hyperion/cli/meter.h"
-#include "hyperion/cli/registry.h"
-#include "hyperion/cli/usage.h"
+#include "hyperion/command/meter.h"
+#include "hyperion/command/registry.h"
+#include "hyperion/command/usage.h"
 #include "hyperion/hub/fetch.h"
 
 namespace hyperion::cli {

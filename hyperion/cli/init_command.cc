@@ -9,9 +9,9 @@
 #include "hyperion/base/json.h"
 #include "hyperion/base/read_file.h"
 #include "hyperion/cli/commands.h"
-#include "hyperion/cli/recipe_templates.h"
-#include "hyperion/cli/registry.h"
-#include "hyperion/cli/usage.h"
+#include "hyperion/command/recipe_templates.h"
+#include "hyperion/command/registry.h"
+#include "hyperion/command/usage.h"
 #include "hyperion/interop/deepspeed.h"
 #include "hyperion/train/config.h"
 

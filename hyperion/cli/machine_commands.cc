@@ -8,10 +8,10 @@
 #include "hyperion/bench/hardware.h"
 #include "hyperion/blocks/cpu_precision.h"
 #include "hyperion/cli/commands.h"
-#include "hyperion/cli/registry.h"
-#include "hyperion/cli/result_folder.h"
-#include "hyperion/cli/usage.h"
 #include "hyperion/comm/versions.h"
+#include "hyperion/command/registry.h"
+#include "hyperion/command/result_folder.h"
+#include "hyperion/command/usage.h"
 #include "hyperion/doctor/doctor.h"
 #include "hyperion/interop/open_model.h"
 

@@ -1,8 +1,8 @@
 #include "hyperion/cli/text_flags.h"
 
 #include "hyperion/base/format.h"
-#include "hyperion/cli/registry.h"
-#include "hyperion/cli/usage.h"
+#include "hyperion/command/registry.h"
+#include "hyperion/command/usage.h"
 
 namespace hyperion::cli {
 namespace {

@@ -11,11 +11,11 @@
 #include "hyperion/base/output_file.h"
 #include "hyperion/base/printable.h"
 #include "hyperion/cli/commands.h"
-#include "hyperion/cli/open_trace.h"
-#include "hyperion/cli/registry.h"
-#include "hyperion/cli/trace_output.h"
-#include "hyperion/cli/trace_page.h"
-#include "hyperion/cli/usage.h"
+#include "hyperion/command/open_trace.h"
+#include "hyperion/command/registry.h"
+#include "hyperion/command/trace_output.h"
+#include "hyperion/command/trace_page.h"
+#include "hyperion/command/usage.h"
 
 namespace hyperion::cli {
 namespace {

@@ -5,10 +5,10 @@
 #include "hyperion/analysis/path_report.h"
 #include "hyperion/analysis/waits.h"
 #include "hyperion/cli/commands.h"
-#include "hyperion/cli/open_trace.h"
-#include "hyperion/cli/registry.h"
-#include "hyperion/cli/trace_output.h"
-#include "hyperion/cli/usage.h"
+#include "hyperion/command/open_trace.h"
+#include "hyperion/command/registry.h"
+#include "hyperion/command/trace_output.h"
+#include "hyperion/command/usage.h"
 
 namespace hyperion::cli {
 namespace {

@@ -7,9 +7,9 @@
 #include "hyperion/base/log.h"
 #include "hyperion/base/output_file.h"
 #include "hyperion/cli/commands.h"
-#include "hyperion/cli/open_trace.h"
-#include "hyperion/cli/registry.h"
-#include "hyperion/cli/usage.h"
+#include "hyperion/command/open_trace.h"
+#include "hyperion/command/registry.h"
+#include "hyperion/command/usage.h"
 #include "hyperion/trace/export_trace.h"
 
 namespace hyperion::cli {

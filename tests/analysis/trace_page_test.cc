@@ -1,4 +1,4 @@
-#include "hyperion/cli/trace_page.h"
+#include "hyperion/command/trace_page.h"
 
 #include <gtest/gtest.h>
 

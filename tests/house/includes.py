@@ -15,6 +15,7 @@ ROWS = [  # a folder includes only folders of a lower row
     ["interop", "doctor"],
     ["train", "serve"],
     ["bench"],
+    ["command"],
     ["cli"],
 ]
 ROW = {folder: number for number, row in enumerate(ROWS) for folder in row}

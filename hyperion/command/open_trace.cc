@@ -1,10 +1,10 @@
-#include "hyperion/cli/open_trace.h"
+#include "hyperion/command/open_trace.h"
 
 #include "hyperion/base/clock.h"
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/printable.h"
-#include "hyperion/cli/meter.h"
+#include "hyperion/command/meter.h"
 #include "hyperion/interop/find_run.h"
 #include "hyperion/trace_formats/read_any_trace.h"
 

@@ -1,4 +1,4 @@
-#include "hyperion/cli/recipe_paths.h"
+#include "hyperion/command/recipe_paths.h"
 
 #include <filesystem>
 #include <set>

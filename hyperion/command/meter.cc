@@ -1,4 +1,4 @@
-#include "hyperion/cli/meter.h"
+#include "hyperion/command/meter.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "hyperion/cli/completion.h"
+#include "hyperion/command/completion.h"
 
 #include <algorithm>
 #include <map>

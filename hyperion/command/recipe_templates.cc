@@ -1,4 +1,4 @@
-#include "hyperion/cli/recipe_templates.h"
+#include "hyperion/command/recipe_templates.h"
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"

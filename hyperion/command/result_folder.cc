@@ -1,4 +1,4 @@
-#include "hyperion/cli/result_folder.h"
+#include "hyperion/command/result_folder.h"
 
 #include <filesystem>
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "hyperion/cli/commands.h"
+#include "hyperion/command/setting_flags.h"
 #include "hyperion/models/model.h"
 #include "hyperion/train/config.h"
 

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "hyperion/cli/setting_flags.h"
+#include "hyperion/command/setting_flags.h"
 #include "hyperion/host/launch.h"
 
 namespace hyperion::cli {

@@ -1,4 +1,4 @@
-#include "hyperion/cli/setting_flags.h"
+#include "hyperion/command/setting_flags.h"
 
 #include <CLI/CLI.hpp>
 #include <map>
@@ -6,7 +6,7 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
-#include "hyperion/cli/usage.h"
+#include "hyperion/command/usage.h"
 #include "hyperion/train/config.h"
 
 namespace hyperion::cli {

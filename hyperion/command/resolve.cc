@@ -1,4 +1,4 @@
-#include "hyperion/cli/resolve.h"
+#include "hyperion/command/resolve.h"
 
 #include <unistd.h>
 
@@ -7,7 +7,7 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/read_file.h"
-#include "hyperion/cli/recipe_paths.h"
+#include "hyperion/command/recipe_paths.h"
 #include "hyperion/models/registry.h"
 #include "hyperion/nn/lora.h"
 #include "hyperion/nn/meta.h"

@@ -1,4 +1,4 @@
-#include "hyperion/cli/trace_output.h"
+#include "hyperion/command/trace_output.h"
 
 #include <cstdio>
 #include <nlohmann/json.hpp>

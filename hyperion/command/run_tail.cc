@@ -1,4 +1,4 @@
-#include "hyperion/cli/run_tail.h"
+#include "hyperion/command/run_tail.h"
 
 #include <chrono>
 #include <cstdio>
@@ -10,7 +10,7 @@
 #include "hyperion/base/log.h"
 #include "hyperion/base/read_file.h"
 #include "hyperion/base/signals.h"
-#include "hyperion/cli/resolve.h"
+#include "hyperion/command/resolve.h"
 #include "hyperion/interop/open_model.h"
 #include "hyperion/models/registry.h"
 #include "hyperion/report/metrics.h"

@@ -1,4 +1,4 @@
-#include "hyperion/cli/named_results.h"
+#include "hyperion/command/named_results.h"
 
 #include <filesystem>
 #include <set>

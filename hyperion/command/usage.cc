@@ -1,4 +1,4 @@
-#include "hyperion/cli/usage.h"
+#include "hyperion/command/usage.h"
 
 #include <algorithm>
 #include <cctype>

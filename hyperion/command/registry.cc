@@ -1,4 +1,4 @@
-#include "hyperion/cli/registry.h"
+#include "hyperion/command/registry.h"
 
 namespace hyperion::cli {
 

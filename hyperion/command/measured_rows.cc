@@ -1,4 +1,4 @@
-#include "hyperion/cli/measured_rows.h"
+#include "hyperion/command/measured_rows.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
