@@ -13,13 +13,6 @@
 namespace hyperion::analysis {
 namespace {
 
-// "block transformer.h.3" and "recompute transformer.h.3" are of one block; other spans of none.
-std::string_view block_of(std::string_view span) {
-  for (const std::string_view word : {"block ", "recompute "})
-    if (span.starts_with(word)) return span.substr(word.size());
-  return {};
-}
-
 class LayerRows {
  public:
   explicit LayerRows(const Timeline& timeline) : timeline_(timeline) {}

@@ -11,8 +11,6 @@
 
 namespace hyperion::analysis {
 
-inline constexpr const char* kOutsideBlocks = "outside blocks";
-
 struct LayerRow {
   std::string name;  // "transformer.h.3", "outside blocks", "communication", "input", "waiting"
   bool block = false;

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <unordered_map>
 
 #include "hyperion/analysis/device_work.h"
 #include "hyperion/analysis/host_lanes.h"
 #include "hyperion/base/format.h"
+#include "hyperion/base/json.h"
 
 namespace hyperion::analysis {
 namespace {
@@ -212,8 +214,24 @@ class TimelineMaker {
       piece.launched = begin_of(call->second);
       piece.layer = made_.pieces[call->second].layer;
       piece.phase = made_.pieces[call->second].phase;
+      const auto name = made_.pieces[call->second].name;
+      if (name != trace::kNoString && is_graph_launch(trace_.names[name])) tell_of_replayed(event, piece);
     }
     made_.pieces.push_back(piece);
+  }
+
+  // What graph_kernels.h found out.
+  void tell_of_replayed(uint32_t event, Piece& piece) {
+    const auto args = base::Json::parse(trace_.args(event), nullptr, /*allow_exceptions=*/false);
+    if (!args.is_object()) return;
+    const auto word = [&](const char* key) {
+      const auto found = args.find(key);
+      return found != args.end() && found->is_string() ? found->get<std::string>() : std::string();
+    };
+    for (size_t i = 1; i < kPhases; ++i)
+      if (word(kPhaseArgument) == kPhaseTexts[i]) piece.phase = static_cast<Phase>(i);
+    if (const auto layer = word(kLayerArgument); !layer.empty())
+      piece.layer = layer == kOutsideBlocks ? trace::kNoString : trace_.names.add("block " + layer);
   }
 
   trace::Trace trace_;
@@ -233,6 +251,16 @@ class TimelineMaker {
 }  // namespace
 
 std::string_view phase_text(Phase phase) { return kPhaseTexts[static_cast<size_t>(phase)]; }
+
+std::string_view block_of(std::string_view span) {
+  for (const std::string_view word : {"block ", "recompute "})
+    if (span.starts_with(word)) return span.substr(word.size());
+  return {};
+}
+
+bool is_graph_launch(std::string_view call) {
+  return call.starts_with("cudaGraphLaunch") || call.starts_with("cuGraphLaunch") || call.starts_with("hipGraphLaunch");
+}
 
 std::string_view piece_text(PieceKind kind) { return kPieceTexts[static_cast<size_t>(kind)]; }
 

@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "hyperion/analysis/collectives.h"
@@ -25,6 +26,16 @@ std::string_view piece_text(PieceKind kind);
 enum class Phase : uint8_t { none, forward, recompute, backward, update };
 constexpr size_t kPhases = 5;
 std::string_view phase_text(Phase phase);
+
+// "transformer.h.3" of a span "block transformer.h.3" or "recompute transformer.h.3"; of other spans nothing.
+std::string_view block_of(std::string_view span);
+inline constexpr const char* kOutsideBlocks = "outside blocks";
+
+// A call of the runtime, "cudaGraphLaunch"; and what its kernels say of themselves where it is known (graph_kernels.h).
+bool is_graph_launch(std::string_view call);
+inline constexpr const char* kPhaseArgument = "phase";
+inline constexpr const char* kLayerArgument = "layer";  // a block, or kOutsideBlocks
+inline constexpr const char* kOperationArgument = "operation";
 
 constexpr uint32_t kNoPiece = UINT32_MAX;
 // When a piece begins or ends, as one number.

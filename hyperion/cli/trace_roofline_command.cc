@@ -144,7 +144,7 @@ int trace_roofline_command(const TraceRooflineOptions& options) {
   }
   if (std::all_of(ranks.begin(), ranks.end(), [](const auto& rank) { return rank.rows.empty(); }))
     throw base::ConfigError("these traces tell of no block of the model",
-                            "trace steps that are not replayed as graphs: --optimize fused --profile 1+3");
+                            "of recorded stages of pipelines none is known: --optimize fused --profile 1+3");
   const CountedWork work(config, world);
   std::string machine;
   const auto ceiling = ceiling_of(options, record, config, machine);
@@ -182,8 +182,8 @@ void add_trace_roofline(Commands& trace) {
         command->add_flag("--json", options.json, "as JSON, times in microseconds");
         command->footer(
             "\nOperations and bytes are counted from the model's shapes, a step of one rank: multiply and add are two, "
-            "causal attention\ncounts by half, bytes are the least that must move. Times are those of `trace analyze`. "
-            "Of steps that are replayed as\ngraphs blocks are not told apart yet.\n\nExample:\n  hyperion train "
+            "causal attention\ncounts by half, bytes are the least that must move. Times are those of `trace analyze`."
+            "\n\nExample:\n  hyperion train "
             "recipe.toml --profile 1+3@10 --run first && hyperion trace roofline first");
       },
       trace_roofline_command);

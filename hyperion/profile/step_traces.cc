@@ -114,6 +114,16 @@ StepTraces::~StepTraces() = default;
 
 void StepTraces::also(const TracePlan& plan) { asked_ = plan; }
 
+void StepTraces::record_pattern(const std::function<void()>& step) {
+  if (recording_ || active_ != nullptr) return step();
+  kineto::prepareProfiler(kineto_config(/*memory=*/false), activities(options_.gpu));
+  options_.wait();
+  Recording pattern(options_.gpu, /*memory=*/false, 0);
+  step();
+  options_.wait();
+  write(pattern, /*pattern=*/true);
+}
+
 void StepTraces::before(int64_t step) {
   if (active_ == nullptr)
     for (const auto* plan : {&options_.plan, &asked_})
@@ -154,10 +164,15 @@ void StepTraces::end_recording() {
   if (active_ == &asked_) asked_ = {};
   active_ = nullptr;
   options_.wait();
-  auto recorded = recording_->end();
-  recording_.reset();
+  const auto ended = std::exchange(recording_, nullptr);
+  write(*ended, /*pattern=*/false);
+}
+
+void StepTraces::write(Recording& recording, bool pattern) {
+  auto recorded = recording.end();
   writer_.reset();  // waits for the last one
   StepTrace trace{options_.owner, recorded.first, last_, options_.scratch(recorded.first), {}};
+  trace.pattern = pattern;
   trace.clock_offset = nanoseconds<std::chrono::system_clock>() - nanoseconds<std::chrono::steady_clock>();
   writer_ = std::make_unique<Writer>(std::move(recorded), std::move(trace), options_.write);
 }

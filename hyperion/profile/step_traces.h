@@ -23,6 +23,7 @@ struct StepTrace {
   std::string kineto;        // the file that kineto wrote, which whoever takes the trace removes
   RecordedSpans spans;       // of the monotonic clock
   int64_t clock_offset = 0;  // nanoseconds from that clock to that of 1970
+  bool pattern = false;      // of a step before its recording as a graph: see record_pattern()
 };
 
 class StepTraces {
@@ -41,6 +42,9 @@ class StepTraces {
   StepTraces& operator=(const StepTraces&) = delete;
 
   void also(const TracePlan& plan);  // beside the plan, once, in steps that it leaves free
+  // A step that runs one operation at a time before it is recorded as a graph, whose kernels will be in its order: a
+  // trace of its own. Where a trace is under way it is only run. In the thread that queues it.
+  void record_pattern(const std::function<void()>& step);
   // Around each step, in the thread that queues it.
   void before(int64_t step);
   void after(int64_t step);
@@ -50,6 +54,7 @@ class StepTraces {
  private:
   void end_recording();
   class Recording;
+  void write(Recording& recording, bool pattern);
   Options options_;
   TracePlan asked_;
   int64_t last_ = 0;                   // step that was recorded

@@ -111,14 +111,13 @@ std::vector<base::Path> recording(const base::Path& run, int64_t step) {
   return found == all.end() ? std::vector<base::Path>() : by_rank(found->second);
 }
 
-void finish_trace(const base::Path& kineto, const profile::RecordedSpans& spans, int64_t clock_offset,
-                  const base::Path& to) {
-  const RemovedAtEnd removed{kineto};
-  const auto partial = base::Path(to.string() + ".partial-joined");
-  const RemovedAtEnd removed_too{partial};
+namespace {
+
+// Kineto's file with the spans among its events.
+void join(const base::Path& kineto, const profile::RecordedSpans& spans, int64_t clock_offset, const base::Path& to) {
   std::ifstream in(kineto, std::ios::binary);
-  std::ofstream out(partial, std::ios::binary);
-  if (!in || !out) throw base::FileError(base::format("cannot write {}", partial.string()), errno, "is the disk full?");
+  std::ofstream out(to, std::ios::binary);
+  if (!in || !out) throw base::FileError(base::format("cannot write {}", to.string()), errno, "is the disk full?");
   // What stands before the events is short.
   std::string head(size_t{1} << 20, '\0');
   in.read(head.data(), static_cast<std::streamsize>(head.size()));
@@ -132,15 +131,38 @@ void finish_trace(const base::Path& kineto, const profile::RecordedSpans& spans,
   out << head.substr(events);
   if (in && in.peek() != std::ifstream::traits_type::eof()) out << in.rdbuf();
   out.close();
-  if (!out) throw base::FileError(base::format("cannot write {}", partial.string()), errno, "is the disk full?");
-  ReadOptions beside_a_run;
-  beside_a_run.threads = 1, beside_a_run.stops = false;
-  const auto trace = read_trace(partial, beside_a_run);
+  if (!out) throw base::FileError(base::format("cannot write {}", to.string()), errno, "is the disk full?");
+}
+
+Trace read_beside_a_run(const base::Path& path) {
+  ReadOptions options;
+  options.threads = 1, options.stops = false;
+  return read_trace(path, options);
+}
+
+}  // namespace
+
+void finish_trace(const base::Path& kineto, const profile::RecordedSpans& spans, int64_t clock_offset,
+                  const base::Path& to, const TraceChange& told) {
+  const RemovedAtEnd removed{kineto};
+  const auto partial = base::Path(to.string() + ".partial-joined");
+  const RemovedAtEnd removed_too{partial};
+  join(kineto, spans, clock_offset, partial);
+  auto trace = read_beside_a_run(partial);
+  if (told) trace = told(std::move(trace));
   try {
     write_trace_file(base::real_files(), to, trace);
   } catch (const base::ConfigError&) {
     std::filesystem::rename(partial, base::Path(to).replace_extension(kJsonEnding));
   }
+}
+
+Trace joined_trace(const base::Path& kineto, const profile::RecordedSpans& spans, int64_t clock_offset) {
+  const RemovedAtEnd removed{kineto};
+  const auto joined = base::Path(kineto.string() + ".partial-joined");
+  const RemovedAtEnd removed_too{joined};
+  join(kineto, spans, clock_offset, joined);
+  return read_beside_a_run(joined);
 }
 
 }  // namespace hyperion::trace

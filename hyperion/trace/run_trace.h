@@ -1,9 +1,11 @@
 // The trace of a run's own steps, from what LibTorch's profiler wrote and what the program's parts told of themselves.
 #pragma once
+#include <functional>
 #include <vector>
 
 #include "hyperion/base/files.h"
 #include "hyperion/profile/span.h"
+#include "hyperion/trace/trace.h"
 
 namespace hyperion::trace {
 
@@ -18,7 +20,11 @@ std::vector<base::Path> recording(const base::Path& run, int64_t step);
 // and keeps them as our own file, in a build without libzstd as JSON beside it. `kineto` is gone afterwards, whatever
 // happened. `clock_offset`: nanoseconds from the spans' clock to that of 1970. Throws CorruptError where the file has
 // no list of events.
+// `told`, where given, changes what is kept of it.
+using TraceChange = std::function<Trace(Trace&&)>;
 void finish_trace(const base::Path& kineto, const profile::RecordedSpans& spans, int64_t clock_offset,
-                  const base::Path& to);
+                  const base::Path& to, const TraceChange& told = {});
+// The same without a file of it: `kineto` is gone afterwards.
+Trace joined_trace(const base::Path& kineto, const profile::RecordedSpans& spans, int64_t clock_offset);
 
 }  // namespace hyperion::trace

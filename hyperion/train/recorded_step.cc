@@ -71,6 +71,14 @@ void Stepper::make_graphs() {
   if (loss_scale_) optimizer_->scale_on_device({static_cast<float>(loss_scale_->scale()), 0, 0, 0});
 }
 
+bool Stepper::record_patterns(const std::function<void(const std::function<void()>&)>& record) {
+  if (!graphs_ || graphs_->refused() || graphs_->has_patterns()) return false;
+  device::synchronize(device_);
+  graphs_->forget();
+  graphs_->record_patterns(record);
+  return true;
+}
+
 // How the parts' losses weigh differs from batch to batch, so a recording finds it on the device.
 void Stepper::tell_shares(const Batch& all) {
   constexpr size_t kAtOnce = 16;

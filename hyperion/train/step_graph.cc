@@ -71,7 +71,12 @@ StepFigures StepGraphs::run(const std::string& shape, const Batch& batch, kernel
   if (!entry->graph && entry->warm++ < kWarmUp) {
     writes.queue();
     StepFigures figures;
-    device::on_side_stream([&] { figures = compute(batch); });
+    const auto run = [&] { device::on_side_stream([&] { figures = compute(batch); }); };
+    if (pattern_ && entry->warm == kWarmUp) {
+      pattern_(run);
+    } else {
+      run();
+    }
     return figures;
   }
   if (!entry->graph) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "hyperion/kernels/small_writes.h"
 #include "hyperion/train/feed.h"
@@ -38,6 +39,10 @@ class StepGraphs {
                   const std::function<StepFigures(const Batch&)>& compute);
 
   void forget();  // what was recorded so far
+  // From here on the last step of a shape that runs as it is before its recording runs within `record`.
+  using Around = std::function<void(const std::function<void()>&)>;
+  void record_patterns(Around record) { pattern_ = std::move(record); }
+  bool has_patterns() const { return pattern_ != nullptr; }
   bool refused() const { return refused_; }
 
  private:
@@ -45,6 +50,7 @@ class StepGraphs {
   std::map<std::string, std::unique_ptr<Recorded>> recorded_;
   std::function<void()> begin_;
   std::function<Replayed()> end_;
+  Around pattern_;
   bool refused_ = false;
 };
 

@@ -86,6 +86,10 @@ class Stepper {
   // Its steps as graphs, or the work of its stages, as far as it knows.
   bool records() const { return graphs_ != nullptr ? !graphs_->refused() : records_stages_; }
 
+  // Steps that are recorded as graphs: the one before each recording runs within `record`. What was recorded before is
+  // forgotten, by all processes in the same step. False: no steps are recorded, or it was said already.
+  bool record_patterns(const std::function<void(const std::function<void()>&)>& record);
+
   // Every tensor a checkpoint must hold, by its name there; the live ones. Slices where they are cut among processes,
   // and of a pipeline those of this process's stages.
   std::vector<nn::Parameter> state() const;

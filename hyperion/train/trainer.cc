@@ -111,6 +111,8 @@ void Trainer::step() {
   if (device_.is_cpu()) settle();
 }
 
+constexpr int64_t kStepsToRecord = 3;  // two as they are, the second of which is traced, and the recording
+
 // What ranks tell each other with a step: what JobWatch says of the last one, then a request for traces.
 constexpr size_t kWatched = std::tuple_size_v<doctor::JobWatch::Told>, kAskedOf = kWatched, kAskedSteps = kWatched + 1,
                  kAskedFirst = kWatched + 2;
@@ -124,7 +126,9 @@ void Trainer::tell_others() {
     const auto& run = request_.run.path();
     if (const auto asked = profile::take_request(files_, run)) {
       const auto plan = profile::TracePlan::parse(config_.train.profile, "train.profile");
-      const auto answer = profile::answer_to(*asked, plan, step_ + 2, config_.train.steps, processes_.size());
+      // Steps that are graphs are recorded anew first, so that their kernels can be told apart.
+      const int64_t next = step_ + 2 + (stepper_->records() && !traces_ ? kStepsToRecord : 0);
+      const auto answer = profile::answer_to(*asked, plan, next, config_.train.steps, processes_.size());
       profile::answer_request(files_, run, answer);
       if (answer.refused.empty()) {
         own[kAskedOf] = asked->mask(), own[kAskedSteps] = asked->memory ? -asked->steps : asked->steps;
@@ -138,10 +142,10 @@ void Trainer::tell_others() {
 
 void Trainer::heed_others() {
   const auto& asked = processes_.told().front();
-  if (const int64_t steps = asked[kAskedSteps];
-      profile::TraceRequest::asks(asked[kAskedOf], processes_.rank()) && steps != 0) {
-    if (!traces_) make_traces({});
-    traces_->also({.warm_up = 1, .steps = std::abs(steps), .first = asked[kAskedFirst], .memory = steps < 0});
+  if (const int64_t steps = asked[kAskedSteps]; steps != 0) {
+    if (!traces_) make_traces({});  // on all ranks, as all record steps anew
+    if (profile::TraceRequest::asks(asked[kAskedOf], processes_.rank()))
+      traces_->also({.warm_up = 1, .steps = std::abs(steps), .first = asked[kAskedFirst], .memory = steps < 0});
   }
   if (!watch_) return;
   std::vector<doctor::JobWatch::Told> steps;

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <optional>
 
+#include "hyperion/analysis/graph_kernels.h"
 #include "hyperion/base/error.h"
 #include "hyperion/base/fault.h"
 #include "hyperion/base/format.h"
@@ -188,9 +189,12 @@ void Trainer::make_traces(const profile::TracePlan& plan) {
       .wait = [this] { device::synchronize(device_); },
       .scratch = [file](int64_t step) { return file(step).string() + ".partial-kineto"; },
       .write =
-          [file](const profile::StepTrace& trace) {
-            trace::finish_trace(trace.kineto, trace.spans, trace.clock_offset, file(trace.first));
+          [file, graphs = std::make_shared<analysis::GraphKernels>()](const profile::StepTrace& trace) {
+            if (trace.pattern) return graphs->learn(trace::joined_trace(trace.kineto, trace.spans, trace.clock_offset));
+            trace::finish_trace(trace.kineto, trace.spans, trace.clock_offset, file(trace.first),
+                                [&](trace::Trace&& recorded) { return graphs->tell(std::move(recorded)); });
           }});
+  stepper_->record_patterns([this](const std::function<void()>& step) { traces_->record_pattern(step); });
 }
 
 double Trainer::restore() {
