@@ -1,6 +1,9 @@
 #include "hyperion/base/faulty_files.h"
 
+#include <unistd.h>
+
 #include <cerrno>
+#include <csignal>
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
@@ -32,6 +35,7 @@ class FaultyFile final : public WritableFile {
 
 void FaultyFileSystem::operate(const Path& path) {
   ++operations_;
+  if (kill_in_ > 0 && --kill_in_ == 0) ::kill(::getpid(), SIGKILL);
   if (dead_ || (fail_in_ > 0 && --fail_in_ == 0)) throw FileError(format("cannot write {}", path.string()), EIO);
 }
 

@@ -13,6 +13,8 @@ class FaultyFileSystem final : public FileSystem {
   void fail_operation(int64_t n) { fail_in_ = n; }
   // The n-th append from now writes only its first half, then every later operation fails, as after a crash; 0: never.
   void tear_append(int64_t n) { tear_in_ = n; }
+  // The n-th operation from now kills this process with SIGKILL; 0: never.
+  void kill_at_operation(int64_t n) { kill_in_ = n; }
   // Appends beyond this many bytes in all fail with ENOSPC; -1: endless.
   void set_capacity(int64_t bytes) { capacity_ = bytes; }
   int64_t operations() const { return operations_; }
@@ -34,7 +36,7 @@ class FaultyFileSystem final : public FileSystem {
   size_t writable_bytes(const Path& path, size_t wanted);
 
   FileSystem& real_;
-  int64_t fail_in_ = 0, tear_in_ = 0, capacity_ = -1, operations_ = 0;
+  int64_t fail_in_ = 0, tear_in_ = 0, kill_in_ = 0, capacity_ = -1, operations_ = 0;
   bool dead_ = false;
 };
 

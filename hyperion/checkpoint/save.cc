@@ -1,8 +1,9 @@
 #include "hyperion/checkpoint/save.h"
 
 #include <cerrno>
-#include <cstring>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "hyperion/base/clock.h"
 #include "hyperion/base/descriptors.h"
@@ -12,6 +13,7 @@
 #include "hyperion/base/json.h"
 #include "hyperion/base/log.h"
 #include "hyperion/base/read_file.h"
+#include "hyperion/checkpoint/load.h"
 #include "hyperion/checkpoint/manifest.h"
 #include "hyperion/checkpoint/step_folder.h"
 #include "hyperion/checkpoint/together.h"
@@ -34,11 +36,7 @@ void pass(const char* point, const Path& path) {
 
 FileError with_hint(const FileError& error) {
   const bool full = error.code() == ENOSPC || error.code() == EDQUOT;
-  // A FileError adds the system's words for its code; they are already there.
-  std::string what = error.what();
-  const std::string words = format(": {}", std::strerror(error.code()));
-  if (what.ends_with(words)) what.resize(what.size() - words.size());
-  return {what, error.code(),
+  return {without_code(error.what(), error.code()), error.code(),
           full                                    ? kFullDiskHint
           : base::lacks_descriptors(error.code()) ? base::descriptor_hint()
                                                   : "check the disk; earlier checkpoints are as they were"};
@@ -127,11 +125,34 @@ void put_in_place(base::FileSystem& files, const Path& partial, const Path& comp
   try_or_warn("remove " + replaced.string(), [&] { files.remove_all(replaced); });
 }
 
-void remove_old(base::FileSystem& files, const Path& folder, const Snapshot& written, int64_t keep) {
+// Of each `every` steps the first that is there.
+std::set<int64_t> kept_for_ever(const std::vector<CheckpointEntry>& newest_first, int64_t every) {
+  std::map<int64_t, int64_t> first;
+  for (const CheckpointEntry& entry : newest_first)
+    if (every > 0 && entry.step >= every) first[entry.step / every] = entry.step;
+  std::set<int64_t> steps;
+  for (const auto& [part, step] : first) steps.insert(step);
+  return steps;
+}
+
+void remove_old(base::FileSystem& files, const Path& folder, const Snapshot& written, const Retention& retention) {
+  const auto entries = list_checkpoints(files, folder);
+  const auto for_ever = kept_for_ever(entries, retention.every);
   int64_t kept = 1;
-  for (const CheckpointEntry& entry : list_checkpoints(files, folder)) {
-    if (entry.step == written.step || kept++ < keep || entry.step == written.best) continue;
+  for (const CheckpointEntry& entry : entries) {
+    if (entry.step == written.step || kept++ < retention.keep || entry.step == written.best ||
+        for_ever.count(entry.step) != 0)
+      continue;
     try_or_warn("remove " + entry.path.string(), [&] { discard(files, entry.path, entry.step); });
+  }
+}
+
+// As a reader will find it, in all but the tensors' bytes: these were hashed on their way to a disk that took them.
+void check_readable(base::FileSystem& files, const Path& partial) {
+  try {
+    open_checkpoint(files, partial);
+  } catch (const base::CorruptError& error) {
+    throw FileError(format("what was written does not read back: {}", error.what()), EIO);
   }
 }
 
@@ -139,6 +160,7 @@ void write_and_place(base::FileSystem& files, const Path& partial, const Path& c
   try {
     files.create_folders(partial);
     write_manifest(files, partial, snapshot, {write_shard(files, partial, snapshot, 0)});
+    check_readable(files, partial);
     pass("checkpoint.before_rename", partial);
     put_in_place(files, partial, complete, snapshot.step);
   } catch (...) {
@@ -147,10 +169,13 @@ void write_and_place(base::FileSystem& files, const Path& partial, const Path& c
   }
 }
 
+constexpr const char* kFailed = "the checkpoint could not be written by ";
+constexpr const char* kUnharmed = "earlier checkpoints are as they were";
+
 // One step of the common work.
 template <class Work>
 std::vector<std::string> all_do(comm::Group& ranks, Work work) {
-  return together(ranks, "the checkpoint could not be written by ", "earlier checkpoints are as they were", work);
+  return together(ranks, kFailed, kUnharmed, work);
 }
 
 void write_together(base::FileSystem& files, const Path& folder, const Path& complete, const Snapshot& snapshot,
@@ -165,12 +190,14 @@ void write_together(base::FileSystem& files, const Path& folder, const Path& com
                 files.create_folders(partial);
                 return partial.string();
               }).front();
-    const auto shards = all_do(ranks, [&] { return file_text(write_shard(files, partial, snapshot, ranks.rank())); });
+    const auto shards = together_for_long(
+        ranks, kFailed, kUnharmed, [&] { return file_text(write_shard(files, partial, snapshot, ranks.rank())); });
     all_do(ranks, [&]() -> std::string {
       if (!first) return {};
       std::vector<ManifestFile> list;
       for (const std::string& text : shards) list.push_back(parse_file(text, "what a rank wrote"));
       write_manifest(files, partial, snapshot, std::move(list));
+      check_readable(files, partial);
       pass("checkpoint.before_rename", partial);
       put_in_place(files, partial, complete, snapshot.step);
       return {};
@@ -183,9 +210,9 @@ void write_together(base::FileSystem& files, const Path& folder, const Path& com
 
 }  // namespace
 
-Path save_checkpoint(base::FileSystem& files, const Path& folder, const Snapshot& snapshot, int64_t keep,
+Path save_checkpoint(base::FileSystem& files, const Path& folder, const Snapshot& snapshot, const Retention& retention,
                      comm::Group* ranks) {
-  HYPERION_CHECK(keep >= 1 && snapshot.step >= 0, "a checkpoint needs keep >= 1 and step >= 0");
+  HYPERION_CHECK(retention.keep >= 1 && snapshot.step >= 0, "a checkpoint needs keep >= 1 and step >= 0");
   const base::OperationScope scope("checkpoint.save");
   profile::Span span("checkpoint save");
   for (const auto& item : snapshot.tensors) span.add_bytes(static_cast<int64_t>(item.tensor.nbytes()));
@@ -200,8 +227,10 @@ Path save_checkpoint(base::FileSystem& files, const Path& folder, const Snapshot
     if (!error.hint().empty()) throw;
     throw with_hint(error);
   }
-  pass("checkpoint.after_rename", complete);
-  if (alone || ranks->rank() == 0) remove_old(files, folder, snapshot, keep);
+  base::fault_point("checkpoint.after_rename");
+  if (alone || ranks->rank() == 0)
+    try_or_warn("look for old checkpoints in " + folder.string(),
+                [&] { remove_old(files, folder, snapshot, retention); });
   return complete;
 }
 

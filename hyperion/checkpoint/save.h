@@ -20,16 +20,24 @@ struct Snapshot {
   std::optional<int64_t> best = {};    // the step whose checkpoint stays, however old it is
 };
 
-// Writes `folder`/step-N and returns its path; a step-N already there is replaced. Then removes all but the newest
-// `keep` (at least 1) complete checkpoints and the best, never the one just written, and what earlier crashes left
-// behind; a removal that fails is only a warning. When the write fails (FileError with a hint), what was begun is
-// removed and every earlier checkpoint is as it was. One saver at a time for a folder. Fault points:
-// checkpoint.before_shard, .before_manifest, .before_rename, .after_rename.
+// What stays of older checkpoints, beside the best.
+struct Retention {
+  int64_t keep = 2;   // the newest, at least 1
+  int64_t every = 0;  // and of each so many steps the first, for ever; 0: none
+  Retention(int64_t newest, int64_t for_ever = 0) : keep(newest), every(for_ever) {}
+};
+
+// Writes `folder`/step-N and returns its path; a step-N already there is replaced. It is opened as a reader would
+// before it takes its name; only then all but what `retention` keeps and the best are removed, never the one just
+// written, and what earlier crashes left behind; a removal that fails is only a warning. When the write fails
+// (FileError with a hint), what was begun is removed and every earlier checkpoint is as it was. One saver at a time for
+// a folder. Fault points: checkpoint.before_shard, .before_manifest, .before_rename, .after_rename.
 //
 // With `ranks` every rank of the group calls this: each writes its tensors as shard-<rank>, rank 0 the
-// manifest, last, with its own state. Where one fails all throw, and the folder is as it was.
-base::Path save_checkpoint(base::FileSystem& files, const base::Path& folder, const Snapshot& snapshot, int64_t keep,
-                           comm::Group* ranks = nullptr);
+// manifest, last, with its own state. Where one fails all throw, and the folder is as it was: FileError on all where
+// nothing but storage failed.
+base::Path save_checkpoint(base::FileSystem& files, const base::Path& folder, const Snapshot& snapshot,
+                           const Retention& retention, comm::Group* ranks = nullptr);
 
 // Gives the checkpoint in `step_folder` another state; its tensors stay.
 void replace_state(base::FileSystem& files, const base::Path& step_folder, const std::string& state);

@@ -175,8 +175,10 @@ std::string Processes::text() const {
 
 std::map<std::string, comm::Traffic> Processes::traffic_by_caller() const {
   std::map<std::string, comm::Traffic> all;
-  for (const auto* group : groups())
+  for (const auto* group : groups()) {
+    if (group == saves_.get()) continue;  // saves may go on in the background: nobody's step waits for them
     for (const auto& [key, traffic] : group->traffic()) all[group->name() + " " + key] += traffic;
+  }
   return all;
 }
 

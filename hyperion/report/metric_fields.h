@@ -39,6 +39,9 @@ void each_field(Record& record, Visit&& visit) {
   visit("gpu_busy_percent", record.gpu_busy);
   visit("gpu_slowed", record.gpu_slowed);
   visit("energy_j", record.energy);
+  visit("checkpoint_blocked_s", record.checkpoint_blocked_s);
+  visit("checkpoint_write_s", record.checkpoint_write_s);
+  visit("checkpoint_failure", record.checkpoint_failure);
   visit("unix_s", record.unix_s);
 }
 

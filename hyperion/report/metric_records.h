@@ -30,6 +30,10 @@ struct StepRecord {
   std::optional<double> gpu_clock = {}, gpu_power = {}, gpu_temperature = {}, gpu_busy = {};
   std::optional<std::string> gpu_slowed = {};
   std::optional<double> energy = {};
+  // Of the last save before this step: how long training waited for it, how long it was being written (in the
+  // background perhaps, and then known some steps later), and why it failed.
+  std::optional<double> checkpoint_blocked_s = {}, checkpoint_write_s = {};
+  std::optional<std::string> checkpoint_failure = {};
   std::optional<double> unix_s = {};  // when it ended, in seconds since 1970
 };
 

@@ -11,7 +11,7 @@ namespace {
 
 // "memory_peak" -> "memory/peak"; "loss" -> "train/loss".
 std::string name_of_step_value(std::string_view key) {
-  for (const std::string_view group : {"memory", "gpu", "expert", "comm"})
+  for (const std::string_view group : {"memory", "gpu", "expert", "comm", "checkpoint"})
     if (key.starts_with(group) && key.size() > group.size() && key[group.size()] == '_')
       return std::string(group) + "/" + std::string(key.substr(group.size() + 1));
   if (key == "energy_j") return "gpu/energy_j";

@@ -17,6 +17,8 @@ namespace {
 
 using base::Json;
 
+constexpr size_t kMostWaiting = size_t{64} << 20;  // some hours of lines that no disk takes
+
 // Numbers are written with as many digits as give the same bits when read.
 std::string json_text(int64_t value) { return base::format("{}", value); }
 std::string json_text(double value) { return std::isfinite(value) ? base::format("{}", value) : "null"; }
@@ -29,7 +31,13 @@ std::string json_text(const std::optional<T>& value) {
 }
 
 std::string csv_text(int64_t value) { return base::format("{}", value); }
-std::string csv_text(const std::string& value) { return value; }
+std::string csv_text(const std::string& value) {
+  if (value.find_first_of(",\"\n\r") == value.npos) return value;
+  std::string quoted = "\"";
+  for (const char c : value)
+    quoted += c == '"' ? std::string("\"\"") : std::string(1, c == '\n' || c == '\r' ? ' ' : c);
+  return quoted + '"';
+}
 std::string csv_text(double value) { return base::format("{}", value); }
 template <class T>
 std::string csv_text(const std::optional<T>& value) {
@@ -182,14 +190,12 @@ void mend(base::FileSystem& files, const base::Path& path, const std::string& ol
   if (kept.text != old_text) base::write_atomically(files, path, kept.text);
 }
 
-std::unique_ptr<base::WritableFile> open_jsonl(base::FileSystem& files, const base::Path& path, int64_t last_step,
-                                               int64_t evaluations_before) {
+void mend_jsonl(base::FileSystem& files, const base::Path& path, int64_t last_step, int64_t evaluations_before) {
   const std::string text = files.exists(path) ? base::read_at_most(files, path, kLongestMetrics) : "";
   mend(files, path, text, keep_records(text, last_step, evaluations_before), last_step);
-  return files.open_append(path);
 }
 
-std::unique_ptr<base::WritableFile> open_csv(base::FileSystem& files, const base::Path& path, int64_t last_step) {
+void mend_csv(base::FileSystem& files, const base::Path& path, int64_t last_step) {
   const std::string header = csv_header();
   const std::string text = files.exists(path) ? base::read_at_most(files, path, kLongestMetrics) : "";
   std::string_view rows = text;
@@ -199,7 +205,6 @@ std::unique_ptr<base::WritableFile> open_csv(base::FileSystem& files, const base
   if (same_columns) kept = keep_rows(rows, last_step);
   kept.text = header + kept.text;
   mend(files, path, text, kept);
-  return files.open_append(path);
 }
 
 }  // namespace
@@ -207,8 +212,45 @@ std::unique_ptr<base::WritableFile> open_csv(base::FileSystem& files, const base
 MetricsWriter::MetricsWriter(base::FileSystem& files, const base::Path& run, int rank, int64_t last_step_to_keep,
                              int64_t evaluations_before) {
   files.create_folders(run);
-  if (rank == 0) jsonl_ = open_jsonl(files, run / "metrics.jsonl", last_step_to_keep, evaluations_before);
-  csv_ = open_csv(files, run / base::format("metrics.rank-{}.csv", rank), last_step_to_keep);
+  const base::Path jsonl = run / "metrics.jsonl", csv = run / base::format("metrics.rank-{}.csv", rank);
+  if (rank == 0) mend_jsonl(files, jsonl, last_step_to_keep, evaluations_before);
+  if (rank == 0) jsonl_.emplace(files, jsonl);
+  mend_csv(files, csv, last_step_to_keep);
+  csv_.emplace(files, csv);
+}
+
+MetricsWriter::Appender::Appender(base::FileSystem& files, base::Path path)
+    : files_(files), path_(std::move(path)), file_(files.open_append(path_)) {
+  size_ = files_.size(path_);
+}
+
+void MetricsWriter::Appender::flush() {
+  if (waiting_.empty()) return;
+  if (!file_) {  // a refused write may have left a part of a line
+    if (files_.size(path_) != size_) files_.resize(path_, size_);
+    file_ = files_.open_append(path_);
+  }
+  try {
+    file_->append(waiting_);
+  } catch (...) {
+    file_.reset();
+    throw;
+  }
+  size_ += waiting_.size();
+  waiting_.clear();
+}
+
+void MetricsWriter::Appender::append(const std::string& line) {
+  const bool waited = !waiting_.empty();
+  waiting_ += line;
+  try {
+    flush();
+  } catch (const base::FileError& error) {
+    if (waiting_.size() > kMostWaiting) throw;
+    if (!waited) base::log_warn(base::format("what is measured waits in memory: {}", error.what()));
+    return;
+  }
+  if (waited) base::log_info(base::format("{} has all lines again", path_.string()));
 }
 
 void MetricsWriter::write(const StepRecord& record) {
@@ -218,6 +260,11 @@ void MetricsWriter::write(const StepRecord& record) {
 
 void MetricsWriter::write(const EvalRecord& record) {
   if (jsonl_) jsonl_->append(json_line(record));
+}
+
+void MetricsWriter::flush() {
+  if (jsonl_) jsonl_->flush();
+  csv_->flush();
 }
 
 Metrics read_metrics(std::string_view text, const std::string& place) {

@@ -7,6 +7,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,7 +21,8 @@ namespace hyperion::report {
 constexpr uint64_t kLongestMetrics = uint64_t{4} << 30;
 
 // A line is in the operating system's hands when write returns: kill -9 loses none. Nothing is synced, so a power cut
-// may lose the last ones. A write that throws may leave a part of a line; the next writer of the run drops it.
+// may lose the last ones. Lines that a full or failing disk refuses wait in memory, which is told once, and go with the
+// next. A part of a line that a kill left is dropped by the next writer of the run.
 class MetricsWriter {
  public:
   // Opens or creates the files in folder `run`. Of what is there it keeps whole records up to and with step
@@ -32,9 +34,23 @@ class MetricsWriter {
 
   void write(const StepRecord& record);
   void write(const EvalRecord& record);  // ranks other than 0 ignore it
+  void flush();                          // what waits; throws FileError where it is refused still
 
  private:
-  std::unique_ptr<base::WritableFile> jsonl_, csv_;  // jsonl_ is null but on rank 0
+  class Appender {
+   public:
+    Appender(base::FileSystem& files, base::Path path);
+    void append(const std::string& line);
+    void flush();
+
+   private:
+    base::FileSystem& files_;
+    base::Path path_;
+    uint64_t size_;  // of what is whole
+    std::unique_ptr<base::WritableFile> file_;
+    std::string waiting_;
+  };
+  std::optional<Appender> jsonl_, csv_;  // no jsonl_ but on rank 0
 };
 
 struct Metrics {

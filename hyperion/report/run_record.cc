@@ -119,6 +119,9 @@ std::string to_json(const RunRecord& record) {
               {"top_5", or_null(record.top_5)},
               {"best_step", or_null(record.best_step)},
               {"best_validation_loss", or_null(record.best_loss)},
+              {"saved_step", or_null(record.saved_step)},
+              {"failed_saves", record.failed_saves},
+              {"failed_save", record.failed_save},
               {"ended", record.ended},
               {"data", record.data},
               {"environment", environment}}
@@ -149,6 +152,9 @@ RunRecord run_record_from_json(const std::string& text, const std::string& place
   record.top_5 = members.real_or_null("top_5");
   if (members.has("best_step") && !members.is_null("best_step")) record.best_step = members.whole("best_step");
   record.best_loss = members.real_or_null("best_validation_loss");
+  if (members.has("saved_step") && !members.is_null("saved_step")) record.saved_step = members.whole("saved_step");
+  if (members.has("failed_saves")) record.failed_saves = members.whole("failed_saves");
+  if (members.has("failed_save")) record.failed_save = members.text("failed_save");
   if (members.has("ended")) record.ended = members.text("ended");
   if (members.has("data")) record.data = members.text("data");
   record.environment = members.pairs("environment");
@@ -228,6 +234,8 @@ std::string run_text(const RunRecord& record) {
   if (record.best_step && record.best_loss)
     row("best", format("step {}, validation loss {:.4f}: {}@best", *record.best_step, *record.best_loss,
                        without_controls(record.name)));
+  if (!record.failed_save.empty()) row("not saved", without_controls(record.failed_save));
+  if (record.failed_saves > 0) row("failed saves", format("{}", record.failed_saves));
   if (record.perplexity) row("perplexity", shown(record.perplexity, false));
   if (record.token_accuracy) row("token accuracy", shown(record.token_accuracy, true));
   if (record.top_1) row("top 1", shown(record.top_1, true));

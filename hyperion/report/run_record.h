@@ -21,6 +21,9 @@ struct RunRecord {
   std::string ended;                 // why it is complete before its last step
   std::optional<int64_t> best_step;  // of the lowest validation loss, whose checkpoint is kept
   std::optional<double> best_loss;
+  std::optional<int64_t> saved_step;  // of the newest complete checkpoint, as far as it was told
+  int64_t failed_saves = 0;           // so far
+  std::string failed_save;            // the last one, where none was complete since: which step, and why
   std::optional<double> loss, validation_loss, perplexity, token_accuracy, answers_right, top_1, top_5;
   std::vector<std::pair<std::string, std::string>> environment;
 };

@@ -13,7 +13,7 @@
 #include "hyperion/train/preflight.h"
 #include "hyperion/train/session.h"
 #include "hyperion/train/step_stages.h"
-#include "hyperion/train/trainer.h"
+#include "hyperion/train/train_request.h"
 
 namespace hyperion::train {
 namespace {

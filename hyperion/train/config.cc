@@ -87,9 +87,14 @@ base::Settings bind(RunConfig& config) {
   settings.section("checkpoint", "what a resume starts from")
       .integer("every", config.checkpoint.every, {0, 1'000'000'000}, "between checkpoints; 0: only at the end", "steps")
       .integer("keep", config.checkpoint.keep, {1, 1'000'000}, "newest checkpoints kept")
+      .integer("keep_every", config.checkpoint.keep_every, {0, 1'000'000'000},
+               "and of each so many steps the first checkpoint is kept for ever; 0: none", "steps")
       .flag("best", config.checkpoint.best,
             "the one with the lowest validation loss stays too, and is written at that validation; not where "
-            "checkpoint.every is 0");
+            "checkpoint.every is 0")
+      .choice("async", config.checkpoint.async,
+              "training goes on while a checkpoint is written, from a copy of the state in host memory; auto: where a "
+              "GPU trains");
   parallel::describe(settings, config.parallel);
   describe(settings, config.memory);
   models::describe(settings, config.model);

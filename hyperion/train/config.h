@@ -65,9 +65,13 @@ struct EvalConfig {
   int64_t every = 100, batches = 8, prompt_tokens = 32;
   std::vector<std::string> prompts;
 };
+enum class Background { automatic, on, off };  // automatic: where a GPU trains
+constexpr auto words_of(Background) { return std::array{"auto", "on", "off"}; }
+
 struct CheckpointConfig {
-  int64_t every = 100, keep = 2;
+  int64_t every = 100, keep = 2, keep_every = 0;
   bool best = true;
+  Background async = Background::automatic;
 };
 
 struct RunConfig {

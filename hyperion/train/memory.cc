@@ -104,12 +104,13 @@ int64_t MemoryReport::peak() const { return std::max(peak_forward, peak_backward
 std::string memory_table(const MemoryReport& report) {
   std::string out;
   const auto row = [&](const char* name, int64_t bytes) {
-    out += format("  {:<22} {:>12}\n", name, base::bytes_text(static_cast<uint64_t>(std::max<int64_t>(bytes, 0))));
+    out += format("  {:<23} {:>12}\n", name, base::bytes_text(static_cast<uint64_t>(std::max<int64_t>(bytes, 0))));
   };
   row("weights", report.weights);
   row("gradients", report.gradients);
   row("optimizer", report.optimizer);
   if (report.optimizer_on_host > 0) row("optimizer, on the host", report.optimizer_on_host);
+  if (report.checkpoint_on_host > 0) row("checkpoint, on the host", report.checkpoint_on_host);
   row("activations", report.activations);
   row("temporary", report.temporary);
   row("before the forward", report.before);
@@ -126,6 +127,7 @@ std::string to_json(const MemoryReport& report) {
                     {"gradients", report.gradients},
                     {"optimizer", report.optimizer},
                     {"optimizer_on_host", report.optimizer_on_host},
+                    {"checkpoint_on_host", report.checkpoint_on_host},
                     {"activations", report.activations},
                     {"temporary", report.temporary},
                     {"before", report.before},

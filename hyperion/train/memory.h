@@ -58,8 +58,9 @@ class ForwardMemory {
 // Bytes. On a GPU peaks are the allocator's; on the CPU the sum of what is counted here.
 struct MemoryReport {
   int64_t weights = 0, gradients = 0, optimizer = 0, optimizer_on_host = 0;
-  int64_t activations = 0;  // held between forward and backward
-  int64_t temporary = 0;    // what the peak has beyond all these
+  int64_t activations = 0;         // held between forward and backward
+  int64_t checkpoint_on_host = 0;  // the copy from which checkpoints are written in the background
+  int64_t temporary = 0;           // what the peak has beyond all these
   // Of a pipeline's process, whose forwards and backwards take turns, those of the forward are 0.
   int64_t before = 0, peak_forward = 0, after_forward = 0, peak_backward = 0, after_backward = 0;
   int64_t peak() const;

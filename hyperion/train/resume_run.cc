@@ -14,7 +14,7 @@
 #include "hyperion/train/run_settings.h"
 #include "hyperion/train/run_state.h"
 #include "hyperion/train/session.h"
-#include "hyperion/train/trainer.h"
+#include "hyperion/train/train_request.h"
 
 namespace hyperion::train {
 namespace {

@@ -6,6 +6,7 @@
 #include "hyperion/base/clock.h"
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/checkpoint/saver.h"
 #include "hyperion/parallel/processes.h"
 #include "hyperion/report/step_line.h"
 #include "hyperion/train/prompts.h"
@@ -166,6 +167,27 @@ void RunLog::best(const std::optional<Validations::Found>& found) {
   if (found) record_.best_step = found->step, record_.best_loss = found->loss;
 }
 
+void RunLog::saved(const checkpoint::SaveOutcome& outcome) {
+  if (outcome.complete()) {
+    record_.saved_step = outcome.step;
+    record_.failed_save.clear();
+    return;
+  }
+  ++record_.failed_saves;
+  record_.failed_save = format("step {}: {}", outcome.step, outcome.failure);
+}
+
+template <class Write>
+void RunLog::try_to(const std::string& name, Write write) {
+  try {
+    write();
+    refused_.erase(name);
+  } catch (const base::FileError& error) {
+    if (refused_.insert(name).second)
+      base::log_warn(format("{} could not be written; the run goes on: {}", name, error.what()));
+  }
+}
+
 void RunLog::end_early(const std::string& why) {
   record_.ended = why;
   keep_line();
@@ -173,7 +195,8 @@ void RunLog::end_early(const std::string& why) {
 }
 
 void RunLog::predictions(const report::PredictionRecord& predictions) {
-  if (rank_ == 0) report::write_predictions(files_, request_.run.path(), predictions);
+  if (rank_ == 0)
+    try_to("predictions.json", [&] { report::write_predictions(files_, request_.run.path(), predictions); });
 }
 
 double RunLog::seconds() const { return seconds_before_ + base::real_clock().seconds() - started_; }
@@ -184,8 +207,13 @@ void RunLog::write_record(const std::string& status, const std::string& failure)
   record_.failure = failure;
   record_.updated = base::utc_text(base::real_clock().unix_seconds());
   record_.seconds = seconds();
-  report::write_run_record(files_, request_.run.path(), record_);
-  if (status != "running") sinks_.end(status);
+  const auto write = [&] { report::write_run_record(files_, request_.run.path(), record_); };
+  if (status == "running") return try_to("run.json", write);
+  const auto flush = [&] { metrics_->flush(); };
+  if (metrics_ && status == "complete") flush();
+  if (metrics_ && status != "complete") try_to("metrics.jsonl", flush);
+  write();
+  sinks_.end(status);
 }
 
 void RunLog::write_end(const std::string& status, const std::string& failure) {

@@ -2,6 +2,7 @@
 #pragma once
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,10 @@
 #include "hyperion/train/epochs.h"
 #include "hyperion/train/train_request.h"
 #include "hyperion/train/validations.h"
+
+namespace hyperion::checkpoint {
+struct SaveOutcome;
+}
 
 namespace hyperion::train {
 
@@ -37,12 +42,14 @@ class RunLog {
   void evaluation(const report::EvalRecord& record);
   void answers(report::AnswerRecord answers);
   void best(const std::optional<Validations::Found>& found);  // whose checkpoint is kept
+  void saved(const checkpoint::SaveOutcome& outcome);
   // How much there is of it, and what of an epoch's documents was too long.
   void data(const std::string& text, int64_t cut, int64_t dropped);
   void end_early(const std::string& why);
   void predictions(const report::PredictionRecord& predictions);  // before the evaluation they belong to
   void trained(int64_t parameters) { record_.trained = parameters; }
 
+  // "running" is written again later: where the disk refuses it, that is told once.
   void write_record(const std::string& status, const std::string& failure = {});
   // At an end that is not the run's last step. A run that was complete or stopped, and has gone no step further, stays
   // so.
@@ -67,12 +74,15 @@ class RunLog {
   void begin_sinks(const report::Metrics& before);
   template <class Record>
   void keep(const Record& record);  // in the metrics, with the time
+  template <class Write>
+  void try_to(const std::string& name, Write write);  // what the run can do without
   void end_epoch(const report::StepRecord& record, const EpochMeans::Mean& mean);
 
   std::optional<EpochMeans> epochs_;
   int64_t first_step_ = 0, samples_ = 0, documents_cut_ = 0, documents_dropped_ = 0;
   double seconds_before_ = 0, started_, next_report_ = 0;
-  std::string line_;  // of the last step, until it is kept
+  std::set<std::string> refused_;  // what could not be written, and was told
+  std::string line_;               // of the last step, until it is kept
   base::ProgressLine progress_;
 };
 

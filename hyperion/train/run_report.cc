@@ -38,7 +38,9 @@ std::string state_of(const report::RunRecord& record, const report::Metrics& met
   const std::string at = format("step {} of {}", metrics.steps.empty() ? 0 : metrics.steps.back().step, record.steps);
   const std::string go_on = format("hyperion resume {} goes on with it", record.name);
   if (killed) return format("It ended without a word after {}: killed, or its machine stopped; {}.", at, go_on);
-  if (record.status == "running") return format("It is being trained: {} on {}.", at, record.updated);
+  const std::string unsaved =
+      record.failed_save.empty() ? "" : format(" Its last checkpoint was not written: {}.", record.failed_save);
+  if (record.status == "running") return format("It is being trained: {} on {}.{}", at, record.updated, unsaved);
   if (record.status == "stopped") return format("It was stopped after {}; {}.", at, go_on);
   if (record.status == "failed") return format("It failed after {}: {}.", at, record.failure);
   if (!record.ended.empty()) return format("It ended early, after {}: {}.", at, record.ended);
@@ -75,6 +77,10 @@ void write_report(base::FileSystem& files, const RunFolder& run, const RunConfig
   page.seconds = record.seconds;
   page.config = report::config_rows(settings);
   page.environment = record.environment;
+  if (record.failed_saves > 0)
+    page.environment.emplace_back(
+        "failed saves",
+        format("{}{}{}", record.failed_saves, record.failed_save.empty() ? "" : "; the last: ", record.failed_save));
   for (const auto& entry : checkpoint::list_checkpoints(files, run.checkpoints()))
     page.checkpoints.push_back({entry.step, entry.path.lexically_relative(run.path()).string(), entry.bytes,
                                 entry.step == record.best_step ? "best" : ""});

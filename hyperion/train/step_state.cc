@@ -66,7 +66,7 @@ bool Stepper::saves(const nn::Parameter& item) const {
                                  : processes_.first_of_batch();
 }
 
-void Stepper::load(const checkpoint::OpenedCheckpoint& from) {
+checkpoint::LoadTraffic Stepper::load(const checkpoint::OpenedCheckpoint& from) {
   const auto traffic = checkpoint::load_tensors(from, state(), processes_.control());
   base::log_debug(base::format("of the checkpoint {} were read here, {} sent to other ranks and {} received",
                                base::bytes_text(static_cast<uint64_t>(traffic.read)),
@@ -74,6 +74,7 @@ void Stepper::load(const checkpoint::OpenedCheckpoint& from) {
                                base::bytes_text(static_cast<uint64_t>(traffic.received))));
   weights_->updated();
   if (fp8_) fp8_->scales().history_changed();
+  return traffic;
 }
 
 std::vector<at::Tensor> Stepper::trained() const {

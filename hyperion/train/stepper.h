@@ -21,8 +21,9 @@
 #include "hyperion/train/step_stages.h"
 
 namespace hyperion::checkpoint {
+struct LoadTraffic;
 struct OpenedCheckpoint;
-}
+}  // namespace hyperion::checkpoint
 namespace hyperion::parallel {
 class BatchStatistics;
 class Processes;
@@ -94,9 +95,9 @@ class Stepper {
   // and of a pipeline those of this process's stages.
   std::vector<nn::Parameter> state() const;
   bool saves(const nn::Parameter& item) const;  // this process writes it: each is written once
-  // Those of the checkpoint; every process calls it. Throws ConfigError where they are of another shape or type, and
-  // CorruptError, in all processes, where they are bad.
-  void load(const checkpoint::OpenedCheckpoint& from);
+  // Those of the checkpoint; every process calls it. Returns what was read for it here. Throws ConfigError where they
+  // are of another shape or type, and CorruptError, in all processes, where they are bad.
+  checkpoint::LoadTraffic load(const checkpoint::OpenedCheckpoint& from);
   std::vector<at::Tensor> trained() const;  // the weights that this process updates
   void check_processes();                   // throws where weights that should be the same on all are not
   const nn::Fp8Linears* fp8() const { return fp8_.get(); }  // null: the precision is another

@@ -1,4 +1,5 @@
-// What the loop is asked to do.
+// The loop, and what it is asked to do: from a fresh start or the newest good checkpoint to the last step, leaving
+// metrics, checkpoints and a report.
 #pragma once
 #include <functional>
 #include <optional>
@@ -29,5 +30,9 @@ struct TrainRequest {
   std::vector<std::string> changes = {};  // of a resume: what it does other than before, said before the first step
   std::string base_digest = {};           // of the weights of model.from, where they were hashed already
 };
+
+// Throws Interrupted after a checkpoint when a signal asked to stop. Prints the step lines, and at the end what was
+// reached.
+void train(base::FileSystem& files, const TrainRequest& request);
 
 }  // namespace hyperion::train

@@ -1,31 +1,15 @@
-#include "hyperion/train/trainer.h"
-
-#include <ATen/core/grad_mode.h>
-#include <ATen/ops/zeros.h>
-
 #include <algorithm>
 #include <cmath>
-#include <csignal>
 #include <cstdlib>
 #include <optional>
+#include <utility>
 
 #include "hyperion/base/clock.h"
 #include "hyperion/base/error.h"
 #include "hyperion/base/fault.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/log.h"
-#include "hyperion/base/signals.h"
-#include "hyperion/base/version.h"
-#include "hyperion/checkpoint/save.h"
-#include "hyperion/checkpoint/step_folder.h"
-#include "hyperion/data/cursor.h"
-#include "hyperion/device/device.h"
 #include "hyperion/host/cores.h"
-#include "hyperion/host/launch.h"
-#include "hyperion/host/peaks.h"
-#include "hyperion/interop/open_model.h"
-#include "hyperion/interop/peft.h"
-#include "hyperion/optim/clip.h"
 #include "hyperion/parallel/processes.h"
 #include "hyperion/parallel/trained_weights.h"
 #include "hyperion/profile/memory.h"
@@ -37,7 +21,6 @@
 #include "hyperion/train/preflight.h"
 #include "hyperion/train/prompts.h"
 #include "hyperion/train/run_log.h"
-#include "hyperion/train/run_state.h"
 #include "hyperion/train/stepper.h"
 #include "hyperion/train/training.h"
 
@@ -72,7 +55,7 @@ void Trainer::run() {
     }
     const bool validated = due(config_.eval.every);
     if (validated) validate();
-    if ((validated && validations_.best_is(step_)) || due(config_.checkpoint.every)) save();
+    if ((validated && validations_.best_is(step_)) || due(config_.checkpoint.every) || step_ == save_again_) save();
   }
   finish();
 }
@@ -223,6 +206,9 @@ void Trainer::settle() {
     if (gpu.slowed && *gpu.slowed != host::Slowed::nothing) record.gpu_slowed = host::slowed_text(*gpu.slowed);
     if (gpu.power) record.energy = *gpu.power * record.step_ms / 1e3;
   }
+  record.checkpoint_blocked_s = std::exchange(blocked_s_, std::nullopt);
+  record.checkpoint_write_s = std::exchange(write_s_, std::nullopt);
+  record.checkpoint_failure = std::exchange(save_failure_, std::nullopt);
   const auto memory = profile::memory_use(device_.is_cuda());
   record.memory_allocated = memory.allocated, record.memory_reserved = memory.reserved,
   record.memory_peak = memory.peak;
@@ -281,15 +267,6 @@ void Trainer::validate() {
   if (!std::isfinite(result.loss)) diverged(format("the validation loss is {} after step {}", result.loss, step_));
 }
 
-// The loss of a step is that before its update: only the weights themselves tell whether they are worth keeping.
-void Trainer::check_weights() {
-  const at::NoGradGuard no_grad;
-  const auto weights = stepper_->trained();
-  const auto norm = weights.empty() ? at::zeros({1}) : optim::clip_factor(weights, 0).norm.cpu().reshape({1});
-  if (several()) processes_.control().all_reduce(norm, "finite weights").wait();
-  if (!std::isfinite(norm.item<double>())) diverged(format("the weights are not finite after step {}", step_));
-}
-
 // What step 1 computes comes before any update: no learning rate has a part in it.
 void Trainer::diverged(const std::string& what, bool before_any_update) {
   if (before_any_update)
@@ -298,74 +275,16 @@ void Trainer::diverged(const std::string& what, bool before_any_update) {
                      config_.model.from.empty() ? "the data"
                                                 : format("the weights of model.from = \"{}\"", config_.model.from),
                      config_.train.precision == Precision::fp32 ? "" : ", or try --precision fp32"));
+  settle_save();
   const std::string advice = "try a smaller optim.lr, a longer optim.warmup or optim.clip = 1";
   throw base::Error(what, saved_step_ > 0
                               ? format("the checkpoint of step {} holds finite weights; {}", saved_step_, advice)
                               : advice);
 }
 
-RunState Trainer::state() const {
-  RunState state;
-  state.cursor = {cursor().samples, feed_ ? sample_hash_ : start_.hash};
-  state.numbers = stepper_->numbers();
-  state.data_digest = split_.digest, state.base_digest = base_digest_;
-  state.threads = device::cpu_threads();
-  state.seconds = log_.seconds();
-  state.model = model_config_;
-  if (config_.lora.rank > 0)
-    state.adapter = interop::adapter_config_text(*model_, interop::kRunAdapter, config_.model.from);
-  if (!split_.questions.empty()) state.end_token = '\n';  // an answer is a line
-  state.validations = validations_;
-  state.settings = settings_json(request_.settings);
-  return state;
-}
-
-void Trainer::save() {
-  between_steps();
-  if (saved_step_ == step_) return;
-  request_.run.check_there(saved_step_);
-  check_weights();
-  base::OperationScope scope("checkpoint.save");
-  checkpoint::Snapshot snapshot;
-  snapshot.step = step_;
-  snapshot.version = base::version_text();
-  for (auto& item : stepper_->state())
-    if (stepper_->saves(item)) snapshot.tensors.push_back(std::move(item));
-  snapshot.state = state_text(state());
-  if (validations_.best) snapshot.best = validations_.best->step;
-  checkpoint::save_checkpoint(files_, request_.run.checkpoints(), snapshot, config_.checkpoint.keep,
-                              &processes_.saves());
-  saved_step_ = step_;
-  log_.write_record("running");
-}
-
-// Of a step whose checkpoint was written before its validation: the last one, so that nothing is lost meanwhile.
-void Trainer::remember_validation() {
-  if (!first()) return;
-  checkpoint::replace_state(files_, request_.run.checkpoints() / checkpoint::step_folder_name(step_),
-                            state_text(state()));
-}
-
-// Several processes stop together: what one was asked is known to all after the next step.
-void Trainer::stop_if_asked() {
-  const int signal = several() ? stop_ : base::stop_signal();
-  if (signal == 0) return;
-  log_.keep_line();
-  const bool said = base::stop_signal() == SIGTERM;  // by its handler
-  base::log(said ? base::LogLevel::debug : base::LogLevel::info,
-            format("stopping: writing a checkpoint first{}", signal == SIGINT ? " (Ctrl-C again stops at once)" : ""));
-  if (traces_) traces_->finish();
-  save();
-  const bool as_many = several() && !config_.parallel.layout.empty();  // the layout wants them again
-  throw base::Interrupted(format("stopped after step {}; the checkpoint is written", step_),
-                          base::stop_exit_code(signal),
-                          format("go on with: hyperion {}resume {}",
-                                 as_many ? format("launch -n {} -- ", processes_.size()) : "", log_.name()));
-}
-
 void Trainer::finish() {
   if (traces_) traces_->finish();
-  save();
+  save_now();
   tally_.write(files_, request_.run.path(), stepper_->held());
   if (const auto told = draw_pipeline(files_, request_.run.pipeline(), processes_, *stepper_); !told.empty())
     base::log_info(told);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "hyperion/base/error.h"
+#include "hyperion/checkpoint/saver.h"
 #include "hyperion/comm/traffic.h"
 #include "hyperion/data/cursor.h"
 #include "hyperion/data/source.h"
@@ -64,7 +65,7 @@ class Trainer {
   void plan_traces();
   void make_traces(const profile::TracePlan& plan);
   void step();
-  void tell_others();  // of the last step, and what was asked of the run
+  void tell_others();    // of the last step, and what was asked of the run
   void heed_others();    // what they told
   void look_at_links();  // where all wait longer than they did
   void settle();         // reads and tells the figures of the pending step
@@ -75,10 +76,15 @@ class Trainer {
   void validate();
   void show_outputs(report::EvalRecord& record);
   std::unique_ptr<models::Model> staged(LogitsGo logits);  // null: the model is whole
+  void plan_saves();
   void check_weights();
   [[noreturn]] void diverged(const std::string& what, bool before_any_update = false);
   RunState state() const;
+  checkpoint::Snapshot snapshot() const;
+  bool ready_to_save();
   void save();
+  void save_now();
+  std::optional<checkpoint::SaveOutcome> settle_save(bool last = false);
   void remember_validation();
   bool due(int64_t every) const { return every > 0 && step_ % every == 0 && step_ < config_.train.steps; }
   // A stop request cut it short.
@@ -119,8 +125,13 @@ class Trainer {
   int64_t traced_until_ = 0;
   std::optional<doctor::JobWatch> watch_;  // none: it is not wished for
   const char* doing_ = "preparing the run";
-  int64_t step_ = 0, saved_step_ = -1;
+  int64_t step_ = 0, saved_step_ = -1;         // saved_step_: of the newest complete checkpoint
+  int64_t save_again_ = -1;                    // the step at which a save that failed is tried again
+  std::optional<double> blocked_s_, write_s_;  // of the last save, until a step's record has them
+  std::optional<std::string> save_failure_;    // likewise
   Validations validations_;
+  std::optional<Validations::Found> best_kept_,
+      best_saving_;           // whose checkpoint is complete; once the save under way is
   uint64_t sample_hash_ = 0;  // over all processes
   int stop_ = 0;              // the signal that stops this run, once all processes know of it
   comm::Traffic told_traffic_;
@@ -128,6 +139,7 @@ class Trainer {
   double peak_tflops_ = 0;
   std::optional<Pending> pending_;
   std::optional<Prompts> prompts_;
+  std::optional<checkpoint::Saver> saver_;  // last: what it writes may need the others
 };
 
 }  // namespace hyperion::train

@@ -112,8 +112,10 @@ void Trainer::plan_memory() {
   const MemoryConfig& memory = config_.memory;
   if (memory.budget.empty() && !memory.report) return;
   const Batch batch = batch_at(split_, config_, 0, share());
-  const auto keep = [&](const MemoryReport& report) {
+  const auto keep = [&](MemoryReport report) {
     if (!memory.report) return;
+    if (saver_->background())
+      report.checkpoint_on_host = static_cast<int64_t>(checkpoint::StagedState::bytes(snapshot().tensors));
     const bool parts = processes_.share_model();  // each that has other weights tells of its own
     const bool tells = parts ? processes_.in_first_model() : first();
     std::string text = tells ? format("memory of a step{}:\n{}", parts ? format(", rank {}", processes_.rank()) : "",
@@ -152,6 +154,7 @@ void Trainer::prepare() {
   if (const auto text = stepper_->stages().text(); !text.empty()) base::log_info(text);
   stepper_->count_right(config_.train.accuracy || shape_.context == 0);
   values_ = nullptr;  // and with it the files it reads from
+  plan_saves();
   plan_memory();
   const double seconds_before = request_.resume ? restore() : 0;  // sets step_
   feed_.emplace(split_, config_, start_, share(), device_.is_cuda());
@@ -222,7 +225,7 @@ double Trainer::restore() {
     base::log_warn(format("the best checkpoint, of step {}, is not there any more", best->step));
     validations_.best.reset();
   }
-  log_.best(validations_.best);
+  log_.best(best_kept_ = validations_.best);
   auto numbers = state.numbers;
   if (numbers.loss_scale == 0) numbers.loss_scale = config_.train.loss_scale;
   stepper_->restore(numbers);

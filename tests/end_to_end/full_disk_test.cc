@@ -55,7 +55,8 @@ TEST_F(FullDisk, any_write_that_finds_the_disk_full_loses_nothing) {
     SCOPED_TRACE("write " + std::to_string(n));
     const std::string name = "full-" + std::to_string(n);
     const Finished done = run(scratch_, train(name), {{"HYPERION_FAULTS", "files.write=enospc@" + std::to_string(n)}});
-    if (done.code == 0 && done.err.find("given up") == std::string::npos) break;  // the run has fewer writes than that
+    if (done.code == 0 && done.err.find("No space left on device") == std::string::npos)
+      break;  // fewer writes than that
     ++failed;
     if (done.code != 0) {
       EXPECT_EQ(done.code, 1) << done.err;
@@ -116,6 +117,42 @@ TEST_F(FullDisk, a_real_disk_that_is_too_small_keeps_the_earlier_checkpoints) {
   ASSERT_TRUE(disk.grow());
   undisturbed();
   expect_finishes_as_undisturbed("small");
+}
+
+TEST_F(FullDisk, a_run_goes_on_where_the_disk_is_full_for_a_while) {
+  SmallDisk disk(scratch_.runs());
+  if (!disk.mounted()) GTEST_SKIP() << "mounting a small disk needs root; the faults above stand in for it";
+  testing::Program program(scratch_, train("small") + Words{"--steps", "400", "--checkpoint.every", "40"});
+  ASSERT_TRUE(program.wait_for_text("the run goes on, and the checkpoint of step"));
+  ASSERT_TRUE(disk.grow());
+  const Finished done = program.wait();
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_EQ(testing::losses(scratch_.runs() / "small").size(), 400u);
+  const Finished shown = run(scratch_, {"runs", "show", "small"});
+  EXPECT_TRUE(testing::says(shown.out, "failed saves")) << shown.out;
+  EXPECT_FALSE(testing::says(shown.out, "not saved")) << "the last one is there: " << shown.out;
+  EXPECT_EQ(run(scratch_, {"checkpoint", "verify", "small"}).code, 0);
+}
+
+TEST_F(FullDisk, a_stop_whose_checkpoint_cannot_be_written_says_so) {
+  const Finished done = run(scratch_, train("stopped"),
+                            {{"HYPERION_FAULTS", "checkpoint.before_shard=enospc@2/1,train.step=interrupt@3"}});
+  EXPECT_EQ(done.code, 1) << done.err;
+  EXPECT_TRUE(testing::says(testing::error_line(done), "the checkpoint of step 3, where the run stops")) << done.err;
+  EXPECT_TRUE(testing::says(testing::hint_line(done), "`hyperion resume stopped` goes on from step 2")) << done.err;
+  undisturbed();
+  expect_finishes_as_undisturbed("stopped");
+}
+
+TEST_F(FullDisk, a_kill_while_a_checkpoint_is_written_in_the_background_loses_nothing) {
+  undisturbed();
+  for (const char* point : {"before_shard", "before_manifest", "before_rename", "after_rename"}) {
+    const std::string name = std::string("killed-") + point;
+    const Finished done = run(scratch_, train(name) + Words{"--checkpoint.async=on"},
+                              {{"HYPERION_FAULTS", std::string("checkpoint.") + point + "=kill@2"}});
+    EXPECT_EQ(done.code, 128 + SIGKILL) << done.err;
+    expect_finishes_as_undisturbed(name);
+  }
 }
 
 TEST_F(FullDisk, a_folder_without_permission_is_told_and_untouched) {

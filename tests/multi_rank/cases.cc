@@ -17,6 +17,7 @@
 #include "hyperion/base/files.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/hash.h"
+#include "hyperion/checkpoint/load.h"
 #include "hyperion/checkpoint/save.h"
 #include "hyperion/models/adapt.h"
 #include "hyperion/models/planned_model.h"
@@ -347,6 +348,14 @@ double memory_off(const Planned& planned, const Trained& trained, parallel::Proc
   return most;
 }
 
+void save(const train::Stepper& stepper, parallel::Processes& processes, const std::string& folder, int64_t step) {
+  checkpoint::Snapshot snapshot;
+  snapshot.step = step;
+  for (auto& item : stepper.state())
+    if (stepper.saves(item)) snapshot.tensors.push_back(std::move(item));
+  checkpoint::save_checkpoint(base::real_files(), folder, snapshot, 1, &processes.saves());
+}
+
 Trained train_case(const Case& which, parallel::Processes& processes, at::Device device) {
   const auto config = config_of(which, processes.size());
   const bool own = which.family == "own";
@@ -382,6 +391,12 @@ Trained train_case(const Case& which, parallel::Processes& processes, at::Device
   trained.made = peak_bytes() - before;
   for (const auto& parameter : model->parameters()) trained.model += static_cast<int64_t>(parameter.tensor.nbytes());
   const int64_t steps = which.number("steps", 20);
+  if (const auto folder = which.value("load", ""); !folder.empty()) {
+    const auto read = stepper.load(checkpoint::open_newest(base::real_files(), folder)).read;
+    for (const auto& told : processes.control().gather_text(std::to_string(read), "bytes read"))
+      trained.read += std::stoll(told);
+  }
+  if (const auto folder = which.value("resave", ""); !folder.empty()) save(stepper, processes, folder, 1);
   auto begin = std::chrono::steady_clock::now();
   auto traffic = processes.traffic();
   for (int64_t step = 1; step <= steps; ++step) {
@@ -418,13 +433,7 @@ Trained train_case(const Case& which, parallel::Processes& processes, at::Device
   trained.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   trained.exposed = processes.traffic().exposed - traffic.exposed;
   trained.under_way = processes.traffic().seconds - traffic.seconds;
-  if (const auto folder = which.value("save", ""); !folder.empty()) {
-    checkpoint::Snapshot snapshot;
-    snapshot.step = steps;
-    for (auto& item : stepper.state())
-      if (stepper.saves(item)) snapshot.tensors.push_back(std::move(item));
-    checkpoint::save_checkpoint(base::real_files(), folder, snapshot, 1, &processes.saves());
-  }
+  if (const auto folder = which.value("save", ""); !folder.empty()) save(stepper, processes, folder, steps);
   if (config.parallel.same_bits) {
     const train::EvalRanks among{processes.control(), &stepper.weights(), share};
     const auto staged = !processes.share_model()

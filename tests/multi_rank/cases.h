@@ -38,6 +38,7 @@ struct Trained {
   double route_margin = 1;                            // of one process alone: Routes::margin
   std::vector<int64_t> expert_load;                   // of mixtures: nn::ExpertCounters', of all, at the last step
   int64_t activations = 0;                            // bytes that a forward keeps; where the case says measured=1
+  int64_t read = 0;                                   // bytes of the checkpoint that load= names, over all processes
   int64_t model = 0, made = 0;  // bytes: of all weights, and the most that making model and stepper took here
 };
 

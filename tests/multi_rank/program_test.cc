@@ -222,15 +222,41 @@ TEST_F(Program, a_frozen_rank_is_named_by_the_others_within_the_timeout) {
   }
 }
 
-TEST_F(Program, a_disk_that_is_full_on_one_rank_fails_all_and_leaves_the_earlier_checkpoint) {
-  const auto results = Ranks(3, train("full", {"--zero", "1"}), environment(),
-                             {{1, {{"HYPERION_FAULTS", "checkpoint.before_shard=enospc@2"}}}})
+TEST_F(Program, a_disk_that_is_full_on_one_rank_leaves_the_earlier_checkpoint_and_the_run_goes_on_to_its_end) {
+  const auto results = Ranks(3, train("full", {"--zero", "1", "--eval.every=0"}), environment(),
+                             {{1, {{"HYPERION_FAULTS", "checkpoint.before_shard=enospc@2/1"}}}})
                            .wait();
   for (const auto& result : results) EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(losses("full").size(), 12u);
+  EXPECT_NE(results[0].err.find("the run goes on, and the checkpoint of step 4 stays"), std::string::npos)
+      << results[0].err;
   EXPECT_NE(results[0].err.find("could not be written by rank 1"), std::string::npos) << results[0].err;
   EXPECT_NE(results[1].err.find("No space left"), std::string::npos) << results[1].err;
   EXPECT_TRUE(fs::exists(run("full") / "checkpoints/step-4/manifest.json"));
   EXPECT_EQ(std::distance(fs::directory_iterator(run("full") / "checkpoints"), {}), 1);
+  expect_fine(3, resume("full"));
+  expect_fine(1, train("alone", {"--eval.every=0"}));
+  expect_near(losses("full"), losses("alone"));
+}
+
+TEST_F(Program, checkpoints_written_in_the_background_are_those_written_at_once) {
+  const Words more{"--zero", "2", "--checkpoint.keep=9", "--eval.every=0"};
+  const auto with = [&](const char* word) {
+    Words all = more;
+    all.push_back(std::string("--checkpoint.async=") + word);
+    return all;
+  };
+  expect_fine(3, train("waits", with("off")));
+  const auto faulty = Ranks(3, train("goes-on", with("on")), environment(),
+                            {{2, {{"HYPERION_FAULTS", "checkpoint.before_shard=enospc@1/2"}}}})
+                          .wait();
+  EXPECT_EQ(faulty[0].code, 0) << faulty[0].err;
+  EXPECT_NE(faulty[0].err.find("trying again"), std::string::npos) << faulty[0].err;
+  for (const char* step : {"step-4", "step-8", "step-12"})
+    for (int rank = 0; rank < 3; ++rank) {
+      const auto shard = fs::path("checkpoints") / step / ("shard-" + std::to_string(rank) + ".safetensors");
+      EXPECT_EQ(read(run("goes-on") / shard), read(run("waits") / shard)) << shard;
+    }
 }
 
 TEST_F(Program, shares_of_a_batch_need_not_be_equal_also_where_ranks_come_and_go) {

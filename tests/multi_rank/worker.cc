@@ -66,6 +66,7 @@ int main(int argc, char** argv) {
                                          {"model", trained.model},
                                          {"activations", trained.activations},
                                          {"made", trained.made},
+                                         {"read", trained.read},
                                          {"wires", plain.gradients().kind()},
                                          {"device", device::device_text(device)}}
                               .dump()

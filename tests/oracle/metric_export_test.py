@@ -28,13 +28,13 @@ BEGUN = 1763523600
 WHOLE = {"tokens", "memory_allocated", "memory_reserved", "memory_peak", "comm_bytes", "samples"}
 STEP_KEYS = """loss grad_norm lr step_ms tokens tokens_per_s tflops mfu memory_allocated memory_reserved memory_peak data_wait_ms forward_ms
 backward_ms optimizer_ms comm_ms comm_total_ms comm_bytes samples accuracy expert_busiest expert_idle expert_dropped stopped_ms gpu_clock_mhz
-gpu_power_w gpu_celsius gpu_busy_percent energy_j""".split()
-OPTIONAL = {key for key in STEP_KEYS if key.startswith(("memory", "comm", "expert", "gpu"))} | {"tflops", "mfu", "accuracy", "stopped_ms", "energy_j"}
+gpu_power_w gpu_celsius gpu_busy_percent energy_j checkpoint_blocked_s checkpoint_write_s""".split()
+OPTIONAL = {key for key in STEP_KEYS if key.startswith(("memory", "comm", "expert", "gpu", "checkpoint"))} | {"tflops", "mfu", "accuracy", "stopped_ms", "energy_j"}
 EVAL_KEYS = ["loss", "perplexity", "token_accuracy", "answers_right", "top_1", "top_5", "best_step", "documents_cut", "documents_dropped"]
 
 
 def name_of(key):
-    for group in ("memory", "gpu", "expert", "comm"):
+    for group in ("memory", "gpu", "expert", "comm", "checkpoint"):
         if key.startswith(group + "_"):
             return f"{group}/{key[len(group) + 1:]}"
     if key == "energy_j":

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <csignal>
 #include <limits>
@@ -56,6 +57,8 @@ TEST_F(MetricsFiles, read_back_bit_for_bit) {
   full.stopped_ms = 61.5, full.held_up = "compute of rank 3";
   full.gpu_clock = 1695.5, full.gpu_power = 698.25, full.gpu_temperature = 61, full.gpu_busy = 99;
   full.gpu_slowed = "its power limit", full.energy = 0.1;
+  full.checkpoint_blocked_s = 0.25, full.checkpoint_write_s = 1.5;
+  full.checkpoint_failure = "cannot write \"x\", or y: No space left on device";
   EvalRecord evaluation{7, "validation \"a\"", 0.7, 2.01, 0.9, 0.95};
   MetricsWriter writer(base::real_files(), run_, 0, 0);
   writer.write(full);
@@ -84,6 +87,9 @@ TEST_F(MetricsFiles, read_back_bit_for_bit) {
   EXPECT_EQ(step.gpu_busy, full.gpu_busy);
   EXPECT_EQ(step.gpu_slowed, full.gpu_slowed);
   EXPECT_EQ(step.energy, full.energy);
+  EXPECT_EQ(step.checkpoint_blocked_s, full.checkpoint_blocked_s);
+  EXPECT_EQ(step.checkpoint_write_s, full.checkpoint_write_s);
+  EXPECT_EQ(step.checkpoint_failure, full.checkpoint_failure);
   EXPECT_EQ(metrics.evaluations[0].split, evaluation.split);
   EXPECT_EQ(metrics.evaluations[0].answers_right, evaluation.answers_right);
 }
@@ -98,7 +104,7 @@ TEST_F(MetricsFiles, carry_the_keys_of_the_conventions_and_null_for_the_unknown)
       "step loss grad_norm lr step_ms tokens tokens_per_s tflops mfu memory_allocated memory_reserved memory_peak "
       "data_wait_ms forward_ms backward_ms optimizer_ms comm_ms comm_total_ms comm_bytes samples sample_hash "
       "accuracy expert_busiest expert_idle expert_dropped stopped_ms held_up gpu_clock_mhz gpu_power_w gpu_celsius "
-      "gpu_busy_percent gpu_slowed energy_j unix_s ");
+      "gpu_busy_percent gpu_slowed energy_j checkpoint_blocked_s checkpoint_write_s checkpoint_failure unix_s ");
   for (const char* key : {"tflops", "mfu", "memory_allocated", "memory_reserved", "memory_peak", "comm_ms",
                           "comm_total_ms", "comm_bytes"}) {
     EXPECT_TRUE(object.at(key).is_null()) << key;
@@ -240,6 +246,23 @@ TEST_F(MetricsFiles, keep_the_old_content_when_the_rewrite_fails) {
       const std::string now = read("metrics.jsonl");
       EXPECT_TRUE(now == before || steps() == (Steps{1, 2})) << n;
     }
+  }
+}
+
+TEST_F(MetricsFiles, lines_that_a_full_disk_refuses_wait_and_go_with_the_next) {
+  for (int64_t room = 0; room < 3000; room += 171) {
+    std::filesystem::remove_all(run_);
+    base::FaultyFileSystem files;
+    MetricsWriter writer(files, run_, 0, 0);
+    files.set_capacity(room);
+    for (int64_t step = 1; step <= 5; ++step) writer.write(step_record(step));
+    EXPECT_THROW(writer.flush(), base::FileError) << room;
+    files.set_capacity(-1);
+    writer.write(step_record(6));
+    writer.flush();
+    EXPECT_EQ(steps(), (Steps{1, 2, 3, 4, 5, 6})) << room;
+    const std::string csv = read("metrics.rank-0.csv");
+    EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 7) << "a header and six rows";
   }
 }
 
