@@ -16,7 +16,7 @@ install(DIRECTORY hyperion DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHIN
 
 # What the libraries need beside each other, as paths and flags.
 set(installed_packages "")
-foreach(package zlib zstd jpeg png pcre2 sqlite crypto parquet)
+foreach(package zlib zstd jpeg png pcre2 sqlite libevent crypto parquet)
   if(TARGET hyperion_${package})
     get_target_property(links hyperion_${package} INTERFACE_LINK_LIBRARIES)
     list(APPEND installed_packages ${links})

@@ -80,6 +80,7 @@ hyperion_package(jpeg jpeglib.h jpeg)
 hyperion_package(png png.h png)
 hyperion_package(pcre2 pcre2.h pcre2-8)
 hyperion_package(sqlite sqlite3.h sqlite3)
+hyperion_package(libevent event2/http.h event)
 
 # Arrow, for Parquet: out of the pyarrow wheel (script/setup).
 set(HYPERION_PYARROW ${HYPERION_DEPS}/pyarrow CACHE PATH "The pyarrow package's folder")

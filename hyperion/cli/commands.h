@@ -184,6 +184,7 @@ void add_presets_command(Commands& commands);
 void add_runs_commands(Commands& commands);
 void add_checkpoint_commands(Commands& commands);
 void add_report_command(Commands& commands);
+void add_dash_command(Commands& commands);
 void write_run_page(const train::RunFolder& run, bool in_use);  // `in_use`: a process trains it now
 void add_completion_command(Commands& commands);
 // Those of `data`, `trace` and `bench`.

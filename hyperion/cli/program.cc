@@ -60,6 +60,7 @@ void add_commands(Commands& commands, std::vector<std::string> launched) {
   add_runs_commands(commands);
   add_checkpoint_commands(commands);
   add_report_command(commands);
+  add_dash_command(commands);
   add_completion_command(commands);
 }
 

@@ -6,9 +6,9 @@ import sys
 
 ROWS = [  # a folder includes only folders of a lower row
     ["base", "gpu"],
-    ["host", "profile", "strategy", "text", "images", "device"],
+    ["host", "profile", "strategy", "text", "images", "web", "device"],
     ["kernels", "comm", "tokenizers", "records", "report", "hub", "planner"],
-    ["blocks", "data", "trace"],
+    ["blocks", "data", "dash", "trace"],
     ["nn", "trace_formats", "analysis"],
     ["optim", "checkpoint"],
     ["models", "parallel", "resilience"],
@@ -24,7 +24,7 @@ MAY = {  # where the law says less than "every lower row"
     "host": "base", "profile": "base gpu", "strategy": "base", "text": "base", "images": "base",
     "tokenizers": "base text", "records": "base text", "trace": "base profile text records", "trace_formats": "base text records trace", "analysis": "base trace",
     "report": "base profile strategy", "planner": "base profile strategy",
-    "hub": "base host",
+    "hub": "base host", "web": "base", "dash": "base web report",
     "nn": "base profile strategy device kernels blocks", "optim": "base profile strategy device kernels nn",
     "checkpoint": "base profile strategy comm nn",
     "models": "base strategy nn",
@@ -33,7 +33,7 @@ MAY = {  # where the law says less than "every lower row"
     "interop": "base strategy images tokenizers data hub nn checkpoint models", "doctor": "base host profile device comm",
     "serve": "base host profile strategy device kernels comm text data report nn checkpoint models parallel interop doctor",
 }
-TORCH_FREE = {"base", "host", "strategy", "text", "images", "tokenizers", "records", "data", "report", "hub", "planner", "trace", "trace_formats", "analysis"}
+TORCH_FREE = {"base", "host", "strategy", "text", "images", "tokenizers", "records", "data", "report", "hub", "web", "dash", "planner", "trace", "trace_formats", "analysis"}
 TORCH_FREE_HEADERS = {"profile"}
 MOST_KNOTS = 2  # files (.h and .cc as one) that include each other, directly or not: of base (log, files, fault) and optim (adamw, update)
 MOST_FILES, MOST_LINES = 70, 450

@@ -1,0 +1,118 @@
+#include "hyperion/web/guard.h"
+
+#include <fcntl.h>
+#include <openssl/crypto.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <system_error>
+
+#include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+#include "hyperion/base/read_file.h"
+
+namespace hyperion::web {
+namespace {
+
+using base::format;
+
+constexpr size_t kTokenLength = 43;
+constexpr std::string_view kTokenLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+// Whoever comes first makes it; a link, unlike a rename, never replaces what another made a moment ago.
+void make_token_file(const base::Path& path) {
+  base::real_files().create_folders(path.parent_path());
+  const base::Path partial = base::partial_path(path);
+  const std::string token = new_token();
+  const int file = ::open(partial.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  const bool written = file >= 0 && ::write(file, token.data(), token.size()) == static_cast<ssize_t>(token.size()) &&
+                       ::fsync(file) == 0;
+  const int code = errno;
+  if (file >= 0) ::close(file);
+  std::error_code ignored;
+  if (written) std::filesystem::create_hard_link(partial, path, ignored);
+  std::filesystem::remove(partial, ignored);
+  if (!written)
+    throw base::FileError(format("{} cannot be written: {}", path.string(), std::strerror(code)), code,
+                          "set XDG_CONFIG_HOME to a folder that can be written");
+}
+
+bool is_token(std::string_view text) {
+  return text.size() == kTokenLength && text.find_first_not_of(kTokenLetters) == text.npos;
+}
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
+  return text;
+}
+
+bool same_word(std::string_view a, std::string_view lower) {
+  return std::equal(a.begin(), a.end(), lower.begin(), lower.end(),
+                    [](unsigned char x, unsigned char y) { return std::tolower(x) == y; });
+}
+
+}  // namespace
+
+std::string new_token() {
+  std::array<unsigned char, kTokenLength> random{};
+  if (::getentropy(random.data(), random.size()) != 0)
+    throw base::Error(format("this machine gives no random bytes: {}", std::strerror(errno)));
+  std::string token;
+  for (const unsigned char byte : random) token += kTokenLetters[byte % kTokenLetters.size()];
+  return token;
+}
+
+std::string kept_token(const base::Path& path) {
+  if (!base::real_files().exists(path)) make_token_file(path);
+  struct stat facts {};
+  if (::stat(path.c_str(), &facts) == 0 && (facts.st_mode & 077) != 0)
+    throw base::ConfigError(format("{} can be read by others", path.string()),
+                            format("remove it: another is made (or chmod 600 {})", path.string()));
+  const std::string token = base::read_at_most(base::real_files(), path, 4096);
+  if (!is_token(token))
+    throw base::ConfigError(format("{} does not hold a token", path.string()), "remove it: another is made");
+  return token;
+}
+
+base::Path token_file() {
+  const char* config = std::getenv("XDG_CONFIG_HOME");
+  const char* home = std::getenv("HOME");
+  if (config != nullptr && *config != '\0') return base::Path(config) / "hyperion" / "dash_token";
+  if (home != nullptr && *home != '\0') return base::Path(home) / ".config" / "hyperion" / "dash_token";
+  return {};
+}
+
+bool same_text(std::string_view a, std::string_view b) {
+  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
+bool is_loopback_host(std::string_view host) {
+  const size_t bracket = host.find(']'), colon = host.find(':', bracket == host.npos ? 0 : bracket);
+  if (colon != host.npos) {
+    const auto port = host.substr(colon + 1);
+    if (port.empty() || port.size() > 5 || port.find_first_not_of("0123456789") != port.npos) return false;
+  }
+  const auto name = host.substr(0, colon);
+  return name == "127.0.0.1" || name == "[::1]" || same_word(name, "localhost");
+}
+
+std::string_view cookie_value(std::string_view header, std::string_view name) {
+  while (!header.empty()) {
+    const size_t end = std::min(header.find(';'), header.size());
+    const auto one = trimmed(header.substr(0, end));
+    const size_t equals = one.find('=');
+    if (equals != one.npos && one.substr(0, equals) == name) return one.substr(equals + 1);
+    header.remove_prefix(std::min(end + 1, header.size()));
+  }
+  return {};
+}
+
+}  // namespace hyperion::web
