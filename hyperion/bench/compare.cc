@@ -16,26 +16,6 @@ namespace {
 
 using base::format;
 
-const char* word(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::same:
-      return "same";
-    case Verdict::better:
-      return "better";
-    case Verdict::worse:
-      return "worse";
-    case Verdict::regression:
-      return "REGRESSION";
-    case Verdict::unknown:
-      return "unknown";
-    case Verdict::only_before:
-      return "only in A";
-    case Verdict::only_after:
-      return "only in B";
-  }
-  return "";
-}
-
 const Figure* find(const std::vector<Figure>& list, const std::string& name) {
   const auto found = std::find_if(list.begin(), list.end(), [&](const Figure& figure) { return figure.name == name; });
   return found == list.end() ? nullptr : &*found;
@@ -82,6 +62,26 @@ std::string settings_text(const Figures& figures) {
 std::string shown(const Figure& figure) { return figure.value ? format("{:.4g}", *figure.value) : "failed"; }
 
 }  // namespace
+
+std::string verdict_text(Verdict verdict, const std::string& before, const std::string& after) {
+  switch (verdict) {
+    case Verdict::same:
+      return "same";
+    case Verdict::better:
+      return "better";
+    case Verdict::worse:
+      return "worse";
+    case Verdict::regression:
+      return "REGRESSION";
+    case Verdict::unknown:
+      return "unknown";
+    case Verdict::only_before:
+      return "only in " + before;
+    case Verdict::only_after:
+      return "only in " + after;
+  }
+  return "";
+}
 
 int64_t Comparison::regressions() const {
   return std::count_if(figures.begin(), figures.end(),
@@ -134,7 +134,7 @@ std::string comparison_table(const Comparison& comparison, double fail_over) {
                     !both                ? ""
                     : figure.noise_known ? format("{:.1f}%", 100 * figure.noise)
                                          : "unknown",
-                    word(figure.verdict)});
+                    verdict_text(figure.verdict)});
   }
   std::string text = aligned(rows, {0, 1, 6});
   for (const auto& note : comparison.notes) text += "note: " + note + "\n";
@@ -158,7 +158,7 @@ std::string comparison_json(const Comparison& comparison, double fail_over) {
                     {"b", value(figure.after)},
                     {"ratio", figure.ratio > 0 ? base::Json(figure.ratio) : base::Json(nullptr)},
                     {"noise", figure.noise_known ? base::Json(figure.noise) : base::Json(nullptr)},
-                    {"verdict", word(figure.verdict)}});
+                    {"verdict", verdict_text(figure.verdict)}});
   }
   return base::Json{{"fail_over", fail_over},
                     {"regressions", comparison.regressions()},

@@ -32,6 +32,9 @@ struct Comparison {
 // not in the same unit or sense.
 Comparison compare(const Figures& before, const Figures& after, double fail_over, bool judge_once = false);
 
+// "REGRESSION"; `before` and `after` are what the sides are called.
+std::string verdict_text(Verdict verdict, const std::string& before = "A", const std::string& after = "B");
+
 std::string comparison_table(const Comparison& comparison, double fail_over);
 std::string comparison_json(const Comparison& comparison, double fail_over);
 

@@ -6,6 +6,10 @@
 
 #include "hyperion/base/clock.h"
 #include "hyperion/base/error.h"
+#include "hyperion/base/format.h"
+#include "hyperion/base/version.h"
+#include "hyperion/host/cpu.h"
+#include "hyperion/host/gpu.h"
 
 namespace hyperion::bench {
 namespace {
@@ -74,7 +78,22 @@ std::string settings_note(const std::vector<std::string>& settings) {
   return settings.empty() ? "" : ", with " + joined_settings(settings);
 }
 
-base::Json result_json(const Figures& figures) {
+std::map<std::string, std::string> this_machine() {
+  const auto cpu = host::this_cpu();
+  std::map<std::string, std::string> facts{{"cpu", cpu.model}, {"cores", base::format("{}", cpu.usable_cores())}};
+  for (const auto& gpu : host::survey_gpus().gpus)
+    if (!gpu.driver.empty()) facts["driver"] = gpu.driver;
+  return facts;
+}
+
+base::Json result_json(Figures figures) {
+  figures.machine = this_machine();
+  figures.tree = base::version_text();
+  figures.time = base::utc_text(base::real_clock().unix_seconds());
+  return figures_json(figures);
+}
+
+base::Json figures_json(const Figures& figures) {
   base::Json list = base::Json::array();
   for (const auto& figure : figures.list) {
     base::Json json = {{"name", figure.name},
@@ -88,10 +107,8 @@ base::Json result_json(const Figures& figures) {
     }
     list.push_back(std::move(json));
   }
-  return {{"bench", figures.bench},
-          {"device_name", figures.device},
-          {"time", base::utc_text(base::real_clock().unix_seconds())},
-          {"settings", figures.settings},
+  return {{"bench", figures.bench},     {"device_name", figures.device}, {"time", figures.time},
+          {"machine", figures.machine}, {"tree", figures.tree},          {"settings", figures.settings},
           {"figures", std::move(list)}};
 }
 
@@ -110,6 +127,11 @@ Figures read_figures(const std::string& content, const std::string& place) {
   if (const auto settings = json.find("settings"); settings != json.end() && settings->is_array())
     for (const auto& setting : *settings)
       if (setting.is_string()) figures.settings.push_back(setting);
+  if (const auto machine = json.find("machine"); machine != json.end() && machine->is_object())
+    for (const auto& [name, fact] : machine->items())
+      if (fact.is_string()) figures.machine[name] = fact;
+  for (auto [name, said] : {std::pair{"tree", &figures.tree}, {"time", &figures.time}})
+    if (const auto found = json.find(name); found != json.end() && found->is_string()) *said = *found;
   return figures;
 }
 

@@ -97,6 +97,7 @@ void add_bench_commands(Commands& commands) {
   add_timing_benches(bench);
   add_comm_benches(bench);
   add_pipeline_bench(bench);
+  add_baseline_commands(bench);
 }
 
 void add_presets_command(Commands& commands) {

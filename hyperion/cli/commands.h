@@ -187,7 +187,8 @@ void add_report_command(Commands& commands);
 void add_dash_command(Commands& commands);
 void write_run_page(const train::RunFolder& run, bool in_use);  // `in_use`: a process trains it now
 void add_completion_command(Commands& commands);
-// Those of `data`, `trace` and `bench`.
+// Those of `profile`, `data`, `trace` and `bench`.
+void add_profile_all(Commands& profile);
 void add_set_commands(Commands& data);
 void add_trace_critical_path(Commands& trace);
 void add_trace_export(Commands& trace);
@@ -197,5 +198,6 @@ void add_hardware_bench(Commands& bench);
 void add_timing_benches(Commands& bench);
 void add_comm_benches(Commands& bench);
 void add_pipeline_bench(Commands& bench);
+void add_baseline_commands(Commands& bench);
 
 }  // namespace hyperion::cli

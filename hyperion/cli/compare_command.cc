@@ -14,6 +14,7 @@
 #include "hyperion/cli/commands.h"
 #include "hyperion/command/named_results.h"
 #include "hyperion/command/registry.h"
+#include "hyperion/command/trace_comparison.h"
 #include "hyperion/command/usage.h"
 #include "hyperion/interop/named_checkpoint.h"
 #include "hyperion/interop/open_model.h"
@@ -42,10 +43,6 @@ int compare_results(const CompareOptions& options) {
                           ? format("results of a bench are compared by two, and there are {}", options.names.size())
                           : "--html draws the curves of training runs, and these are none",
                       "name two results, or runs: `hyperion runs ls` lists them");
-  std::error_code error;
-  for (const auto& name : options.names)
-    if (base::Path(name).extension() != ".json" && !std::filesystem::exists(result_path(name), error))
-      interop::find_run(base::real_files(), name);  // says what there is
   const double fail_over = bench::part_of(options.fail_over.empty() ? "3%" : options.fail_over);
   const auto result = bench::compare(bench::open_figures(result_path(options.names[0])),
                                      bench::open_figures(result_path(options.names[1])), fail_over, options.judge_once);
@@ -83,12 +80,38 @@ int compare_runs(const CompareOptions& options) {
   return 0;
 }
 
+int compare_traces_of(const CompareOptions& options) {
+  if (options.names.size() != 2 || !options.html.empty() || options.judge_once)
+    throw ConfigError(!options.html.empty() ? "--html draws the curves of training runs, and these are traces"
+                      : options.judge_once
+                          ? "--judge-once is of results of a bench, and these are traces"
+                          : format("traces are compared by two, and there are {}", options.names.size()),
+                      options.names.size() != 2 ? "name two: files, or folders with a file a rank" : "leave it out");
+  TraceComparison comparison{
+      .before = result_path(options.names[0]), .after = result_path(options.names[1]), .json = options.json};
+  if (!options.fail_over.empty()) comparison.judge.percent = 100 * bench::part_of(options.fail_over);
+  return compare_traces(comparison);
+}
+
 int compare_command(const CompareOptions& options) {
   if (options.names.size() < 2)
     throw ConfigError(format("there is nothing to compare {} with", options.names.front()),
-                      "name another run, or another result of the same bench");
-  const bool runs = std::any_of(options.names.begin(), options.names.end(), is_training_run);
-  return runs ? compare_runs(options) : compare_results(options);
+                      "name another run, another result of the same bench, or another trace");
+  const auto kind = kind_of_result(options.names.front());
+  for (const auto& name : options.names)
+    if (const auto other = kind_of_result(name); other != kind)
+      throw ConfigError(format("{} is {}, {} is {}: they cannot be compared", options.names.front(), kind_text(kind),
+                               name, kind_text(other)),
+                        "name things of one kind; the traces of a run are in its folder: RUN/traces");
+  switch (kind) {
+    case ResultKind::run:
+      return compare_runs(options);
+    case ResultKind::trace:
+      return compare_traces_of(options);
+    case ResultKind::bench:
+      break;
+  }
+  return compare_results(options);
 }
 
 }  // namespace
@@ -96,22 +119,28 @@ int compare_command(const CompareOptions& options) {
 void add_compare_command(Commands& commands) {
   const auto add_flags = [](CLI::App* compare, CompareOptions& options) {
     compare
-        ->add_option("RUN", options.names,
-                     "runs by name or folder, two or more; or two results of one bench: JSON files, or their folders")
+        ->add_option(
+            "RUN", options.names,
+            "runs by name or folder, two or more; or two results of one bench: JSON files, or their folders; or two "
+            "traces: files, or folders with a file a rank")
         ->required();
     compare->add_option("--html", options.html, "of runs: also write a page with their curves over each other")
         ->check(not_empty());
-    compare->add_option("--fail-over", options.fail_over, "of a bench: how much worse is a regression (default 3%)");
+    compare->add_option("--fail-over", options.fail_over,
+                        "how much worse is a regression, of a bench (default 3%) and of traces (default 5%)");
     compare->add_flag("--judge-once", options.judge_once,
                       "of a bench: also judge figures that were timed once, as if they had no noise (default: unknown, "
                       "exit code 0)");
     compare->add_flag("--json", options.json, "as JSON");
     compare->footer(
-        "\nOf a bench the exit code is 1 where the second is slower.\n\nExamples:\n  hyperion compare baseline "
-        "wider --html compared.html\n  hyperion compare runs/before/train.json runs/after/train.json --fail-over 3%");
+        "\nOf benches and traces the exit code is 1 where the second is slower. `hyperion trace diff` has more flags "
+        "for "
+        "traces.\n\nExamples:\n  hyperion compare baseline wider --html compared.html\n  hyperion compare "
+        "runs/before/train.json runs/after/train.json --fail-over 3%\n  hyperion compare runs/before/traces "
+        "runs/after/traces");
   };
-  commands.add<CompareOptions>("compare", "training runs side by side; or two results of a bench", add_flags,
-                               compare_command);
+  commands.add<CompareOptions>("compare", "training runs side by side; or two results of a bench, or two traces",
+                               add_flags, compare_command);
 }
 
 }  // namespace hyperion::cli

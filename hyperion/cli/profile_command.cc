@@ -1,4 +1,4 @@
-// Traces of a run that is under way.
+// Traces of a run that is under way. `profile all`: profile_all_command.cc.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
@@ -62,6 +62,8 @@ bool is_being_written(const base::Path& run) {
 }
 
 int profile_command(const ProfileOptions& options) {
+  if (options.run.empty())  // not said to CLI11, which would ask `profile all` for it too
+    throw base::ConfigError("RUN is required", "name one that is being trained, or see `hyperion profile --help`");
   auto& files = base::real_files();
   const auto run = interop::find_run(files, options.run);
   const auto name = run.filename().string();
@@ -112,7 +114,7 @@ void add_profile_command(Commands& commands) {
   commands.add<ProfileOptions>(
       "profile", "trace the next steps of a run while it goes on",
       [](CLI::App* command, ProfileOptions& options) {
-        command->add_option("RUN", options.run, "that is being trained")->required();
+        command->add_option("RUN", options.run, "that is being trained");
         command->add_option("--steps", options.steps, "to trace, after one of warm-up (default 3)")
             ->check(whole_number(1, profile::TraceRequest::kMostSteps));
         command->add_option("--ranks", options.ranks, "all (default), or some as 0,3,7");
@@ -123,6 +125,8 @@ void add_profile_command(Commands& commands) {
             "--ranks 0,3 && hyperion trace analyze quickstart");
       },
       profile_command);
+  auto profile = commands.within("profile");
+  add_profile_all(profile);
 }
 
 }  // namespace hyperion::cli

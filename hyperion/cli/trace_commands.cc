@@ -13,6 +13,7 @@
 #include "hyperion/cli/commands.h"
 #include "hyperion/command/open_trace.h"
 #include "hyperion/command/registry.h"
+#include "hyperion/command/trace_comparison.h"
 #include "hyperion/command/trace_output.h"
 #include "hyperion/command/trace_page.h"
 #include "hyperion/command/usage.h"
@@ -32,10 +33,12 @@ struct TraceOptions {
   analysis::SummaryOptions summary;
 };
 
+analysis::AnalysisOptions analysis_options(const TraceOptions& options) {
+  return {.steps = {.include_last = options.last_step}, .short_gap = static_cast<int64_t>(options.short_gap * 1000)};
+}
+
 AnalyzedTraces analyzed_traces(const std::vector<std::string>& words, const TraceOptions& options) {
-  analysis::AnalysisOptions how;
-  how.steps.include_last = options.last_step;
-  how.short_gap = static_cast<int64_t>(options.short_gap * 1000);
+  const auto how = analysis_options(options);
   AnalyzedTraces found;
   read_ranks(words, options.threads, [&](trace::Trace&& trace) {
     found.ranks.push_back(analysis::analyze(trace, how));
@@ -132,22 +135,14 @@ int trace_memory_command(const TraceOptions& options) {
 }
 
 int trace_diff_command(const TraceOptions& options) {
-  const auto before = analyzed_traces({options.before}, options).ranks;
-  const auto after = analyzed_traces({options.after}, options).ranks;
-  for (const auto* side : {&before, &after})
-    if (std::all_of(side->begin(), side->end(), [](const auto& rank) { return rank.device_events == 0; }))
-      throw base::ConfigError(
-          format("{} has no kernels to compare: {}", side == &before ? options.before : options.after,
-                 analysis::without_kernels_text(side->front())),
-          "record a GPU's, as train --profile and PyTorch's profiler do there");
-  const auto found = analysis::diff(before, after, {.percent = options.threshold, .share = options.share});
-  if (options.json)
-    print_trace_json(analysis::diff_json(found));
-  else
-    print_tables(analysis::diff_tables(found, static_cast<size_t>(options.top)));
-  if (!options.json && found.regression)
-    std::printf("\nslower by more than %s%%\n", format("{}", options.threshold).c_str());
-  return found.regression ? 1 : 0;
+  TraceComparison comparison{.before = options.before,
+                             .after = options.after,
+                             .judge = {.percent = options.threshold, .share = options.share},
+                             .how = analysis_options(options),
+                             .top = options.top,
+                             .threads = options.threads,
+                             .json = options.json};
+  return compare_traces(comparison);
 }
 
 void add_reading(CLI::App* command, TraceOptions& options) {

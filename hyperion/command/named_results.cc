@@ -1,7 +1,10 @@
 #include "hyperion/command/named_results.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <set>
+#include <string_view>
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
@@ -46,6 +49,40 @@ report::ComparedRun read_compared_run(base::FileSystem& files, const base::Path&
   return run;
 }
 
+constexpr std::string_view kTracesAlone[] = {".htrace", ".json.gz", ".json.zst", ".pftrace",  ".perfetto-trace",
+                                             ".proto",  ".sqlite",  ".db",       ".nsys-rep", ".qdrep"};
+
+bool ends_as_trace(const std::string& path) {
+  return std::any_of(std::begin(kTracesAlone), std::end(kTracesAlone),
+                     [&](std::string_view ending) { return path.ends_with(ending); });
+}
+
+// JSON, told by how it begins.
+bool begins_as_trace(const base::Path& path) {
+  std::string first(size_t{64} << 10, '\0');
+  std::ifstream in(path, std::ios::binary);
+  in.read(first.data(), static_cast<std::streamsize>(first.size()));
+  first.resize(static_cast<size_t>(in.gcount()));
+  const size_t begin = first.find_first_not_of(" \n\r\t");
+  return begin != first.npos && (first[begin] == '[' || first.find("\"traceEvents\"") != first.npos ||
+                                 first.find("\"schemaVersion\"") != first.npos);
+}
+
+bool is_trace_file(const base::Path& path) {
+  std::error_code error;
+  return ends_as_trace(path.string()) || (std::filesystem::is_regular_file(path, error) && begins_as_trace(path));
+}
+
+// Results of a bench may have traces beside them.
+bool is_trace_folder(const base::Path& folder) {
+  const auto files = base::real_files().list(folder);
+  std::error_code error;
+  const bool traces = std::filesystem::is_directory(folder / "traces", error);
+  return std::none_of(files.begin(), files.end(),
+                      [](const auto& file) { return file.extension() == ".json" && !is_trace_file(file); }) &&
+         (traces || std::any_of(files.begin(), files.end(), is_trace_file));
+}
+
 // Runs of one name, in two folders of runs, are called by their paths.
 void tell_apart(report::ComparedRuns& runs) {
   std::set<std::string> names;
@@ -65,6 +102,31 @@ std::string result_path(const std::string& name) {
 }
 
 bool is_training_run(const std::string& name) { return interop::is_run(base::real_files(), result_path(name)); }
+
+std::string kind_text(ResultKind kind) {
+  switch (kind) {
+    case ResultKind::run:
+      return "a training run";
+    case ResultKind::bench:
+      return "a result of a bench";
+    case ResultKind::trace:
+      return "a trace";
+  }
+  return {};
+}
+
+ResultKind kind_of_result(const std::string& name) {
+  if (is_training_run(name)) return ResultKind::run;
+  const base::Path path = result_path(name);
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) {
+    if (path.extension() != ".json" && !ends_as_trace(name))
+      interop::find_run(base::real_files(), name);  // says what there is
+    throw ConfigError(format("there is no {}", path.string()), "name a file or folder that is there");
+  }
+  const bool folder = std::filesystem::is_directory(path, error);
+  return (folder ? is_trace_folder(path) : is_trace_file(path)) ? ResultKind::trace : ResultKind::bench;
+}
 
 report::ComparedRuns read_compared_runs(const std::vector<std::string>& names) {
   auto& files = base::real_files();

@@ -9,6 +9,12 @@ Commands Commands::group(const std::string& name, const std::string& meaning, co
   return inner;
 }
 
+Commands Commands::within(const std::string& name) {
+  Commands inner = *this;
+  inner.app_ = app_->get_subcommand(name);
+  return inner;
+}
+
 std::vector<std::string> Commands::names() const {
   std::vector<std::string> names;
   for (const auto* command : app_->get_subcommands({})) names.push_back(command->get_name());

@@ -50,6 +50,9 @@ class Commands {
   // A command that only has commands of its own.
   Commands group(const std::string& name, const std::string& meaning, const std::string& footer);
 
+  // A command that was added, which may have commands of its own beside what it does itself.
+  Commands within(const std::string& name);
+
   // Of the program's own, in --help's order.
   std::vector<std::string> names() const;
   CLI::App& app() const { return *app_; }

@@ -56,6 +56,13 @@ CLI::App* child_of(CLI::App& command, const std::string& name) {
   return nullptr;
 }
 
+// Whether it only has commands of its own, and takes no words itself.
+bool is_group(const CLI::App& command) {
+  if (command.get_subcommands({}).empty()) return false;
+  const auto options = command.get_options();
+  return std::none_of(options.begin(), options.end(), [](const auto* option) { return option->get_positional(); });
+}
+
 Named walk(CLI::App& app, int argc, char** argv) {
   Named named{&app, "hyperion", "", ""};
   for (int i = 1; i < argc; ++i) {
@@ -68,7 +75,7 @@ Named walk(CLI::App& app, int argc, char** argv) {
       named.command = child;
       named.path += " " + word;
       named.unknown_flag.clear();
-    } else if (!named.command->get_subcommands({}).empty()) {
+    } else if (is_group(*named.command)) {
       named.unknown_word = word;
       return named;
     }
@@ -132,7 +139,7 @@ Message explain(CLI::App& app, const CLI::ParseError& error, int argc, char** ar
   const Named named = walk(app, argc, argv);
   const bool flag_unknown = !named.unknown_flag.empty() && !named.command->get_allow_extras();
   if (flag_unknown) return unknown_flag(named);
-  if (!named.unknown_word.empty() || !named.command->get_subcommands({}).empty()) return unknown_command(named);
+  if (!named.unknown_word.empty() || is_group(*named.command)) return unknown_command(named);
   const std::string help = format("see `{} --help`", named.path), what = error.what();
   if (error.get_name() == "ArgumentMismatch") {
     const std::string flag = what.substr(0, what.find(':'));

@@ -110,7 +110,8 @@ TEST_F(CompareRuns, what_cannot_be_compared_is_told) {
   refused({"fast", "fast"}, "is named twice");
   refused({"fast", "slow", "--fail-over", "3%"}, "--fail-over judges results of a bench");
   write_file(scratch_.path() / "bench.json", "{}");
-  refused({"fast", (scratch_.path() / "bench.json").string()}, "bench.json is no run");
+  refused({"fast", (scratch_.path() / "bench.json").string()},
+          "bench.json is a result of a bench: they cannot be compared");
   const auto metrics = scratch_.runs() / "slow/metrics.jsonl";
   const std::string good = read_file(metrics);
   write_file(metrics, "not a record\n" + good);

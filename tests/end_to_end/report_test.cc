@@ -111,14 +111,46 @@ TEST_F(Report, of_runs_and_benches_says_what_their_files_say) {
   EXPECT_TRUE(says(page, "<svg") && says(page, "tiny graph step") && says(page, "7.6543"));
 }
 
+TEST_F(Report, as_pdf_is_printed_by_chromium_where_there_is_one) {
+  ASSERT_EQ(run(scratch_, train("a", {"--steps", "2"})).code, 0);
+  const auto bin = scratch_.path() / "bin";
+  std::filesystem::create_directory(bin);
+  const auto stand_in = [&](const std::string& script) {  // of Chromium
+    testing::write_file(bin / "chromium",
+                        "#!/bin/sh\nfor word; do case $word in --print-to-pdf=*) out=${word#*=} ;; file://*) "
+                        "page=${word#file://} ;; esac; done\n" +
+                            script);
+    std::filesystem::permissions(bin / "chromium", std::filesystem::perms::owner_all);
+    return std::map<std::string, std::string>{{"PATH", bin.string() + ":" + std::getenv("PATH")}};
+  };
+  const auto good = stand_in("{ echo %PDF-1.4; cat \"$page\"; } > \"$out\"");
+  const auto own = run(scratch_, {"report", "a", "--to", "pdf"}, good);
+  ASSERT_EQ(own.code, 0) << own.err;
+  EXPECT_EQ(own.out, "report: " + (scratch_.runs() / "a/report.pdf").string() + "\n");
+  EXPECT_TRUE(says(testing::read_file(scratch_.runs() / "a/report.pdf"), "<h2>Settings</h2>"));
+  EXPECT_EQ(run(scratch_, {"report", "a", "a", "--to", "pdf"}, good).code, 2) << "named twice";
+  EXPECT_EQ(run(scratch_, {"report", "a", "--to", "pdf", "--output", "x.md"}, good).code, 2);
+  const auto bad = run(scratch_, {"report", "a", "--output", (scratch_.path() / "x.pdf").string()},
+                       stand_in("echo no display >&2; exit 4"));
+  EXPECT_EQ(bad.code, 1);
+  EXPECT_TRUE(says(bad.err, "made no PDF (exit code 4): no display")) << bad.err;
+  EXPECT_FALSE(std::filesystem::exists(scratch_.path() / "x.pdf"));
+  const auto none = run(scratch_, {"report", "a", "--to", "pdf"}, {{"PATH", scratch_.path().string()}});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_TRUE(says(none.err, "apt-get install chromium")) << none.err;
+  const auto markdown = run(scratch_, {"report", "a", "--to", "md"});
+  ASSERT_EQ(markdown.code, 0) << markdown.err;
+  EXPECT_TRUE(says(testing::read_file(scratch_.runs() / "a/report.md"), "## "));
+}
+
 TEST_F(Report, of_several_refuses_what_it_cannot_write) {
   ASSERT_EQ(run(scratch_, train("a", {"--steps", "2"})).code, 0);
   const auto unnamed = run(scratch_, {"report", "a", "a"});
   EXPECT_EQ(unnamed.code, 2);
-  EXPECT_TRUE(says(unnamed.err, "add --output report.html")) << unnamed.err;
+  EXPECT_TRUE(says(unnamed.err, "add --to html, md or pdf")) << unnamed.err;
   const auto pdf = run(scratch_, {"report", "a", "--output", scratch_.path() / "x.doc"});
   EXPECT_EQ(pdf.code, 2);
-  EXPECT_TRUE(says(pdf.err, "neither .html nor .md")) << pdf.err;
+  EXPECT_TRUE(says(pdf.err, "none of .html, .md and .pdf")) << pdf.err;
   EXPECT_EQ(run(scratch_, {"report", "a", "nothing", "--output", scratch_.path() / "x.md"}).code, 2);
   EXPECT_FALSE(std::filesystem::exists(scratch_.path() / "x.md"));
 }
