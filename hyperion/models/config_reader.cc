@@ -5,6 +5,7 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/models/initial_deviation.h"
 
 namespace hyperion::models {
 
@@ -52,6 +53,12 @@ double ConfigReader::real_or(const char* key, double absent) const {
   if (value == nullptr) return absent;
   if (!value->is_number() || !std::isfinite(value->get<double>())) refuse(format("{} is not a number", key));
   return value->get<double>();
+}
+
+double ConfigReader::init_std() const {
+  const double deviation = real_or("initializer_range", kInitStd);
+  check(deviation >= 0, "initializer_range must not be below 0");
+  return deviation;
 }
 
 bool ConfigReader::flag_or(const char* key, bool absent) const {
@@ -112,6 +119,10 @@ void ConfigReader::expect(const char* key, const std::vector<Json>& known) const
 
 void ConfigReader::check(bool good, const std::string& what) const {
   if (!good) refuse(what);
+}
+
+void write_init_std(Json& json, double init_std) {
+  if (init_std != kInitStd) json["initializer_range"] = init_std;
 }
 
 }  // namespace hyperion::models

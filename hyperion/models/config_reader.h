@@ -29,6 +29,7 @@ class ConfigReader {
   double real(const char* key) const;
   double real_or(const char* key, double absent) const;
   bool flag_or(const char* key, bool absent) const;
+  double init_std() const;  // initializer_range, and kInitStd where there is none
   std::string text_or(const char* key, const std::string& absent) const;
   std::vector<int64_t> indices(const char* key, int64_t count) const;    // each in [0, count), count of them at most
   std::vector<std::string> texts(const char* key, int64_t count) const;  // count of them, or empty where absent or null
@@ -47,5 +48,8 @@ class ConfigReader {
   const base::Json& json_;
   std::string place_;
 };
+
+// Writes initializer_range where it is another than that of a file without one.
+void write_init_std(base::Json& json, double init_std);
 
 }  // namespace hyperion::models

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "hyperion/models/initial_deviation.h"
 #include "hyperion/nn/attention.h"
 
 namespace hyperion::models {
@@ -13,6 +14,7 @@ struct LlamaConfig {
   int64_t layers = 4, heads = 4, key_value_heads = 2, head_width = 32, width = 128, inner = 344, context = 128,
           vocabulary = 256;
   double epsilon = 1e-6;
+  double init_std = kInitStd;
   double attention_dropout = 0;  // kept for who reads the config; not applied: attention's weights are never held
   bool query_key_value_bias = false, output_bias = false, feed_forward_bias = false;
   bool head_norms = false;  // an RMSNorm over each head of the queries and of the keys, before they turn

@@ -33,6 +33,7 @@ LlamaConfig read_decoder(const ConfigReader& reader, const DecoderDefaults& defa
     config.head_width = config.width / config.heads;
   }
   config.epsilon = reader.real_or("rms_norm_eps", defaults.epsilon);
+  config.init_std = reader.init_std();
   config.tied = reader.flag_or("tie_word_embeddings", false);
   config.attention_dropout = reader.real_or("attention_dropout", 0);
   reader.check(config.attention_dropout >= 0 && config.attention_dropout < 1, "attention_dropout must lie in [0, 1)");
@@ -44,23 +45,25 @@ LlamaConfig read_decoder(const ConfigReader& reader, const DecoderDefaults& defa
 }
 
 Json decoder_json(const LlamaConfig& config) {
-  return {{"model_type", config.model_type},
-          {"num_hidden_layers", config.layers},
-          {"num_attention_heads", config.heads},
-          {"num_key_value_heads", config.key_value_heads},
-          {"hidden_size", config.width},
-          {"intermediate_size", config.inner},
-          {"max_position_embeddings", config.context},
-          {"vocab_size", config.vocabulary},
-          {"hidden_act", "silu"},
-          {"rms_norm_eps", config.epsilon},
-          {"tie_word_embeddings", config.tied},
-          {"attention_dropout", config.attention_dropout},
-          {"rope_theta", config.rope.theta},
-          {"rope_scaling", rope_json(config.rope)},
-          {"head_dim", config.head_width},
-          {"bos_token_id", nullptr},
-          {"eos_token_id", nullptr}};
+  Json json = {{"model_type", config.model_type},
+               {"num_hidden_layers", config.layers},
+               {"num_attention_heads", config.heads},
+               {"num_key_value_heads", config.key_value_heads},
+               {"hidden_size", config.width},
+               {"intermediate_size", config.inner},
+               {"max_position_embeddings", config.context},
+               {"vocab_size", config.vocabulary},
+               {"hidden_act", "silu"},
+               {"rms_norm_eps", config.epsilon},
+               {"tie_word_embeddings", config.tied},
+               {"attention_dropout", config.attention_dropout},
+               {"rope_theta", config.rope.theta},
+               {"rope_scaling", rope_json(config.rope)},
+               {"head_dim", config.head_width},
+               {"bos_token_id", nullptr},
+               {"eos_token_id", nullptr}};
+  write_init_std(json, config.init_std);
+  return json;
 }
 
 strategy::ModelShape decoder_shape(const LlamaConfig& config, const FeedForwardCost& cost, int64_t length) {

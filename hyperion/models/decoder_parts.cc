@@ -11,13 +11,11 @@ namespace {
 using nn::Init;
 using nn::Pass;
 
-constexpr double kDeviation = 0.02;
-
 Init residual_init(const LlamaConfig& config) {
-  return Init::normal(kDeviation / std::sqrt(2.0 * static_cast<double>(config.layers)));
+  return Init::normal(config.init_std / std::sqrt(2.0 * static_cast<double>(config.layers)));
 }
 
-std::shared_ptr<nn::Linear> linear(int64_t in, int64_t out, bool bias, Init init = Init::normal(kDeviation)) {
+std::shared_ptr<nn::Linear> linear(int64_t in, int64_t out, bool bias, Init init) {
   return std::make_shared<nn::Linear>(in, out, bias, init);
 }
 
@@ -43,7 +41,8 @@ class DecoderAttention final : public nn::Module {
   nn::Projections inputs(const LlamaConfig& config) {
     const int64_t queries = config.heads * config.head_width, keys = config.key_value_heads * config.head_width;
     const auto add = [&](const char* name, int64_t out) {
-      return register_module(name, linear(config.width, out, config.query_key_value_bias));
+      return register_module(name,
+                             linear(config.width, out, config.query_key_value_bias, Init::normal(config.init_std)));
     };
     return {add("q_proj", queries), add("k_proj", keys), add("v_proj", keys)};
   }
@@ -80,7 +79,7 @@ class DecoderBlock final : public nn::Module {
 }  // namespace
 
 nn::GatedShape gated_shape(const LlamaConfig& config, int64_t inner, bool bias) {
-  return {config.width, inner, bias, Init::normal(kDeviation), residual_init(config)};
+  return {config.width, inner, bias, Init::normal(config.init_std), residual_init(config)};
 }
 
 CausalDecoder::CausalDecoder(const LlamaConfig& config, const FeedForwardPart& part)
@@ -91,12 +90,14 @@ CausalDecoder::CausalDecoder(const LlamaConfig& config, const FeedForwardPart& p
     throw base::ConfigError("key and value heads must divide the heads, and a head's width must be even");
   const auto model = register_module("model", std::make_shared<nn::Branch>());
   embed_tokens_ = model->register_module(
-      "embed_tokens", std::make_shared<nn::Embedding>(config.vocabulary, config.width, Init::normal(kDeviation)));
+      "embed_tokens", std::make_shared<nn::Embedding>(config.vocabulary, config.width, Init::normal(config.init_std)));
   layers_ = model->register_module("layers", std::make_shared<nn::Stack>(config.layers, [&](int64_t i) {
                                      return std::make_shared<DecoderBlock>(config, i, part);
                                    }));
   head_ = {model->register_module("norm", std::make_shared<nn::RmsNorm>(config.width, config.epsilon)), embed_tokens_,
-           config.tied ? nullptr : register_module("lm_head", linear(config.width, config.vocabulary, false))};
+           config.tied ? nullptr
+                       : register_module(
+                             "lm_head", linear(config.width, config.vocabulary, false, Init::normal(config.init_std)))};
 }
 
 at::Tensor CausalDecoder::first(const at::Tensor& ids, Pass& pass) { return run(*embed_tokens_, ids, pass); }

@@ -1,5 +1,6 @@
 // What Llama's kin share: attention with rotary positions, pre-norm blocks, the decoder around them and its output.
-// Families differ in the feed-forward part of a block. For sources of this folder.
+// Families differ in the feed-forward part of a block. For sources of this folder, and kin of one's own
+// (examples/own_kernel.cc).
 #pragma once
 #include <functional>
 #include <memory>

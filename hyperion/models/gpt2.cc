@@ -16,14 +16,12 @@ namespace {
 using nn::Init;
 using nn::Pass;
 
-constexpr double kGpt2Deviation = 0.02;
-
 // Residual projections start smaller, by the number of residual additions, so that depth does not grow the variance.
 Init residual_init(const Gpt2Config& config) {
-  return Init::normal(kGpt2Deviation / std::sqrt(2.0 * static_cast<double>(config.layers)));
+  return Init::normal(config.init_std / std::sqrt(2.0 * static_cast<double>(config.layers)));
 }
 
-std::shared_ptr<nn::Projection> gpt2_linear(int64_t in, int64_t out, Init init = Init::normal(kGpt2Deviation)) {
+std::shared_ptr<nn::Projection> gpt2_linear(int64_t in, int64_t out, Init init) {
   return std::make_shared<nn::LinearInOut>(in, out, init);
 }
 
@@ -34,7 +32,7 @@ class Gpt2Attention final : public nn::Module {
         layer_(layer),
         dropout_{config.dropout, "attn", layer},
         half_{std::move(norm),
-              {register_module("c_attn", gpt2_linear(config.width, 3 * config.width))},
+              {register_module("c_attn", gpt2_linear(config.width, 3 * config.width, Init::normal(config.init_std)))},
               register_module("c_proj", gpt2_linear(config.width, config.width, residual_init(config)))} {}
 
   at::Tensor forward(const at::Tensor& input, Pass& pass) override {
@@ -54,7 +52,7 @@ class Gpt2FeedForward final : public nn::Module {
   Gpt2FeedForward(const Gpt2Config& config, size_t layer, std::shared_ptr<nn::Norm> norm)
       : dropout_{config.dropout, "mlp", layer},
         half_{std::move(norm),
-              {register_module("c_fc", gpt2_linear(config.width, inner(config)))},
+              {register_module("c_fc", gpt2_linear(config.width, inner(config), Init::normal(config.init_std)))},
               register_module("c_proj", gpt2_linear(inner(config), config.width, residual_init(config)))} {}
 
   at::Tensor forward(const at::Tensor& input, Pass& pass) override {
@@ -91,7 +89,7 @@ class Gpt2 final : public PartedTree {
  public:
   explicit Gpt2(const Gpt2Config& config) : config_(config) {
     const auto embedding = [&](int64_t count) {
-      return std::make_shared<nn::Embedding>(count, config.width, Init::normal(kGpt2Deviation));
+      return std::make_shared<nn::Embedding>(count, config.width, Init::normal(config.init_std));
     };
     const auto transformer = register_module("transformer", std::make_shared<nn::Branch>());
     wte_ = transformer->register_module("wte", embedding(config.vocabulary));
@@ -103,7 +101,7 @@ class Gpt2 final : public PartedTree {
              nullptr};
     if (!config.tied)
       head_.linear = register_module("lm_head", std::make_shared<nn::Linear>(config.width, config.vocabulary, false,
-                                                                             Init::normal(kGpt2Deviation)));
+                                                                             Init::normal(config.init_std)));
   }
 
   at::Tensor first(const at::Tensor& ids, Pass& pass) override {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "hyperion/models/initial_deviation.h"
 #include "hyperion/models/model.h"
 
 namespace hyperion::models {
@@ -14,6 +15,7 @@ struct Gpt2Config {
   double attention_dropout = 0.0;  // kept for who reads the config; not applied: attention's weights are never held
   int64_t inner = 0;               // of the feed-forward part; 0: four times the width
   double epsilon = 1e-5;
+  double init_std = kInitStd;
   bool tied = true;
 };
 

@@ -37,6 +37,7 @@ std::string to_json(const Gpt2Config& config) {
                      {"bos_token_id", nullptr},
                      {"eos_token_id", nullptr}};
   if (config.inner > 0) json["n_inner"] = config.inner;
+  write_init_std(json, config.init_std);
   return json.dump();
 }
 
@@ -59,6 +60,7 @@ Gpt2Config gpt2_from_json(const std::string& text, const std::string& place) {
   config.attention_dropout = reader.real_or("attn_pdrop", 0.1);
   config.epsilon = reader.real_or("layer_norm_epsilon", 1e-5);
   config.tied = reader.flag_or("tie_word_embeddings", true);
+  config.init_std = reader.init_std();
   for (const double p : {config.dropout, config.embedding_dropout, config.attention_dropout})
     reader.check(p >= 0 && p < 1, "resid_pdrop, embd_pdrop and attn_pdrop must lie in [0, 1)");
   reader.check(config.epsilon > 0, "layer_norm_epsilon must be above 0");

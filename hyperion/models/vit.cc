@@ -17,11 +17,12 @@ namespace {
 using nn::Init;
 using nn::Pass;
 
-// Hugging Face cuts the normal of the class token and the positions off at 2, a hundred deviations out: it is this one.
-const Init kInit = Init::normal(0.02);
+// Hugging Face cuts the normal of the class token and the positions off at 2, a hundred deviations out as they are
+// published: it is this one.
+Init vit_init(const VitConfig& config) { return Init::normal(config.init_std); }
 
-std::shared_ptr<nn::Linear> vit_linear(int64_t in, int64_t out, bool bias = true) {
-  return std::make_shared<nn::Linear>(in, out, bias, kInit);
+std::shared_ptr<nn::Linear> vit_linear(const VitConfig& config, int64_t in, int64_t out, bool bias = true) {
+  return std::make_shared<nn::Linear>(in, out, bias, vit_init(config));
 }
 
 class Patches final : public nn::Module {
@@ -29,7 +30,7 @@ class Patches final : public nn::Module {
   explicit Patches(const VitConfig& config)
       : projection_(register_module(
             "projection", std::make_shared<nn::PatchProjection>(config.channels, config.width, config.patch_height,
-                                                                config.patch_width, kInit))) {}
+                                                                config.patch_width, vit_init(config)))) {}
   at::Tensor forward(const at::Tensor& images, Pass& pass) override { return run(*projection_, images, pass); }
 
  private:
@@ -42,8 +43,9 @@ class Embeddings final : public nn::Module {
       : config_(config),
         rows_(config.image_height / config.patch_height),
         columns_(config.image_width / config.patch_width),
-        cls_token_(parameter("cls_token", {1, 1, config.width}, kInit)),
-        position_embeddings_(parameter("position_embeddings", {1, rows_ * columns_ + 1, config.width}, kInit)),
+        cls_token_(parameter("cls_token", {1, 1, config.width}, vit_init(config))),
+        position_embeddings_(
+            parameter("position_embeddings", {1, rows_ * columns_ + 1, config.width}, vit_init(config))),
         patch_embeddings_(register_module("patch_embeddings", std::make_shared<Patches>(config))) {}
 
   at::Tensor forward(const at::Tensor& images, Pass& pass) override {
@@ -74,7 +76,8 @@ class VitAttention final : public nn::Module {
                .how = {.causal = false, .dropout = config.attention_dropout}},
         layer_(layer),
         dropout_{config.dropout, "attn", layer},
-        half_{std::move(norm), inputs(config), register_module("o_proj", vit_linear(config.width, config.width))} {}
+        half_{std::move(norm), inputs(config),
+              register_module("o_proj", vit_linear(config, config.width, config.width))} {}
 
   at::Tensor forward(const at::Tensor& input, Pass& pass) override {
     const auto projected = half_.in(input, pass);
@@ -87,7 +90,8 @@ class VitAttention final : public nn::Module {
   nn::Projections inputs(const VitConfig& config) {
     nn::Projections list;
     for (const auto* name : {"q_proj", "k_proj", "v_proj"})
-      list.push_back(register_module(name, vit_linear(config.width, config.width, config.query_key_value_bias)));
+      list.push_back(
+          register_module(name, vit_linear(config, config.width, config.width, config.query_key_value_bias)));
     return list;
   }
 
@@ -102,8 +106,8 @@ class VitFeedForward final : public nn::Module {
   VitFeedForward(const VitConfig& config, size_t layer, std::shared_ptr<nn::Norm> norm)
       : dropout_{config.dropout, "mlp", layer},
         half_{std::move(norm),
-              {register_module("fc1", vit_linear(config.width, config.inner))},
-              register_module("fc2", vit_linear(config.inner, config.width))} {}
+              {register_module("fc1", vit_linear(config, config.width, config.inner))},
+              register_module("fc2", vit_linear(config, config.inner, config.width))} {}
 
   at::Tensor forward(const at::Tensor& input, Pass& pass) override {
     return half_.out(half_.in(input, pass), nn::Activation::gelu_erf, pass, dropout_);
@@ -142,7 +146,7 @@ class Vit final : public PartedTree {
                                      return std::make_shared<VitBlock>(config, static_cast<size_t>(i));
                                    }));
     layernorm_ = vit->register_module("layernorm", std::make_shared<nn::LayerNorm>(config.width, config.epsilon));
-    classifier_ = register_module("classifier", vit_linear(config.width, config.classes));
+    classifier_ = register_module("classifier", vit_linear(config, config.width, config.classes));
   }
 
   at::Tensor first(const at::Tensor& images, Pass& pass) override {

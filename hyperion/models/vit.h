@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "hyperion/models/initial_deviation.h"
 #include "hyperion/models/model.h"
 
 namespace hyperion::models {
@@ -14,6 +15,7 @@ struct VitConfig {
   int64_t layers = 4, heads = 4, width = 64, inner = 256, channels = 3, classes = 10;
   int64_t image_height = 32, image_width = 32, patch_height = 4, patch_width = 4;  // pixels
   double dropout = 0, attention_dropout = 0, epsilon = 1e-12;
+  double init_std = kInitStd;
   bool query_key_value_bias = true;
   std::vector<std::string> labels;  // the classes' names; empty: none
 };

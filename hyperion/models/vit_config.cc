@@ -44,6 +44,7 @@ std::string to_json(const VitConfig& config) {
                {"attention_probs_dropout_prob", config.attention_dropout},
                {"layer_norm_eps", config.epsilon},
                {"qkv_bias", config.query_key_value_bias}};
+  write_init_std(json, config.init_std);
   write_classes(json, config.classes, config.labels);
   return json.dump();
 }
@@ -65,6 +66,7 @@ VitConfig vit_from_json(const std::string& text, const std::string& place) {
   config.attention_dropout = reader.real_or("attention_probs_dropout_prob", 0);
   config.epsilon = reader.real_or("layer_norm_eps", 1e-12);
   config.query_key_value_bias = reader.flag_or("qkv_bias", true);
+  config.init_std = reader.init_std();
   auto classes = read_classes(reader);
   config.classes = classes.count;
   config.labels = std::move(classes.names);

@@ -1,6 +1,7 @@
 #include "hyperion/train/run_log.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "hyperion/base/clock.h"
@@ -19,6 +20,17 @@ using base::format;
 namespace {
 
 constexpr double kReportRest = 50;  // times what writing the page took, until a validation writes it again
+
+// Of a model that has learned nothing. Empty where its first loss is about that of a guess among all classes.
+std::string first_loss_text(double loss, int64_t classes) {
+  constexpr double kTooFar = 3;
+  const double guess = std::log(static_cast<double>(std::max<int64_t>(classes, 2)));
+  if (!(loss > kTooFar * guess)) return {};
+  return format(
+      "the first loss is {:.2f}, and a guess among {} has ln({}) = {:.2f}: weights begin too large "
+      "(initializer_range of config.json), or inputs or targets are not what the model takes",
+      loss, base::with_commas(classes), classes, guess);
+}
 
 }  // namespace
 
@@ -131,6 +143,8 @@ void RunLog::step(const report::StepRecord& record) {
     keep_line();
   else
     progress_.show(line_);
+  if (record.step == 1 && request_.config.model.from.empty())
+    if (const auto said = first_loss_text(record.loss, shape_.vocabulary); !said.empty()) base::log_warn(said);
   if (const auto mean =
           epochs_->add(std::exchange(samples_, record.samples), record.samples, record.loss, record.accuracy))
     end_epoch(record, *mean);
