@@ -110,6 +110,8 @@ std::string to_json(const RunRecord& record) {
               {"parameters", record.parameters},
               {"trained_parameters", record.trained},
               {"seconds", record.seconds},
+              {"restarts", record.restarts},
+              {"restarted", record.restarted},
               {"loss", or_null(record.loss)},
               {"validation_loss", or_null(record.validation_loss)},
               {"perplexity", or_null(record.perplexity)},
@@ -149,6 +151,8 @@ RunRecord run_record_from_json(const std::string& text, const std::string& place
   record.top_5 = members.real_or_null("top_5");
   if (members.has("best_step") && !members.is_null("best_step")) record.best_step = members.whole("best_step");
   record.best_loss = members.real_or_null("best_validation_loss");
+  if (members.has("restarts")) record.restarts = members.whole("restarts");
+  if (members.has("restarted")) record.restarted = members.text("restarted");
   if (members.has("ended")) record.ended = members.text("ended");
   if (members.has("data")) record.data = members.text("data");
   record.environment = members.pairs("environment");
@@ -221,6 +225,8 @@ std::string run_text(const RunRecord& record) {
   row("step", format("{} of {}", record.step, record.steps));
   if (!record.data.empty()) row("data", without_controls(record.data));
   row("time", base::duration_text(record.seconds));
+  if (record.restarts > 0)
+    row("restarts", format("{}; the last {}", record.restarts, without_controls(record.restarted)));
   row("parameters", base::with_commas(record.parameters));
   if (record.trained != record.parameters) row("trained", base::with_commas(record.trained));
   row("loss", shown(record.loss, false));

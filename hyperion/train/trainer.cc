@@ -15,6 +15,7 @@
 #include "hyperion/base/format.h"
 #include "hyperion/base/log.h"
 #include "hyperion/base/signals.h"
+#include "hyperion/base/stop_file.h"
 #include "hyperion/base/version.h"
 #include "hyperion/checkpoint/save.h"
 #include "hyperion/checkpoint/step_folder.h"
@@ -119,10 +120,11 @@ static_assert(std::tuple_size_v<parallel::Processes::Told> == kWatched + 3);
 void Trainer::tell_others() {
   parallel::Processes::Told own{};
   if (watch_) std::ranges::copy(watch_->told(), own.begin());
-  if (first() && step_ >= traced_until_ && base::now() > look_for_requests_) {
+  if (first() && base::now() > look_for_requests_) {
     look_for_requests_ = base::now() + 0.5;
     const auto& run = request_.run.path();
-    if (const auto asked = profile::take_request(files_, run)) {
+    base::heed_stop_file(files_, run);
+    if (const auto asked = step_ >= traced_until_ ? profile::take_request(files_, run) : std::nullopt) {
       const auto plan = profile::TracePlan::parse(config_.train.profile, "train.profile");
       const auto answer = profile::answer_to(*asked, plan, step_ + 2, config_.train.steps, processes_.size());
       profile::answer_request(files_, run, answer);
