@@ -20,6 +20,7 @@
 #include "hyperion/cli/commands.h"
 #include "hyperion/comm/meeting.h"
 #include "hyperion/command/registry.h"
+#include "hyperion/command/restartable.h"
 #include "hyperion/command/usage.h"
 #include "hyperion/host/addresses.h"
 #include "hyperion/host/cores.h"
@@ -110,8 +111,19 @@ void add_launch_flags(CLI::App* launch, LaunchOptions& options) {
       launch->add_option("--master", options.master, "HOST:PORT of the first of them, where all ranks meet")
           ->check(not_empty()),
       launch
-          ->add_option("--frozen-seconds", options.frozen_seconds,
-                       "a rank that is stopped or silent this long ends the job (default 30; 0: never)")
+          ->add_option("--restarts", options.restarts,
+                       "start a job that failed again, at most so often; a training run goes on from its newest "
+                       "checkpoint (default 0)")
+          ->check(whole_number(0, 1'000'000)),
+      launch
+          ->add_option("--back-off", options.back_off,
+                       "seconds before that (default 1), doubled up to 60 while the job gets no further")
+          ->check(number(0, 1e6)),
+      launch
+          ->add_option(
+              "--frozen-seconds", options.frozen_seconds,
+              "a rank that is stopped or silent this long ends the job (default 30; 0: never); with --restarts "
+              "one that is stopped after three of the run's slowest steps, and 2 s at least")
           ->check(number(0, 1e6))};
   for (auto* option : of_a_start) option->excludes(emit);
   launch->add_option("--name", options.name, "--emit: name of the job (default hyperion)")
@@ -129,10 +141,13 @@ void add_launch_flags(CLI::App* launch, LaunchOptions& options) {
       "LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT set, and OMP_NUM_THREADS to their share of the cores.\n"
       "The first rank that fails ends the others within 5 s; its code is the job's.\n"
       "Ctrl-C and SIGTERM go to all ranks: a training run saves its state.\n"
+      "With --restarts a job that failed comes back by itself, and the same command goes on with its run:\n"
+      "`train` has --or-resume then.\n"
       "A job that --emit printed goes on where it was when it is started again: `train --or-resume`.\n\n"
       "Examples:\n"
       "  hyperion launch -n 4 -- train recipes/quickstart.toml --run mine\n"
       "  hyperion launch -n 4 -- train recipes/quickstart.toml --parallel pp=2,tp=2 --train.accumulate=4\n"
+      "  hyperion launch -n 4 --restarts 20 -- train recipes/quickstart.toml --run mine\n"
       "  hyperion launch -n 2 --show all -- sh -c 'echo I am $RANK of $WORLD_SIZE'\n"
       "  hyperion launch --nodes gpu07:4,gpu08:4 --listen gpu07 -- train recipes/quickstart.toml\n"
       "  hyperion launch --emit slurm -n 8 --node-count 2 -- train recipe.toml > job.sh && sbatch job.sh");
@@ -211,6 +226,19 @@ void refuse_slip(const std::string& word, const std::vector<std::string>& comman
                             meant.empty() ? format("did you mean {}?", near) : meant);
 }
 
+void allow_restarts(const LaunchOptions& options, resilience::LaunchPlan& plan) {
+  plan.restarts.most = static_cast<int>(options.restarts);
+  plan.restarts.first_wait = options.back_off;
+  plan.restarts.longest_wait = std::max(plan.restarts.longest_wait, options.back_off);
+  auto job = restartable(plan.command, base::real_clock().unix_seconds());
+  if (plan.node_count > 1 && job.named_here)
+    throw base::ConfigError("launchers on several machines cannot each think of a name for the run",
+                            "name it: -- train recipe.toml --run mine");
+  plan.command = std::move(job.command);
+  if (job.run && options.frozen_seconds < 0) plan.slow_step = [run = *job.run] { return slow_step(run); };
+  if (job.run) plan.standing = [run = *job.run] { return resilience::Standing{saved_step(run), reached_step(run)}; };
+}
+
 }  // namespace
 
 int launch_command(const LaunchOptions& options, const std::vector<std::string>& commands) {
@@ -247,7 +275,9 @@ int launch_command(const LaunchOptions& options, const std::vector<std::string>&
               : options.show == "none" ? resilience::Show::none
                                        : resilience::Show::rank0;
   plan.bind = options.bind;
-  plan.limits.frozen_seconds = options.frozen_seconds;
+  if (options.frozen_seconds >= 0) plan.limits.frozen_seconds = options.frozen_seconds;
+  plan.resumable = trains_a_run(plan.command);
+  if (options.restarts > 0) allow_restarts(options, plan);
   return resilience::launch(plan);
 }
 

@@ -17,7 +17,8 @@ struct LaunchOptions {
   std::string emit, name = "hyperion", image = "hyperion:latest";
   int64_t gpus_per_node = -1;
   bool agent = false;
-  double frozen_seconds = 30;
+  double frozen_seconds = -1, back_off = 1;  // -1: not told
+  int64_t restarts = 0;
   std::vector<std::string> command;  // what follows --
 };
 // `commands` are the program's own: a command line that begins with one of them runs this program.

@@ -6,6 +6,7 @@
 #include <new>
 #include <typeinfo>
 
+#include "hyperion/base/signals.h"
 #include "hyperion/cli/program.h"
 
 namespace {
@@ -27,10 +28,14 @@ std::terminate_handler handler_before = nullptr;
   ::_exit(1);
 }
 
-void install_handler() { handler_before = std::set_terminate(explain_lost_memory); }
+// A request to stop that comes while the libraries initialise themselves is heeded once there is something to stop.
+void install_handlers() {
+  handler_before = std::set_terminate(explain_lost_memory);
+  hyperion::base::watch_stop_signals();
+}
 
 // The only code of a program that runs before the initialisers of the libraries it is linked with.
-[[gnu::section(".preinit_array"), gnu::used]] void (*before_libraries)() = install_handler;
+[[gnu::section(".preinit_array"), gnu::used]] void (*before_libraries)() = install_handlers;
 
 }  // namespace
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <optional>
 
@@ -6,6 +7,7 @@
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/log.h"
+#include "hyperion/base/signals.h"
 #include "hyperion/base/words.h"
 #include "hyperion/cli/commands.h"
 #include "hyperion/cli/launch_commands.h"
@@ -134,6 +136,23 @@ base::Settings resume_settings(train::RunConfig& config, const base::Path& run, 
   return read_run_config(config, run, overrides);
 }
 
+// Stopped before its first step it has lost none, and is preempted as one that wrote a checkpoint is. Ctrl-C has one
+// code for both.
+template <class Options>
+auto preemptible(int (*work)(const Options&)) {
+  return [work](const Options& options) {
+    try {
+      return work(options);
+    } catch (const base::Interrupted& stop) {
+      const int signal = stop.exit_code() - 128;
+      if (signal != SIGTERM && signal != SIGHUP && signal != SIGUSR1 && signal != SIGXCPU) throw;
+      throw base::Interrupted(
+          stop.what(), base::stop_exit_code(signal),
+          "no step is lost: start it again, with --or-resume where the run's folder is there by now");
+    }
+  };
+}
+
 }  // namespace
 
 int train_command(const TrainOptions& options) {
@@ -210,7 +229,7 @@ void add_train_command(Commands& commands) {
         "HYPERION_SECTION__KEY < flag):\n" +
         settings_help());
   };
-  commands.add<TrainOptions>("train", "train a model from a recipe", add_flags, train_command);
+  commands.add<TrainOptions>("train", "train a model from a recipe", add_flags, preemptible(train_command));
 }
 
 void add_resume_command(Commands& commands) {
@@ -225,7 +244,8 @@ void add_resume_command(Commands& commands) {
         "keep "
         "the last learning rate, unless --optim.decay_steps says where the schedule ends.");
   };
-  commands.add<ResumeOptions>("resume", "go on with a run from its newest good checkpoint", add_flags, resume_command);
+  commands.add<ResumeOptions>("resume", "go on with a run from its newest good checkpoint", add_flags,
+                              preemptible(resume_command));
 }
 
 }  // namespace hyperion::cli

@@ -137,10 +137,7 @@ class StoreServer::Loop {
 
   std::vector<int> lost_launchers() const {
     const std::lock_guard lock(beats_mutex_);
-    std::vector<int> lost;
-    for (auto it = seen_.lower_bound(options_.ranks); it != seen_.end(); ++it)
-      if (beats_.count(*it) == 0) lost.push_back(*it - options_.ranks);
-    return lost;
+    return {lost_.begin(), lost_.end()};
   }
 
   std::vector<int> present() const { return silent(-1); }
@@ -369,12 +366,11 @@ class StoreServer::Loop {
   void forget(int rank) {
     const std::lock_guard lock(beats_mutex_);
     beats_.erase(rank);
-    if (rank >= options_.ranks) seen_.erase(rank);
   }
 
   void miss(int rank) {
     const std::lock_guard lock(beats_mutex_);
-    beats_.erase(rank);
+    if (beats_.erase(rank) > 0 && rank >= options_.ranks) lost_.insert(rank - options_.ranks);
   }
 
   void reply(Id id, Connection& connection, const std::string& frame) {
@@ -397,7 +393,8 @@ class StoreServer::Loop {
   mutable std::mutex beats_mutex_;
   std::map<int, double> beats_;  // rank -> when it was last heard of
   std::set<int> seen_;
-  std::string end_;  // why the job is over; empty: it is not
+  std::set<int> lost_;  // launchers: one that comes again belongs to another start of the job
+  std::string end_;     // why the job is over; empty: it is not
 };
 
 StoreServer::StoreServer(const StoreServerOptions& options) : loop_(std::make_unique<Loop>(options)) {}

@@ -55,7 +55,9 @@ void quieten_c10d() {
 }
 
 c10::intrusive_ptr<c10d::Store> open_store(const host::Launch& launch, std::chrono::milliseconds timeout) {
-  return c10::make_intrusive<c10d::PrefixStore>(format("hyperion/{}", launch.restarts), connect_store(launch, timeout));
+  // Of torchrun's agent, whose store stays; our launchers have a new one with each start, and count for themselves.
+  const int start = launch.launcher == host::Launcher::hyperion ? 0 : launch.restarts;
+  return c10::make_intrusive<c10d::PrefixStore>(format("hyperion/{}", start), connect_store(launch, timeout));
 }
 
 // Whoever could not join says so; who stays silent is gone, stands still or never came.

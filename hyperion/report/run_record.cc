@@ -110,6 +110,8 @@ std::string to_json(const RunRecord& record) {
               {"parameters", record.parameters},
               {"trained_parameters", record.trained},
               {"seconds", record.seconds},
+              {"restarts", record.restarts},
+              {"restarted", record.restarted},
               {"loss", or_null(record.loss)},
               {"validation_loss", or_null(record.validation_loss)},
               {"perplexity", or_null(record.perplexity)},
@@ -155,6 +157,8 @@ RunRecord run_record_from_json(const std::string& text, const std::string& place
   if (members.has("saved_step") && !members.is_null("saved_step")) record.saved_step = members.whole("saved_step");
   if (members.has("failed_saves")) record.failed_saves = members.whole("failed_saves");
   if (members.has("failed_save")) record.failed_save = members.text("failed_save");
+  if (members.has("restarts")) record.restarts = members.whole("restarts");
+  if (members.has("restarted")) record.restarted = members.text("restarted");
   if (members.has("ended")) record.ended = members.text("ended");
   if (members.has("data")) record.data = members.text("data");
   record.environment = members.pairs("environment");
@@ -227,6 +231,8 @@ std::string run_text(const RunRecord& record) {
   row("step", format("{} of {}", record.step, record.steps));
   if (!record.data.empty()) row("data", without_controls(record.data));
   row("time", base::duration_text(record.seconds));
+  if (record.restarts > 0)
+    row("restarts", format("{}; the last {}", record.restarts, without_controls(record.restarted)));
   row("parameters", base::with_commas(record.parameters));
   if (record.trained != record.parameters) row("trained", base::with_commas(record.trained));
   row("loss", shown(record.loss, false));

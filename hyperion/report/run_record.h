@@ -17,6 +17,8 @@ struct RunRecord {
   int64_t step = 0, steps = 0, parameters = 0;
   int64_t trained = 0;               // of the parameters, or of an adapter beside them
   double seconds = 0;                // of training, over all resumes
+  int64_t restarts = 0;              // that its launcher made, after something failed
+  std::string restarted;             // of the last one: from which step, and after what
   std::string data;                  // how much there is, and what was cut or left out
   std::string ended;                 // why it is complete before its last step
   std::optional<int64_t> best_step;  // of the lowest validation loss, whose checkpoint is kept

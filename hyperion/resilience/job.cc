@@ -11,10 +11,12 @@
 #include <cstring>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "hyperion/base/clock.h"
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/base/signals.h"
 
 namespace hyperion::resilience {
 namespace {
@@ -23,6 +25,7 @@ using base::format;
 
 constexpr int kPollMilliseconds = 200;  // where the kernel tells of no end, and for what has deadlines
 
+constexpr double kLookSeconds = 0.5;  // at the ranks and the other launchers
 constexpr double kSameMoment = 0.25;
 constexpr double kAfterPause = 5;  // seconds until heartbeats can be trusted again
 constexpr int kElsewhere = -1;     // in place of a rank: another launcher's
@@ -52,6 +55,7 @@ StopSignals::StopSignals() {
   const sigset_t set = stop_set();
   ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
   descriptor_ = ::signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+  noted_ = base::stop_signal();
   if (descriptor_ < 0) throw base::Error(format("signals cannot be watched: {}", std::strerror(errno)));
 }
 
@@ -62,6 +66,7 @@ StopSignals::~StopSignals() {
 }
 
 int StopSignals::next() {
+  if (noted_ != 0) return std::exchange(noted_, 0);
   signalfd_siginfo info{};
   return ::read(descriptor_, &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo) : 0;
 }
@@ -71,16 +76,21 @@ struct Job::State {
     int rank;
     Ending ending;
     std::string why;
-    bool orderly;  // it did as it was told
+    bool orderly;     // it did as it was told
+    bool after_stop;  // all had been asked to stop
     double at;
   };
   std::optional<Blame> blame;
   std::vector<std::optional<Ending>> endings;
-  std::vector<int> followers;          // ended badly too, but not first
-  int stops = 0, first_stop = 0;       // requests passed on, and the first one's signal
-  double term_at = 0, kill_at = 0;     // 0: not set
-  bool killed = false;                 // SIGKILL was sent
-  std::map<int, double> frozen_since;  // and told of
+  std::vector<int> followers;       // ended badly too, but not first
+  int stops = 0, first_stop = 0;    // requests passed on, and the first one's signal
+  double term_at = 0, kill_at = 0;  // 0: not set
+  bool killed = false;              // SIGKILL was sent
+  struct Frozen {
+    double since;
+    double patience;  // seconds; 0: for ever
+  };
+  std::map<int, Frozen> frozen;  // and told of
   double next_look = 0;
   double first_came = 0;  // 0: nobody has
   bool late_told = false;
@@ -91,6 +101,14 @@ struct Job::State {
     if (!ending.by_signal) return ending.number == 75 || ending.number == 130;
     if (ending.number == SIGKILL) return killed;
     return ending.number == SIGTERM ? stops > 0 || kill_at > 0 : stops > 0;
+  }
+  // Whether it tells more of why the job ended than what ended first. Ranks of a training run save together: once all
+  // were asked to stop, one that did so in good order says that all is saved, and what fails beside it missed its
+  // peers.
+  bool outranks(const Ending& ending, bool orderly, bool saves_together) const {
+    if (is_deeper_cause(ending)) return true;
+    if (stops == 0 || !saves_together) return !orderly && blame->orderly;
+    return orderly && !ending.by_signal && !blame->orderly && !blame->ending.by_signal && blame->after_stop;
   }
   // A crash is nobody else's fault, while an exit in the same moment may have followed from it.
   bool is_deeper_cause(const Ending& ending) const {
@@ -106,6 +124,8 @@ Job::Job(std::vector<std::unique_ptr<Ranks>> machines, RankOutput& output, StopS
       limits_(settings.limits),
       pulse_(std::move(settings.pulse)),
       neighbours_(std::move(settings.neighbours)),
+      slow_step_(std::move(settings.slow_step)),
+      resumable_(settings.resumable),
       state_(std::make_unique<State>()) {
   state_->endings.resize(static_cast<size_t>(settings.world));
 }
@@ -122,17 +142,30 @@ int Job::run() {
     for (const auto& machine : machines_) machine->handle(*this);
     check_deadlines();
     if (now() < state_->next_look) continue;
-    state_->next_look = now() + 1;
+    state_->next_look = now() + kLookSeconds;
     check_frozen();
     check_late();
     check_neighbours();
   }
+  if (state_->blame) report();
+  return exit_code();
+}
+
+int Job::exit_code() const {
   if (!state_->blame) return 0;
-  report();
   const auto& blame = *state_->blame;
   // Whoever had to be killed after a request to stop ended by that request.
   const bool asked = blame.orderly && blame.ending.by_signal && state_->first_stop != 0;
+  if (asked && resumable_ && blame.ending.number != SIGKILL && state_->stops == 1)
+    return base::stop_exit_code(state_->first_stop);
   return asked ? 128 + state_->first_stop : blame.ending.exit_code();
+}
+
+JobEnd Job::end() const {
+  if (!state_->blame) return {};
+  const auto& blame = *state_->blame;
+  const std::string who = blame.rank == kElsewhere ? "" : format("rank {} of {} ", blame.rank, state_->endings.size());
+  return {exit_code(), !blame.orderly, who + blame.why};
 }
 
 void Job::output(int rank, Stream stream, std::string_view bytes) { output_.add(rank, stream, bytes); }
@@ -143,7 +176,7 @@ void Job::ended(int rank, Ending ending) {
   if (!ending.failed()) return;
   const bool orderly = state_->is_orderly(ending);
   const auto& first = state_->blame;
-  if (first && (orderly || !first->orderly) && !state_->is_deeper_cause(ending)) {
+  if (first && !state_->outranks(ending, orderly, resumable_)) {
     state_->followers.push_back(rank);
     return;
   }
@@ -154,7 +187,7 @@ void Job::ended(int rank, Ending ending) {
                     : at_once          ? "was stopped at once, with"
                                        : "stopped in good order, with";
   std::vector<int> frozen;  // whom it may have waited for in vain
-  for (const auto& [other, since] : state_->frozen_since)
+  for (const auto& [other, since] : state_->frozen)
     if (other != rank) frozen.push_back(other);
   const std::string beside = orderly || frozen.empty()
                                  ? ""
@@ -163,7 +196,7 @@ void Job::ended(int rank, Ending ending) {
 }
 
 void Job::blame(int rank, Ending ending, const std::string& why, bool orderly) {
-  state_->blame = State::Blame{rank, ending, why, orderly, now()};
+  state_->blame = State::Blame{rank, ending, why, orderly, state_->stops > 0, now()};
   if (neighbours_.tell && !orderly && rank != kElsewhere) neighbours_.tell(format("rank {} {}", rank, why));
   if (pulse_.end && !orderly) pulse_.end(rank == kElsewhere ? why : format("rank {} {}{}", rank, why, reason_of(rank)));
   if (state_->kill_at > 0) return;
@@ -209,28 +242,38 @@ void Job::check_deadlines() {
   }
 }
 
+double Job::patience_with_stopped() const {
+  constexpr double kLeast = 2 - kLookSeconds, kSteps = 3;  // it stood still for up to one look before
+  const double step = slow_step_ ? slow_step_() : 0;
+  if (step <= 0) return limits_.frozen_seconds;
+  const double patience = std::max(kLeast, kSteps * step);
+  return limits_.frozen_seconds > 0 ? std::min(limits_.frozen_seconds, patience) : patience;
+}
+
 void Job::check_frozen() {
+  const char* const kStopped = "stopped by a signal";
   std::map<int, std::string> frozen;
   for (const auto& machine : machines_)
-    for (const int rank : machine->stopped()) frozen[rank] = "stopped by a signal";
+    for (const int rank : machine->stopped()) frozen[rank] = kStopped;
   constexpr double kSilence = 5;
   if (pulse_.silent)
     for (const int rank : pulse_.silent(kSilence))
       if (!state_->endings.at(static_cast<size_t>(rank))) frozen.emplace(rank, "sends no heartbeat");
-  auto& since = state_->frozen_since;
-  for (auto it = since.begin(); it != since.end();) {
+  auto& known = state_->frozen;
+  for (auto it = known.begin(); it != known.end();) {
     const bool still = frozen.count(it->first) != 0 || state_->endings.at(static_cast<size_t>(it->first)).has_value();
-    if (!still) say(format("rank {} runs again after {:.0f} s", it->first, now() - it->second));
-    it = still ? std::next(it) : since.erase(it);
+    if (!still) say(format("rank {} runs again after {:.0f} s", it->first, now() - it->second.since));
+    it = still ? std::next(it) : known.erase(it);
   }
   for (const auto& [rank, why] : frozen) {
-    if (since.emplace(rank, now()).second)
+    const bool told = known.count(rank) != 0;
+    if (!told) known[rank] = {now(), why == kStopped ? patience_with_stopped() : limits_.frozen_seconds};
+    const auto& [since, patience] = known[rank];
+    if (!told)
       say(format("rank {} ({}) is frozen: {}{}", rank, place_of(rank), why,
-                 limits_.frozen_seconds > 0
-                     ? format("; the job ends in {:.0f} s unless it goes on", limits_.frozen_seconds)
-                     : ""));
-    if (!state_->blame && limits_.frozen_seconds > 0 && now() - since[rank] >= limits_.frozen_seconds)
-      blame(rank, {false, 1}, format("was frozen for {:.0f} s: {}", now() - since[rank], why), false);
+                 patience > 0 ? format("; the job ends in {:.3g} s unless it goes on", patience) : ""));
+    if (!state_->blame && patience > 0 && now() - since >= patience)
+      blame(rank, {false, 1}, format("was frozen for {:.0f} s: {}", now() - since, why), false);
   }
 }
 

@@ -44,6 +44,15 @@ class StopSignals {
 
  private:
   int descriptor_ = -1;
+  int noted_ = 0;  // one that came before
+};
+
+// How a job ended.
+struct JobEnd {
+  int code = 0;         // its exit code
+  bool failed = false;  // it is neither done, nor was it or one of its ranks stopped in good order
+  std::string why;      // "rank 1 of 4 ended with signal 9 (Killed)"
+  double seconds = 0;   // that it ran
 };
 
 struct JobSettings {
@@ -51,6 +60,10 @@ struct JobSettings {
   JobLimits limits = {};
   Liveness pulse = {};
   PeerLaunchers neighbours = {};
+  // What the slowest of a hundred of the job's steps takes, in seconds; 0 or an empty function: not known. A rank that
+  // a signal has stopped is frozen after three of them, and 2 s at least.
+  std::function<double()> slow_step = {};
+  bool resumable = false;  // a training run: whom SIGTERM stops before it can answer has lost nothing
 };
 
 class Job final : public RankEvents {
@@ -61,6 +74,7 @@ class Job final : public RankEvents {
   // Until no rank is left. The exit code is that of the first rank that failed, 1 where that was elsewhere, else 0.
   // Says on stderr what happened if anything did, the culprit's own words last, unless they were seen as rank 0's.
   int run();
+  JobEnd end() const;  // after `run`
 
   void output(int rank, Stream stream, std::string_view bytes) override;
   void ended(int rank, Ending ending) override;
@@ -72,11 +86,13 @@ class Job final : public RankEvents {
   void blame(int rank, Ending ending, const std::string& why, bool orderly);
   void check_deadlines();
   void check_frozen();
+  double patience_with_stopped() const;  // seconds; 0: for ever
   void check_late();
   void check_neighbours();
   void report() const;
   std::string reason_of(int rank) const;
   std::string place_of(int rank) const;
+  int exit_code() const;
   void signal_all(int number);
   bool all_ended() const;
 
@@ -86,6 +102,8 @@ class Job final : public RankEvents {
   JobLimits limits_;
   Liveness pulse_;
   PeerLaunchers neighbours_;
+  std::function<double()> slow_step_;
+  bool resumable_;
   std::unique_ptr<State> state_;
 };
 

@@ -6,11 +6,13 @@
 #include <chrono>
 #include <cstdio>
 #include <numeric>
+#include <utility>
 
 #include "hyperion/base/clock.h"
 #include "hyperion/base/descriptors.h"
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/base/signals.h"
 #include "hyperion/comm/job_secret.h"
 #include "hyperion/comm/store_connection.h"
 #include "hyperion/comm/store_server.h"
@@ -21,6 +23,7 @@
 #include "hyperion/resilience/launcher_board.h"
 #include "hyperion/resilience/node_plan.h"
 #include "hyperion/resilience/remote_ranks.h"
+#include "hyperion/resilience/supervisor.h"
 
 namespace hyperion::resilience {
 namespace {
@@ -28,7 +31,8 @@ namespace {
 using base::format;
 
 constexpr int kMostSlots = 4096;
-constexpr double kLastWait = 10, kDeadSilence = 30;  // seconds
+constexpr double kLastWait = 10, kDeadSilence = 30;     // seconds
+constexpr double kOtherLaunchers = 600, kLongWait = 2;  // seconds
 constexpr std::chrono::seconds kReach{5};
 
 std::string own_name() {
@@ -106,7 +110,7 @@ void check_descriptors(int ranks_here, int world) {
 }
 
 // One launcher that starts all ranks, here and elsewhere.
-int launch_all(const LaunchPlan& plan) {
+JobEnd launch_all(const LaunchPlan& plan, const StartedAgain& again) {
   const auto nodes = nodes_of(plan);
   const std::string listen = place_to_listen(plan, nodes);
   NodePlan node;
@@ -124,7 +128,7 @@ int launch_all(const LaunchPlan& plan) {
   store.start();
   check_reachable({listen, store.port(), options.secret});
   node.master = reachable(listen), node.port = store.port(), node.job = plan.job;
-  node.command = plan.command, node.bind = plan.bind;
+  node.command = plan.command, node.bind = plan.bind, node.again = again;
   std::vector<std::unique_ptr<Ranks>> machines;
   for (size_t i = 0; i < nodes.size(); ++i) {
     node.node = static_cast<int>(i), node.ranks = nodes[i].slots;
@@ -141,15 +145,28 @@ int launch_all(const LaunchPlan& plan) {
   }
   const Liveness pulse{[&] { return store.seen(); }, [&](double seconds) { return store.silent(seconds); },
                        [&](const std::string& why) { store.tell_end(why); }};
-  return Job(std::move(machines), output, signals, {node.world, plan.limits, pulse}).run();
+  Job job(std::move(machines), output, signals, {node.world, plan.limits, pulse, {}, plan.slow_step, plan.resumable});
+  job.run();
+  return job.end();
 }
 
 std::string lost_text(const std::vector<int>& launchers) {
   return format("the launcher of node {} was lost: it was killed, or its machine is down", launchers.front());
 }
 
+// One that was lost is started again by whoever started it, or by hand; only then has it sense to start ranks.
+void meet_launchers(LauncherBoard& board, int launchers, const std::function<void()>& heed) {
+  const auto say = [&](int here) {
+    std::fprintf(stderr, "launch: %d of %d launchers are here; waiting up to %.0f minutes for the others\n", here,
+                 launchers, kOtherLaunchers / 60);
+  };
+  if (board.meet(kOtherLaunchers, heed, say)) return;
+  throw base::PreflightError("not all launchers of the job have come",
+                             "start `hyperion launch` on the other machines, with the same command");
+}
+
 // One launcher of several, each of which starts the ranks of its own machine.
-int launch_share(const LaunchPlan& plan) {
+JobEnd launch_share(const LaunchPlan& plan, const StartedAgain& again) {
   if (plan.ranks % plan.node_count != 0)
     throw base::ConfigError(format("{} ranks cannot be shared alike by {} machines", plan.ranks, plan.node_count),
                             "let -n, the ranks of the whole job, be a multiple of --node-count");
@@ -163,7 +180,7 @@ int launch_share(const LaunchPlan& plan) {
   // Not by the address: a pod may know its own under another name.
   node.job = format("{} ranks at port {}", plan.ranks, plan.port);
   node.secret = comm::find_job_secret();
-  node.command = plan.command, node.bind = plan.bind;
+  node.command = plan.command, node.bind = plan.bind, node.again = again;
   const comm::StoreAddress place{node.master, node.port, comm::job_key(node.secret, node.job)};
   RankOutput output(base::real_files(), plan.logs, node.world, plan.show);
   std::unique_ptr<comm::StoreServer> store;
@@ -173,11 +190,19 @@ int launch_share(const LaunchPlan& plan) {
     store = std::make_unique<comm::StoreServer>(options);
     store->start();
   }
-  LauncherBoard board(place, node.world + plan.node, plan.node_count, [&] {
+  const auto heed_signals = [&] {
     if (const int signal = signals.next())
-      throw base::Interrupted(format("stopped while waiting for the launcher of the first machine at {}", place.text()),
-                              128 + signal);
-  });
+      throw base::Interrupted("stopped while waiting for the launchers of the other machines at " + place.text(),
+                              plan.resumable ? base::stop_exit_code(signal) : 128 + signal);
+  };
+  bool wait_told = false;
+  const auto heed = [&, begun = base::now()] {
+    if (plan.restarts.most > 0 && base::now() - begun > kLongWait && !std::exchange(wait_told, true))
+      std::fprintf(stderr, "launch: waiting for the launcher of the first machine at %s\n", place.text().c_str());
+    heed_signals();
+  };
+  LauncherBoard board(place, node.world + plan.node, plan.node_count, heed);
+  if (plan.restarts.most > 0) meet_launchers(board, plan.node_count, heed_signals);
   std::vector<std::unique_ptr<Ranks>> machines;
   machines.push_back(start_node(node, guardian));
   Liveness pulse;
@@ -193,9 +218,12 @@ int launch_share(const LaunchPlan& plan) {
   };
   const PeerLaunchers neighbours{failure,
                                  [&](const std::string& why) { board.tell(format("node {}: {}", plan.node, why)); }};
-  const int code = Job(std::move(machines), output, signals, {node.world, plan.limits, pulse, neighbours}).run();
+  Job job(std::move(machines), output, signals,
+          {node.world, plan.limits, pulse, neighbours, plan.slow_step, plan.resumable});
+  const int code = job.run();
+  JobEnd end = job.end();
   board.leave();
-  if (!store) return code;
+  if (!store) return end;
   // The others need the store until their ranks have ended. One that died without a word is not waited for.
   const double since = base::real_clock().seconds();
   const auto over = [&] {
@@ -204,13 +232,24 @@ int launch_share(const LaunchPlan& plan) {
     return signals.next() != 0 || ((code != 0 || all_silent) && base::real_clock().seconds() - since > kLastWait);
   };
   board.wait_for_all([&] { return static_cast<int>(lost().size()); }, over);
-  if (lost().empty()) return code;
+  if (lost().empty()) return end;
   if (!lost_told) std::fprintf(stderr, "launch: %s\n", lost_text(lost()).c_str());
-  return std::max(code, 1);
+  return {std::max(code, 1), true, end.why.empty() ? lost_text(lost()) : end.why};
+}
+
+JobEnd launch_once(const LaunchPlan& plan, const StartedAgain& again) {
+  return plan.node_count > 1 ? launch_share(plan, again) : launch_all(plan, again);
 }
 
 }  // namespace
 
-int launch(const LaunchPlan& plan) { return plan.node_count > 1 ? launch_share(plan) : launch_all(plan); }
+int launch(const LaunchPlan& plan) {
+  if (plan.restarts.most == 0) return launch_once(plan, {}).code;
+  return supervise({plan.restarts, plan.resumable, plan.standing, [&](int number, const std::string& why) {
+                      LaunchPlan start = plan;
+                      if (number > 0) start.logs /= format("restart-{}", number);
+                      return launch_once(start, {number, why});
+                    }});
+}
 
 }  // namespace hyperion::resilience

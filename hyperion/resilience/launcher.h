@@ -1,11 +1,13 @@
 // `hyperion launch`: starts the ranks of a job, hosts the store where they meet, and sees them to their end.
 #pragma once
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "hyperion/base/files.h"
 #include "hyperion/resilience/job.h"
 #include "hyperion/resilience/rank_output.h"
+#include "hyperion/resilience/restart_policy.h"
 
 namespace hyperion::resilience {
 
@@ -33,6 +35,10 @@ struct LaunchPlan {
   int node = 0, node_count = 1;
   std::string master;
   JobLimits limits;
+  std::function<double()> slow_step;   // of that run (job.h); an empty function: frozen_seconds alone counts
+  bool resumable = false;              // the command is a training run's (job.h)
+  RestartSettings restarts;            // none: the first failure ends the job
+  std::function<Standing()> standing;  // of the run that the command trains; an empty function: it trains none
 };
 
 // Returns the job's exit code (job.h). Call it before any thread is started.

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "hyperion/base/clock.h"
 #include "hyperion/comm/store_protocol.h"
 
 namespace hyperion::resilience {
@@ -18,17 +19,46 @@ using Keys = std::vector<std::string>;
 
 constexpr std::chrono::minutes kComing{5};  // pods start at their own pace
 constexpr std::chrono::seconds kAnswer{10};
-const std::string kFailure = "launchers/failure", kLeft = "launchers/left";
+constexpr useconds_t kAgain = 100'000;
+constexpr double kLong = 2;  // seconds
+const std::string kFailure = "launchers/failure", kHere = "launchers/here", kLeft = "launchers/left";
 
 }  // namespace
 
 LauncherBoard::LauncherBoard(const comm::StoreAddress& address, int number, int launchers,
-                             std::function<void()> meanwhile)
-    : connection_(address, kComing, std::move(meanwhile)), number_(number), launchers_(launchers) {
+                             const std::function<void()>& meanwhile)
+    : number_(number), launchers_(launchers) {
+  const double end = base::now() + std::chrono::duration<double>(kComing).count();
+  for (;; ::usleep(kAgain)) {
+    connection_ = std::make_unique<comm::StoreConnection>(address, kComing, meanwhile);
+    if (failure().empty() || base::now() > end) break;
+    meanwhile();
+  }
   ask(std::move(FrameWriter(Ask::beat).number(static_cast<uint64_t>(number_))).bytes());
 }
 
-std::string LauncherBoard::ask(const std::string& frame) { return connection_.ask(frame, kAnswer); }
+std::string LauncherBoard::ask(const std::string& frame) { return connection_->ask(frame, kAnswer); }
+
+uint64_t LauncherBoard::count(const std::string& key, uint64_t more) {
+  const std::string answer = ask(std::move(FrameWriter(Ask::add).text(key).number(more)).bytes());
+  FrameReader reader(answer);
+  reader.kind();
+  return reader.number();
+}
+
+bool LauncherBoard::meet(double seconds, const std::function<void()>& meanwhile,
+                         const std::function<void(int here)>& waiting) {
+  const double begun = base::now();
+  bool told = false;
+  for (uint64_t here = count(kHere, 1); static_cast<int>(here) < launchers_; here = count(kHere, 0)) {
+    const double waited = base::now() - begun;
+    if (waited > seconds || !failure().empty()) return false;
+    if (waited > kLong && !std::exchange(told, true)) waiting(static_cast<int>(here));
+    meanwhile();
+    ::usleep(kAgain);
+  }
+  return true;
+}
 
 void LauncherBoard::tell(const std::string& failure) {
   try {
@@ -53,7 +83,7 @@ std::string LauncherBoard::failure() {
 
 void LauncherBoard::leave() {
   try {
-    ask(std::move(FrameWriter(Ask::add).text(kLeft).number(1)).bytes());
+    count(kLeft, 1);
     ask(std::move(FrameWriter(Ask::leave).number(static_cast<uint64_t>(number_))).bytes());
   } catch (const comm::StoreLost&) {
   }
@@ -61,10 +91,7 @@ void LauncherBoard::leave() {
 
 void LauncherBoard::wait_for_all(const std::function<int()>& lost, const std::function<bool()>& stop) {
   while (!stop()) {
-    const std::string answer = ask(std::move(FrameWriter(Ask::add).text(kLeft).number(0)).bytes());
-    FrameReader reader(answer);
-    reader.kind();
-    if (static_cast<int>(reader.number()) + lost() >= launchers_) return;
+    if (static_cast<int>(count(kLeft, 0)) + lost() >= launchers_) return;
     ::usleep(50'000);
   }
 }

@@ -1,6 +1,7 @@
 // What the launchers of one job's machines tell each other, through the job's store.
 #pragma once
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "hyperion/comm/store_connection.h"
@@ -9,9 +10,14 @@ namespace hyperion::resilience {
 
 class LauncherBoard {
  public:
-  // Waits for the store to come up; throws StoreLost where it does not. `meanwhile` may throw to give up. `number` is
-  // what this launcher's heartbeats are known by (store_server.h).
-  LauncherBoard(const comm::StoreAddress& address, int number, int launchers, std::function<void()> meanwhile);
+  // Waits for the store to come up, and passes over one where the job has failed already: that is the last of a start
+  // before. Throws StoreLost where there is none. `meanwhile` may throw to give up. `number` is what this launcher's
+  // heartbeats are known by (store_server.h).
+  LauncherBoard(const comm::StoreAddress& address, int number, int launchers, const std::function<void()>& meanwhile);
+
+  // Until all launchers are here, for at most `seconds`; whether they are. `waiting` is told how many are, once that
+  // takes long.
+  bool meet(double seconds, const std::function<void()>& meanwhile, const std::function<void(int here)>& waiting);
 
   void tell(const std::string& failure);
   // The first failure that a launcher told, or that the store itself is gone; empty: none.
@@ -24,7 +30,9 @@ class LauncherBoard {
  private:
   std::string ask(const std::string& frame);
 
-  comm::StoreConnection connection_;
+  uint64_t count(const std::string& key, uint64_t more);
+
+  std::unique_ptr<comm::StoreConnection> connection_;
   int number_, launchers_;
 };
 

@@ -9,6 +9,7 @@
 #include "hyperion/comm/job_secret.h"
 #include "hyperion/host/cores.h"
 #include "hyperion/host/cpu.h"
+#include "hyperion/host/restart.h"
 
 extern char** environ;
 
@@ -18,7 +19,8 @@ namespace {
 using base::format;
 
 // Of a launcher around this one: they would contradict what the ranks are told here.
-const std::vector<std::string> kDropped = {"TORCHELASTIC_*", "GROUP_WORLD_SIZE", "ROLE_*", "PET_*"};
+const std::vector<std::string> kDropped = {"TORCHELASTIC_*", "GROUP_WORLD_SIZE", "ROLE_*", "PET_*",
+                                           host::kRestartedAfterVariable};
 
 bool sets(const std::vector<std::string>& environment, std::string_view name) {
   return std::any_of(environment.begin(), environment.end(), [&](const std::string& entry) {
@@ -87,6 +89,8 @@ base::Json to_json(const NodePlan& plan) {
           {"job", plan.job},
           {"secret", plan.secret},
           {"bind", plan.bind},
+          {"restarts", plan.again.times},
+          {"restarted_after", as_characters(plan.again.why)},
           {"command", each(as_characters, plan.command)},
           {"environment", each(as_characters, plan.environment)}};
 }
@@ -102,7 +106,8 @@ NodePlan node_plan_from_json(const base::Json& json) {
           json.at("secret"),
           each(as_bytes, json.at("command")),
           each(as_bytes, json.at("environment")),
-          json.at("bind")};
+          json.at("bind"),
+          {json.at("restarts"), as_bytes(json.at("restarted_after"))}};
 }
 
 std::unique_ptr<Ranks> start_node(const NodePlan& plan, Guardian& guardian) {
@@ -119,6 +124,10 @@ std::unique_ptr<Ranks> start_node(const NodePlan& plan, Guardian& guardian) {
           format("MASTER_ADDR={}", plan.master), format("MASTER_PORT={}", plan.port),
           format("HYPERION_JOB={}", plan.job), format("{}={}", comm::kSecretVariable, plan.secret)})
       one.environment.push_back(variable);
+    if (plan.again.times > 0) {
+      one.environment.push_back(format("TORCHELASTIC_RESTART_COUNT={}", plan.again.times));
+      one.environment.push_back(format("{}={}", host::kRestartedAfterVariable, plan.again.why));
+    }
     if (!threads_told) one.environment.push_back(format("OMP_NUM_THREADS={}", threads));
     ranks.push_back(std::move(one));
   }

@@ -138,7 +138,7 @@ bool shows_itself(const std::string& name) {
 bool is_of_run(const std::string& name) {
   for (const char* own : {"model.json", "run.json", "metrics.jsonl", "memory.json", "ranks.json", "answers.json",
                           "pipeline.svg", "predictions.json", "report.html", "checkpoints", "logs", "tokenizer",
-                          "processor", "base", "traces", "tb", "wandb", "mlruns"})
+                          "processor", "base", "traces", "tb", "wandb", "mlruns", "stop"})
     if (name == own) return true;
   if (name.starts_with("memory.rank-") && name.ends_with(".json")) return true;
   return (name.starts_with("metrics.rank-") && name.ends_with(".csv")) || name.ends_with(".prom") ||

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <utility>
 
 #include "hyperion/base/clock.h"
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
 #include "hyperion/checkpoint/saver.h"
+#include "hyperion/host/launch.h"
+#include "hyperion/host/restart.h"
 #include "hyperion/parallel/processes.h"
 #include "hyperion/report/step_line.h"
 #include "hyperion/train/prompts.h"
@@ -86,6 +89,7 @@ void RunLog::begin(int64_t step_done, double seconds_before, int64_t epoch_sampl
   epochs_.emplace(epoch_samples);
   samples_ = 0;
   record_.ended.clear();
+  tell_restart();
   if (request_.resume) write_record("running");
   if (rank_ != 0) return;
   const auto before = step_done > 0 ? report::read_metrics(files_.read(request_.run.metrics())) : report::Metrics{};
@@ -94,6 +98,17 @@ void RunLog::begin(int64_t step_done, double seconds_before, int64_t epoch_sampl
     samples_ = record.samples;
   }
   begin_sinks(before);
+}
+
+// By a launcher that started the job again after something failed.
+void RunLog::tell_restart() {
+  const auto launch = host::find_launch();
+  if (rank_ != 0 || launch.restarts == 0) return;
+  const char* after = std::getenv(host::kRestartedAfterVariable);
+  ++record_.restarts;
+  record_.restarted = first_step_ > 0 ? format("from step {}", first_step_) : "from its beginning";
+  if (after != nullptr) record_.restarted += format(", after {}", after);
+  base::log_info(format("restart {} goes on {}", launch.restarts, record_.restarted));
 }
 
 void RunLog::begin_sinks(const report::Metrics& before) {

@@ -71,6 +71,7 @@ class RunLog {
   report::RunRecord past_, record_;  // before a resume; now
   std::unique_ptr<report::MetricsWriter> metrics_;
   report::MetricSinks sinks_;
+  void tell_restart();
   void begin_sinks(const report::Metrics& before);
   template <class Record>
   void keep(const Record& record);  // in the metrics, with the time

@@ -9,6 +9,7 @@
 #include "hyperion/base/fault.h"
 #include "hyperion/base/format.h"
 #include "hyperion/base/log.h"
+#include "hyperion/base/stop_file.h"
 #include "hyperion/host/cores.h"
 #include "hyperion/parallel/processes.h"
 #include "hyperion/parallel/trained_weights.h"
@@ -104,10 +105,11 @@ static_assert(std::tuple_size_v<parallel::Processes::Told> == kWatched + 3);
 void Trainer::tell_others() {
   parallel::Processes::Told own{};
   if (watch_) std::ranges::copy(watch_->told(), own.begin());
-  if (first() && step_ >= traced_until_ && base::now() > look_for_requests_) {
+  if (first() && base::now() > look_for_requests_) {
     look_for_requests_ = base::now() + 0.5;
     const auto& run = request_.run.path();
-    if (const auto asked = profile::take_request(files_, run)) {
+    base::heed_stop_file(files_, run);
+    if (const auto asked = step_ >= traced_until_ ? profile::take_request(files_, run) : std::nullopt) {
       const auto plan = profile::TracePlan::parse(config_.train.profile, "train.profile");
       // Steps that are graphs are recorded anew first, so that their kernels can be told apart.
       const int64_t next = step_ + 2 + (stepper_->records() && !traces_ ? kStepsToRecord : 0);

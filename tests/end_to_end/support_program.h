@@ -37,6 +37,8 @@ class Program {
           const std::map<std::string, std::string>& environment = {});
   ~Program();  // kills it if it still runs
   void signal(int number);
+  pid_t pid() const { return pid_; }
+  std::string said() const { return output("err"); }  // so far, on stderr
   // Until the text shows in either output; false when the program ended or 60 s passed without it.
   bool wait_for_text(const std::string& text);
   bool ends_within(double seconds);

@@ -80,7 +80,8 @@ class JobTest : public ::testing::Test {
     for (const int signal : {asked_, asked_again_})
       if (signal != 0) ::kill(::getpid(), signal);
     ::testing::internal::CaptureStderr();
-    const int code = Job(std::move(machines), output, stops, {world, limits_, pulse, neighbours}).run();
+    const int code =
+        Job(std::move(machines), output, stops, {world, limits_, pulse, neighbours, slow_step_, resumable_}).run();
     said_ = ::testing::internal::GetCapturedStderr();
     return code;
   }
@@ -89,8 +90,10 @@ class JobTest : public ::testing::Test {
   base::Path folder_;
   JobLimits limits_;
   std::vector<int> signals_;  // that the ranks were sent
-  int asked_ = 0;             // a signal that the launcher gets at the start
-  int asked_again_ = 0;       // and another
+  std::function<double()> slow_step_;
+  bool resumable_ = false;
+  int asked_ = 0;        // a signal that the launcher gets at the start
+  int asked_again_ = 0;  // and another
   std::string said_;
 };
 
@@ -149,6 +152,13 @@ TEST_F(JobTest, that_was_asked_to_stop_still_tells_a_failure) {
   EXPECT_TRUE(said("rank 1 of 2 (made up) ended with exit code 1")) << said_;
 }
 
+TEST_F(JobTest, of_a_training_run_is_saved_once_one_rank_says_so_after_a_stop) {
+  asked_ = SIGTERM, resumable_ = true;
+  EXPECT_EQ(run(2, {{{0, {false, 75}, 0.1}, {1, {false, 1}, 0.3}}}), 75);
+  EXPECT_EQ(run(2, {{{1, {false, 1}, 0.1}, {0, {false, 75}, 0.2}}}), 75) << "whoever is seen to end first";
+  EXPECT_EQ(run(1, {{{0, {true, SIGTERM}, 0.1}}}), 75) << "stopped before it could answer: it had nothing to save";
+}
+
 TEST_F(JobTest, ranks_that_must_be_killed_after_a_stop_end_by_that_stop) {
   asked_ = SIGINT;
   EXPECT_EQ(run(1, {{}, {{0, {true, SIGINT}}}}), 130);
@@ -168,6 +178,16 @@ TEST_F(JobTest, names_a_frozen_rank_by_either_sign) {
   EXPECT_TRUE(said("rank 1 (made up) is frozen: stopped by a signal")) << said_;
   EXPECT_EQ(run(2, {}, {{}, [](double) { return std::vector<int>{0}; }}), 1);
   EXPECT_TRUE(said("rank 0 (made up) is frozen: sends no heartbeat")) << said_;
+}
+
+TEST_F(JobTest, waits_for_a_stopped_rank_as_long_as_three_of_its_slowest_steps) {
+  limits_.frozen_seconds = 30;
+  slow_step_ = [] { return 0.8; };
+  EXPECT_EQ(run(2, {{}, {}, {1}}), 1);
+  EXPECT_TRUE(said("is frozen: stopped by a signal; the job ends in 2.4 s unless it goes on")) << said_;
+  slow_step_ = [] { return 0.001; };
+  EXPECT_EQ(run(2, {{}, {}, {1}}), 1);
+  EXPECT_TRUE(said("the job ends in 1.5 s unless it goes on")) << said_;
 }
 
 TEST_F(JobTest, tells_who_is_late) {
