@@ -1,5 +1,5 @@
 // The live page: keeps what it knows of the chosen runs, asks for what is new when the server says so, and paints.
-import { Chart, colorOf, dashOf } from '/charts.js';
+import { Chart, colorOf, dashOf, forgetColors } from '/charts.js';
 import { listen } from '/events.js';
 import { byId, bytes, duration, element, number, percent, showAnswers, showCards, showDetails, showLog, showRanks } from '/panels.js';
 
@@ -215,7 +215,9 @@ function paint(begun = 0) {
   layOut(shown);
   const whole = wholeRange(runs);
   const view = { ...(state.zoom || whole), logarithmic: state.logarithmic, formatX: state.along === 'steps' ? (x) => `${Math.round(x).toLocaleString('en')}` : duration };
+  for (const chart of charts.values()) chart.measure();
   for (const [name, chart] of charts) chart.draw(linesOf(name, names), { ...view, logarithmic: view.logarithmic && !name.startsWith('memory/') }, state.cursor);
+  for (const chart of charts.values()) chart.say();
   byId('whole').hidden = state.zoom === null;
   const first = primary();
   if (first) showCards(first), tellTroubles(first);
@@ -328,7 +330,7 @@ for (const radio of document.querySelectorAll('[name=along]')) radio.addEventLis
 byId('logarithmic').addEventListener('change', (event) => { state.logarithmic = event.target.checked; later('paint', paint); });
 byId('whole').addEventListener('click', () => setZoom(null));
 window.addEventListener('resize', () => later('paint', paint));
-window.matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => { later('list', showList); later('paint', paint); });
+window.matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => { forgetColors(); later('list', showList); later('paint', paint); });
 document.addEventListener('visibilitychange', () => { if (!document.hidden) { for (const run of chosenRuns()) refreshCurves(run); later('list', showList); later('paint', paint); } });
 if (window.innerWidth <= 860) byId('run-list').open = false;
 

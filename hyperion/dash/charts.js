@@ -5,7 +5,12 @@ export const COLORS = 7;
 export const colorOf = (slot) => css(`--run-${slot % COLORS}`);
 export const dashOf = (slot) => DASHES[(slot + Math.floor(slot / COLORS)) % DASHES.length];
 
-const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const kept = new Map();
+const css = (name) => {
+  if (!kept.has(name)) kept.set(name, getComputedStyle(document.documentElement).getPropertyValue(name).trim());
+  return kept.get(name);
+};
+export const forgetColors = () => kept.clear();
 const finite = (y) => y !== null && y !== undefined;
 const MARGIN = { left: 58, right: 12, top: 8, bottom: 22 };
 
@@ -116,11 +121,16 @@ export class Chart {
     return this.view ? this.view.from + part * (this.view.to - this.view.from) : 0;
   }
 
+  // Before any chart is drawn: what is read of the page after something was changed in it costs a layout.
+  measure() {
+    this.width = this.canvas.clientWidth, this.height = this.canvas.clientHeight;
+  }
+
   // lines: [{ label, color, dash, x, mean, low, high, points: [[x, y]] }]; view: { from, to, logarithmic, formatX }
   draw(lines, view, cursor) {
     this.lines = lines, this.view = view, this.cursor = cursor;
-    const { canvas } = this;
-    const width = canvas.clientWidth, height = canvas.clientHeight;
+    const { canvas, width, height } = this;
+    this.range = extent(lines, view, view.logarithmic);
     if (width === 0) return;
     const ratio = Math.min(window.devicePixelRatio || 1, 2);
     if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
@@ -130,10 +140,8 @@ export class Chart {
     const pen = canvas.getContext('2d');
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     pen.clearRect(0, 0, width, height);
-    const range = extent(lines, view, view.logarithmic);
-    this.say(range);
-    if (!range) return;
-    const [low, high] = range;
+    if (!this.range) return;
+    const [low, high] = this.range;
     const right = width - MARGIN.right, bottom = height - MARGIN.bottom;
     const scale = view.logarithmic ? Math.log : (y) => y;
     const toX = (x) => MARGIN.left + (x - view.from) / (view.to - view.from || 1) * (right - MARGIN.left);
@@ -228,7 +236,7 @@ export class Chart {
   }
 
   // What stands at the cursor, else the newest.
-  say(range) {
+  say() {
     const words = [];
     for (const { label, x, mean, points } of this.lines) {
       let y, at = this.cursor;
@@ -242,6 +250,6 @@ export class Chart {
     }
     const few = words.length > 3 ? [...words.slice(0, 3), '…'] : words;
     this.read.textContent = few.join(' · ');
-    this.canvas.setAttribute('aria-label', `${this.title}: ${range ? words.join(', ') : 'nothing yet'}`);
+    this.canvas.setAttribute('aria-label', `${this.title}: ${this.range ? words.join(', ') : 'nothing yet'}`);
   }
 }

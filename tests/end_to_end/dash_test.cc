@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <set>
 
 #include "tests/end_to_end/support_program.h"
 
@@ -73,8 +74,11 @@ class Dash : public ::testing::Test {
   void take_address(Program& dash) {
     ASSERT_TRUE(dash.wait_for_text("?token="));
     ASSERT_TRUE(dash.wait_for_text("Ctrl-C ends it"));
-    for (const auto& entry : std::filesystem::directory_iterator(scratch_.path())) {
-      const std::string out = testing::read_file(entry.path() / "out");
+    // Of the process that was started last.
+    std::set<std::filesystem::path> folders;
+    for (const auto& entry : std::filesystem::directory_iterator(scratch_.path())) folders.insert(entry.path());
+    for (const auto& folder : folders) {
+      const std::string out = testing::read_file(folder / "out");
       const size_t at = out.find("http://127.0.0.1:"), token = out.find("?token=");
       if (at == out.npos || token == out.npos) continue;
       port_ = std::stoi(out.substr(at + 17));
@@ -115,7 +119,7 @@ TEST_F(Dash, keeps_its_token_over_a_restart) {
     Program dash(scratch_, {"dash", "mine", "--port", "0"}, own_config());
     const std::string before = token_;
     ASSERT_NO_FATAL_FAILURE(take_address(dash));
-    if (i == 1) EXPECT_EQ(token_, before);
+    EXPECT_TRUE(i == 0 || token_ == before);
     dash.signal(SIGTERM);
     EXPECT_EQ(dash.wait().code, 143);
   }
