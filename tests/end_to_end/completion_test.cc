@@ -45,7 +45,7 @@ class Completion : public ::testing::TestWithParam<std::string> {
 
 TEST_P(Completion, offers_commands_flags_settings_runs_and_files) {
   EXPECT_EQ(offered("hyperion trai"), "train\n");
-  EXPECT_EQ(offered("hyperion runs ''"), "ls show tail rm rename\n");
+  EXPECT_EQ(offered("hyperion runs ''"), "ls show tail export rm rename\n");
   EXPECT_EQ(offered("hyperion bench hardware --si"), "--sizes\n");
   EXPECT_EQ(offered("hyperion train recipe.toml --optim.l"), "--optim.lr=\n");
   EXPECT_EQ(offered("hyperion train recipe.toml --run x --optim.w"), "--optim.warmup= --optim.weight_decay=\n");
