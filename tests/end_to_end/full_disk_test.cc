@@ -21,9 +21,9 @@ using Words = std::vector<std::string>;
 
 class FullDisk : public ::testing::Test {
  protected:
-  Words train(const std::string& name) {
+  Words train(const std::string& name, const char* steps = "6", const char* every = "2") {
     return Words{"train", testing::tiny_recipe(scratch_), "--run", name,           "--steps",
-                 "6",     "--checkpoint.every",           "2",     "--eval.every", "3"} +
+                 steps,   "--checkpoint.every",           every,   "--eval.every", "3"} +
            testing::text_data(scratch_) + testing::device_flags();
   }
   void undisturbed() {
@@ -122,7 +122,7 @@ TEST_F(FullDisk, a_real_disk_that_is_too_small_keeps_the_earlier_checkpoints) {
 TEST_F(FullDisk, a_run_goes_on_where_the_disk_is_full_for_a_while) {
   SmallDisk disk(scratch_.runs());
   if (!disk.mounted()) GTEST_SKIP() << "mounting a small disk needs root; the faults above stand in for it";
-  testing::Program program(scratch_, train("small") + Words{"--steps", "400", "--checkpoint.every", "40"});
+  testing::Program program(scratch_, train("small", "400", "40"));
   ASSERT_TRUE(program.wait_for_text("the run goes on, and the checkpoint of step"));
   ASSERT_TRUE(disk.grow());
   const Finished done = program.wait();
