@@ -131,7 +131,7 @@ TEST_F(Restart, a_killed_launcher_leaves_nothing_and_the_same_command_goes_on) {
 TEST_F(Restart, of_several_launchers_waits_for_one_that_was_killed) {
   const std::string master = "127.0.0.1:" + std::to_string(20000 + ::getpid() % 10000);
   auto environment = with("train.step=sleep@1/1");
-  environment["HYPERION_JOB_SECRET"] = "of a test";
+  environment["HYPERION_JOB_SECRET"] = "a secret of a test, long enough";
   const auto words = [&](int node) {
     return Words{"launch",
                  "-n",
