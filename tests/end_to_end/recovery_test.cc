@@ -136,7 +136,7 @@ class Recovery : public ::testing::Test {
 TEST_F(Recovery, from_kills_at_random_moments_is_exact) {
   std::mt19937 random(static_cast<unsigned>(testing::seed()));
   const auto pick = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
-  const int kills = number_of("HYPERION_RECOVERIES", 10), told_ranks = number_of("HYPERION_RECOVERY_RANKS", 0);
+  const int kills = number_of("HYPERION_RECOVERIES", 4), told_ranks = number_of("HYPERION_RECOVERY_RANKS", 0);
   double slowest_word = 0, slowest_return = 0, sum_return = 0;
   int64_t most_redone = 0;
   int tried = 0;
