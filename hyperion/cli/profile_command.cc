@@ -31,7 +31,7 @@ struct ProfileOptions {
   bool memory = false;
 };
 
-std::vector<int64_t> read_ranks(const std::string& text) {
+std::vector<int64_t> ranks_in(const std::string& text) {
   std::vector<int64_t> ranks;
   if (text == "all") return ranks;
   for (size_t at = 0; at <= text.size();) {
@@ -67,7 +67,7 @@ int profile_command(const ProfileOptions& options) {
   auto& files = base::real_files();
   const auto run = interop::find_run(files, options.run);
   const auto name = run.filename().string();
-  const profile::TraceRequest request{options.steps, read_ranks(options.ranks), options.memory};
+  const profile::TraceRequest request{options.steps, ranks_in(options.ranks), options.memory};
   if (!train::RunFolder::in_use(run))
     throw base::ConfigError(format("run {} is not being trained", name),
                             format("hyperion resume {} --profile 1+3@STEP goes on with it, and traces steps", name));
