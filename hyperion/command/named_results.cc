@@ -64,8 +64,10 @@ bool begins_as_trace(const base::Path& path) {
   in.read(first.data(), static_cast<std::streamsize>(first.size()));
   first.resize(static_cast<size_t>(in.gcount()));
   const size_t begin = first.find_first_not_of(" \n\r\t");
-  return begin != first.npos && (first[begin] == '[' || first.find("\"traceEvents\"") != first.npos ||
-                                 first.find("\"schemaVersion\"") != first.npos);
+  if (begin == first.npos) return false;
+  const size_t next = first.find_first_not_of(" \n\r\t", begin + 1);
+  const bool list = first[begin] == '[' && next != first.npos && (first[next] == '{' || first[next] == ']');
+  return list || first.find("\"traceEvents\"") != first.npos || first.find("\"schemaVersion\"") != first.npos;
 }
 
 bool is_trace_file(const base::Path& path) {

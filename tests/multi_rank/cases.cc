@@ -191,7 +191,8 @@ class Routes {
   }
 
   // How much nearer a token was to the last expert it went to than to the first it did not, at least, as a part of the
-  // router's logits; of whole layers. Where it is about what rounding changes, another order of sums changes routes.
+  // router's logits; of whole layers, whose routers are not in 4 bits. Where it is about what rounding changes, another
+  // order of sums changes routes.
   double margin() const { return margin_; }
 
  private:
@@ -199,7 +200,7 @@ class Routes {
     const std::string name = experts.substr(0, experts.rfind('.') + 1) + "gate.weight";
     for (const auto& parameter : model.parameters())
       if (parameter.name == name) return parameter.tensor.detach();
-    throw base::Error("no router " + name);
+    return {};  // it is in 4 bits
   }
 
   class Recorder final : public nn::TokenDispatcher {
@@ -219,6 +220,7 @@ class Routes {
 
    private:
     void see_margin(const at::Tensor& tokens, int64_t choices) {
+      if (!router_.defined()) return;
       const auto logits = at::matmul(tokens.to(at::kDouble), router_.to(at::kDouble).t());
       if (choices >= logits.size(1)) return;
       const auto best = std::get<0>(logits.sort(1, /*descending=*/true));
