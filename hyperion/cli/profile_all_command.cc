@@ -8,6 +8,7 @@
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
+#include "hyperion/base/json.h"
 #include "hyperion/base/log.h"
 #include "hyperion/base/printable.h"
 #include "hyperion/base/read_file.h"
