@@ -1,22 +1,17 @@
 #include "hyperion/web/guard.h"
 
-#include <fcntl.h>
 #include <openssl/crypto.h>
 #include <sys/random.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
-#include <system_error>
 
 #include "hyperion/base/error.h"
 #include "hyperion/base/format.h"
-#include "hyperion/base/read_file.h"
+#include "hyperion/base/own_secret.h"
 
 namespace hyperion::web {
 namespace {
@@ -25,24 +20,6 @@ using base::format;
 
 constexpr size_t kTokenLength = 43;
 constexpr std::string_view kTokenLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-
-// Whoever comes first makes it; a link, unlike a rename, never replaces what another made a moment ago.
-void make_token_file(const base::Path& path) {
-  base::real_files().create_folders(path.parent_path());
-  const base::Path partial = base::partial_path(path);
-  const std::string token = new_token();
-  const int file = ::open(partial.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  const bool written = file >= 0 && ::write(file, token.data(), token.size()) == static_cast<ssize_t>(token.size()) &&
-                       ::fsync(file) == 0;
-  const int code = errno;
-  if (file >= 0) ::close(file);
-  std::error_code ignored;
-  if (written) std::filesystem::create_hard_link(partial, path, ignored);
-  std::filesystem::remove(partial, ignored);
-  if (!written)
-    throw base::FileError(format("{} cannot be written: {}", path.string(), std::strerror(code)), code,
-                          "set XDG_CONFIG_HOME to a folder that can be written");
-}
 
 bool is_token(std::string_view text) {
   return text.size() == kTokenLength && text.find_first_not_of(kTokenLetters) == text.npos;
@@ -71,24 +48,13 @@ std::string new_token() {
 }
 
 std::string kept_token(const base::Path& path) {
-  if (!base::real_files().exists(path)) make_token_file(path);
-  struct stat facts {};
-  if (::stat(path.c_str(), &facts) == 0 && (facts.st_mode & 077) != 0)
-    throw base::ConfigError(format("{} can be read by others", path.string()),
-                            format("remove it: another is made (or chmod 600 {})", path.string()));
-  const std::string token = base::read_at_most(base::real_files(), path, 4096);
+  const std::string token = base::own_secret(path, new_token, "set XDG_CONFIG_HOME to a folder that can be written");
   if (!is_token(token))
     throw base::ConfigError(format("{} does not hold a token", path.string()), "remove it: another is made");
   return token;
 }
 
-base::Path token_file() {
-  const char* config = std::getenv("XDG_CONFIG_HOME");
-  const char* home = std::getenv("HOME");
-  if (config != nullptr && *config != '\0') return base::Path(config) / "hyperion" / "dash_token";
-  if (home != nullptr && *home != '\0') return base::Path(home) / ".config" / "hyperion" / "dash_token";
-  return {};
-}
+base::Path token_file() { return base::own_secret_file("dash_token"); }
 
 bool same_text(std::string_view a, std::string_view b) {
   return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
